@@ -327,14 +327,23 @@ fn parse_scaled(text: &str, number: &str, quantity: &Quantity) -> Result<u64, Un
 /// The error for a number with an unknown unit; names one that differs in case only.
 fn unknown_unit(text: &str, number: &str, unit: &str, quantity: &Quantity) -> UnitError {
     let mut units = quantity.units.iter().map(|(name, _)| *name);
-    match units.find(|name| name.eq_ignore_ascii_case(unit)) {
-        Some(meant) => {
-            let written = text.trim().replacen(number, &number.replace(unit, meant), 1);
-            let problem = format!("has an unknown unit: write {written} ({})", quantity.units_help);
-            UnitError { text: text.trim().to_owned(), problem }
+    let (text, units_help) = (text.trim(), quantity.units_help);
+    let problem = match units.find(|name| name.eq_ignore_ascii_case(unit)) {
+        // It may stand for minutes or for milliseconds.
+        Some("m") => {
+            let number = number.strip_suffix(unit).unwrap_or(number);
+            format!("has an unknown unit: write {number}m for minutes, or {number}ms")
         }
-        None => malformed(text, quantity),
-    }
+        Some(meant) => {
+            let written = text.replacen(number, &number.replace(unit, meant), 1);
+            format!("has an unknown unit: write {written} ({units_help})")
+        }
+        None if unit.chars().all(char::is_alphabetic) => {
+            format!("has an unknown unit ({units_help})")
+        }
+        None => return malformed(text, quantity),
+    };
+    UnitError { text: text.to_owned(), problem }
 }
 
 fn malformed(text: &str, quantity: &Quantity) -> UnitError {
@@ -383,7 +392,7 @@ mod tests {
             let error = parse_bytes(text).unwrap_err().to_string();
             assert!(error.contains("is not a whole number of bytes"), "{error}");
         }
-        for text in ["K", "1.2.3K", "-4K", "4Q", "nan"] {
+        for text in ["K", "1.2.3K", "-4K", "4E9K", "nan"] {
             let error = parse_bytes(text).unwrap_err().to_string();
             assert!(error.contains("is not a size such as"), "{error}");
             assert!(error.contains("KB … EB powers of 1000"), "{error}");
@@ -394,7 +403,7 @@ mod tests {
                             m, h and d)";
             assert_eq!(message(text), expected);
         }
-        for text in ["s", "10x", "-1", "inf", "nan"] {
+        for text in ["s", "1e9s", "-1", "inf", "nan"] {
             assert!(message(text).contains("is not a duration such as 15us"), "{text}");
         }
         assert_eq!(
@@ -402,7 +411,7 @@ mod tests {
             "the duration is missing: write for example 15us, 1.5ms, 10s or 2m"
         );
         assert!(parse_bytes("").unwrap_err().without_text().starts_with("the size is missing"));
-        assert!(parse_bytes("4Q").unwrap_err().without_text().starts_with("it is not a size"));
+        assert!(parse_bytes("x").unwrap_err().without_text().starts_with("it is not a size"));
         assert!(parse_rate("15MB").is_err());
     }
 
@@ -419,6 +428,17 @@ mod tests {
         }
         let message = parse_rate("99E/s").unwrap_err().to_string();
         assert_eq!(message, "`99E/s` is too large: it must be less than 8E/s");
+    }
+
+    #[test]
+    fn unknown_unit_is_answered_with_the_units() {
+        let message = |text| parse_duration(text).unwrap_err().to_string();
+        let units = "the units are ns, us, ms, s, m, h and d";
+        assert_eq!(message("1y"), format!("`1y` has an unknown unit ({units})"));
+        assert_eq!(message("1M"), "`1M` has an unknown unit: write 1m for minutes, or 1ms");
+        assert!(message("1MS").starts_with("`1MS` has an unknown unit: write 1ms ("));
+        let message = parse_bytes("4Q").unwrap_err().to_string();
+        assert!(message.starts_with("`4Q` has an unknown unit (K, M,"), "{message}");
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
     }
     let unknown = Diagnostic::new(format!("unknown policy `{name}`"));
     let meant = similar_names(name);
+    let family = name.split_once('/').map(|(family, _)| family);
+    if let Some(family) = family.filter(|it| meant.is_empty() && families().contains(it)) {
+        return unknown.with_help(policies_of(family));
+    }
     if meant.is_empty() {
         let families = families().join("/*, ");
         return unknown.with_help(format!(

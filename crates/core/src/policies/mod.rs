@@ -89,7 +89,7 @@ pub use program::{
     OBJECT_BYTES_MAX, PROGRAM_FAMILY, PROGRAM_FILE, PolicyProgram, ProgramLoader, ProgramParameter,
 };
 pub use registry::Registry;
-pub use spec::{Spec, parse_list};
+pub use spec::{Spec, parse_list, rounding_notes};
 pub use table::{FAMILIES, all};
 
 /// Maximum number of mirrors of a read: four times that of raid1c4.
@@ -231,7 +231,8 @@ fn usage_of(name: &str, parameters: &[ParameterInfo]) -> String {
 }
 
 impl ParameterInfo {
-    /// Description of the accepted values, for messages: `a size (such as 64K) from 32K to 1M`.
+    /// Description of the accepted values, for messages: `a size (such as 64K) from 32K to 1M,
+    /// rounded up to a multiple of 32K`.
     pub fn expected(&self) -> String {
         let (least, most) = (*self.range.start(), *self.range.end());
         let what = match self.unit {
@@ -242,7 +243,14 @@ impl ParameterInfo {
             Unit::Percent => "a percentage",
             Unit::Millis => "a time",
         };
+        if self.multiple_of > 1 {
+            let bounds = ParameterInfo { multiple_of: 1, range: self.range.clone(), ..*self };
+            let multiple = self.written(self.multiple_of);
+            return format!("{}, rounded up to a multiple of {multiple}", bounds.expected());
+        }
         match self.unit {
+            // No member has the devid 0.
+            Unit::Devid if least == 0 => "a devid, or 0 for the lowest devid".to_owned(),
             // The limit is that of a signed number in the kernel.
             Unit::Bytes if most >= i64::MAX as u64 / 2 => {
                 format!("{what} of at least {} and below 8E", self.written(least))

@@ -7,7 +7,7 @@ use super::error;
 use super::modifiers::{self, ModifierInfo};
 use super::program::{PROGRAM_FAMILY, PROGRAM_FILE, PolicyProgram};
 use super::program_values::ConfiguredProgram;
-use super::value::parse_value;
+use super::value::{is_rounded, parse_value};
 use super::{Basis, Build, ParameterInfo, PolicyInfo, Unit, all, find, usage_of};
 use crate::diagnostic::Diagnostic;
 use crate::policy::ReadPolicy;
@@ -366,6 +366,28 @@ pub(super) fn parse_list_with(
         }
     }
     Ok(list)
+}
+
+/// A note for each value of a list of policies that is rounded up, such as the 5K in
+/// `round-robin:5K`. Items with errors have none.
+pub fn rounding_notes(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter_map(rounding_note).collect()
+}
+
+fn rounding_note(item: &str) -> Option<String> {
+    let policy = item.split('+').next()?;
+    let spec = Spec::parse(policy).ok()?;
+    let Rule::Row(row) = &spec.rule else { return None };
+    let mut parts = policy.split(':');
+    let (_, in_name) = split_drbd_striping(parts.next()?);
+    let written = row.info.parameters.iter().zip(in_name.into_iter().chain(parts));
+    let (parameter, _) =
+        written.into_iter().find(|(parameter, value)| is_rounded(parameter, value))?;
+    let multiple = parameter.written(parameter.multiple_of);
+    Some(format!(
+        "`{policy}` runs as `{spec}`: `{}` is rounded up to a multiple of {multiple}",
+        parameter.name
+    ))
 }
 
 /// Adds modifiers to each policy. Policies that the modifiers contradict are omitted, unless that

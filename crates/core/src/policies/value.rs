@@ -22,6 +22,17 @@ pub(super) enum ValueProblem {
 
 /// Parses a value and rounds it up as the parameter requires.
 pub(super) fn parse_value(parameter: &ParameterInfo, text: &str) -> Result<u64, ValueProblem> {
+    let value = parse_exact_value(parameter, text)?;
+    value.checked_next_multiple_of(parameter.multiple_of).ok_or(ValueProblem::TooLarge)
+}
+
+/// Returns true if a value is rounded up.
+pub(super) fn is_rounded(parameter: &ParameterInfo, text: &str) -> bool {
+    parse_exact_value(parameter, text)
+        .is_ok_and(|value| !value.is_multiple_of(parameter.multiple_of))
+}
+
+fn parse_exact_value(parameter: &ParameterInfo, text: &str) -> Result<u64, ValueProblem> {
     if text.is_empty() {
         return Err(ValueProblem::Missing);
     }
@@ -42,7 +53,7 @@ pub(super) fn parse_value(parameter: &ParameterInfo, text: &str) -> Result<u64, 
     if value > *parameter.range.end() {
         return Err(ValueProblem::TooLarge);
     }
-    value.checked_next_multiple_of(parameter.multiple_of).ok_or(ValueProblem::TooLarge)
+    Ok(value)
 }
 
 /// Parses a time in milliseconds.

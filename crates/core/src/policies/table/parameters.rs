@@ -38,7 +38,7 @@ pub(super) const FIRST: ParameterInfo = ParameterInfo {
     default: Some(0),
     range: 0..=i64::MAX as u64,
     multiple_of: 1,
-    meaning: "the member that the array was created with as the first; 0: that of lowest devid",
+    meaning: "the member that the array was created with as the first",
 };
 
 pub(super) const STRIPE_BYTES: ParameterInfo = ParameterInfo {

@@ -1,6 +1,6 @@
 //! Tests of the parser of policy strings.
 
-use crate::policies::{Spec, all, parse_list};
+use crate::policies::{Spec, all, parse_list, rounding_notes};
 use proptest::prelude::*;
 
 /// What Linux 6.15 accepts in `/sys/fs/btrfs/UUID/read_policy` means the same here.
@@ -96,17 +96,24 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         (
             "round-robin:x",
             "bad value `x` for `bytes` of btrfs/round-robin",
-            "expected a size (such as 64K) of at least 1 and below 8E",
+            "expected a size (such as 64K) of at least 1 and below 8E, rounded up to a multiple of \
+             4K",
         ),
         (
             "round-robin:",
             "the value for `bytes` of btrfs/round-robin is missing",
-            "expected a size (such as 64K) of at least 1 and below 8E",
+            "expected a size (such as 64K) of at least 1 and below 8E, rounded up to a multiple of \
+             4K",
         ),
         (
             "devid:0",
             "the value `0` for `id` of btrfs/devid is too small",
             "expected a devid of at least 1",
+        ),
+        (
+            "md/raid1:foo",
+            "bad value `foo` for `first` of md/raid1",
+            "expected a devid, or 0 for the lowest devid",
         ),
         (
             "kakra/latency:twice",
@@ -199,6 +206,7 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
     assert_eq!(message, "unknown policy family `gmiror/*`");
     assert_eq!(help, "did you mean `gmirror/*`?");
     assert_eq!(refusal("BTRFS/*").1, "did you mean `btrfs/*`?");
+    assert!(refusal("btrfs/zzzzzz").1.starts_with("the policies of btrfs are btrfs/pid, btrfs/"));
     for (several, help) in [("all", "name one policy"), ("md/*", "the policies of md are md/raid1")]
     {
         let error = Spec::parse(several).unwrap_err();
@@ -392,4 +400,20 @@ fn complexity_goes_by_basis_then_modifiers_then_parameters() {
         "mirrorball/auto",
     ];
     assert!(rising.map(complexity).is_sorted_by(|left, right| left < right));
+}
+
+#[test]
+fn a_value_that_is_rounded_up_has_a_note() {
+    let list = "btrfs/round-robin:5K+hedge, round-robin:4,round-robin:8K,pid,drbd/40K-striping,x:5";
+    assert_eq!(
+        rounding_notes(list),
+        [
+            "`btrfs/round-robin:5K` runs as `btrfs/round-robin:8K`: `bytes` is rounded up to a \
+             multiple of 4K",
+            "`round-robin:4` runs as `btrfs/round-robin:4K`: `bytes` is rounded up to a multiple \
+             of 4K",
+            "`drbd/40K-striping` runs as `drbd/striping:64K`: `bytes` is rounded up to a multiple \
+             of 32K",
+        ]
+    );
 }
