@@ -369,7 +369,7 @@ fn parse_used(text: &str) -> Result<Used, String> {
         None => parse_bytes(text).map(Used::Bytes).map_err(|_| expected()),
         Some(percent) => match percent.trim().parse::<f64>() {
             Ok(percent) if (0.0..100.0).contains(&percent) => Ok(Used::Share(percent / 100.0)),
-            Ok(_) => Err("a share is at least 0% and less than 100%".to_owned()),
+            Ok(_) => Err("a share is at least 0% and less than 100%, such as 60%".to_owned()),
             Err(_) => Err(expected()),
         },
     }

@@ -120,17 +120,19 @@ impl ModelProfile {
             None => {
                 let error = Diagnostic::new(format!("there is no built-in model `{name}`"));
                 let names: Vec<&str> = ModelProfile::builtin_names().collect();
-                let kin = |known: &&str| known.starts_with(&format!("{name}-"));
-                let kin: Vec<&str> = names.iter().copied().filter(kin).collect();
-                match &kin[..] {
-                    [] | [_] => Err(error.with_suggestion(name, &names, "the built-in models are")),
-                    kin => {
-                        let kin = kin.join(", ");
-                        Err(error.with_help(format!("the models {name}-* are {kin}")))
-                    }
+                match ModelProfile::names_that_begin(name) {
+                    Some(help) => Err(error.with_help(help)),
+                    None => Err(error.with_suggestion(name, &names, "the built-in models are")),
                 }
             }
         }
+    }
+
+    /// The built-in models whose names begin with `name` and a hyphen, for help, if several do.
+    pub(crate) fn names_that_begin(name: &str) -> Option<String> {
+        let is_kin = |known: &&str| known.starts_with(&format!("{name}-"));
+        let kin: Vec<&str> = ModelProfile::builtin_names().filter(is_kin).collect();
+        (kin.len() > 1).then(|| format!("the models {name}-* are {}", kin.join(", ")))
     }
 
     /// Reads a profile. `origin` names the text in error messages; usually it is a path.
@@ -141,10 +143,21 @@ impl ModelProfile {
     pub fn parse(text: &str, origin: &str) -> Result<ModelProfile, Diagnostic> {
         let locate = |error: toml::de::Error| from_toml(text, origin, &error);
         let table: Option<toml::Table> = text.parse().ok();
-        if table.is_some_and(|it| it.contains_key("member") && !it.contains_key("kind")) {
+        if table.as_ref().is_some_and(|it| it.contains_key("member") && !it.contains_key("kind")) {
             let error = Diagnostic::new("this is an array file, not a model profile");
             let help = "give the profile of one disk, which has a line with `kind`";
             return Err(error.in_file(origin).with_help(help));
+        }
+        if table.is_some_and(|it| !it.contains_key("kind")) {
+            let kinds = KINDS.map(|kind| kind.name).join(", ");
+            let help = format!(
+                "add a line `kind = \"{}\"`, or another of the kinds {kinds}; `mirrorball probe \
+                 DEVICE -o FILE` writes a profile",
+                KINDS[0].name
+            );
+            return Err(Diagnostic::new("the key `kind` is missing")
+                .in_file(origin)
+                .with_help(help));
         }
         let kind_name = toml::from_str::<KindOnly>(text).map_err(locate)?.kind;
         let kind = KINDS.iter().find(|kind| kind.name == kind_name.get_ref());

@@ -160,7 +160,7 @@ const TOP: &[(&str, &str)] = &[
     ),
     ("rmw_level = 1", "1: `rmw_level` is for parity, and the profile is raid1 (leave it out)"),
     ("stripe_width_max = -1", "1: `stripe_width_max` must be a whole number, at least 0, not `-1`"),
-    (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%"),
+    (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%, such as 60%"),
     (r#"used = "lots""#, "1: `used`: `lots` is not a share such as 60%, or a size such as 500GB"),
     (r#"used = "lots%""#, "1: `used`: `lots%` is not a share such as 60%, or a size such as 500GB"),
     (
@@ -234,7 +234,7 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"size = "1QB""#,
-        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K, M, G, T, P, E and \
+        "4: `size`: `1QB` has an unknown unit (K, M, G, T, P, E and \
          KiB … EiB are powers of 1024, KB … EB powers of 1000)",
     ),
     (

@@ -266,9 +266,12 @@ fn model_name(model: &str) -> Result<String, Diagnostic> {
     if known.contains(&model) {
         return Ok(model.to_owned());
     }
-    let help = match closest_name(model, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`? `mirrorball models` lists all"),
-        None => "`mirrorball models` lists all; a path of a model file ends in .toml".to_owned(),
+    let help = match (ModelProfile::names_that_begin(model), closest_name(model, known)) {
+        (Some(kin), _) => kin,
+        (None, Some(near)) => format!("did you mean `{near}`? `mirrorball models` lists all"),
+        (None, None) => {
+            "`mirrorball models` lists all; a path of a model file ends in .toml".to_owned()
+        }
     };
     Err(Diagnostic::new(format!("there is no model `{model}`")).with_help(help))
 }
@@ -345,6 +348,8 @@ mod tests {
         assert_eq!(error, "no member has devid 3\n  help: the devids are 1, 2, 9");
         let error = edit.replace(2, "ssd-sata-pl").unwrap_err().to_string();
         assert!(error.contains("no model `ssd-sata-pl`") && error.contains("`ssd-sata-plp`?"));
+        let error = edit.replace(2, "hdd").unwrap_err().to_string();
+        assert!(error.contains("help: the models hdd-* are hdd-15k, "), "{error}");
         let error = edit.replace(2, "no/such.toml").unwrap_err().to_string();
         assert!(error.contains("cannot read the model file `no/such.toml`"), "{error}");
     }

@@ -128,11 +128,20 @@ fn a_name_with_control_characters_is_refused() {
 }
 
 #[test]
+fn a_profile_without_a_kind_is_answered_with_the_kinds() {
+    let error = ModelProfile::parse("", "e.toml").unwrap_err().to_string();
+    assert!(error.starts_with("e.toml: the key `kind` is missing\n  help: add a line"), "{error}");
+    assert!(error.contains("of the kinds hdd, ") && error.contains("probe DEVICE"), "{error}");
+}
+
+#[test]
 fn an_unknown_name_gets_the_nearest() {
     let error = ModelProfile::builtin("hdd-7k2-desktp").unwrap_err().to_string();
     let expected = "there is no built-in model `hdd-7k2-desktp`\n  help: did you mean \
                     `hdd-7k2-desktop`?";
     assert_eq!(error, expected);
+    let kin = ModelProfile::builtin("hdd").unwrap_err().to_string();
+    assert!(kin.contains("help: the models hdd-* are hdd-15k, "), "{kin}");
     let error = ModelProfile::builtin("zzz").unwrap_err().to_string();
     assert!(error.contains("the built-in models are hdd-15k, "), "{error}");
 }
