@@ -47,6 +47,19 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     ),
     ("[a]\nzebra=4", 2, "unknown option `zebra`", "fio 3.33 has no option of this name"),
     (
+        "[a]\nbackground=scrub",
+        2,
+        "unknown option `background`",
+        "write it in a comment on a line of its own, such as `; mirrorball: background=scrub`",
+    ),
+    (
+        "[a]\ncounts=no",
+        2,
+        "unknown option `counts`",
+        "write it in a comment on a line of its own, such as `; mirrorball: counts=no`",
+    ),
+    ("[a]\n=3", 2, "the name of the option is missing", "write NAME=VALUE, such as bs=4k"),
+    (
         "[a]\n\nrw= read",
         3,
         "a space after `rw=`",
@@ -111,7 +124,13 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nruntime=1min",
         2,
         "runtime: `1min` is not a time",
-        "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms",
+        "write a whole number of seconds, or one with us, ms, s, m, h or d",
+    ),
+    (
+        "[a]\nthinktime=1y",
+        2,
+        "thinktime: `1y` is not a time",
+        "write a whole number of microseconds, or one with us, ms, s, m, h or d",
     ),
     ("[a]\ndirect=yes", 2, "direct: `yes` is neither 0 nor 1", "write 1 for yes, 0 for no"),
     (

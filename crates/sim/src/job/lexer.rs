@@ -114,6 +114,10 @@ fn option(text: &str) -> Result<Content<'_>, Diagnostic> {
         Some((name, value)) => (name.trim_end(), Some(value)),
         None => (text, None),
     };
+    if name.is_empty() {
+        let help = "write NAME=VALUE, such as bs=4k";
+        return Err(job_error("the name of the option is missing", help));
+    }
     if value.is_some_and(|value| value.starts_with(char::is_whitespace)) {
         return Err(job_error(
             format!("a space after `{name}=`"),

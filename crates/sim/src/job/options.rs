@@ -9,6 +9,7 @@
 //! unless it has one of the listed values.
 
 use super::error::job_error;
+use super::pragma;
 use super::setters::{self, Setter};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
@@ -42,6 +43,7 @@ pub(super) fn find(name: &str) -> Result<&'static Row, Diagnostic> {
     ROWS.iter().find(|row| row.names.contains(&name)).ok_or_else(|| {
         let known = ROWS.iter().flat_map(|row| row.names).copied();
         let help = match closest_name(name, known) {
+            _ if pragma::WORDS.contains(&name) => pragma::help_for_option(name),
             Some(near) => format!("did you mean `{near}`?"),
             None => match spaced(name) {
                 Some((option, value)) => {

@@ -54,6 +54,12 @@ const KINDS: [(&str, BackgroundKind); 3] = [
     ("scrub", BackgroundKind::Scrub),
 ];
 pub(super) const WORDS: [&str; 5] = ["background", "rate", "devid", "from", "counts"];
+/// Where to write a word that was taken for an option.
+pub(super) fn help_for_option(word: &str) -> String {
+    let example = if word == "counts" { "counts=no" } else { "background=scrub" };
+    format!("write it in a comment on a line of its own, such as `; mirrorball: {example}`")
+}
+
 const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=100MB/s`";
 
 /// Reads the words of a pragma.

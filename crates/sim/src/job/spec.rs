@@ -309,18 +309,18 @@ impl Section {
         let largest = sizes.max().unwrap_or(SECTOR_BYTES);
         if offset.saturating_add(bytes) > volume_bytes || offset == volume_bytes {
             let end = offset.saturating_add(bytes.max(block_bytes));
-            let part = match self.clones {
-                1 => "it".to_owned(),
-                clones => format!("its copy {} of {clones}", clone + 1),
+            let beyond = match format_bytes(end) {
+                // The sizes alone would read alike.
+                _ if (end - volume_bytes).saturating_mul(20) < volume_bytes => {
+                    format!(
+                        "{} after the end of {place}, which has",
+                        format_bytes(end - volume_bytes)
+                    )
+                }
+                end => format!("at {end}, but {place} has"),
             };
-            let beyond = format_bytes(end - volume_bytes);
             return Err(job_error(
-                format!(
-                    "job `{}` is larger than {place}, which has {volume_size}: {part} ends \
-                     {beyond} \
-                     after the end",
-                    self.name
-                ),
+                format!("{part}job `{}` ends {beyond} {volume_size}", self.name),
                 match self.clones {
                     1 => "reduce size or offset; size may be in percent: 10%",
                     _ => {

@@ -291,13 +291,13 @@ fn regions_are_resolved_and_held_against_the_volume() {
         file.validate_against(GIB).map_err(|error| (error.line, error.message))
     };
     assert_eq!(complaint("size=1g"), Ok(()));
-    let too_large = "job `job` is larger than the volume, which has 1 GiB: it ends 1 GiB after the \
-                     end";
+    let too_large = "job `job` ends at 2 GiB, but the volume has 1 GiB";
     assert_eq!(complaint("size=2g"), Err((Some(2), too_large.to_owned())));
+    let slightly = "job `job` ends 4 KiB after the end of the volume, which has 1 GiB";
+    assert_eq!(complaint("size=1048580k"), Err((Some(2), slightly.to_owned())));
     let behind = "job `job` begins at 2 GiB, but the volume has 1 GiB";
     assert_eq!(complaint("offset=2g"), Err((Some(2), behind.to_owned())));
-    let last_clone = "job `job` is larger than the volume, which has 1 GiB: its copy 3 of 3 ends \
-                      176 MiB after the end";
+    let last_clone = "copy 3 of 3 of job `job` ends at 1.2 GiB, but the volume has 1 GiB";
     let steps = "size=400m\noffset_increment=400m\nnumjobs=3";
     assert_eq!(complaint(steps), Err((Some(2), last_clone.to_owned())));
     let small = "job `job` has a region of 4 KiB, smaller than its block size of 8 KiB";

@@ -17,7 +17,6 @@ pub(super) struct KbBase(pub(super) u64);
 
 const SIZE_HINT: &str =
     "write a whole number, with or without k, m, g, t or p, such as 4096, 4k or 50g";
-const TIME_HINT: &str = "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms";
 /// An upper bound from here on is no bound that a user would reach.
 const MAX_WITHOUT_BOUND: u64 = u32::MAX as u64;
 const PREFIXES: [char; 5] = ['k', 'm', 'g', 't', 'p'];
@@ -150,7 +149,11 @@ pub(super) fn extent(
 
 /// A time; a bare number counts in units of `unit`.
 pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Diagnostic> {
-    let fault = || job_error(format!("`{text}` is not a time"), TIME_HINT);
+    let bare = if unit < Nanos::from_secs(1) { "microseconds" } else { "seconds" };
+    let fault = || {
+        let help = format!("write a whole number of {bare}, or one with us, ms, s, m, h or d");
+        job_error(format!("`{text}` is not a time"), help)
+    };
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let suffix = text[end..].to_lowercase();
     let (_, scale) = TIME_UNITS.iter().find(|(name, _)| *name == suffix).ok_or_else(fault)?;
