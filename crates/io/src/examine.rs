@@ -184,6 +184,41 @@ pub(crate) fn chunk_map(
     }
 }
 
+/// What a device of a volume is, in words: device `at` of the volume's.
+pub fn device_text(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> String {
+    let standing = volume.assembly.standings[at];
+    let label = |at: usize| {
+        label_of(&devices[volume.devices[at]]).zip(uuid_of(&devices[volume.devices[at]]))
+    };
+    let (MemberStanding::Cloned, Some((own, uuid))) = (standing, label(at)) else {
+        return standing_text(standing);
+    };
+    let all = (0..volume.devices.len()).filter_map(|at| Some((at, label(at)?)));
+    let same: Vec<(usize, u64)> = all
+        .filter(|(_, (_, other))| *other == uuid)
+        .map(|(at, (label, _))| (at, label.generation))
+        .collect();
+    let others = || same.iter().filter(|(other, _)| *other != at);
+    let newer = others().find(|(_, generation)| *generation > own.generation);
+    let age = match newer {
+        Some((newer, _)) => {
+            format!("with an older label than `{}`", devices[volume.devices[*newer]].address)
+        }
+        None if others().all(|(_, generation)| *generation < own.generation) => {
+            "with the newest label of them".to_owned()
+        }
+        None => "with labels of the same age".to_owned(),
+    };
+    let devid =
+        volume.assembly.newest.row(uuid).map(|row| volume.assembly.newest.members[row].devid);
+    let devid = devid.map_or("the same member".to_owned(), |devid| format!("devid {devid}"));
+    format!("one of {} devices that are {devid}, {age}", same.len())
+}
+
+fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
+    Some(device.label.as_ref().ok()?.found.member)
+}
+
 /// A standing in words.
 pub fn standing_text(standing: MemberStanding) -> String {
     match standing {

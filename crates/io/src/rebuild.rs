@@ -184,7 +184,7 @@ impl Rebuild {
                 self.open(member, request, executor)
             }
             PathState::Missing(path) => Err(RebuildError::Nameless { devid, path }),
-            PathState::Replaced => {
+            PathState::Replaced(_) => {
                 refuse_needed(member, executor)?;
                 self.open(member, request, executor)
             }

@@ -76,8 +76,8 @@ pub struct OpenedMember {
 pub enum PathState {
     /// It is the same file, or the member has no path.
     Same,
-    /// It is another file.
-    Replaced,
+    /// There is another file at this path.
+    Replaced(PathBuf),
     /// There is no file at this path.
     Missing(PathBuf),
 }

@@ -24,7 +24,7 @@ mod machine;
 mod model;
 
 use history::{Operation, draw};
-use machine::{Machine, Tally};
+use machine::{Machine, Tally, shape};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Operations of a history.
@@ -64,6 +64,8 @@ pub struct TortureReport {
 pub struct TortureFailure {
     /// The seed of the history.
     pub seed: u64,
+    /// The profile of its volume, and the number of members.
+    pub volume: String,
     /// What was wrong.
     pub what: String,
     /// The operations that are needed for it, in words.
@@ -94,8 +96,10 @@ pub fn torture(
         Err(_) => {
             let operations = reduce(seed, operations, promises);
             let what = run(seed, &operations, promises).err().unwrap_or_default();
-            let history = operations.iter().map(Operation::to_string).collect();
-            Err(Box::new(TortureFailure { seed, what, history }))
+            let (profile, count) = shape(seed);
+            let volume = format!("{} over {count} members", profile.name());
+            let history = operations.iter().map(|it| it.in_words(count)).collect();
+            Err(Box::new(TortureFailure { seed, volume, what, history }))
         }
     }
 }
@@ -180,5 +184,6 @@ mod tests {
             (0..50).find_map(|seed| torture(seed, Promises::FlushLies, &mut report).err());
         let failure = failure.expect("a volume on such members loses data");
         assert!(failure.history.len() < HISTORY_OPERATIONS as usize / 2, "{failure:#?}");
+        assert!(failure.volume.contains(" over ") && !failure.history.is_empty(), "{failure:#?}");
     }
 }

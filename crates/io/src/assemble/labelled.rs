@@ -1,6 +1,7 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
 mod error;
+mod notes;
 
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
@@ -9,7 +10,7 @@ use crate::device_address::DeviceAddress;
 use crate::driver::BackendKind;
 use crate::entropy::random_bytes;
 use crate::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, metadata_from, standing_text, volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, device_text, metadata_from, volumes,
 };
 use crate::executor::Executor;
 use crate::member::file::{MemberAccess, OpenOptions};
@@ -17,14 +18,15 @@ use crate::member::{NewMember, Source};
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
-    ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding, lineages,
+    ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
-use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, NewestLabel};
+use mirrorball_core::label::{BlockError, Label, LabelledMember, NewestLabel};
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
+use notes::{absent, discarded_copy, missing_text, problems, without_effect};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -245,15 +247,18 @@ fn check_verdict(
         names.join("; ")
     };
     match volume.verdict.clone()? {
-        ArrayVerdict::Start => {}
+        ArrayVerdict::Start => notes.extend(absent(volume, is_read_only)),
         ArrayVerdict::NeedsDegraded { missing: rows } if serving.degraded || is_read_only => {
             notes.push(format!("`{name}` starts without redundancy: {}", missing(&rows)));
         }
         ArrayVerdict::NeedsDegraded { missing: rows } => {
-            return Err(LabelledError::NeedsDegraded { name, missing: missing(&rows) });
+            let devid = newest.members[rows[0]].devid;
+            let missing = missing(&rows) + &without_effect(volume, discarded, devices);
+            return Err(LabelledError::NeedsDegraded { name, missing, devid });
         }
         ArrayVerdict::Incomplete { missing: rows } => {
-            return Err(LabelledError::Incomplete { name, missing: missing(&rows) });
+            let missing = missing(&rows) + &without_effect(volume, discarded, devices);
+            return Err(LabelledError::Incomplete { name, missing });
         }
         ArrayVerdict::Doubtful => {
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });
@@ -270,72 +275,10 @@ fn check_verdict(
                  members"
             ));
         } else if standing != MemberStanding::InSync {
-            notes.push(format!("`{device}`: {}", standing_text(standing)));
+            notes.push(format!("`{device}`: {}", device_text(volume, devices, at)));
         }
     }
     Ok(())
-}
-
-/// The note about a discarded device that is another copy of a member, which is not rebuilt.
-fn discarded_copy(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> String {
-    let device = |at: usize| &devices[volume.devices[at]].address;
-    let copy = device(at);
-    let LabelAssembly { newest, members, .. } = &volume.assembly;
-    let label = devices[volume.devices[at]].label.as_ref().ok();
-    let row = label.and_then(|label| newest.row(label.found.member));
-    match row.and_then(|row| members[row].found.map(|used| (newest.members[row].devid, used))) {
-        Some((devid, used)) => format!(
-            "--discard {copy}: it is not used and not changed, because `{}` is the same member \
-             (devid {devid})",
-            device(used)
-        ),
-        None => {
-            format!("--discard {copy}: it is not used and not changed: it is not a member any more")
-        }
-    }
-}
-
-/// What is missing of a member.
-fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
-    let LabelledMember { devid, uuid, .. } = volume.assembly.newest.members[row];
-    match volume.assembly.members[row].found {
-        None => format!("the member with devid {devid} (UUID {uuid}) is missing"),
-        Some(_) => format!("the member with devid {devid} is not in sync"),
-    }
-}
-
-/// A line for each device that only the user can decide about.
-fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
-    let mut text = String::from("its devices do not agree");
-    let old_copy = volume.assembly.standings.iter().position(|it| *it == MemberStanding::OldCopy);
-    for (at, &index) in volume.devices.iter().enumerate() {
-        let (device, standing) = (&devices[index].address, volume.assembly.standings[at]);
-        text += &format!("\n  `{device}`: {}", standing_text(standing));
-    }
-    let labels = volume.devices.iter().map(|&index| &devices[index].label);
-    let labels: Vec<MemberLabel> = labels.flatten().map(|it| it.found.clone()).collect();
-    if volume.assembly.standings.contains(&MemberStanding::Diverged) {
-        let count = lineages(&labels).len();
-        text += &format!(
-            "\n  there are {count} versions of the data: members were used without each other"
-        );
-    }
-    if let Some(at) = old_copy {
-        let device = &devices[volume.devices[at]];
-        let label = device.label.as_ref().ok();
-        let row = label.and_then(|label| volume.assembly.newest.row(label.found.member));
-        if let Some(row) = row {
-            let devid = volume.assembly.newest.members[row].devid;
-            let copy = &device.address;
-            return format!(
-                "{text}\n  help: give the device that has the current data of devid {devid} in \
-                 place of `{copy}`; if it is lost, rebuild `{copy}` from the others with --discard \
-                 {copy}"
-            );
-        }
-    }
-    text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
-            give up its data with --discard DEVICE, which rebuilds it from the others"
 }
 
 /// The devices of the members, in the order of the label.

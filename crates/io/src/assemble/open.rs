@@ -69,10 +69,13 @@ impl OpenPurpose {
                 "give an existing file or device; `truncate -s SIZE FILE` creates an empty file"
             }
             (OpenError::WrongKind { what: "a folder", .. }, OpenPurpose::ServeDevices) => {
-                "a member must be a file or a block device; `serve --scan DIR` searches a folder \
-                 for members"
+                "give a file in the folder, or a block device; `serve --scan DIR` searches a \
+                 folder for members"
             }
-            (OpenError::WrongKind { .. }, _) => "a member must be a file or a block device",
+            (OpenError::WrongKind { what: "a folder", .. }, _) => {
+                "give a file in the folder, or a block device"
+            }
+            (OpenError::WrongKind { .. }, _) => "give the path of a file or of a block device",
             _ => return String::new(),
         };
         format!("\n  help: {help}")

@@ -143,7 +143,7 @@ impl OpenMember for MemberOpener {
         match FileId::at(&path) {
             None => PathState::Missing(path),
             found if found == open => PathState::Same,
-            Some(_) => PathState::Replaced,
+            Some(_) => PathState::Replaced(path),
         }
     }
 }

@@ -239,6 +239,12 @@ pub struct Misplaced {
     pub devid: u64,
     /// What is at its path: "another file" or "nothing".
     pub at_path: String,
+    /// Its path.
+    #[serde(default)]
+    pub path: String,
+    /// Its size.
+    #[serde(default)]
+    pub size_bytes: u64,
 }
 
 /// How far the rebuild of a member is.

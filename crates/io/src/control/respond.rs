@@ -254,12 +254,17 @@ fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
     let Some(volume) = parts.executor.volume() else { return Vec::new() };
     let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
     let misplaced = working.filter_map(|(index, member)| {
-        let at_path = match parts.rebuild.path_state(index, parts.executor) {
+        let (at_path, path) = match parts.rebuild.path_state(index, parts.executor) {
             PathState::Same => return None,
-            PathState::Replaced => "another file",
-            PathState::Missing(_) => "nothing",
+            PathState::Replaced(path) => ("another file", path),
+            PathState::Missing(path) => ("nothing", path),
         };
-        Some(Misplaced { devid: member.config.devid, at_path: at_path.to_owned() })
+        Some(Misplaced {
+            devid: member.config.devid,
+            at_path: at_path.to_owned(),
+            path: path.display().to_string(),
+            size_bytes: member.config.size_bytes,
+        })
     });
     misplaced.collect()
 }

@@ -1,7 +1,6 @@
 //! Histories: the operations of a run, drawn from a seed.
 
 use mirrorball_core::rng::Rng;
-use std::fmt;
 
 /// Number of blocks that clients use, in several regions of the volume.
 pub(super) const BLOCKS: u64 = 12;
@@ -48,32 +47,36 @@ pub(super) enum Operation {
     Restart { end: End, without: u8 },
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operation::Write { block } => write!(f, "write block {block}"),
-            Operation::Read { block } => write!(f, "read block {block}"),
-            Operation::Flush => write!(f, "flush"),
-            Operation::Lose { member } => write!(f, "member {member} is gone"),
-            Operation::SpoilReads { member } => write!(f, "some reads of member {member} fail"),
-            Operation::Mend { member } => write!(f, "member {member} works again"),
-            Operation::Rebuild { member } => write!(f, "rebuild member {member}"),
-            Operation::Replace { member } => write!(f, "replace member {member}"),
-            Operation::Remove { member } => write!(f, "remove member {member}"),
-            Operation::Scrub => write!(f, "scrub"),
-            Operation::Wait { millis } => write!(f, "{millis} ms pass"),
-            Operation::Settle => write!(f, "requests in flight end"),
+impl Operation {
+    /// What happens to a volume with `count` members. Members have their devids, from 1.
+    pub(super) fn in_words(&self, count: usize) -> String {
+        let devid = |member: usize| member % count + 1;
+        match *self {
+            Operation::Write { block } => format!("write block {block}"),
+            Operation::Read { block } => format!("read block {block}"),
+            Operation::Flush => "flush".to_owned(),
+            Operation::Lose { member } => format!("devid {} is gone", devid(member)),
+            Operation::SpoilReads { member } => {
+                format!("some reads of devid {} fail", devid(member))
+            }
+            Operation::Mend { member } => format!("devid {} works again", devid(member)),
+            Operation::Rebuild { member } => format!("rebuild devid {}", devid(member)),
+            Operation::Replace { member } => format!("replace devid {}", devid(member)),
+            Operation::Remove { member } => format!("remove devid {}", devid(member)),
+            Operation::Scrub => "scrub".to_owned(),
+            Operation::Wait { millis } => format!("{millis} ms pass"),
+            Operation::Settle => "requests in flight end".to_owned(),
             Operation::Restart { end, without } => {
                 let end = match end {
                     End::Stop => "stop",
                     End::Kill => "kill",
                     End::PowerCut => "power cut",
                 };
-                let left_out = (0..u8::BITS).filter(|member| without >> member & 1 != 0);
-                let left_out: Vec<String> = left_out.map(|member| member.to_string()).collect();
+                let left_out = (0..count).filter(|member| without >> member & 1 != 0);
+                let left_out: Vec<String> = left_out.map(|it| devid(it).to_string()).collect();
                 match &left_out[..] {
-                    [] => write!(f, "{end}, start with all members"),
-                    members => write!(f, "{end}, start without members {}", members.join(", ")),
+                    [] => format!("{end}, start with all members"),
+                    devids => format!("{end}, start without devid {}", devids.join(", ")),
                 }
             }
         }

@@ -90,6 +90,12 @@ pub(super) struct Machine {
     pub(super) tally: Tally,
 }
 
+/// The profile and the number of members of the volume of a seed.
+pub(super) fn shape(seed: u64) -> (Profile, usize) {
+    [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)]
+        [(seed % 4) as usize]
+}
+
 impl Machine {
     /// A machine with a new volume.
     pub(super) fn new(seed: u64, promises: Promises) -> Machine {
@@ -100,9 +106,7 @@ impl Machine {
             partial_every: rng.below(20),
             ..SimOptions::default()
         });
-        let (profile, count) =
-            [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)]
-                [(seed % 4) as usize];
+        let (profile, count) = shape(seed);
         let label = new_label(profile, count);
         let mut machine = Machine {
             simulation,

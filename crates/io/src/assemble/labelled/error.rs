@@ -91,12 +91,14 @@ pub enum LabelledError {
     /// Members that were in sync are missing.
     #[error(
         "cannot start `{name}`: {missing}\n  help: connect the device, or start with --read-only, \
-         or with --degraded: then `ctl members replace DEVID DEVICE` rebuilds the missing member \
+         or with --degraded: then `ctl members replace {devid} DEVICE` rebuilds the missing member \
          on any device, or a later start with its own device does"
     )]
     NeedsDegraded {
         /// The volume.
         name: String,
+        /// The devid of the first of the members.
+        devid: u64,
         /// The members.
         missing: String,
     },

@@ -82,7 +82,12 @@ fn status_keeps_its_fields() {
         failed: vec![4],
         missing: vec![4],
         removed: vec![4],
-        misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
+        misplaced: vec![Misplaced {
+            devid: 1,
+            at_path: "nothing".to_owned(),
+            path: "a.img".to_owned(),
+            size_bytes: 8,
+        }],
         rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
         unsynced_bytes: 0,
         active_bytes: 0,
@@ -102,7 +107,9 @@ fn status_keeps_its_fields() {
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "failed": [4], "missing": [4], "removed": [4],
-        "misplaced": [{ "devid": 1, "at_path": "nothing" }],
+        "misplaced": [
+            { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
+        ],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
         "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
         "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,

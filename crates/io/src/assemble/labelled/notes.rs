@@ -1,0 +1,100 @@
+//! What is said about the devices of a labelled volume: notes, and parts of errors.
+
+use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
+use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
+use mirrorball_core::label::{LabelledMember, MemberLabel};
+
+/// A note for each member that was out of sync before and has no device.
+pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String> {
+    let LabelAssembly { newest, members, .. } = &volume.assembly;
+    let rows = newest.members.iter().zip(members).filter(|(_, member)| member.found.is_none());
+    let note = |(row, _): (&LabelledMember, &AssembledMember)| {
+        let devid = row.devid;
+        let help = match is_read_only {
+            true => String::new(),
+            false => format!("; `ctl members replace {devid} DEVICE` rebuilds it on a device"),
+        };
+        format!("devid {devid} is missing, and the volume is degraded{help}")
+    };
+    rows.map(note).collect()
+}
+
+/// Which of the devices that are discarded are no members, for an error about missing ones.
+pub(super) fn without_effect(
+    volume: &ExaminedVolume,
+    discarded: &[usize],
+    devices: &[ExaminedDevice],
+) -> String {
+    let is_unknown = |&at: &usize| {
+        discarded.contains(&volume.devices[at])
+            && volume.assembly.standings[at] == MemberStanding::Unknown
+    };
+    let unknown = (0..volume.devices.len()).filter(is_unknown);
+    unknown.map(|at| format!("; {}", discarded_copy(volume, devices, at))).collect()
+}
+
+/// The note about a discarded device that is another copy of a member, which is not rebuilt.
+pub(super) fn discarded_copy(
+    volume: &ExaminedVolume,
+    devices: &[ExaminedDevice],
+    at: usize,
+) -> String {
+    let device = |at: usize| &devices[volume.devices[at]].address;
+    let copy = device(at);
+    let LabelAssembly { newest, members, .. } = &volume.assembly;
+    let label = devices[volume.devices[at]].label.as_ref().ok();
+    let row = label.and_then(|label| newest.row(label.found.member));
+    match row.and_then(|row| members[row].found.map(|used| (newest.members[row].devid, used))) {
+        Some((devid, used)) => format!(
+            "--discard {copy}: it is not used and not changed, because `{}` is the same member \
+             (devid {devid})",
+            device(used)
+        ),
+        None => {
+            format!("--discard {copy}: it is not used and not changed: it is not a member any more")
+        }
+    }
+}
+
+/// What is missing of a member.
+pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
+    let LabelledMember { devid, uuid, .. } = volume.assembly.newest.members[row];
+    match volume.assembly.members[row].found {
+        None => format!("the member with devid {devid} (UUID {uuid}) is missing"),
+        Some(_) => format!("the member with devid {devid} is not in sync"),
+    }
+}
+
+/// A line for each device that only the user can decide about.
+pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
+    let mut text = String::from("its devices do not agree");
+    let old_copy = volume.assembly.standings.iter().position(|it| *it == MemberStanding::OldCopy);
+    for (at, &index) in volume.devices.iter().enumerate() {
+        let device = &devices[index].address;
+        text += &format!("\n  `{device}`: {}", device_text(volume, devices, at));
+    }
+    let labels = volume.devices.iter().map(|&index| &devices[index].label);
+    let labels: Vec<MemberLabel> = labels.flatten().map(|it| it.found.clone()).collect();
+    if volume.assembly.standings.contains(&MemberStanding::Diverged) {
+        let count = lineages(&labels).len();
+        text += &format!(
+            "\n  there are {count} versions of the data: members were used without each other"
+        );
+    }
+    if let Some(at) = old_copy {
+        let device = &devices[volume.devices[at]];
+        let label = device.label.as_ref().ok();
+        let row = label.and_then(|label| volume.assembly.newest.row(label.found.member));
+        if let Some(row) = row {
+            let devid = volume.assembly.newest.members[row].devid;
+            let copy = &device.address;
+            return format!(
+                "{text}\n  help: give the device that has the current data of devid {devid} in \
+                 place of `{copy}`; if it is lost, rebuild `{copy}` from the others with --discard \
+                 {copy}"
+            );
+        }
+    }
+    text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
+            give up its data with --discard DEVICE, which rebuilds it from the others"
+}
