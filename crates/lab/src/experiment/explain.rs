@@ -141,6 +141,9 @@ pub struct NamedValue {
     pub value: i64,
 }
 
+/// Start of the window if the user gives none.
+pub const WINDOW_START: Nanos = Nanos::from_secs(1);
+
 /// Runs the one job of `inputs` to the end of the window, and explains the choices made in it.
 ///
 /// # Errors
@@ -206,15 +209,17 @@ fn nothing_decided(
     request: &ExplainRequest<'_>,
 ) -> anyhow::Error {
     let (ended, from) = (explanation.ended, request.from);
-    let end = match request.duration.filter(|&duration| duration < ended) {
+    let is_over = |duration: &Nanos| *duration < ended && duration.to_string() != ended.to_string();
+    let end = match request.duration.filter(is_over) {
         Some(duration) => {
             format!("{ended} ({duration} of --duration, and the requests in flight then)")
         }
         None => ended.to_string(),
     };
     if ended <= from {
+        let option = if from == WINDOW_START { "the default of --at" } else { "--at" };
         return anyhow!(
-            "the window starts at {from} (--at), but the job ends at {end}\n  help: give an \
+            "the window starts at {from} ({option}), but the job ends at {end}\n  help: give an \
              earlier --at, or give the job more time with --duration"
         );
     }

@@ -169,24 +169,45 @@ fn is_job(name: &str) -> bool {
 /// # Errors
 /// If it cannot be read or understood.
 pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
+    match ArrayFile::builtin(name) {
+        Ok(file) if !Path::new(name).exists() => Ok(loaded(name, file)),
+        _ => load_from(name, &ARRAY),
+    }
+}
+
+/// Loads the array file of a volume. A built-in array has no devices, so none is looked for.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn load_array_file(name: &str) -> Result<ArraySpec> {
+    if ArrayFile::builtin(name).is_ok() && !Path::new(name).exists() {
+        let what = format!("`{name}` is a built-in array: its members are disk models");
+        let help = "give an array file whose members have a `path` or a `uri`";
+        return Err(Diagnostic::new(what).with_help(help).into());
+    }
+    load_from(name, &InputKind { builtin: Vec::new, ..ARRAY }).map(|(_, spec)| spec)
+}
+
+fn load_from(name: &str, kind: &InputKind) -> Result<(InputText, ArraySpec)> {
     if is_job(name) {
         bail!("`{name}` is a job, but an array is expected here");
     }
-    let file = match ArrayFile::builtin(name) {
-        Ok(file) if !Path::new(name).exists() => file,
-        _ if ARRAY.is_path(name) => {
-            let parsed = ArrayFile::parse(&ARRAY.read(name)?, name);
-            parsed.map_err(|error| match error.help {
-                None if !name.ends_with(ARRAY.ending) => {
-                    error.with_help("is it an array file? their names end in .toml")
-                }
-                _ => error,
-            })?
+    if !kind.is_path(name) {
+        return Err(kind.unknown(name));
+    }
+    let parsed = ArrayFile::parse(&kind.read(name)?, name);
+    let file = parsed.map_err(|error| match error.help {
+        None if !name.ends_with(kind.ending) => {
+            error.with_help("is it an array file? their names end in .toml")
         }
-        _ => return Err(ARRAY.unknown(name)),
-    };
+        _ => error,
+    })?;
+    Ok(loaded(name, file))
+}
+
+fn loaded(name: &str, file: ArrayFile) -> (InputText, ArraySpec) {
     let fingerprint = fingerprint(&file.spec);
-    Ok((InputText { name: stem(name), text: file.text, fingerprint }, file.spec))
+    (InputText { name: stem(name), text: file.text, fingerprint }, file.spec)
 }
 
 /// Hash of the canonical text of an array: of what decides the results, not of where the file is
@@ -281,6 +302,20 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_is_not_looked_for_among_the_built_in_arrays() {
+        for (name, what) in [
+            ("nosuch", "there is no file `nosuch`"),
+            ("two-ssd-raid1", "`two-ssd-raid1` is a built-in array: its members are disk models"),
+        ] {
+            let help = "give an array file whose members have a `path` or a `uri`";
+            let expected = format!("{what}\n  help: {help}");
+            assert_eq!(load_array_file(name).unwrap_err().to_string(), expected);
+        }
+        let missing = load_array_file("nosuch.toml").unwrap_err().to_string();
+        assert!(missing.ends_with("\n  help: check the path"), "{missing}");
+    }
+
+    #[test]
     fn folders_and_files_without_text_are_named_as_they_are() {
         let folder = tempfile::TempDir::new().unwrap();
         let message = |path: &str| load_array(path).unwrap_err().to_string();
@@ -293,8 +328,8 @@ mod tests {
         fs::write(&path, [0xff, 0xfe]).unwrap();
         let path = path.to_str().unwrap();
         let expected = format!(
-            "{path} is not a text file: it has bytes that are not UTF-8\n  help: the names of \
-             array files end in .toml"
+            "{path} is not a text file: it has bytes that are not UTF-8\n  help: give an array \
+             file, in UTF-8"
         );
         assert_eq!(message(path), expected);
     }

@@ -16,7 +16,7 @@ pub(super) struct InputKind {
     pub(super) name: &'static str,
     /// How its files end.
     pub(super) ending: &'static str,
-    /// Those that are compiled in.
+    /// Those that are compiled in; none where a built-in one is of no use.
     pub(super) builtin: fn() -> Vec<&'static str>,
 }
 
@@ -34,23 +34,25 @@ impl InputKind {
         let kind = self.name;
         read_text(path).map_err(|error| {
             if error.kind() == ErrorKind::IsADirectory {
-                let article = if kind.starts_with('a') { "an" } else { "a" };
-                let error =
-                    Diagnostic::new(format!("{path} is a folder, not {article} {kind} file"));
+                let file = self.a_file();
+                let error = Diagnostic::new(format!("{path} is a folder, not {file}"));
                 return error.with_help(format!("{kind} files end in {}", self.ending)).into();
             }
             if error.kind() == ErrorKind::InvalidData {
                 let what = "is not a text file: it has bytes that are not UTF-8";
                 let error = Diagnostic::new(format!("{path} {what}"));
-                return error.with_help(self.names_of_files()).into();
+                return error.with_help(format!("give {}, in UTF-8", self.a_file())).into();
             }
             let failed = Diagnostic::new(format!("{path}: cannot read the {kind} file: {error}"));
             let help = match (error.kind(), self.nearest(path)) {
                 (ErrorKind::NotFound, Some(guess)) => format!("did you mean `{guess}`?"),
+                (ErrorKind::NotFound, None) if (self.builtin)().is_empty() => {
+                    "check the path".to_owned()
+                }
                 (ErrorKind::NotFound, None) => {
                     format!("check the path; the built-in {kind}s are {}", self.listed())
                 }
-                (ErrorKind::FileTooLarge, _) => self.names_of_files(),
+                (ErrorKind::FileTooLarge, _) => format!("give {}", self.a_file()),
                 _ => "give a file that you may read".to_owned(),
             };
             failed.with_help(help).into()
@@ -63,8 +65,15 @@ impl InputKind {
         if name.is_empty() {
             return Diagnostic::empty_name(kind).into();
         }
-        let unknown = Diagnostic::new(format!("there is no file and no built-in {kind} `{name}`"));
+        let has_builtin = !(self.builtin)().is_empty();
+        let unknown = Diagnostic::new(match has_builtin {
+            true => format!("there is no file and no built-in {kind} `{name}`"),
+            false => format!("there is no file `{name}`"),
+        });
         let help = match self.nearest(name) {
+            None if !has_builtin => {
+                format!("give {} whose members have a `path` or a `uri`", self.a_file())
+            }
             _ if name.contains(',') => format!("separate {kind}s by spaces"),
             Some(guess) => format!("did you mean `{guess}`?"),
             None => format!("the built-in {kind}s are {}", self.listed()),
@@ -76,8 +85,10 @@ impl InputKind {
         (self.builtin)().join(", ")
     }
 
-    fn names_of_files(&self) -> String {
-        format!("the names of {} files end in {}", self.name, self.ending)
+    /// A file of this kind, with its article.
+    fn a_file(&self) -> String {
+        let article = if self.name.starts_with('a') { "an" } else { "a" };
+        format!("{article} {} file", self.name)
     }
 
     /// The most similar name: a file in the same folder, or a built-in one.

@@ -147,7 +147,9 @@ impl Document {
             Category::Data if serde_json::from_slice(text).is_ok_and(is_ours) => {
                 bail!("was written by mirrorball, not by fio")
             }
-            Category::Eof => bail!("is cut off: its JSON ends too early"),
+            Category::Eof => bail!(
+                "is cut off: its JSON ends too early\n  help: run fio again, and let it finish"
+            ),
             Category::Data if error.to_string().contains("fio version") => {
                 bail!("is JSON, but not output of fio: it has no `fio version`")
             }

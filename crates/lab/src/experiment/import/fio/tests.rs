@@ -236,7 +236,7 @@ fn a_file_that_fio_did_not_write_is_recognised() {
         ),
         ("{\"fio version\": \"fio-3.33\"}", "is output of fio without a job"),
         ("{\"fio version\": \"fio-2.16\", \"jobs\": []}", "was written by fio-2.16"),
-        (&GROUPS[..GROUPS.len() / 2], "is cut off"),
+        (&GROUPS[..GROUPS.len() / 2], "is cut off: its JSON ends too early\n  help: run fio again"),
         (&PLAIN[..PLAIN.len() / 2], "is cut off"),
         (FAILED, "job `plain` ended before its time: Inappropriate ioctl for device"),
         (&GROUPS.replace("\"bins\"", "\"no\"").replace("\"percentile\"", "\"not\""), {

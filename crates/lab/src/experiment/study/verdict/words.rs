@@ -130,18 +130,28 @@ fn achieved(verdict: &Verdict, policy: &str, matrix: &Matrix, criteria: &Criteri
             }
         }
         (None, Some(baseline)) if baseline == policy => {
-            let (faster, _) = compared(criteria);
-            let is_certain = verdict.preferred.is_none()
-                && verdict.ties.is_empty()
-                && verdict.undecided.is_empty();
-            let certainly = if is_certain { "" } else { "certainly " };
-            format!("it is the baseline, and {over} no policy compared here is {certainly}{faster}")
+            format!("it is the baseline, and {}", none_is_faster(verdict, &over, criteria))
         }
-        (None, Some(baseline)) => {
-            format!("{over} it reaches {percent:.0} % of the best (`{baseline}` was not run)")
+        (None, baseline) => {
+            let without = match baseline {
+                Some(baseline) => format!(" (`{baseline}` was not run)"),
+                None => String::new(),
+            };
+            match percent > EQUAL_PERCENT && verdict.preferred.is_none() {
+                true => none_is_faster(verdict, &over, criteria) + &without,
+                false => format!("{over} it reaches {percent:.0} % of the best{without}"),
+            }
         }
-        (None, None) => format!("{over} it reaches {percent:.0} % of the best"),
     }
+}
+
+/// Says that the policy to use is the best of those that were compared.
+fn none_is_faster(verdict: &Verdict, over: &str, criteria: &Criteria) -> String {
+    let (faster, _) = compared(criteria);
+    let is_certain =
+        verdict.preferred.is_none() && verdict.ties.is_empty() && verdict.undecided.is_empty();
+    let certainly = if is_certain { "" } else { "certainly " };
+    format!("{over} no policy compared here is {certainly}{faster}")
 }
 
 fn worst(policy: &str, matrix: &Matrix) -> String {
