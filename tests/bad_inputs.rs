@@ -23,6 +23,8 @@ fn refuses_each(rows: &[(&[&str], &[&str])]) {
         ("plan.json", "{\n\"schema_version\": 2, \"jobs\": [{}]}".to_owned()),
         ("range.fio", "[a]\nrw=randread\nbsrange=4k-8k\n".to_owned()),
         ("behind.fio", "[a]\nrw=randread\nbs=4k\noffset=100T\n".to_owned()),
+        ("bare", "name = \"x\"\n".to_owned()),
+        ("cut.json", "{\"fio version\": \"fio-3.33\", \"jobs\": [".to_owned()),
         ("sample/sample.json", "{}".to_owned()),
     ] {
         fs::create_dir_all(folder.path(name).parent().unwrap()).unwrap();
@@ -71,7 +73,7 @@ fn files_of_another_kind_are_called_what_they_are() {
         (&["create", "one.img"], &["one.img is not an array file", members[0], members[1]]),
         (&["create", "one.img", "two.img"], &["expected one array file", members[1]]),
         (&["adopt", "one.img", "two.img"], &["expected one array file", members[1]]),
-        (&["compare", "one.img"], &["one.img is not a text file", "end in .toml"]),
+        (&["compare", "one.img"], &["one.img is not a text file", "give an array file, in UTF-8"]),
         (&["recipe", "x.txt"], &["x.txt is a file, not a recipe", "a folder with `recipe.toml`"]),
         (&["check", "x.txt"], &["if it is one of these, rename it"]),
         (&["report", "empty.json"], &["is JSON, but not a result of mirrorball\n  help: give a"]),
@@ -81,7 +83,10 @@ fn files_of_another_kind_are_called_what_they_are() {
             &["import", "fio", "plan.json", "-o", "out"],
             &["plan.json was written by mirrorball, not by fio", "json+"],
         ),
-        (&["import", "fio", "sample", "-o", "out"], &["cannot read sample", "json+"]),
+        (
+            &["import", "fio", "sample", "-o", "out"],
+            &["cannot read sample", "for example sample/*.json"],
+        ),
         (
             &["import", "fio", "empty.json", "-o", "sample"],
             &["sample holds results of `league --sample`", "another folder with -o"],
@@ -99,6 +104,17 @@ fn what_is_not_there_is_named_with_what_to_give() {
     refuses_each(&[
         (&["compare", "zebra.toml"], &["zebra.toml: cannot read", "check the path; the built-in"]),
         (&["compare", "pair.toml", "zebra.fio"], &["check the path; the built-in jobs are"]),
+        (&["create", "nosuch"], &["there is no file `nosuch`\n  help: give an array file whose"]),
+        (&["adopt", "two-ssd-raid1"], &["`two-ssd-raid1` is a built-in array: its members are"]),
+        (&["serve", "nosuch.toml", "-e", "nbd:unix:s"], &["\n  help: check the path\n"]),
+        (&["import", "fio", "nosuch", "-o", "out"], &["cannot read nosuch", "check the path"]),
+        (&["import", "fio", "cut.json", "-o", "out"], &["is cut off", "let it finish"]),
+        (&["probe", "--model", "bare"], &["no built-in model `bare`", "write ./bare for the file"]),
+        (&["probe", "--model", "./bare"], &["the key `kind` is missing\n  help: add a line"]),
+        (&["policies", "btrfs/nosuch"], &["the policies of btrfs are btrfs/pid, btrfs/"]),
+        (&["detect", "--sysroot", "x.txt"], &["x.txt is a file, not a folder"]),
+        (&["top"], &["--control <PATH>", "help: give the path given to `emulate` or `serve`"]),
+        (&["top", "-c", "a b"], &["`mirrorball ctl --control 'a b' stats` prints the same"]),
         (&["serve", "nbd:", "-e", "nbd:unix:s"], &["is not the URI of an NBD export", uri]),
         (&["examine", "nbd:x"], &["`nbd:x` is not the URI of an NBD export", uri]),
         (
@@ -119,6 +135,21 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
             &["compare", "pair.toml", "-p", "pid zfs/mirror"],
             &["unknown policy `pid zfs/mirror`", "separate several policies by commas: pid,zfs"],
         ),
+        (
+            &["compare", "pair.toml", "-p", "md/raid1,zfs/mirror", "--baseline", "pid"],
+            &["--baseline: `btrfs/pid` is not one of the compared policies", "add it to --policy"],
+        ),
+        (
+            &["compare", "pair.toml", "rand-4k-qd1", "--report", "x.html"],
+            &[
+                "--report takes no file, so `x.html` is read as an array or a job",
+                "in the results folder",
+            ],
+        ),
+        (
+            &["compare", "pair.toml", "-d", "1M"],
+            &["it has an unknown unit\n  help: write 1m for minutes, or 1ms"],
+        ),
         (&["compare", "-p", "pid", "-p", "queue"], &["--policy is given more than once"]),
         (
             &[&rank[..], &["p99,p99"]].concat(),
@@ -133,6 +164,10 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
         (
             &["explain", "pair.toml", "rand-4k-qd1", "--at", "60ms", "-d", "50ms"],
             &["the window starts at 60.0ms (--at), but the job ends"],
+        ),
+        (
+            &["explain", "pair.toml", "rand-4k-qd1", "-d", "100ms"],
+            &["the window starts at 1.00s (the default of --at), but the job ends at 100"],
         ),
     ]);
 }

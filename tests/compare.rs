@@ -386,7 +386,7 @@ fn what_cannot_be_is_refused_with_file_and_line() {
         place.write("bad.fio", job);
         place.refuses(&["compare", "bad.toml", "bad.fio"], parts);
     };
-    refuses(ARRAY, &JOB.replace("size=1g", "size=100t"), &["bad.fio:1", "larger than the volume"]);
+    refuses(ARRAY, &JOB.replace("size=1g", "size=100t"), &["bad.fio:1", "ends at 100 TiB, but"]);
     refuses(ARRAY, &JOB.replace("bs=4k", "bs=4q"), &["bad.fio:5", "4q"]);
     refuses(ARRAY, &JOB.replace("iodepth", "io_depth"), &["bad.fio:7", "iodepth"]);
     refuses(ARRAY, "rw=read\n", &["bad.fio:1"]);
@@ -440,7 +440,7 @@ fn check_compares_jobs_with_arrays_and_lists_members() {
     assert_eq!(output.status.code(), Some(2));
     let errors = stderr(&output);
     assert!(
-        errors.contains("large.fio:1: job `reader` is larger than the volume of `pair.toml`"),
+        errors.contains("large.fio:1: job `reader` ends at 1.5 TiB, but the volume of `pair.toml`"),
         "{errors}"
     );
     assert_eq!(errors.matches("error:").count(), 1, "the others fit: {errors}");

@@ -227,7 +227,10 @@ fn a_copy_and_a_restored_snapshot_are_refused() {
     let folder = created(2);
     fs::copy(folder.path("b.img"), folder.path("copy.img")).unwrap();
     let error = refusal(&folder, &["a.img", "b.img", "copy.img"]);
-    assert!(error.contains("another device is the same member"), "{error}");
+    assert!(
+        error.contains("one of 2 devices that are devid 2, with labels of the same age"),
+        "{error}"
+    );
     let service = serve(&folder, &["a.img", "b.img"]);
     client(&folder).write(0, &[1; BLOCK]);
     service.terminate();
@@ -405,7 +408,7 @@ fn options_and_devices_without_effect_are_refused() {
     let same = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\npath = \"a.img\"\n";
     fs::write(plain.path("same.toml"), same).unwrap();
     plain.refuses(&["create", "same.toml"], &["`a.img` is given twice"]);
-    plain.refuses(&["create", "two-hdd-raid1"], &["cannot label", "disk model", "`path`"]);
+    plain.refuses(&["create", "two-hdd-raid1"], &["is a built-in array", "disk model", "`path`"]);
     plain.refuses(&["create", "pair.toml", "--name", ""], &["--name: the name is empty"]);
     plain.refuses(&["create", "pair.toml", "--name", "a/b"], &["`a/b` contains a slash"]);
     let long = "x".repeat(300);

@@ -117,7 +117,7 @@ fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
             &["b.img` is the member with devid 2 already", "`ctl members rebuild 2 --rate BYTES`"],
         ),
         (&["replace", "2", "nosuch"], &["nosuch`: no such file", "truncate -s SIZE FILE"]),
-        (&["replace", "2", "."], &["is a folder", "help: a member must be a file or a block"]),
+        (&["replace", "2", "."], &["is a folder", "help: give a file in the folder"]),
         (&["replace", "9", "new.img"], &["no member with devid 9"]),
         (&["replace", "2", "luks.img"], &["contains an encrypted volume (LUKS)", "--occupied"]),
         (&["replace", "2", "other.img"], &["a member of the volume `other`", "--occupied"]),
@@ -202,7 +202,7 @@ fn a_check_of_the_status_finds_a_file_that_was_removed() {
     assert_eq!(check(), Some(0));
     fs::remove_file(folder.path("b.img")).unwrap();
     assert_eq!(check(), Some(1));
-    assert!(folder.ctl(&["status"]).contains("(create a file of the same size there; then"));
+    assert!(folder.ctl(&["status"]).contains("(`truncate -s 25165824 "));
     image(&folder, "b.img", SIZE_BYTES);
     assert_eq!(check(), Some(1));
     assert!(folder.ctl(&["status"]).contains("into the file at the path, and overwrites it)"));

@@ -12,7 +12,7 @@ use mirrorball_core::geometry::{ArrayLayout, ChunkMap, GeometryError, Stripe};
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{
-    ArrayFile, ArraySpec, DevicePart, MemberSource, MemberSpec, Partition,
+    ArrayFile, ArraySpec, DevicePart, MemberSource, MemberSpec, Partition, Used,
 };
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::device_address::DeviceAddress;
@@ -190,6 +190,8 @@ fn array(spec: &ArraySpec) -> Result<String> {
         text += &format!(", {}", size(capacity_bytes));
         if used_bytes > 0 {
             text += &format!(", the first {} used by older data", size(used_bytes));
+        } else if !matches!(spec.used, Used::Bytes(0)) {
+            text += ", none used by older data: `used` is rounded down to whole GiB";
         }
     }
     text.push('\n');
@@ -283,7 +285,7 @@ fn member_bytes(spec: &ArraySpec, member: &MemberSpec, path: &Path) -> Result<u6
                 "correct `path`, which is relative to the folder of the array file, or connect the \
                  device; for a new array, create the file"
             }
-            ErrorKind::IsADirectory => "a member must be a file or a block device",
+            ErrorKind::IsADirectory => "give a file in the folder, or a block device",
             _ => "check that you may read it, or correct `path`",
         };
         anyhow!("{place}: cannot open the member {shown}: {error}\n  help: {help}")
@@ -304,13 +306,23 @@ fn member_bytes(spec: &ArraySpec, member: &MemberSpec, path: &Path) -> Result<u6
         spec.allocate(&configs)
     {
         let (has, needs) = (size(size_bytes), size(needed));
+        // For a member that is a file from its beginning on, in whole MiB.
+        let command = match path.is_file() && begin_bytes == 0 {
+            true => {
+                format!(
+                    ", for example with `truncate -s {}M {shown}`",
+                    needed.max(24 << 20).div_ceil(1 << 20)
+                )
+            }
+            false => String::new(),
+        };
         let chunk = match spec.layout.chunk_bytes() {
             Some(_) => ", or reduce `chunk`",
             None => "",
         };
         return Err(anyhow!(
             "{place}: {shown} (devid {devid}) has {has}, but a member needs at least \
-             {needs}\n  help: enlarge the file, or give a larger device{chunk}"
+             {needs}\n  help: enlarge the file{command}, or give a larger device{chunk}"
         ));
     }
     Ok(bytes)

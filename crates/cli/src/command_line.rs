@@ -31,8 +31,14 @@ const WORDS: [(&str, &str); 9] = [
     ("  tip:", "  help:"),
 ];
 
-/// Arguments that another one makes superfluous, with the help for those who gave neither.
-const REQUIRED: [(&str, &str); 2] = [
+/// Required arguments, with the help for a command line without them.
+const REQUIRED: [(&str, &str); 8] = [
+    ("\n  <ARRAY>\n  <JOB>", "give an array and a job, for example two-ssd-raid1 rand-4k-qd1"),
+    ("\n  <JOB>", "give a job file or a built-in job, for example rand-4k-qd1"),
+    ("\n  <DIR|FILE>...", "give a results folder, or files from its `cells` folder"),
+    ("\n  <FILE>...", "give array files (.toml) and job files (.fio), or names of built-in ones"),
+    ("\n  <RESULT.json>...", "give files that fio wrote with --output-format=json+"),
+    ("\n  --control <PATH>", "give the path given to `emulate` or `serve` as --control"),
     ("\n  <DEVICE|FILE>", "give a device or a file, or --model MODEL"),
     ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array, or --restore"),
 ];
@@ -255,6 +261,12 @@ mod tests {
             (&["examine"], &["these are missing:\n  <DEVICE>..."]),
             (&["probe"], &["these are missing:\n  <DEVICE|FILE>\n  help: give a device or a file"]),
             (&["bench"], &["these are missing:\n  <PATH|DEVICE>\n  help: give a mount point, a"]),
+            (&["explain"], &["\n  <ARRAY>\n  <JOB>\n  help: give an array and a job, for example"]),
+            (&["explain", "x"], &["\n  <JOB>\n  help: give a job file or a built-in job"]),
+            (&["check"], &["\n  help: give array files (.toml) and job files (.fio)"]),
+            (&["report"], &["\n  help: give a results folder, or files from its `cells`"]),
+            (&["import", "fio", "-o", "x"], &["\n  help: give files that fio wrote with"]),
+            (&["top"], &["\n  help: give the path given to `emulate` or `serve` as --control"]),
             (
                 &["detect", "-o", "x", "--json"],
                 &["--json", "cannot be used with", "--output", "help: leave one of them out"],

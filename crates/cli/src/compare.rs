@@ -14,6 +14,7 @@ use crate::ranking::{RankingArgs, sections_of_job};
 use crate::{programs, report, screen};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::evaluation::advice::text;
@@ -111,9 +112,9 @@ fn after_help() -> String {
 Built-in jobs: {}
 Policies: see `mirrorball policies`
 
-Each cell (the run of one job under one policy with one seed) is saved when it ends. The same
-command, run again, reuses the saved cells and runs the rest. Another build of the program runs
-every cell again, in a new folder; a folder given with -o belongs to one build. `plan.json` in the
+Each cell (the run of one job under one policy with one seed) is saved when it ends. The same \
+command, run again, reuses the saved cells and runs the rest. Another build of the program runs \
+every cell again, in a new folder; a folder given with -o belongs to one build. `plan.json` in the \
 results folder holds the command and all inputs.
 
 Examples:
@@ -130,7 +131,8 @@ fn format_names() -> PossibleValuesParser {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let inputs = Inputs::load(&args.array, &args.jobs).map_err(Failure::WrongUse)?;
+    let inputs = Inputs::load(&args.array, &args.jobs);
+    let inputs = inputs.map_err(|error| Failure::WrongUse(report_file(args).unwrap_or(error)))?;
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
     let offered = args.system.as_ref().map(|system| system.offered(&inputs.array)).transpose();
     let offered = offered.map_err(Failure::WrongUse)?;
@@ -144,9 +146,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         None => folder::default_folder(&plan, is_default(args)),
     };
     let other_folder = |error: anyhow::Error| {
-        Failure::WrongUse(anyhow!(
-            "{error:#}\n  help: choose another folder with -o, or leave -o out"
-        ))
+        let help = match &args.output {
+            Some(_) => "choose another folder with -o, or leave -o out",
+            None => "choose another folder with -o",
+        };
+        Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
     };
     Results::check(&folder, &plan).map_err(other_folder)?;
     for note in &inputs.notes {
@@ -154,6 +158,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             "note: {}:{}: `{}`: {}",
             note.file, note.line, note.option, note.reason
         ));
+    }
+    for note in rounding_notes(&args.policy) {
+        screen::say(format_args!("note: {note}"));
     }
     let results = Results::open(&folder, &plan).map_err(other_folder)?;
     let ending =
@@ -193,6 +200,16 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 }
 
 /// The sections of each job, by the name of the job.
+/// The error if an input is the name of a page, which `--report` does not take here.
+fn report_file(args: &Args) -> Option<anyhow::Error> {
+    let mut names = args.jobs.iter().chain([&args.array]);
+    let page = names.find(|name| args.report && name.ends_with(".html"))?;
+    Some(anyhow!(
+        "--report takes no file, so `{page}` is read as an array or a job\n  help: leave it out: the page is \
+         `report.html` in the results folder, which -o names"
+    ))
+}
+
 fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
     let jobs = inputs.job_sources.iter().zip(&inputs.jobs);
     jobs.map(|(source, job)| (source.name.clone(), sections_of_job(job))).collect()

@@ -9,7 +9,7 @@ use mirrorball_core::units::format_bytes;
 use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created, Trust};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
-use mirrorball_lab::experiment::inputs::load_array;
+use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::Path;
 
 /// Create a mirrored volume on files and block devices, whose contents are lost
@@ -109,7 +109,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
 /// Refuses members in place of an array file, as `serve` takes them.
 fn check_array_file(array: &str, others: &[String]) -> Result<(), Failure> {
     let path = Path::new(array);
-    let is_member = path.exists() && !path.is_dir() && load_array(array).is_err();
+    let is_member = path.exists() && !path.is_dir() && load_array_file(array).is_err();
     if others.is_empty() && (array.ends_with(".toml") || !is_member) {
         return Ok(());
     }
@@ -130,7 +130,7 @@ fn with_options(
     occupied: bool,
     make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
 ) -> Result<(Created, Vec<DeviceAddress>), Failure> {
-    let (_, array) = load_array(file).map_err(Failure::WrongUse)?;
+    let array = load_array_file(file).map_err(Failure::WrongUse)?;
     let (policy, _) = serving::policy(policy, &array)?;
     let creation = CreateOptions {
         array: &array,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
     after_help = "Finds btrfs on several devices, md raid1 and raid10, LVM RAID, device-mapper \
 mirrors and multipath, ZFS mirrors, and NVMe multipath. Needs root for LVM and multipath. Models \
 that are guessed are marked in the file. Exit code 1 if an array is found but cannot be read, 2 if \
-there is none at PATH.
+none is found.
 
 Examples:
   mirrorball detect
@@ -83,11 +83,12 @@ pub(crate) fn sysroot(folder: Option<&Path>) -> Result<Sysroot, Failure> {
     if folder.join("sys").is_dir() {
         return Ok(Sysroot::recorded(folder));
     }
-    let error = anyhow!(
-        "{} has no folder `sys`\n  help: --sysroot takes a folder with copies of /sys and /proc",
-        folder.display()
-    );
-    Err(Failure::WrongUse(error))
+    let what = match folder.is_file() {
+        true => "is a file, not a folder",
+        false => "has no folder `sys`",
+    };
+    let help = "--sysroot takes a folder with copies of /sys and /proc";
+    Err(Failure::WrongUse(anyhow!("{} {what}\n  help: {help}", folder.display())))
 }
 
 /// All arrays that can be read, and how the command ends.

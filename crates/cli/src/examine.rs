@@ -12,7 +12,7 @@ use mirrorball_core::policies::Spec;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, examine, standing_text, volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, volumes,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -182,17 +182,16 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             device: member.found.map(address),
         }
     });
-    let reports =
-        volume.devices.iter().zip(&volume.assembly.standings).filter_map(|(&index, &standing)| {
-            let found = &devices[index].label.as_ref().ok()?.found;
-            Some(DeviceReport {
-                device: devices[index].address.to_string(),
-                devid: newest.row(found.member).map(|row| newest.members[row].devid),
-                generation: found.label.generation,
-                data_id: data_id(&found.label),
-                standing: standing_text(standing),
-            })
-        });
+    let reports = volume.devices.iter().enumerate().filter_map(|(at, &index)| {
+        let found = &devices[index].label.as_ref().ok()?.found;
+        Some(DeviceReport {
+            device: devices[index].address.to_string(),
+            devid: newest.row(found.member).map(|row| newest.members[row].devid),
+            generation: found.label.generation,
+            data_id: data_id(&found.label),
+            standing: device_text(volume, devices, at),
+        })
+    });
     VolumeReport {
         name: newest.array.name.clone(),
         uuid: volume.uuid.to_string(),

@@ -9,6 +9,7 @@ use crate::programs;
 use crate::screen;
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
 use mirrorball_lab::experiment::inputs::Inputs;
@@ -102,6 +103,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         from: args.at,
         limit: args.time.map_or(TraceLimit::Reads(args.reads as usize), TraceLimit::Time),
     };
+    for note in rounding_notes(&args.policy) {
+        screen::say(format_args!("note: {note}"));
+    }
     let explained = explain(&inputs, &request).map_err(Failure::WrongUse)?;
     let (shown, reads) = (explained.choices.len(), args.reads as usize);
     if args.time.is_none() && shown < reads {

@@ -14,6 +14,7 @@ use mirrorball_lab::experiment::import::{self, ImportLabels};
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Import results of other programs, or characterise a trace
@@ -124,7 +125,14 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
     let mut failures = Vec::new();
     for path in &args.files {
         let shown = path.display();
-        let text = fs::read(path).map_err(|error| anyhow!("cannot read {shown}: {error}"));
+        let text = fs::read(path).map_err(|error| {
+            let help = match error.kind() {
+                ErrorKind::NotFound => "check the path".to_owned(),
+                ErrorKind::IsADirectory => format!("give files, for example {shown}/*.json"),
+                _ => "give a file that you may read".to_owned(),
+            };
+            anyhow!("cannot read {shown}: {error}\n  help: {help}")
+        });
         let record = text.and_then(|text| {
             cell(&text, &logs, about).map_err(|error| anyhow!("{shown} {error:#}"))
         });

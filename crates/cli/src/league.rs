@@ -8,7 +8,7 @@ use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
 use crate::{progress, screen};
 use anyhow::{Result, anyhow, bail, ensure};
-use mirrorball_core::policies::parse_list;
+use mirrorball_core::policies::{parse_list, rounding_notes};
 use mirrorball_lab::evaluation::league::ablation::variants;
 use mirrorball_lab::evaluation::league::matrix::{Half, Matrix};
 use mirrorball_lab::evaluation::league::standings::Standings;
@@ -31,22 +31,16 @@ const PAGE: &str = "league.html";
 /// Compare a policy with all others over many arrays and jobs
 ///
 /// Simulates pairings, each of one built-in array and one built-in job of the league, under the
-/// policies being evaluated (--subject), their rivals (--policy) and the oracle. A hash of its
-/// names puts each pairing into one of two halves: the design half, for the development of
-/// policies, and the held-out half, which shows whether a policy was tuned to the design half. Only
-/// the design half is run, unless --final is given.
+/// policies being evaluated (--subject), their rivals (--policy) and the oracle (a reference that
+/// asks the disk models which mirror would complete a read first). A hash of its names puts each
+/// pairing into one of two halves: the design half, for the development of policies, and the
+/// held-out half, which shows whether a policy was tuned to the design half. Only the design half
+/// is run, unless --final is given.
 ///
 /// With --sample, arrays and jobs are drawn at random instead, so that no policy can be tuned to
 /// them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  mirrorball league --quick
-  mirrorball league --quick --subject research/sed,zfs/mirror
-  mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
-  mirrorball league --final --repeats 3 --format markdown
-  mirrorball league --sample 100
-  mirrorball league --sample 100 --list
-  mirrorball league --sample 100 --pairing 37")]
+#[command(after_help = after_help())]
 pub(crate) struct Args {
     /// Policies to evaluate, separated by commas
     #[arg(long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
@@ -68,11 +62,12 @@ pub(crate) struct Args {
     #[arg(long = "final")]
     is_final: bool,
 
-    /// Arrays of the league, separated by commas; globs such as `equal-*` are allowed
+    /// Arrays of the league, separated by commas; globs such as `equal-*` are allowed [default:
+    /// all]
     #[arg(long, value_name = "LIST")]
     arrays: Option<String>,
 
-    /// Jobs of the league, separated by commas; globs such as `seq-*` are allowed
+    /// Jobs of the league, separated by commas; globs such as `seq-*` are allowed [default: all]
     #[arg(long, value_name = "LIST")]
     jobs: Option<String>,
 
@@ -122,6 +117,33 @@ enum Format {
     Csv,
     /// Everything as JSON.
     Json,
+}
+
+fn after_help() -> String {
+    let matrix = Matrix::builtin();
+    let pairings = matrix
+        .arrays
+        .iter()
+        .flat_map(|array| matrix.jobs.iter().map(|job| Half::of(&array.name, &job.name)));
+    let halves: Vec<Half> = pairings.collect();
+    format!(
+        "The league has {} arrays and {} jobs, which make {} pairings, {} of them in the design \
+half. With all rivals, `--sample 100` takes about 5 minutes on one CPU; the whole league takes \
+longer, so begin with --quick.
+
+Examples:
+  mirrorball league --quick
+  mirrorball league --quick --subject research/sed,zfs/mirror
+  mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
+  mirrorball league --final --repeats 3 --format markdown
+  mirrorball league --sample 100
+  mirrorball league --sample 100 --list
+  mirrorball league --sample 100 --pairing 37",
+        matrix.arrays.len(),
+        matrix.jobs.len(),
+        halves.len(),
+        halves.iter().filter(|&&half| half == Half::Design).count()
+    )
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
@@ -213,6 +235,9 @@ fn listed(option: &str, list: &str) -> Result<Vec<String>> {
         ),
         false => anyhow!("{option}: {error}"),
     })?;
+    for note in rounding_notes(list) {
+        screen::say(format_args!("note: {note}"));
+    }
     Ok(specs.iter().map(ToString::to_string).collect())
 }
 

@@ -89,7 +89,7 @@ enum Format {
     Text,
     /// Everything as JSON
     Json,
-    /// The profile
+    /// The profile, to standard output
     Toml,
 }
 
@@ -151,7 +151,10 @@ fn model_profile(model: &str) -> Result<ModelProfile, Failure> {
                 .map_err(Failure::WrongUse)?;
             ModelProfile::parse(&text, model)
         }
-        false => ModelProfile::builtin(model),
+        false => ModelProfile::builtin(model).map_err(|error| match Path::new(model).is_file() {
+            true => error.with_help(format!("write ./{model} for the file of that name")),
+            false => error,
+        }),
     };
     profile.map_err(|error| Failure::WrongUse(error.into()))
 }

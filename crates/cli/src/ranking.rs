@@ -25,9 +25,9 @@ pub(crate) struct RankingArgs {
     #[arg(long, value_name = "LIST", value_parser = goal)]
     rank: Option<Goal>,
 
-    /// Reference policy: speedups are relative to it
-    #[arg(long, value_name = "POLICY", default_value = BASELINE)]
-    baseline: String,
+    /// Reference policy: speedups are relative to it [default: btrfs/pid if it is compared]
+    #[arg(long, value_name = "POLICY")]
+    baseline: Option<String>,
 }
 
 fn goal(text: &str) -> Result<Goal> {
@@ -63,23 +63,32 @@ fn kinds_of(section: &Section) -> Vec<IoKind> {
 }
 
 impl RankingArgs {
-    /// Checks that the reference policy is one of the policies of a new comparison, unless it is
-    /// the default one.
-    pub(crate) fn check_compared(&self, policies: &[Spec]) -> Result<(), Diagnostic> {
-        let Ok(baseline) = Spec::parse(&self.baseline) else { return Ok(()) };
-        let name = baseline.to_string();
-        if name == BASELINE || policies.iter().any(|spec| spec.to_string() == name) {
-            return Ok(());
-        }
-        let error = Diagnostic::new(format!("`{name}` is not one of the compared policies"));
-        Err(error.with_help("add it to --policy"))
+    /// The canonical name of the reference policy that the user named.
+    fn named_baseline(&self) -> Option<String> {
+        let name = self.baseline.as_ref()?;
+        Some(Spec::parse(name).map_or(name.clone(), |spec| spec.to_string()))
     }
 
-    /// Checks that the reference policy is one of the policies of saved results, unless it is the
-    /// default one.
+    /// Checks that the reference policy, if one is named, is one of the policies of a new
+    /// comparison.
+    pub(crate) fn check_compared(&self, policies: &[Spec]) -> Result<(), Diagnostic> {
+        match self.named_baseline() {
+            Some(name)
+                if Spec::parse(&name).is_ok()
+                    && policies.iter().all(|spec| spec.to_string() != name) =>
+            {
+                let error =
+                    Diagnostic::new(format!("`{name}` is not one of the compared policies"));
+                Err(error.with_help("add it to --policy"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the reference policy, if one is named, is one of the policies of saved results.
     pub(crate) fn check_saved(&self, policies: &[&str]) -> Result<()> {
-        let name = Spec::parse(&self.baseline).map_or(self.baseline.clone(), |it| it.to_string());
-        if name == BASELINE || policies.contains(&name.as_str()) {
+        let Some(name) = self.named_baseline() else { return Ok(()) };
+        if policies.contains(&name.as_str()) {
             return Ok(());
         }
         let mut saved = policies.to_vec();
@@ -93,10 +102,9 @@ impl RankingArgs {
 
     /// The criteria, before they are checked.
     pub(crate) fn criteria(&self) -> Criteria {
-        let baseline = Spec::parse(&self.baseline);
         Criteria {
             goal: self.rank.clone().unwrap_or_default(),
-            baseline: Some(baseline.map_or(self.baseline.clone(), |spec| spec.to_string())),
+            baseline: Some(self.named_baseline().unwrap_or(BASELINE.to_owned())),
         }
     }
 
@@ -105,7 +113,7 @@ impl RankingArgs {
     pub(crate) fn criteria_against(&self, in_force: Option<&str>) -> Criteria {
         let criteria = self.criteria();
         match in_force {
-            Some(in_force) if self.baseline == BASELINE => {
+            Some(in_force) if self.baseline.is_none() => {
                 Criteria { baseline: Some(in_force.to_owned()), ..criteria }
             }
             _ => criteria,
@@ -121,10 +129,9 @@ impl RankingArgs {
     ) -> Result<()> {
         let goal = self.rank.clone().unwrap_or_default();
         goal.check(jobs).map_err(|error| anyhow!("--rank: {error}"))?;
-        match Spec::parse(&self.baseline) {
-            Err(error) if !policies.contains(&&*self.baseline) => {
-                Err(anyhow!("--baseline: {error}"))
-            }
+        let Some(baseline) = self.baseline.as_deref() else { return Ok(()) };
+        match Spec::parse(baseline) {
+            Err(error) if !policies.contains(&baseline) => Err(anyhow!("--baseline: {error}")),
             _ => Ok(()),
         }
     }

@@ -86,7 +86,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     match &args.output {
         None => screen::print(&text)?,
-        Some(path) => output_file::write(path, &text, existing).map_err(Failure::Fault)?,
+        Some(path) => {
+            output_file::write(path, &text, existing).map_err(Failure::Fault)?;
+            if !output_file::is_stdout(path) {
+                screen::say(format_args!("wrote {}", path.display()));
+            }
+        }
     }
     Ok(Ending::Done)
 }

@@ -23,14 +23,17 @@ use std::path::{Path, PathBuf};
 /// Each folder is one set of results; all files together are one more set. With several sets, each
 /// is compared with the first. Reads saved results only and simulates nothing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A file that cannot be used is named and skipped; the exit code is then 1.
+#[command(
+    after_help = "A file that cannot be used is named and skipped; the exit code is then 1, \
+or 2 if no result is left.
 
 Examples:
   mirrorball report mirrorball-results/two-ssd-raid1-rand-4k-qd32
   mirrorball report results --format table
   mirrorball report results -o results.md
   mirrorball report results --rank p99 --baseline latency-rr -o tail.html
-  mirrorball report before after -o comparison.html")]
+  mirrorball report before after -o comparison.html"
+)]
 pub(crate) struct Args {
     /// Results folders, or files from the `cells` folder of a results folder
     #[arg(required = true, value_name = "DIR|FILE")]

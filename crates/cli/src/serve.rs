@@ -16,7 +16,7 @@ use mirrorball_io::assemble::{
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{ExaminedDevice, examine};
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
-use mirrorball_lab::experiment::inputs::load_array;
+use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::{Path, PathBuf};
 
 /// Serve a mirrored volume on real files and block devices
@@ -167,7 +167,7 @@ impl Args {
     }
 
     fn serve_array(&self, name: &str) -> Result<Assembly, Failure> {
-        let (_, array) = load_array(name).map_err(Failure::WrongUse)?;
+        let array = load_array_file(name).map_err(Failure::WrongUse)?;
         let policy_name = self.policy.as_deref().unwrap_or("mirrorball/auto");
         let (policy_name, policy) = serving::policy(policy_name, &array)?;
         let serving = ServeOptions {

@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 pub(crate) use listening::ListenArgs;
 use listening::{Listeners, SocketFiles};
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::{Spec, rounding_notes};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_io::assemble::Assembly;
@@ -60,6 +60,7 @@ pub(crate) fn policy(
 ) -> Result<(String, Box<dyn ReadPolicy>), Failure> {
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
     let (name, registry) = programs::load(name)?;
+    print_notes(rounding_notes(&name));
     let build = |spec: Spec| spec.build(&devids).map(|policy| (spec.to_string(), policy));
     let built = registry.parse(&name).and_then(build);
     built.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))

@@ -3,6 +3,7 @@
 mod terminal;
 mod view;
 
+use crate::compare::quoted;
 use crate::ctl::ask;
 use crate::ending::{Ending, Failure};
 use crate::numbers;
@@ -47,8 +48,12 @@ struct Sample {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if !stdout().is_terminal() || !stdin().is_terminal() {
-        let text = "`top` needs a terminal\n  help: `mirrorball ctl stats` prints the same figures";
-        return Err(Failure::WrongUse(anyhow!("{text}")));
+        let error = anyhow!(
+            "`top` needs a terminal\n  help: `mirrorball ctl --control {} stats` prints the same \
+             figures",
+            quoted(&args.control.to_string_lossy())
+        );
+        return Err(Failure::WrongUse(error));
     }
     // Before the screen is switched, so that an error at the start is seen where others are.
     let first = sample(&args.control)?;

@@ -29,13 +29,14 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = numbers::seed)]
     seed: u64,
 
-    /// Number of operations of all histories together; each history has 60
+    /// Number of operations of all histories together, rounded up to a multiple of 60, as each
+    /// history has 60
     #[arg(long, default_value_t = 60_000, allow_hyphen_values = true,
           value_parser = whole_number(1..=u64::MAX))]
     operations: u64,
 
-    /// Break a rule on purpose: flushes of members succeed and make nothing durable. Shows what is
-    /// printed when a rule is broken
+    /// Simulate members that confirm a flush and make nothing durable, to show what is printed when
+    /// a rule is broken
     #[arg(long)]
     lying_flush: bool,
 }
@@ -43,9 +44,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let promises = if args.lying_flush { Promises::FlushLies } else { Promises::Kept };
     let histories = args.operations.div_ceil(HISTORY_OPERATIONS);
-    if args.operations < HISTORY_OPERATIONS {
+    if !args.operations.is_multiple_of(HISTORY_OPERATIONS) {
         screen::say(format_args!(
-            "note: a history has {HISTORY_OPERATIONS} operations, so {HISTORY_OPERATIONS} are run"
+            "note: a history has {HISTORY_OPERATIONS} operations, so {} are run",
+            histories.saturating_mul(HISTORY_OPERATIONS)
         ));
     }
     let mut report = TortureReport::default();
@@ -76,8 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 }
 
 fn failure_text(failure: &TortureFailure, lying_flush: bool) -> String {
-    let TortureFailure { seed, what, history } = failure;
-    let mut text = format!("the history of seed {seed} breaks a rule: {what}\n");
+    let TortureFailure { seed, volume, what, history } = failure;
+    let mut text = format!("the history of seed {seed} ({volume}) breaks a rule: {what}\n");
     for operation in history {
         text += &format!("  {operation}\n");
     }

@@ -1,9 +1,10 @@
 //! What `ctl` prints, in words.
 
+use crate::compare::quoted;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
-    MemberReport, MemberStatsReport, OddMember, Quantiles, ReportedScrubState, ScrubReport,
-    ServiceStatus, VolumeHealth,
+    MemberReport, MemberStatsReport, Misplaced, OddMember, Quantiles, ReportedScrubState,
+    ScrubReport, ServiceStatus, VolumeHealth,
 };
 
 pub(super) fn sentence(text: &String) -> String {
@@ -48,24 +49,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     for export in &status.exports {
         text += &format!("  export {}: {}\n", export.name, exact_size(export.size_bytes));
     }
-    for member in &status.misplaced {
-        let (devid, at_path) = (member.devid, &member.at_path);
-        text += &format!(
-            "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the \
-             old file is still used, and its data are lost when the server ends\n"
-        );
-        text += &match at_path.as_str() {
-            "nothing" => format!(
-                "  (create a file of the same size there; then `ctl members rebuild {devid}` \
-                 copies the data into it; in a labelled volume, `ctl members replace {devid} \
-                 DEVICE` uses another device)\n"
-            ),
-            _ => format!(
-                "  (`ctl members rebuild {devid}` copies the data into the file at the path, and \
-                 overwrites it)\n"
-            ),
-        };
-    }
+    text.extend(status.misplaced.iter().map(|it| misplaced_text(it, status.labelled)));
     if let Some(scrub) = &status.scrub {
         text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
     }
@@ -79,6 +63,30 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("({percent:.1} %){limit}\n");
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+/// What is to be done about a member whose file is not at its path.
+fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
+    let Misplaced { devid, at_path, path, size_bytes } = member;
+    let help = match at_path.as_str() {
+        "nothing" if labelled => format!(
+            "`truncate -s {size_bytes} {}`, then `ctl members rebuild {devid}` copies the data \
+             into it; or `ctl members replace {devid} DEVICE` uses another device",
+            quoted(path)
+        ),
+        "nothing" => format!(
+            "create a file of the same size there; then `ctl members rebuild {devid}` copies the \
+             data into it"
+        ),
+        _ => format!(
+            "`ctl members rebuild {devid}` copies the data into the file at the path, and \
+             overwrites it"
+        ),
+    };
+    format!(
+        "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the old \
+         file is still used, and its data are lost when the server ends\n  ({help})\n"
+    )
 }
 
 /// What is to be done about a member that has failed or is missing.
@@ -245,7 +253,7 @@ mod tests {
         assert_eq!(limit_text(Some(100_000_000), hdd), ", at most 95.4 MiB/s: at least 44 h left");
         assert_eq!(limit_text(Some(5), hdd), ", at most 5 bytes/s: at least 37037037 days left");
     }
-    use mirrorball_io::control::protocol::{Misplaced, RebuildProgress};
+    use mirrorball_io::control::protocol::RebuildProgress;
 
     #[test]
     fn status_names_what_needs_attention() {
@@ -258,7 +266,12 @@ mod tests {
             failed: vec![3, 4],
             missing: vec![4],
             removed: Vec::new(),
-            misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
+            misplaced: vec![Misplaced {
+                devid: 1,
+                at_path: "nothing".to_owned(),
+                path: "a b.img".to_owned(),
+                size_bytes: 8,
+            }],
             rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 4 << 20,
             active_bytes: 8 << 20,
@@ -289,7 +302,7 @@ mod tests {
              without --read-only\n",
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",
             "devid 1: its file was removed or replaced, and nothing is at its path",
-            "(create a file of the same size there; then `ctl members rebuild 1` copies",
+            "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
             "devid 3 has failed (`ctl members rebuild 3` takes it back, `ctl members replace 3",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n    \

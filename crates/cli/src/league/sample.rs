@@ -23,7 +23,8 @@ const DESIGN_SEED: u64 = 1;
 pub(super) struct SampleArgs {
     /// Number of pairings of an array and a job to draw at random, in place of the built-in ones.
     /// The results are saved; run the same command again to continue after Ctrl-C. --seed 1 (the
-    /// default) is for the development of policies; judge them on another seed
+    /// default) is for the development of policies; judge them on another seed. Not with --final,
+    /// --arrays, --jobs and --repeats
     #[arg(long = "sample", value_name = "N", allow_hyphen_values = true,
           value_parser = whole_number(1..=SIZE_MAX),
           conflicts_with_all = ["is_final", "arrays", "jobs", "repeats"])]
