@@ -183,11 +183,11 @@ impl ListenArgs {
             endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
         let control = Control::new(name, policy, endpoints, executor);
-        if cfg!(feature = "programs") {
-            let registry = programs::registry().map_err(|error| Failure::Fault(error.into()))?;
-            return control.with_programs(registry, executor).map_err(system_failure);
+        match programs::registry() {
+            Ok(registry) => control.with_programs(registry, executor).map_err(system_failure),
+            // A machine that cannot run programs serves volumes all the same.
+            Err(_) => Ok(control),
         }
-        Ok(control)
     }
 
     /// The addresses of NBD servers, the folder for FUSE files, and whether to add ublk devices.
