@@ -70,7 +70,8 @@ fn members_that_cannot_be_used_are_refused() {
         "pair.toml:4: cannot open the member b.img: No such file or directory (os error 2)";
     place.refuses(&["check", "pair.toml"], &[missing, "\n  help: correct `path`, which"]);
     fs::create_dir(place.path("b.img")).unwrap();
-    let folder = "pair.toml:4: cannot open the member b.img: is a directory\n  help: give a file in the folder";
+    let folder =
+        "pair.toml:4: cannot open the member b.img: is a directory\n  help: give a file in the";
     place.refuses(&["check", "pair.toml"], &[folder]);
     fs::remove_dir(place.path("b.img")).unwrap();
     bytes("b.img", 100 << 10);

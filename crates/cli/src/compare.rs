@@ -205,8 +205,8 @@ fn report_file(args: &Args) -> Option<anyhow::Error> {
     let mut names = args.jobs.iter().chain([&args.array]);
     let page = names.find(|name| args.report && name.ends_with(".html"))?;
     Some(anyhow!(
-        "--report takes no file, so `{page}` is read as an array or a job\n  help: leave it out: the page is \
-         `report.html` in the results folder, which -o names"
+        "--report takes no file, so `{page}` is read as an array or a job\n  help: leave it out: \
+         the page is `report.html` in the results folder, which -o names"
     ))
 }
 
