@@ -285,7 +285,7 @@ mod tests {
             (&["compare", "-n", "2", "-n", "3"], &["--repeats is given more than once"]),
             (
                 &["ctl", "-c", "x"],
-                &["the command is missing", "status, members, stats, scrub, policy"],
+                &["the command is missing", "status, members, stats, scrub, events, policy"],
             ),
         ] {
             let message = refusal(words);
