@@ -182,3 +182,16 @@ fn what_is_no_program_is_refused() {
     folder.refuses(&compare("pid,program:empty.wasm"), &["not a WebAssembly object"]);
     folder.refuses(&compare("program/ewma@0123456789ab"), &["is not loaded"]);
 }
+
+/// Found by a review: another spelling of the path overwrote the source.
+#[test]
+fn an_object_replaces_objects_only() {
+    let Some(folder) = folder() else { return };
+    build(&folder, "first", "return 0;");
+    let source = fs::read(folder.path("first.c")).unwrap();
+    for output in ["first.c", "./first.c", "pair.toml"] {
+        folder.refuses(&["program", "build", "first.c", "-o", output], &["is no WebAssembly"]);
+    }
+    assert!(fs::read(folder.path("first.c")).unwrap() == source);
+    stdout(&folder.run(&["program", "build", "first.c"]));
+}

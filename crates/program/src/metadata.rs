@@ -61,6 +61,12 @@ pub(crate) fn read_parameter(
     name: &str,
     bytes: &[u8; PARAMETER_BYTES],
 ) -> Result<ProgramParameter, Diagnostic> {
+    // It is part of policy strings, and is printed.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || name.len() > 31 || !name.chars().all(is_plain) {
+        return Err(Diagnostic::new(format!("the program has a parameter of the name {name:?}"))
+            .with_help("names of parameters have 1 to 31 letters, digits and _"));
+    }
     let (default, min, max) = (u64_at(bytes, 0), u64_at(bytes, 8), u64_at(bytes, 16));
     let meaning = text(&bytes[24..], name)?;
     if !(min..=max).contains(&default) {

@@ -189,6 +189,8 @@ pub(crate) fn ask(
     rng: &mut Rng,
     asks_members: bool,
 ) -> Result<Choice, CallFault> {
+    // A call that ended with a fault, while a choice was explained, may have left one.
+    instance.state_mut().wish = Wish::Nothing;
     write_choose(instance.context_mut(), read, mirrors, members, now);
     if asks_members {
         instance.show_members(members);

@@ -13,6 +13,7 @@ use mirrorball_program::program::Program;
 use mirrorball_program::template;
 use mirrorball_program::toolchain::{Toolchain, ToolchainError};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,12 +58,21 @@ fn new(name: &str) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
+/// True if nothing is lost when this file is written: it is not there, or is an object. So the
+/// source is safe, however its path is spelt.
+fn may_be_written(output: &Path) -> bool {
+    match fs::read(output) {
+        Ok(bytes) => bytes.starts_with(b"\0asm"),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
 /// Compiles a policy, and checks that it is one before the object is written.
 fn build(source: &Path, output: &Path) -> Result<Ending, Failure> {
-    if output == source {
+    if !may_be_written(output) {
         return Err(Failure::WrongUse(anyhow!(
-            "the object would overwrite the source `{}`\n  help: give another name with -o",
-            source.display()
+            "`{}` exists and is no WebAssembly object\n  help: give another name with -o",
+            output.display()
         )));
     }
     let compiled = Toolchain::find().and_then(|toolchain| toolchain.compile(source));

@@ -34,6 +34,11 @@ impl Registry {
         }
         let loader = self.loader.as_ref().ok_or_else(Registry::no_loader)?;
         let program = loader.load(object)?;
+        // The hash in the name is short, so a program could be made to have the name of another.
+        if self.programs.iter().any(|known| known.name() == program.name()) {
+            let what = format!("two different programs have the name `{}`", program.name());
+            return Err(Diagnostic::new(what).with_help("use one of them only"));
+        }
         self.programs.push(Arc::clone(&program));
         Ok(program)
     }

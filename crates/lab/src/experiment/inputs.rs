@@ -182,7 +182,8 @@ pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
 pub fn load_array_file(name: &str) -> Result<ArraySpec> {
     if ArrayFile::builtin(name).is_ok() && !Path::new(name).exists() {
         let what = format!("`{name}` is a built-in array: its members are disk models");
-        let help = "give an array file whose members have a `path` or a `uri`";
+        let help = "give an array file whose members have a `path` or a `uri`; `mirrorball \
+                    emulate` serves disk models";
         return Err(Diagnostic::new(what).with_help(help).into());
     }
     load_from(name, &InputKind { builtin: Vec::new, ..ARRAY }).map(|(_, spec)| spec)
@@ -303,12 +304,13 @@ mod tests {
 
     #[test]
     fn a_volume_is_not_looked_for_among_the_built_in_arrays() {
-        for (name, what) in [
-            ("nosuch", "there is no file `nosuch`"),
-            ("two-ssd-raid1", "`two-ssd-raid1` is a built-in array: its members are disk models"),
-        ] {
-            let help = "give an array file whose members have a `path` or a `uri`";
-            let expected = format!("{what}\n  help: {help}");
+        let help = "give an array file whose members have a `path` or a `uri`";
+        let models = "`two-ssd-raid1` is a built-in array: its members are disk models";
+        let emulate = "; `mirrorball emulate` serves disk models";
+        for (name, what, more) in
+            [("nosuch", "there is no file `nosuch`", ""), ("two-ssd-raid1", models, emulate)]
+        {
+            let expected = format!("{what}\n  help: {help}{more}");
             assert_eq!(load_array_file(name).unwrap_err().to_string(), expected);
         }
         let missing = load_array_file("nosuch.toml").unwrap_err().to_string();
