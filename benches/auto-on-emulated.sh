@@ -4,7 +4,9 @@
 #
 #   benches/auto-on-emulated.sh [SECONDS]      each run takes so long; 60 if not given
 #
-# With 60 it takes 50 minutes.
+# With 60 it takes 50 minutes. As root, first lift the limit of real-time priority, or the kernel
+# suspends a server that polls the clock for 50 ms of each second: `sysctl
+# kernel.sched_rt_runtime_us=-1`.
 #
 # fio reads through its nbd engine. Runs are interleaved there and back (A B C D D C B A), so that
 # drift hits all alike; a figure is the mean of both. What this machine adds to each request is in
