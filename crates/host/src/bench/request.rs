@@ -331,6 +331,12 @@ fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), D
             let help = "copy its lines into the job: bench checks each before fio runs it as root";
             return Err(Diagnostic::new(what).with_help(help));
         }
+        if job.sections.iter().any(|section| section.replay.is_some()) {
+            let what = format!("job `{}` replays a trace", source.name);
+            let help = "bench runs fio as root, and fio opens the files that a trace names: fit a \
+                        job with `mirrorball import trace TRACE --fit JOB.fio`";
+            return Err(Diagnostic::new(what).with_help(help));
+        }
         let mut job = bench_job(&source.text, &job);
         job.background = request.background.unwrap_or(job.background);
         jobs.push(job);

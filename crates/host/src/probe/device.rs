@@ -6,7 +6,7 @@
 
 use super::machine::{Action, Probe, Progress, ReadEnd};
 use super::statistics::quantile;
-use super::target::ProbeTarget;
+use super::target::{DeviceCounters, DeviceFacts, ProbeTarget};
 use super::virtual_time::HostCost;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
@@ -53,16 +53,30 @@ pub(super) struct HostCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForeignIo {
     pub(super) writes: u64,
+    /// Reads of others, or minus the number of ours that it did not count.
     pub(super) reads: i64,
+}
+
+impl ForeignIo {
+    /// From what the device counted, the reads that were submitted, and the most that it may count
+    /// for them, because it may split them.
+    fn new(before: DeviceCounters, after: DeviceCounters, submitted: u64, most: u64) -> ForeignIo {
+        let counted = after.reads.saturating_sub(before.reads);
+        let reads = counted as i64 - counted.clamp(submitted, most) as i64;
+        ForeignIo { writes: after.writes.saturating_sub(before.writes), reads }
+    }
 }
 
 /// The open device with a buffer for each slot of the probe.
 struct DeviceRun<'a> {
     driver: Driver,
     file: Handle,
+    facts: DeviceFacts,
     buffers: Vec<Option<(BufferKey, u64)>>,
     control: ProbeControl<'a>,
     reads: u64,
+    /// Reads that the kernel may count for them.
+    parts: u64,
     events: Vec<mirrorball_io::driver::Event>,
 }
 
@@ -85,16 +99,16 @@ pub(super) fn run(
     let file = driver.adopt(fd).map_err(failed)?;
     let before = target.counters();
     let (busy, started) = (processor_time(), driver.now());
-    let mut run =
-        DeviceRun { driver, file, buffers: Vec::new(), control, reads: 0, events: Vec::new() };
+    let facts = target.facts.clone();
+    let (reads, parts, buffers, events) = (0, 0, Vec::new(), Vec::new());
+    let mut run = DeviceRun { driver, file, facts, buffers, control, reads, parts, events };
     run.drive(probe).map_err(failed)?;
     let elapsed = run.driver.now().saturating_sub(started).as_secs_f64();
     let busy = processor_time() - busy;
     late.extend(lateness(&mut run.driver).map_err(failed)?);
-    let foreign = before.zip(target.counters()).map(|(before, after)| ForeignIo {
-        writes: after.writes.saturating_sub(before.writes),
-        reads: after.reads.saturating_sub(before.reads) as i64 - run.reads as i64,
-    });
+    let foreign = before
+        .zip(target.counters())
+        .map(|(before, after)| ForeignIo::new(before, after, run.reads, run.parts));
     Ok(HostCheck {
         read_cost,
         lateness_p99: Nanos::from_secs_f64(quantile(&late, 0.99)),
@@ -115,6 +129,7 @@ impl DeviceRun<'_> {
                     let token = Token::new(EventOwner::MemberFile, slot as u32);
                     self.driver.read(token, self.file, read.offset, slice);
                     self.reads += 1;
+                    self.parts += self.facts.most_parts(read.length);
                     continue;
                 }
                 Action::WaitUntil(at) => Duration::from_nanos(at.saturating_sub(now).0),
@@ -219,4 +234,21 @@ fn processor_time() -> f64 {
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     let times = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
     times.sum::<f64>() / TICKS_PER_SECOND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_read_is_not_that_of_another_program() {
+        let before = DeviceCounters { reads: 1000, writes: 7 };
+        let foreign = |reads: u64| {
+            let after = DeviceCounters { reads: 1000 + reads, writes: 9 };
+            ForeignIo::new(before, after, 100, 120)
+        };
+        let reads = [90, 100, 110, 120, 125].map(|reads| foreign(reads).reads);
+        assert_eq!(reads, [-10, 0, 0, 0, 5]);
+        assert_eq!(foreign(0).writes, 2);
+    }
 }

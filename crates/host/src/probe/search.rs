@@ -26,6 +26,14 @@ pub(super) struct Searched {
     pub(super) bounds: (f64, f64),
 }
 
+impl Searched {
+    /// The value a logarithmic step away from another, within the bounds: beyond them the model may
+    /// be none.
+    fn stepped(&self, from: f64, step: f64) -> f64 {
+        (from * step.exp()).max(self.bounds.0).min(self.bounds.1)
+    }
+}
+
 /// What was found for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
@@ -122,17 +130,34 @@ impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
             let mut before = (0.0, 0.0);
             for step in STEPS {
                 let mut values = best.to_vec();
-                values[index] *= (direction * step).exp();
+                values[index] = parameters[index].stepped(best[index], direction * step);
                 let growth = self.misfit(&values) - least;
                 if growth >= GROWTH {
                     let share = (GROWTH - before.1) / (growth - before.1);
                     let step = before.0 + (step - before.0) * share.clamp(0.0, 1.0);
-                    return Some(best[index] * (direction * step).exp());
+                    return Some(parameters[index].stepped(best[index], direction * step));
                 }
                 before = (step, growth);
             }
             None
         };
         (0..parameters.len()).map(|index| (end(index, -1.0), end(index, 1.0))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read-ahead that was found at the size of a segment cannot grow: no disk could be built.
+    #[test]
+    fn no_step_leaves_the_bounds() {
+        let searched = Searched { start: 1.5, deviation: 0.5, bounds: (1.0, 2.0) };
+        for step in STEPS {
+            assert_eq!(searched.stepped(2.0, step), 2.0);
+            assert_eq!(searched.stepped(1.0, -step), 1.0);
+        }
+        assert_eq!(searched.stepped(1.5, 0.0), 1.5);
+        assert_eq!(searched.stepped(1.0, 2f64.ln()), 2.0);
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{MIB, format_bytes};
+use mirrorball_core::units::{KIB, MIB, format_bytes};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Least size of what is probed.
 const SIZE_MIN: u64 = 256 * MIB;
+/// The smallest page of memory.
+const PAGE_BYTES: u64 = 4 * KIB;
 
 /// An open device or file.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub struct DeviceFacts {
     pub uses: Vec<String>,
     /// Whether the target is a part of it: a partition or a file.
     pub is_part: bool,
+    /// Least size in bytes of the parts into which a longer read may be split.
+    pub split_bytes: Option<u64>,
 }
 
 /// Counters of I/O of a device since it was there.
@@ -155,9 +159,23 @@ impl DeviceFacts {
             is_remote: ["nbd", "rbd", "drbd"].iter().any(|prefix| name.starts_with(prefix)),
             uses: uses(sysroot, folder, number),
             is_part: is_partition,
+            split_bytes: split_bytes(count("queue/max_sectors_kb"), count("queue/max_segments")),
             name,
         }
     }
+
+    /// The number of reads that the kernel may count for one of `length` bytes.
+    pub(super) fn most_parts(&self, length: u64) -> u64 {
+        self.split_bytes.map_or(1, |bytes| length.div_ceil(bytes).max(1))
+    }
+}
+
+/// What a read is split into if it exceeds the limits of a device: its size in KiB, and the
+/// segments of memory, each of which is a page if no two pages happen to be neighbours.
+fn split_bytes(max_sectors_kib: Option<u64>, max_segments: Option<u64>) -> Option<u64> {
+    let by_size = max_sectors_kib.map(|kib| kib * KIB);
+    let by_segments = max_segments.map(|segments| segments * PAGE_BYTES);
+    by_size.into_iter().chain(by_segments).filter(|bytes| *bytes > 0).min()
 }
 
 /// Why a file of this mode cannot be probed, and what to give instead.
@@ -196,4 +214,23 @@ fn uses(sysroot: &Sysroot, folder: &str, (major, minor): (u32, u32)) -> Vec<Stri
         uses.push("swap".to_owned());
     }
     uses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop device has 1280 KiB and 128 segments: a read of 1 MiB is counted once or twice.
+    #[test]
+    fn a_long_read_may_be_counted_as_several() {
+        let facts = |size, segments| DeviceFacts {
+            split_bytes: split_bytes(size, segments),
+            ..DeviceFacts::default()
+        };
+        let parts = |facts: DeviceFacts| [4 * KIB, 512 * KIB, MIB].map(|it| facts.most_parts(it));
+        assert_eq!(parts(facts(Some(1280), Some(128))), [1, 1, 2]);
+        assert_eq!(parts(facts(Some(256), Some(65535))), [1, 2, 4]);
+        assert_eq!(parts(facts(Some(0), None)), [1, 1, 1]);
+        assert_eq!(parts(facts(None, None)), [1, 1, 1]);
+    }
 }
