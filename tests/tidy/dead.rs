@@ -7,8 +7,14 @@ use std::collections::BTreeSet;
 /// Folders of a package in which each file, or each folder with a `main.rs`, is a target.
 const TARGET_FOLDERS: [&str; 4] = ["src/bin", "tests", "benches", "examples"];
 /// Manifests and tools' settings, which their tools find by name.
-const TOOL_FILES: [&str; 5] =
-    ["Cargo.toml", "clippy.toml", "deny.toml", "rust-toolchain.toml", "rustfmt.toml"];
+const TOOL_FILES: [&str; 6] = [
+    "Cargo.toml",
+    "clippy.toml",
+    "deny.toml",
+    "pyproject.toml",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+];
 
 /// Rust files that no target and no `mod` line reaches.
 pub(crate) fn sources(tree: &Tree) -> Vec<Offence> {
