@@ -373,6 +373,11 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     let with = "[global]\ninclude more.fio\n[a]\nrw=randread\n";
     fs::write(machine.folder.path("with.fio"), with).unwrap();
     refuses(&machine, &["/srv/data", "./with.fio"], "`with` includes another file");
+    // fio would open and write the files that the trace names.
+    let trace = "fio version 3 iolog\n1 /etc/passwd add\n2 /etc/passwd read 0 4096\n";
+    fs::write(machine.folder.path("run.log"), trace).unwrap();
+    fs::write(machine.folder.path("replay.fio"), "[a]\nread_iolog=run.log\n").unwrap();
+    refuses(&machine, &["/srv/data", "./replay.fio"], "`replay` replays a trace");
     fs::write(machine.folder.path("runs.fio"), "[a]\nrw=randread\nexec_prerun=true\n").unwrap();
     let runs = stdout(&machine.bench(&["/srv/data", "./runs.fio", "--plan"]));
     assert!(runs.contains("runs: bench leaves out `exec_prerun`"), "{runs}");

@@ -1,7 +1,9 @@
-//! `mirrorball import trace` as a user meets it.
+//! Traces as a user meets them with `import trace`.
 
+use crate::common::external::skip_missing;
 use crate::common::{Folder, stdout};
 use std::fs;
+use std::process::Command;
 
 /// 400 reads of 4 KiB and 100 writes of 8 KiB, one request each millisecond.
 fn trace() -> String {
@@ -44,4 +46,55 @@ fn the_formats_are_listed() {
     let folder = Folder::new();
     let list = stdout(&folder.run(&["import", "trace", "--formats"]));
     assert!(list.contains("msr\n  columns: Timestamp,Hostname,DiskNumber"), "{list}");
+}
+
+#[test]
+fn a_replay_is_compared_checked_and_run_again_when_its_trace_changes() {
+    let folder = Folder::new();
+    fs::write(folder.path("web.csv"), trace()).unwrap();
+    fs::write(folder.path("replay.fio"), "[web]\nread_iolog=web.csv\ndirect=1\n").unwrap();
+    let checked = stdout(&folder.run(&["check", "replay.fio"]));
+    let expected = "[web] replay of `web.csv` (alibaba): 500 requests over 499ms, 80 % reads";
+    assert!(checked.contains(expected), "{checked}");
+
+    let compare = |output: &str| {
+        let options = ["--policy", "pid,round-robin", "--repeats", "1", "-o", output];
+        stdout(&folder.run(&[&["compare", "two-ssd-raid1", "replay.fio"][..], &options].concat()))
+    };
+    let first = compare("run-1");
+    assert!(first.contains("asks for 80"), "800 reads per second are offered:\n{first}");
+    assert_eq!(first, compare("run-2"));
+    fs::write(folder.path("web.csv"), trace() + "v,R,0,4096,600000\n").unwrap();
+    let again = ["compare", "two-ssd-raid1", "replay.fio", "-o", "run-1"];
+    folder.refuses(&again, &["run-1 holds", "the contents of `replay` are different"]);
+
+    fs::write(folder.path("web.csv"), trace() + "v,R,0,4096\n").unwrap();
+    let compare = ["compare", "two-ssd-raid1", "replay.fio"];
+    folder.refuses(&compare, &["replay.fio:1: read_iolog: web.csv:501: the line has 4 of 5"]);
+}
+
+/// What fio says that it did is what is read from its log.
+#[test]
+fn the_log_of_the_installed_fio_is_read() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        skip_missing("fio");
+        return;
+    }
+    let folder = Folder::new();
+    let run = Command::new("fio")
+        .args(["--name=a", "--filename=f", "--size=4m", "--rw=randrw", "--bs=4k"])
+        .args(["--ioengine=psync", "--write_iolog=run.log", "--output-format=json"])
+        .args(["--output=run.json"])
+        .current_dir(folder.path("."))
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{run:?}");
+    let json = fs::read_to_string(folder.path("run.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json[json.find('{').unwrap()..]).unwrap();
+    let count = |direction: &str| json["jobs"][0][direction]["total_ios"].as_u64().unwrap();
+    assert_eq!(count("read") + count("write"), 1024);
+    let shown = stdout(&folder.run(&["import", "trace", "run.log"]));
+    let expected = format!("{} reads", count("read"));
+    assert!(shown.contains(&expected) && shown.contains(&format!("{} writes", count("write"))));
+    assert!(shown.contains("addresses end at 4 MiB"), "{shown}");
 }

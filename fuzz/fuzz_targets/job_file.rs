@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{GIB, Nanos};
 use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::workload::{CloneSpec, Next, Workload};
@@ -13,6 +14,7 @@ fuzz_target!(|text: &str| {
     let environment = JobContext {
         variable: &|name| (name.len() < 3).then(|| included.to_owned()),
         include: &|_| Ok(included.to_owned()),
+        trace: &|_, _, _| Err(Diagnostic::new("no trace")),
     };
     let Ok(file) = JobFile::parse(main, "fuzz.fio", &environment) else {
         return;

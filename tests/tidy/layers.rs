@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("trace", &["core"]),
     ("disk", &["core"]),
     ("sim", &["core", "disk", "trace"]),
-    ("lab", &["core", "disk", "sim", "trace"]),
+    ("lab", &["core", "disk", "sim"]),
     ("io", &["core", "disk", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
     ("cli", &["core", "disk", "sim", "lab", "io", "host", "program", "trace"]),

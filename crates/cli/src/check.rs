@@ -356,6 +356,9 @@ fn job_file(file: &JobFile) -> String {
 }
 
 fn job_line(job: &Section) -> String {
+    if let Some(replay) = &job.replay {
+        return format!("{}, at most {} in flight", replay.describe(), job.depth);
+    }
     let access = match job.access {
         Access::Sequential => "sequential",
         Access::Random => "random",

@@ -1,6 +1,7 @@
 //! The interface between the engine and its clients: clones of a job's sections, and background
 //! work.
 
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::units::Nanos;
 
@@ -57,6 +58,11 @@ pub(crate) enum Action {
 pub(crate) trait Client {
     /// Returns the client's next action at `now`.
     fn next_action(&mut self, now: Nanos) -> Action;
+
+    /// Why it ended before its time, if it did and not for a failed request.
+    fn take_error(&mut self) -> Option<Diagnostic> {
+        None
+    }
 
     /// Reports the end of a request of this client. Returns the application's request that ended
     /// with it: the request itself, a read that waited for several read-ahead windows, or none.

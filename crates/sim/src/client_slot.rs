@@ -7,10 +7,10 @@
 use crate::background::{Defrag, RateLimit, Rebuild, Scrub};
 use crate::client::Client;
 use crate::job::{Background, BackgroundKind, Section};
-use crate::job_client::{BufferedClient, DirectClient};
+use crate::job_client::{BufferedClient, DirectClient, RequestSource};
 use crate::read_ahead::IoRange;
 use crate::simulation::Simulation;
-use crate::workload::{CloneSpec, Workload};
+use crate::workload::{CloneSpec, ReplayStream, Workload};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberIndex, MemberState, Members};
 use mirrorball_core::rng::Rng;
@@ -35,6 +35,11 @@ pub(crate) struct ClientSlot {
     pub(crate) ended: bool,
 }
 
+/// Fails with the error of the first client that ended with one.
+pub(crate) fn check(slots: &mut [ClientSlot]) -> Result<(), Diagnostic> {
+    slots.iter_mut().find_map(|slot| slot.client.take_error()).map_or(Ok(()), Err)
+}
+
 /// The stream id of the first clone of a run; the other clones count on from it. It is at least
 /// 1000, so that it is never mistaken for an index, and its parity is random, as that of a process
 /// id is.
@@ -56,17 +61,22 @@ impl<'a> ClientFactory<'a> {
     }
 
     /// The clones of a section that starts at `now`.
-    pub(crate) fn clones(&self, section: &Section, now: Nanos) -> Vec<ClientSlot> {
+    pub(crate) fn clones(
+        &self,
+        section: &Section,
+        now: Nanos,
+    ) -> Result<Vec<ClientSlot>, Diagnostic> {
         let earlier = &self.run.job.sections[..section.index];
         let before: u32 = earlier.iter().map(|section| section.clones).sum();
         let first_stream = first_stream(self.run.seed);
         let slot = |clone| {
             let number = before + clone;
             let stream = first_stream + u64::from(number);
-            let mut slot = self.slot(self.clone_of(section, clone, now), stream, "clone", number);
+            let client = self.clone_of(section, clone, now)?;
+            let mut slot = self.slot(client, stream, "clone", number);
             slot.section = Some(section.index);
             slot.base = self.used_bytes;
-            slot
+            Ok(slot)
         };
         (0..section.clones).map(slot).collect()
     }
@@ -100,18 +110,29 @@ impl<'a> ClientFactory<'a> {
         }
     }
 
-    fn clone_of(&self, section: &Section, clone: u32, now: Nanos) -> Box<dyn Client> {
+    fn clone_of(
+        &self,
+        section: &Section,
+        clone: u32,
+        now: Nanos,
+    ) -> Result<Box<dyn Client>, Diagnostic> {
         let free_bytes = self.volume.capacity_bytes() - self.used_bytes;
         let seed = self.run.seed;
         let clone_spec = CloneSpec { clone, volume_bytes: free_bytes, group_start: now, seed };
-        let workload = Workload::new(section, clone_spec);
+        let source = match &section.replay {
+            None => RequestSource::Generated(Box::new(Workload::new(section, clone_spec))),
+            Some(replay) => {
+                let stream = ReplayStream::new(section, replay, clone_spec)?;
+                RequestSource::Replayed(Box::new(stream))
+            }
+        };
         if section.direct {
-            return Box::new(DirectClient::new(workload, section.depth));
+            return Ok(Box::new(DirectClient::new(source, section.depth)));
         }
         let region = section.region(clone, free_bytes);
         let file = IoRange { offset: region.offset, length: region.bytes };
         let read_ahead_kib = self.run.array.host.read_ahead_kb;
-        Box::new(BufferedClient::new(workload, section.depth, read_ahead_kib, file))
+        Ok(Box::new(BufferedClient::new(source, section.depth, read_ahead_kib, file)))
     }
 
     fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {

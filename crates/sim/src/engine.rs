@@ -13,7 +13,7 @@ mod alike;
 use crate::canary::Canary;
 use crate::checkers::Checkers;
 use crate::client::{Action, ClientRequest, RequestEnd};
-use crate::client_slot::{ClientFactory, ClientSlot};
+use crate::client_slot::{self, ClientFactory, ClientSlot};
 use crate::error::SimError;
 use crate::explain::{DecisionTrace, Explanation, TraceWindow};
 use crate::host_overhead::HostOverhead;
@@ -53,8 +53,8 @@ pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
 /// Runs a simulation to its end.
 ///
 /// # Errors
-/// If the policy, a section or the background work does not fit the array, or the policy is a
-/// program that had a fault.
+/// If the policy, a section or the background work does not fit the array, the policy is a program
+/// that had a fault, or a trace was changed since the job file was read.
 ///
 /// # Panics
 /// If a checker or an assertion of the volume finds a bug.
@@ -199,7 +199,7 @@ impl Engine {
     ) -> Result<(), SimError> {
         for section in sections {
             self.sections.push(SectionProgress::new(section, self.now));
-            let slots = ClientFactory::new(run, &self.volume).clones(section, self.now);
+            let slots = ClientFactory::new(run, &self.volume).clones(section, self.now)?;
             for slot in slots {
                 // A clone submits its whole depth here, which takes time if both are large.
                 if stop.load(Ordering::Relaxed) {
@@ -223,6 +223,7 @@ impl Engine {
             if self.is_running() {
                 self.start_group(run, group, stop)?;
                 self.run_group(stop)?;
+                client_slot::check(&mut self.slots)?;
             }
         }
         SimError::check_policy(&self.volume)

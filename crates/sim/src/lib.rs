@@ -2,7 +2,7 @@
 //!
 //! [`engine::run`] takes a [`Simulation`] (an array, a job file, a policy and a seed) and returns a
 //! [`record::RunRecord`]. Equal inputs and seeds give equal records, bit for bit. The simulator
-//! does no real I/O.
+//! does no real I/O, except that a replay reads its trace.
 
 mod background;
 mod canary;

@@ -36,12 +36,13 @@ impl Simulation<'_> {
     }
 
     fn section(&self, section: &Section) -> Result<Section, Diagnostic> {
-        if self.array.profile.parities() > 0 && section.mix == Mix::Only(Direction::Trim) {
+        if self.array.profile.parities() > 0 && trims(section) {
             let message = format!(
                 "section `{}` trims, which does nothing on an array with parity",
                 section.name
             );
-            let help = "leave the section out; md, too, refuses discards on raid5 and raid6 unless \
+            let help = "leave the section out, or add replay_skip=trim if it replays a trace; md, \
+                        too, refuses discards on raid5 and raid6 unless \
                         raid456.devices_handle_discard_safely is set";
             let error = Diagnostic::new(message).with_help(help);
             return Err(error.in_file(&self.job.file).at_line(section.line));
@@ -64,6 +65,14 @@ impl Simulation<'_> {
         section.time_based = true;
         section.ramp = section.ramp.min(duration);
         Ok(section)
+    }
+}
+
+/// Whether a section discards, and nothing else unless it replays a trace.
+fn trims(section: &Section) -> bool {
+    match &section.replay {
+        Some(replay) => replay.trims(),
+        None => section.mix == Mix::Only(Direction::Trim),
     }
 }
 

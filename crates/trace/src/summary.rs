@@ -49,8 +49,9 @@ pub struct DeviceSummary {
 pub struct Bins {
     /// What a bin spans: nanoseconds or bytes.
     pub width: u64,
-    /// Number of requests, and of reads among them, in each bin. Ends with the last that has one.
-    pub counts: Vec<[u64; 2]>,
+    /// Number of requests, and of reads and of writes among them, in each bin. Ends with the last
+    /// that has one.
+    pub counts: Vec<[u64; 3]>,
 }
 
 /// What a trace is like.
@@ -125,6 +126,21 @@ impl TraceSummary {
         let used = (counts.len() as f64 * share).ceil() as usize;
         let all: u64 = counts.iter().sum();
         counts.iter().take(used).sum::<u64>() as f64 / all.max(1) as f64
+    }
+
+    /// Number of requests of an operation, a read or a write, that arrive between two times in
+    /// nanoseconds. Within a bin of the timeline they count as evenly spread.
+    pub fn arrivals(&self, op: TraceOp, from: f64, until: f64) -> f64 {
+        let width = self.timeline.width as f64;
+        let bins = self.timeline.counts.iter().enumerate();
+        let parts = bins.map(|(index, counts)| {
+            let begin = index as f64 * width;
+            // The last bin ends with the last request.
+            let end = (begin + width).min(self.duration.0 as f64 + 1.0);
+            let inside = (until.min(end) - from.max(begin)).max(0.0) / (end - begin);
+            counts[1 + op as usize] as f64 * inside
+        });
+        parts.sum()
     }
 
     /// Share of the bins of [`TraceSummary::space`] with a request.
@@ -202,22 +218,21 @@ impl Counting {
         summary.bytes[op_index] += length;
         summary.end_bytes = summary.end_bytes.max(end);
         summary.duration = arrival;
-        let is_read = op == TraceOp::Read;
-        summary.timeline.add(arrival.0, is_read);
+        summary.timeline.add(arrival.0, op);
         let device = device as usize;
         if device >= summary.devices.len() {
             summary.devices.resize_with(device + 1, DeviceSummary::default);
         }
         let device = &mut summary.devices[device];
         device.requests += 1;
-        device.reads += u64::from(is_read);
+        device.reads += u64::from(op == TraceOp::Read);
         device.bytes += length;
         device.end_bytes = device.end_bytes.max(end);
         if op != TraceOp::Flush {
             let follows = device.ends[op_index] == offset && offset > 0;
             summary.sequential[op_index] += u64::from(follows);
             device.ends[op_index] = end;
-            summary.space.add(offset, is_read);
+            summary.space.add(offset, op);
             let aligned = (offset | length).is_multiple_of(SECTOR_BYTES);
             summary.unaligned += u64::from(!aligned);
         }
@@ -265,16 +280,18 @@ impl Bins {
     }
 
     #[inline]
-    fn add(&mut self, at: u64, is_read: bool) {
+    fn add(&mut self, at: u64, op: TraceOp) {
         while at / self.width >= BINS as u64 {
             self.join();
         }
         let bin = (at / self.width) as usize;
         if bin >= self.counts.len() {
-            self.counts.resize(bin + 1, [0, 0]);
+            self.counts.resize(bin + 1, [0; 3]);
         }
         self.counts[bin][0] += 1;
-        self.counts[bin][1] += u64::from(is_read);
+        if let TraceOp::Read | TraceOp::Write = op {
+            self.counts[bin][1 + op as usize] += 1;
+        }
     }
 
     /// Joins each two neighbours.
@@ -282,7 +299,7 @@ impl Bins {
     fn join(&mut self) {
         let joined = self.counts.chunks(2).map(|pair| {
             let sum = |index: usize| pair.iter().map(|bin| bin[index]).sum();
-            [sum(0), sum(1)]
+            [sum(0), sum(1), sum(2)]
         });
         self.counts = joined.collect();
         self.width *= 2;

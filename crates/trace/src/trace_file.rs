@@ -3,19 +3,25 @@
 use crate::formats::{HEAD_BYTES, TraceFormat};
 use crate::reader::TraceReader;
 use mirrorball_core::diagnostic::Diagnostic;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// A trace on disk.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TraceFile {
     path: PathBuf,
     /// Its format, as given or detected.
     pub format: &'static TraceFormat,
     /// The one device that is read; all if `None`.
     pub device: Option<String>,
+    /// Size and time of modification when the format was found.
+    version: Version,
 }
+
+/// Size in bytes and time of modification, where the file system has one.
+type Version = (u64, Option<SystemTime>);
 
 impl TraceFile {
     /// The trace at `path`, in the format of this name, or in the one that its first lines are in.
@@ -28,24 +34,29 @@ impl TraceFile {
         device: Option<String>,
     ) -> Result<TraceFile, Diagnostic> {
         let path = path.into();
+        let (head, version) = read_head(&path).map_err(|error| unreadable(&path, &error))?;
         let format = match format {
             Some(name) => TraceFormat::by_name(name)?,
             None => {
-                let head = read_head(&path).map_err(|error| unreadable(&path, &error))?;
                 let detected = TraceFormat::detect(&head);
                 detected.map_err(|error| error.in_file(path.display().to_string()))?
             }
         };
-        Ok(TraceFile { path, format, device })
+        Ok(TraceFile { path, format, device, version })
     }
 
     /// A reader at the start of the trace. `seed` decides the times within a second if the trace
     /// has whole seconds only.
     ///
     /// # Errors
-    /// If the file cannot be opened.
+    /// If the file cannot be opened, or was changed since [`TraceFile::new`].
     pub fn open(&self, seed: u64) -> Result<TraceReader, Diagnostic> {
         let file = File::open(&self.path).map_err(|error| unreadable(&self.path, &error))?;
+        let metadata = file.metadata().map_err(|error| unreadable(&self.path, &error))?;
+        if version_of(&metadata) != self.version {
+            let message = format!("the trace `{}` was changed while it was in use", self.shown());
+            return Err(Diagnostic::new(message).with_help("start again, without changing it"));
+        }
         let device = self.device.as_deref();
         Ok(TraceReader::new(Box::new(file), &self.shown(), self.format, device, seed))
     }
@@ -56,10 +67,16 @@ impl TraceFile {
     }
 }
 
-fn read_head(path: &Path) -> io::Result<Vec<u8>> {
+fn read_head(path: &Path) -> io::Result<(Vec<u8>, Version)> {
     let mut head = Vec::new();
-    File::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
-    Ok(head)
+    let file = File::open(path)?;
+    let version = version_of(&file.metadata()?);
+    file.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok((head, version))
+}
+
+fn version_of(metadata: &Metadata) -> Version {
+    (metadata.len(), metadata.modified().ok())
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {

@@ -226,7 +226,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "; mirrorball: background=defrag speed=1MB/s\n[a]",
         1,
         "unknown word `speed` in a `mirrorball:` comment",
-        "known are background, rate, devid, from, counts",
+        "known are background, rate, devid, from, counts, replay",
     ),
     (
         "# mirrorball: background=scrub rate=100MB",
@@ -396,7 +396,9 @@ proptest! {
             text.replace_range(at..end, &with);
         }
         let variable = |_: &str| Some("7".to_owned());
-        let environment = JobContext { variable: &variable, include: &|_| Ok("bs=8k".to_owned()) };
+        let include = |_: &str| Ok("bs=8k".to_owned());
+        let environment =
+            JobContext { variable: &variable, include: &include, ..JobContext::empty() };
         match JobFile::parse(&text, "test.fio", &environment) {
             Ok(file) => drop(file.validate_against(volume_bytes)),
             Err(error) => {

@@ -1,11 +1,12 @@
 //! A job while its options are being applied: defaults, then `global`, then its own section.
 
-use super::Note;
 use super::error::job_error;
+use super::replay_draft::ReplayDraft;
 use super::spec::{
     Access, Arrivals, Direction, Distribution, Mix, PerDirection, Section, SizeOrPercent, SizeShare,
 };
 use super::value::KbBase;
+use super::{JobContext, Note};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 
@@ -31,6 +32,8 @@ pub(super) struct Draft {
     pub(super) stonewall: bool,
     pub(super) engine: Engine,
     pub(super) read_percent: u64,
+    /// The trace that it replays, if any.
+    pub(super) replay: ReplayDraft,
     /// The file and the line that set the depth, if one did.
     pub(super) depth_from: Option<(String, usize)>,
 }
@@ -76,9 +79,18 @@ impl Default for Draft {
             final_flush: false,
             counts: true,
             group_reporting: false,
+            replay: None,
         };
         let (kb_base, engine) = (KbBase(1024), Engine::Synchronous);
-        Draft { job, kb_base, stonewall: false, engine, read_percent: 50, depth_from: None }
+        Draft {
+            job,
+            kb_base,
+            stonewall: false,
+            engine,
+            read_percent: 50,
+            replay: ReplayDraft::default(),
+            depth_from: None,
+        }
     }
 }
 
@@ -89,8 +101,10 @@ impl Draft {
         index: usize,
         group: usize,
         line: usize,
+        context: &JobContext<'_>,
     ) -> Result<(Section, Option<Note>), Diagnostic> {
         let (mut job, mut note) = (self.job, None);
+        let depth_is_set = self.depth_from.is_some();
         (job.index, job.group, job.line) = (index, group, line);
         if let Mix::ReadWrite { .. } = job.mix {
             job.mix = Mix::ReadWrite { read_percent: self.read_percent };
@@ -114,6 +128,7 @@ impl Draft {
             note = Some(Note { file, line, option: DEPTH.to_owned(), reason });
             job.depth = 1;
         }
+        self.replay.finish(&mut job, depth_is_set, context)?;
         Ok((job, note))
     }
 }

@@ -21,6 +21,8 @@ mod error;
 mod lexer;
 mod options;
 mod pragma;
+mod replay;
+mod replay_draft;
 mod setters;
 mod spec;
 mod value;
@@ -31,6 +33,7 @@ mod bad_input_tests;
 mod tests;
 
 pub use pragma::{Background, BackgroundKind};
+pub use replay::{Replay, ReplayPace};
 pub use spec::{
     Access, Arrivals, Direction, Distribution, Mix, PerDirection, Region, Section, SizeOrPercent,
     SizeShare, Zone,
@@ -40,11 +43,18 @@ use draft::Draft;
 use error::job_error;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_trace::TraceFile;
 use options::{Row, Support};
 use pragma::Pragma;
+use replay_draft::ReplayPragma;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read};
+
+/// Finds the trace at a path. The other arguments are the name of its format, if one is given, and
+/// the one device to read.
+pub type FindTrace<'a> =
+    dyn Fn(&str, Option<&str>, Option<String>) -> Result<TraceFile, Diagnostic> + 'a;
 
 /// Access to variables and included files. Both are callbacks, so that reading a job needs neither
 /// a process environment nor a file system.
@@ -55,6 +65,8 @@ pub struct JobContext<'a> {
     /// The text of an included file, by its path (relative paths are relative to the file that
     /// includes it), or why it cannot be read.
     pub include: &'a dyn Fn(&str) -> Result<String, String>,
+    /// The trace at a path. Relative paths are relative to the working directory, as in fio.
+    pub trace: &'a FindTrace<'a>,
 }
 
 /// A note about an accepted option that changes nothing in simulation, or has another effect than
@@ -107,12 +119,17 @@ impl JobContext<'_> {
         JobContext {
             variable: &|name| std::env::var(name).ok(),
             include: &|path| read_include(path).map_err(|error| error.to_string()),
+            trace: &|path, format, device| TraceFile::new(path, format, device),
         }
     }
 
-    /// No variable is set and no file can be included.
+    /// No variable is set, and no file can be included or replayed.
     pub fn empty() -> JobContext<'static> {
-        JobContext { variable: &|_| None, include: &|_| Err("no such file".to_owned()) }
+        JobContext {
+            variable: &|_| None,
+            include: &|_| Err("no such file".to_owned()),
+            trace: &|path, _, _| Err(job_error(format!("no trace `{path}`"), "give its path")),
+        }
     }
 }
 
@@ -149,6 +166,10 @@ impl JobFile {
     /// As [`JobFile::validate_against`].
     pub fn validate_against_named(&self, volume_bytes: u64, place: &str) -> Result<(), Diagnostic> {
         for job in &self.sections {
+            if let Some(replay) = &job.replay {
+                let fits = replay.check_fit(volume_bytes, place);
+                fits.map_err(|fault| fault.in_file(&self.file).at_line(job.line))?;
+            }
             for clone in 0..job.clones {
                 if let Err(fault) = job.check_region(clone, volume_bytes, place) {
                     return Err(fault.in_file(&self.file).at_line(job.line));
@@ -185,6 +206,8 @@ struct OpenSection {
     options: Vec<Pending>,
     /// What the pragma `counts` says.
     counts: Option<bool>,
+    /// What the pragma `replay` says.
+    replay: Option<ReplayPragma>,
 }
 
 /// The state of reading one job file with its includes.
@@ -240,19 +263,25 @@ impl<'a> Reader<'a> {
     }
 
     fn apply_pragma(&mut self, pragma: Pragma) -> Result<(), Diagnostic> {
-        let counts = match pragma {
+        let word = match &pragma {
             Pragma::Background(work) => {
-                self.result.background.push(work);
+                self.result.background.push(*work);
                 return Ok(());
             }
-            Pragma::Counts(counts) => counts,
+            Pragma::Counts(_) => "counts",
+            Pragma::Replay(_) => "replay",
         };
         let help = "move it below the first line of its section, such as [load]";
         let section = self.section.as_mut().filter(|section| section.name != lexer::GLOBAL);
-        let section =
-            section.ok_or_else(|| job_error("`counts` outside the section of a job", help))?;
-        if section.counts.replace(counts).is_some() {
-            return Err(job_error("`counts` is given twice", "remove one"));
+        let section = section
+            .ok_or_else(|| job_error(format!("`{word}` outside the section of a job"), help))?;
+        let repeated = match pragma {
+            Pragma::Counts(counts) => section.counts.replace(counts).is_some(),
+            Pragma::Replay(replay) => section.replay.replace(replay).is_some(),
+            Pragma::Background(_) => false,
+        };
+        if repeated {
+            return Err(job_error(format!("`{word}` is given twice"), "remove one"));
         }
         Ok(())
     }
@@ -307,6 +336,7 @@ impl<'a> Reader<'a> {
             draft.job.name = section.name;
         }
         draft.job.counts = section.counts.unwrap_or(true);
+        draft.replay.pragma = section.replay;
         self.apply_all(&mut draft, section.options)?;
         if global {
             self.defaults = draft;
@@ -316,7 +346,7 @@ impl<'a> Reader<'a> {
             self.group += 1;
         }
         let (index, group) = (self.result.sections.len(), self.group);
-        let finished = draft.finish(index, group, section.line);
+        let finished = draft.finish(index, group, section.line, &self.environment);
         let (job, note) =
             finished.map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))?;
         if let Some(Note { file, line, option, reason }) = note {
@@ -430,7 +460,7 @@ impl<'a> Reader<'a> {
 
 impl OpenSection {
     fn new(name: String, line: usize) -> OpenSection {
-        OpenSection { name, line, options: Vec::new(), counts: None }
+        OpenSection { name, line, options: Vec::new(), counts: None, replay: None }
     }
 }
 

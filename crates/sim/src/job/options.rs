@@ -87,7 +87,9 @@ const FAILURES: &str =
     "a job ends at its first failed request, and requests fail only on an array with faults";
 const ONE_FILE: &str = "a job works on one file, the volume";
 const VERIFY: &str = "simulated I/O carries no data that could be verified";
-const TRACE: &str = "traces cannot be replayed";
+const MERGE: &str = "traces are not merged\nuse one section for each trace";
+const REPLAY: &str = "the trace decides: rw, bs, size and offset have no effect; iodepth is 1024 \
+                      unless it is set or the replay is closed";
 const ZONES: &str = "zoned devices are not modelled";
 const PRIORITY: &str = "priorities are not modelled";
 const BATCHES: &str = "requests are submitted and completed one by one";
@@ -100,6 +102,21 @@ const ROWS: &[Row] = &[
     noted(&["filename"], Setter::Text(setters::filename), "every job works on the volume"),
     noted(&["ioengine"], Setter::Text(setters::engine), NO_KERNEL),
     takes(&["kb_base"], Setter::Text(setters::kb_base)),
+    // Traces in place of generated requests.
+    noted(&["read_iolog"], Setter::Text(setters::replay_path), REPLAY),
+    takes(&["replay_no_stall"], Setter::Flag(|draft, is_set| draft.replay.no_stall = is_set)),
+    takes(
+        &["replay_time_scale"],
+        Setter::Number(COUNT, |draft, value| draft.replay.time_scale_percent = value),
+    ),
+    takes(
+        &["replay_scale"],
+        Setter::Number(COUNT, |draft, value| draft.replay.offset_divisor = value),
+    ),
+    takes(&["replay_align"], Setter::Text(setters::replay_align)),
+    takes(&["replay_skip"], Setter::Text(setters::replay_skip)),
+    ignored(&["replay_redirect"], "every job works on the volume"),
+    ignored(&["read_iolog_chunked"], "a trace is always read in parts"),
     // Kind and order of its requests.
     takes(&["rw", "readwrite"], Setter::Text(setters::direction)),
     takes(&["bs", "blocksize"], Setter::Text(setters::block_size)),
@@ -398,23 +415,7 @@ const ROWS: &[Row] = &[
         "the only scheduler that is simulated is the one inside the disk",
     ),
     refused(&["stats"], ONE, "the statistics of a job are always kept"),
-    refused(
-        &[
-            "read_iolog",
-            "read_iolog_chunked",
-            "replay_no_stall",
-            "replay_redirect",
-            "replay_scale",
-            "replay_align",
-            "replay_time_scale",
-            "replay_skip",
-            "merge_blktrace_file",
-            "merge_blktrace_scalars",
-            "merge_blktrace_iters",
-        ],
-        OFF,
-        TRACE,
-    ),
+    refused(&["merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"], OFF, MERGE),
     refused(
         &[
             "zonemode",

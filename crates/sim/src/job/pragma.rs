@@ -1,23 +1,27 @@
 //! Pragmas: comments that ask for what fio cannot express.
 //!
 //! `; mirrorball: background=scrub rate=100MB/s` adds background work. `; mirrorball: counts=no`
-//! within a section excludes the section from the score of a policy. To fio both are comments.
+//! within a section excludes the section from the score of a policy. `; mirrorball: replay=open`
+//! says how a trace is replayed. To fio all are comments.
 //! Every word of a pragma must be known: a mistyped one that was ignored would make an idle run
 //! look like a loaded one.
 
 use super::error::job_error;
+use super::replay_draft::{self, ReplayPragma};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
 use serde::Serialize;
 
 /// A pragma.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Pragma {
     /// Adds background work.
     Background(Background),
     /// Sets whether the section counts for the score.
     Counts(bool),
+    /// Says how the section replays its trace.
+    Replay(ReplayPragma),
 }
 
 /// The kinds of background work.
@@ -53,10 +57,14 @@ const KINDS: [(&str, BackgroundKind); 3] = [
     ("rebuild", BackgroundKind::Rebuild),
     ("scrub", BackgroundKind::Scrub),
 ];
-pub(super) const WORDS: [&str; 5] = ["background", "rate", "devid", "from", "counts"];
+pub(super) const WORDS: [&str; 6] = ["background", "rate", "devid", "from", "counts", "replay"];
 /// Where to write a word that was taken for an option.
 pub(super) fn help_for_option(word: &str) -> String {
-    let example = if word == "counts" { "counts=no" } else { "background=scrub" };
+    let example = match word {
+        "counts" => "counts=no",
+        "replay" => "replay=open",
+        _ => "background=scrub",
+    };
     format!("write it in a comment on a line of its own, such as `; mirrorball: {example}`")
 }
 
@@ -64,6 +72,9 @@ const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=1
 
 /// Reads the words of a pragma.
 pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
+    if words.split_whitespace().any(|word| word.starts_with("replay=")) {
+        return replay_draft::parse_pragma(words).map(Pragma::Replay);
+    }
     let (mut kind, mut rate_bytes_per_s, mut devid, mut counts) = (None, None, None, None);
     let mut from_percent = None;
     for word in words.replace(" =", "=").replace("= ", "=").split_whitespace() {

@@ -3,6 +3,7 @@
 
 use super::draft::{Draft, Engine};
 use super::error::job_error;
+use super::replay_draft;
 use super::spec::{Access, Arrivals, Direction, Distribution, Mix, SizeOrPercent, SizeShare, Zone};
 use super::value::{self, KbBase};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -127,6 +128,8 @@ impl Setter {
             (Setter::Text(_), "rate_iops") => "200",
             (Setter::Text(_), "rate_process") => "poisson",
             (Setter::Text(_), "rw" | "readwrite") => "randread",
+            (Setter::Text(_), "read_iolog") => "web.csv",
+            (Setter::Text(_), "replay_skip") => "write,sync",
             (Setter::Text(_), "size" | "offset" | "fileoffset" | "offset_increment") => "10g",
             (Setter::Text(_), _) => "text",
         };
@@ -226,6 +229,31 @@ pub(super) fn offset(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
 pub(super) fn offset_increment(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     draft.job.offset_increment = value::extent(text, |text| value::sectors(text, base))?;
+    Ok(())
+}
+
+pub(super) fn replay_path(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    // fio takes a list, one trace for each clone, and `-` for its standard input.
+    if text.replace("\\:", "").contains(':') || text == "-" {
+        let help = "write one section for each trace, with the path of its file";
+        return Err(job_error(format!("`{text}` is not the path of one file"), help));
+    }
+    draft.replay.path = Some(text.replace("\\:", ":"));
+    Ok(())
+}
+
+pub(super) fn replay_align(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    let bytes = value::integer(text, draft.kb_base)?;
+    if bytes > 0 && !bytes.is_power_of_two() {
+        let help = "write a power of two, such as 4k";
+        return Err(job_error(format!("`{text}` is not a power of two"), help));
+    }
+    draft.replay.align_bytes = bytes.max(1);
+    Ok(())
+}
+
+pub(super) fn replay_skip(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.replay.skips = replay_draft::parse_skips(text)?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The sections of a job file as plain data.
 
 use super::error::job_error;
+use super::replay::{Replay, ReplayPace};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES, format_bytes};
 use serde::{Serialize, Serializer};
@@ -196,6 +197,9 @@ pub struct Section {
     /// section.
     #[serde(skip)]
     pub group_reporting: bool,
+    /// The trace that it replays in place of requests of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
 }
 
 /// The part of the volume that one clone works on: whole blocks of its smallest size.
@@ -235,9 +239,13 @@ impl Mix {
 }
 
 impl Section {
-    /// Whether all its directions have a rate (`rate` or `rate_iops`). The throughput of such a
+    /// Whether all its directions have a rate (`rate` or `rate_iops`), or a trace sets the times of
+    /// its requests. The throughput of such a
     /// section says nothing about the array; its latency does.
     pub fn has_rate(&self) -> bool {
+        if let Some(replay) = &self.replay {
+            return replay.pace == ReplayPace::Open;
+        }
         self.mix.directions().iter().all(|&direction| {
             self.rate_bytes_per_s[direction].or(self.rate_ios_per_s[direction]).is_some()
         })

@@ -239,7 +239,7 @@ fn includes_are_relative_to_their_file_and_belong_to_the_section() {
         "jobs/section.fio" => Ok("[x]".to_owned()),
         _ => Err("no such file".to_owned()),
     };
-    let environment = JobContext { variable: &|_| None, include: &include };
+    let environment = JobContext { include: &include, ..JobContext::empty() };
     let parse = |text: &str| JobFile::parse(text, "jobs/top.fio", &environment);
     let text = "[a]\nioengine=io_uring\ninclude sub/a.fio\n[b]\nrw=read\n";
     let file = parse(text).unwrap();
@@ -266,7 +266,7 @@ fn includes_are_relative_to_their_file_and_belong_to_the_section() {
 #[test]
 fn variables_are_replaced() {
     let variable = |name: &str| (name == "BS").then(|| "8k".to_owned());
-    let environment = JobContext { variable: &variable, include: &|_| Err(String::new()) };
+    let environment = JobContext { variable: &variable, ..JobContext::empty() };
     let text = "[a]\nbs=${BS},2${BS}\nfilename=${TARGET}\nwrite_bw_log=${LOG}\n";
     let job = JobFile::parse(text, "test.fio", &environment).unwrap().sections.remove(0);
     assert_eq!(job.block_bytes(Direction::Read), 8 * KIB);

@@ -30,9 +30,12 @@ mod block_source;
 mod direction_stream;
 mod limits;
 mod permutation;
+mod replay_stream;
 
 #[cfg(test)]
 mod distribution_tests;
+#[cfg(test)]
+mod replay_tests;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +47,7 @@ use mirrorball_core::io::RequestKind;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use permutation::Map;
+pub(crate) use replay_stream::ReplayStream;
 
 /// A request of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

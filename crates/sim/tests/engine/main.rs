@@ -3,6 +3,7 @@
 mod layouts;
 mod measuring;
 mod parity;
+mod replay;
 
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, HostOverhead};

@@ -15,6 +15,7 @@ use crate::device_names::DeviceNames;
 use crate::input::{FrameReader, Framing};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
+use std::fmt;
 use std::io::Cursor;
 
 /// Turns the lines or records of one format into requests.
@@ -75,6 +76,18 @@ pub static FORMATS: [TraceFormat; 11] = [
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
 /// Requests in the head that must be understood, if there are as many.
 const DETECTED_REQUESTS: usize = 8;
+
+impl fmt::Debug for TraceFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+impl PartialEq for TraceFormat {
+    fn eq(&self, other: &TraceFormat) -> bool {
+        self.name == other.name
+    }
+}
 
 impl TraceFormat {
     /// The format of this name.

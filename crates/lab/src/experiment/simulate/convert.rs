@@ -47,6 +47,7 @@ fn section(
     fit_cache: bool,
 ) -> SectionRecord {
     let Declared { is_background, has_rate, asked_iops } = Declared::of(declared);
+    let asked_iops = offered_iops(declared, measured).or(asked_iops);
     let direction = |record: &simulated::DirectionResult| {
         DirectionRecord::new(&record.latency, record.bytes, record.errors, measured.measured.0)
     };
@@ -64,6 +65,15 @@ fn section(
         trim: direction(&measured.trim),
         flush: direction(&measured.flush),
     }
+}
+
+/// Requests per second that the trace of a section offers while it is measured: reads if it reads,
+/// else writes.
+fn offered_iops(declared: &Section, measured: &simulated::SectionResult) -> Option<f64> {
+    let replay = declared.replay.as_ref()?;
+    let until = declared.ramp.saturating_add(measured.measured);
+    let offered = replay.offered_iops(declared.ramp, until)?;
+    Some(offered * f64::from(declared.clones))
 }
 
 fn members(members: &[simulated::MemberResult]) -> Vec<MemberRecord> {
