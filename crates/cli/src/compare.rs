@@ -284,7 +284,7 @@ fn exact(duration: Nanos) -> String {
 /// A word, quoted for a shell where necessary.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:+".contains(c);
-    if word.chars().all(is_plain) {
+    if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))

@@ -1,5 +1,6 @@
 //! `mirrorball detect`: finds the arrays of this machine and writes array files.
 
+use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::screen;
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                  detect {}`",
                 names.len(),
                 names.join(", "),
-                target(&several[0])
+                quoted(target(&several[0]))
             );
             return Err(Failure::WrongUse(error));
         }
@@ -191,7 +192,7 @@ fn listing(arrays: &[DetectedArray]) -> String {
         format!(
             "{}{condition}\n  mirrorball detect {} -o {}.toml\n",
             summary(array),
-            target(array),
+            quoted(target(array)),
             file_stem(&array.name)
         )
     });

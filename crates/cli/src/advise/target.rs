@@ -122,7 +122,7 @@ pub(super) fn check_running(name: &str, condition: Option<&str>) -> Result<(), F
     Err(Failure::Fault(anyhow!(
         "no advice for {name}: the array is not running (its state is {state})\n  help: \
          `cat /proc/mdstat` shows which of its devices were found; start it first, as with \
-         `mdadm --run /dev/{name}`"
+         `mdadm --assemble --scan`"
     )))
 }
 
@@ -210,7 +210,7 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> 
             "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
             names.len(),
             names.join(", "),
-            names[0]
+            crate::compare::quoted(names[0])
         ),
     };
     Err(Failure::WrongUse(anyhow!(message)))

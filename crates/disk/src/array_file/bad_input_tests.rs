@@ -230,7 +230,8 @@ const MEMBER: &[(&str, &str)] = &[
         "rpm = 4200",
         "4: unknown key `rpm` in [[member]] (the known ones are model, count, link, set, size, \
          length, fault, devid, path, begin, uri, rotational, optimal_io, priority, write_mostly, \
-         rebuilding, failed, device, confidence; parameters of the model go into set = { … })",
+         rebuilding, failed, device, kernel_name, confidence; parameters of the model go into \
+         set = { … })",
     ),
     (
         r#"size = "1QB""#,

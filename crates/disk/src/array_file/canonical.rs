@@ -110,6 +110,7 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
         state,
         range: DevicePart { begin_bytes, size_bytes },
         device: _,
+        kernel_name: _,
         confidence: _,
         partition,
         line: _,

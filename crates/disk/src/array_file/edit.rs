@@ -45,7 +45,7 @@ pub enum AddedMember {
 }
 
 /// The keys of a member that describe its disk, and not its place in the array.
-const OF_DISK: [&str; 15] = [
+const OF_DISK: [&str; 16] = [
     "model",
     "path",
     "uri",
@@ -57,6 +57,7 @@ const OF_DISK: [&str; 15] = [
     "rotational",
     "optimal_io",
     "device",
+    "kernel_name",
     "confidence",
     "write_mostly",
     "rebuilding",

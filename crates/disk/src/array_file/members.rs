@@ -13,7 +13,7 @@ use mirrorball_core::units::{format_bytes, parse_bytes};
 use std::path::Path;
 
 /// The keys of a member of any kind, and those that only a modelled one has.
-const COMMON: [&str; 12] = [
+const COMMON: [&str; 13] = [
     "devid",
     "path",
     "begin",
@@ -25,6 +25,7 @@ const COMMON: [&str; 12] = [
     "rebuilding",
     "failed",
     "device",
+    "kernel_name",
     "confidence",
 ];
 const MODELLED: [&str; 7] = ["model", "count", "link", "set", "size", "length", "fault"];
@@ -101,7 +102,9 @@ fn read_member(
     if count == 0 {
         return Err(section.error_at("count", "`count` is 0").with_help("remove the member"));
     }
-    if let Some(key) = ["devid", "device"].into_iter().find(|key| count > 1 && section.has(key)) {
+    if let Some(key) =
+        ["devid", "device", "kernel_name"].into_iter().find(|key| count > 1 && section.has(key))
+    {
         let message = format!("`{key}` names one member, but `count` is {count}");
         return Err(section.error_at(key, message).with_help("write one [[member]] for each"));
     }
@@ -119,6 +122,7 @@ fn read_member(
         range: read_range(section)?,
         partition,
         device: section.printable_text("device")?.map(|text| text.value.to_owned()),
+        kernel_name: section.printable_text("kernel_name")?.map(|text| text.value.to_owned()),
         confidence: read_confidence(section)?,
         line: section.line(),
     };

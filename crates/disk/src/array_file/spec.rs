@@ -101,6 +101,8 @@ pub struct MemberSpec {
     pub partition: Option<Partition>,
     /// The device of a machine that it describes.
     pub device: Option<String>,
+    /// The name of the kernel for that device, where it is not the end of its path.
+    pub kernel_name: Option<String>,
     /// How well its model is known to fit that device.
     pub confidence: Option<ModelConfidence>,
     /// The line of the file that it comes from.

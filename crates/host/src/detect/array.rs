@@ -21,8 +21,10 @@ pub enum StorageSystem {
     MdRaid10,
     /// A RAID volume of LVM.
     Lvm,
-    /// Paths of dm-multipath, or a mirror of the device mapper.
+    /// Paths of dm-multipath.
     Dm,
+    /// A mirror of the device mapper's old target, as LVM's type `mirror` has it.
+    DmMirror,
     /// A pool of ZFS.
     Zfs,
     /// A namespace of NVMe with several paths.
@@ -38,6 +40,7 @@ impl StorageSystem {
             StorageSystem::MdRaid10 => "md-raid10",
             StorageSystem::Lvm => "lvm",
             StorageSystem::Dm => "dm",
+            StorageSystem::DmMirror => "dm-mirror",
             StorageSystem::Zfs => "zfs",
             StorageSystem::Nvme => "nvme",
         }
@@ -105,8 +108,7 @@ pub struct DetectedPolicy {
 impl DetectedArray {
     /// Whether its members are paths to one device, of which there is one copy.
     pub fn has_paths(&self) -> bool {
-        self.system == StorageSystem::Nvme
-            || self.system == StorageSystem::Dm && self.stack.iter().any(|it| it.is_paths())
+        matches!(self.system, StorageSystem::Nvme | StorageSystem::Dm)
     }
 
     /// What is unusual about its state; `None` for an array that is complete and idle.
@@ -138,9 +140,11 @@ impl DetectedArray {
         self.notes.push(note);
     }
 
-    /// The policy in force as `compare --policy` takes it, with the members that are write-mostly.
+    /// The policy in force as `compare --policy` takes it, with the members that are write-mostly
+    /// if their flag has an effect: a raid10 does not look at it.
     pub fn in_force(&self) -> Option<String> {
-        let flagged = self.members.iter().filter(|member| member.write_mostly);
+        let has_flags = self.policy.spec.as_deref() == Some("md/raid1");
+        let flagged = self.members.iter().filter(|member| has_flags && member.write_mostly);
         let modifiers: Vec<String> =
             flagged.map(|member| format!("+write-mostly:{}", member.devid)).collect();
         self.policy.spec.as_ref().map(|spec| spec.clone() + &modifiers.concat())

@@ -17,6 +17,7 @@ use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;
+use mirrorball_core::policies::Spec;
 
 const FOLDER: &str = "/sys/fs/btrfs";
 
@@ -96,7 +97,14 @@ impl<'a> Btrfs<'a> {
         let condition = self.condition(mount.as_ref(), &members, &mut notes);
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
-        let policy = self.policy();
+        let mut policy = self.policy();
+        if let Some(devid) = policy.text.as_deref().and_then(preferred_devid)
+            && members.iter().all(|member| member.devid != devid)
+        {
+            notes.push(format!("the policy reads from devid {devid}, which is no member"));
+            not_known.push("the read policy");
+            policy.spec = None;
+        }
         if policy.spec.is_none() && policy.text.is_none() {
             notes.push("`read_policy` cannot be read: taken for the default".to_owned());
             not_known.push("the read policy");
@@ -306,11 +314,18 @@ impl<'a> Btrfs<'a> {
 /// The policy as `compare` takes it.
 fn policy_spec(active: &str) -> Option<String> {
     let name = active.split(':').next()?;
-    match name {
-        "pid" | "round-robin" | "devid" | "latency" => Some(format!("btrfs/{active}")),
-        "queue" | "queue-adaptive" | "latency-rr" => Some(format!("kakra/{name}")),
-        _ => None,
-    }
+    let spec = match name {
+        "pid" | "round-robin" | "devid" | "latency" => format!("btrfs/{active}"),
+        "queue" | "queue-adaptive" | "latency-rr" => format!("kakra/{name}"),
+        _ => return None,
+    };
+    // The kernel may write a value that the policy cannot have here, as `round-robin:0`.
+    Spec::parse(&spec).is_ok().then_some(spec)
+}
+
+/// The member that the policy `devid:N` reads from.
+fn preferred_devid(active: &str) -> Option<u64> {
+    active.strip_prefix("devid:")?.parse().ok()
 }
 
 /// Reads the devices of a file system in the output of `btrfs filesystem show`.
@@ -356,6 +371,7 @@ mod tests {
             ("pid", Some("btrfs/pid")),
             ("round-robin:262144", Some("btrfs/round-robin:262144")),
             ("devid:2", Some("btrfs/devid:2")),
+            ("round-robin:0", None),
             ("queue", Some("kakra/queue")),
             ("other", None),
         ] {

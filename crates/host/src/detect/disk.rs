@@ -2,6 +2,7 @@
 
 use super::block::BlockDevice;
 use super::sysroot::Sysroot;
+use mirrorball_core::units::GIB;
 use serde::Serialize;
 
 /// How a disk is attached.
@@ -71,13 +72,18 @@ impl DetectedDisk {
             rpm: udev.rpm.filter(|rpm| *rpm > 0),
             size_bytes: device.size_bytes(sysroot),
             rotational: sysroot.flag(&device.file("queue/rotational")),
-            optimal_io_bytes: number("queue/optimal_io_size").filter(|bytes| *bytes > 0),
+            optimal_io_bytes: number("queue/optimal_io_size").filter(is_sensible_io_size),
             scheduler: text("queue/scheduler").map(|list| bracketed(&list).unwrap_or(list)),
             nr_requests: number("queue/nr_requests"),
             read_ahead_kb: number("queue/read_ahead_kb"),
             zoned: text("queue/zoned"),
         }
     }
+}
+
+/// True for an optimal I/O size that is one: some bridges report none, or 4 GiB less a sector.
+fn is_sensible_io_size(bytes: &u64) -> bool {
+    (1..=GIB).contains(bytes)
 }
 
 /// What udev knows of a disk and sysfs does not show.

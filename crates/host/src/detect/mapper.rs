@@ -86,13 +86,13 @@ impl<'a> Mapped<'a> {
     ) -> DetectedArray {
         notes.extend(shared_disks(&members));
         let missing = members.iter().filter(|member| member.is_failed).count();
-        let kind = match self.kind {
-            MappedKind::Multipath => "dm multipath",
-            MappedKind::Raid => "lvm raid",
-            MappedKind::Mirror => "dm mirror",
+        let (system, kind) = match self.kind {
+            MappedKind::Multipath => (StorageSystem::Dm, "dm multipath"),
+            MappedKind::Raid => (StorageSystem::Lvm, "lvm raid"),
+            MappedKind::Mirror => (StorageSystem::DmMirror, "dm mirror"),
         };
         DetectedArray {
-            system: StorageSystem::Dm,
+            system,
             version: kernel_release(self.sysroot),
             name: self.name.clone(),
             id: None,
@@ -160,7 +160,6 @@ impl<'a> Mapped<'a> {
         let profile = profile_of_layout(layout, members.len());
         let mut array = self.describe(profile, members, notes);
         array.layout = Some(layout);
-        array.system = StorageSystem::Lvm;
         array.name = volume_name(&self.name);
         let flagged = array.members.iter().filter(|member| member.write_mostly);
         let flagged: Vec<&str> = flagged.filter_map(|member| member.device.as_deref()).collect();
@@ -242,7 +241,7 @@ impl<'a> Mapped<'a> {
             let on_disk = member.begin_bytes;
             member.size_bytes = image.size_bytes(self.sysroot);
             member.begin_bytes =
-                self.begin_of(image).zip(on_disk).map(|(image, disk)| image + disk);
+                self.begin_of(image).zip(on_disk).and_then(|(image, disk)| image.checked_add(disk));
             members.push(member);
         }
         members.sort_by_key(|member| member.devid);

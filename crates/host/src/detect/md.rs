@@ -124,10 +124,23 @@ impl<'a> Md<'a> {
             return Err(unreadable(what, STOPPING));
         }
         let condition = self.condition(&members);
+        let empty = members.iter().filter(|member| member.device.is_none()).count();
+        if empty > 0 && self.number("degraded") == Some(0) {
+            // Members came or went while they were read.
+            let what = format!(
+                "{name}: the devices of {empty} of its members cannot be read, but it is complete \
+                 (md/degraded)"
+            );
+            return Err(unreadable(what, "try again: its devices may be changing"));
+        }
         let layout = self.layout(members.len())?;
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
         let is_raid10 = self.level == "raid10";
+        let is_flagged = members.iter().any(|member| member.write_mostly);
+        if is_raid10 && is_flagged {
+            notes.push("write-mostly has no effect on the reads of a raid10".to_owned());
+        }
         let mut array = DetectedArray {
             system: if is_raid10 { StorageSystem::MdRaid10 } else { StorageSystem::Md },
             version: kernel_release(self.sysroot),
@@ -137,7 +150,7 @@ impl<'a> Md<'a> {
             layout: Some(layout),
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
-            policy: self.policy(&members),
+            policy: self.policy(&members, &mut notes),
             members,
             condition,
             stack: vec![StackLayer::mirrored(
@@ -287,7 +300,7 @@ impl<'a> Md<'a> {
         }
     }
 
-    fn policy(&self, members: &[DetectedMember]) -> DetectedPolicy {
+    fn policy(&self, members: &[DetectedMember], notes: &mut Vec<String>) -> DetectedPolicy {
         let mut settings = Vec::new();
         let flagged = members.iter().filter(|member| member.write_mostly);
         let flagged: Vec<&str> =
@@ -297,6 +310,11 @@ impl<'a> Md<'a> {
         }
         if let Some(backlog) = self.number("bitmap/backlog").filter(|backlog| *backlog > 0) {
             settings.push(("write-behind".to_owned(), backlog.to_string()));
+            notes.push(
+                "write-behind is on: a write may complete before it is on the members that are \
+                 write-mostly"
+                    .to_owned(),
+            );
         }
         // The rule of raid10 follows from the layout.
         let spec = format!("md/{}", self.level);

@@ -19,11 +19,6 @@ impl StackLayer {
         StackLayer { name: name.into(), kind: kind.into(), is_mirrored: false }
     }
 
-    /// True for a layer that chooses among paths to one device.
-    pub(super) fn is_paths(&self) -> bool {
-        self.is_mirrored && self.kind.ends_with("multipath")
-    }
-
     /// The layer that chooses.
     pub(super) fn mirrored(name: impl Into<String>, kind: impl Into<String>) -> StackLayer {
         StackLayer { name: name.into(), kind: kind.into(), is_mirrored: true }

@@ -183,6 +183,48 @@ fn a_stopped_array_is_named_and_an_array_that_keeps_no_copies_too() {
     }
 }
 
+#[test]
+fn a_member_that_vanishes_while_it_is_read_is_no_missing_member() {
+    let (folder, root) = changed("md-raid1-hdd-ssd", &[("degraded", Some("0\n"))]);
+    fs::remove_dir_all(folder.path().join("sys/block/md0/md/dev-sda")).unwrap();
+    let error = detect_at(&root, "md0").unwrap_err();
+    let DetectError::Unreadable(error) = error else { panic!("{error:?}") };
+    assert!(error.message.contains("devices of 1 of its members cannot be read"), "{error}");
+    // The kernel says that one is missing.
+    let (folder, root) = changed("md-raid1-hdd-ssd", &[("degraded", Some("1\n"))]);
+    fs::remove_dir_all(folder.path().join("sys/block/md0/md/dev-sda")).unwrap();
+    assert_eq!(detect_at(&root, "md0").unwrap().condition.missing, 1);
+}
+
+#[test]
+fn the_flags_of_a_raid10_are_shown_and_not_in_force() {
+    let flagged = [("dev-sdc/state", Some("in_sync,write_mostly\n"))];
+    let (_folder, root) = changed("md-raid10", &flagged);
+    let array = detect_all(&root).remove(0).unwrap();
+    assert_eq!(array.in_force().as_deref(), Some("md/raid10"));
+    assert!(array.members.iter().any(|member| member.write_mostly), "{array:?}");
+    assert!(array.notes.iter().any(|note| note.contains("has no effect")), "{:?}", array.notes);
+}
+
+#[test]
+fn a_policy_for_a_member_that_is_not_there_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sysroots().join("btrfs-raid1-three"), folder.path(), &mut Vec::new());
+    let fsid = "sys/fs/btrfs/e67170fd-8ca4-41db-aca2-917730aa330b";
+    fs::write(folder.path().join(fsid).join("read_policy"), "pid [devid:99]\n").unwrap();
+    let array = detect_at(&Sysroot::recorded(folder.path()), "/srv/data").unwrap();
+    assert_eq!((array.in_force(), &array.not_known[..]), (None, &["the read policy"][..]));
+    assert_eq!(array.policy.text.as_deref(), Some("devid:99"));
+}
+
+#[test]
+fn write_behind_is_noted() {
+    let (_folder, root) = changed("md-raid1-hdd-ssd", &[("bitmap/backlog", Some("256\n"))]);
+    let array = detect_at(&root, "md0").unwrap();
+    assert!(array.notes.iter().any(|it| it.starts_with("write-behind is on")), "{:?}", array.notes);
+    assert_eq!(array.policy.settings, [("write-behind".to_owned(), "256".to_owned())]);
+}
+
 /// Copies a tree, symbolic links as links, and returns its files.
 fn copy(from: &Path, to: &Path, files: &mut Vec<PathBuf>) {
     fs::create_dir_all(to).unwrap();

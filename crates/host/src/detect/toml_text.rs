@@ -84,6 +84,12 @@ impl DetectedArray {
         key(text, "confidence", confidence);
         if let Some(device) = &member.device {
             key(text, "device", device);
+            // A device of the device mapper has two names, and sysfs knows it by the other.
+            let by_path = device.strip_prefix("/dev/").unwrap_or(device);
+            let other = member.kernel_name.as_deref().filter(|name| *name != by_path);
+            if let Some(name) = other {
+                key(text, "kernel_name", name);
+            }
         }
         write_place(text, member, self.system_layout());
         if let Some(group) = &member.group {
@@ -120,9 +126,11 @@ impl DetectedArray {
     fn system_layout(&self) -> Option<ArrayLayout> {
         match self.system {
             StorageSystem::Md | StorageSystem::MdRaid10 | StorageSystem::Lvm => self.layout,
-            StorageSystem::Btrfs | StorageSystem::Dm | StorageSystem::Zfs | StorageSystem::Nvme => {
-                None
-            }
+            StorageSystem::Btrfs
+            | StorageSystem::Dm
+            | StorageSystem::DmMirror
+            | StorageSystem::Zfs
+            | StorageSystem::Nvme => None,
         }
     }
 }

@@ -74,9 +74,9 @@ fn run(command: &[&str]) -> Result<String, String> {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
             Ok(None) | Err(_) => {
-                // A process that has just ended cannot be killed.
+                // A process that has just ended cannot be killed. One that waits in the kernel, as
+                // for a suspended pool, cannot die yet: waiting for it here would never end.
                 let _ = child.kill();
-                let _ = child.wait();
                 return Err(format!("`{line}` did not end within {} s", TIME_MAX.as_secs()));
             }
         }

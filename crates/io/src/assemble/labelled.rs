@@ -325,6 +325,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         range: DevicePart::default(),
         partition: None,
         device: None,
+        kernel_name: None,
         confidence: None,
         line: 0,
     };

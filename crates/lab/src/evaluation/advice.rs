@@ -205,7 +205,9 @@ pub fn policy_in_force(array: &ArraySpec, system: &System, settings: &[Setting])
             _ => stated,
         },
     };
-    for member in array.members.iter().filter(|member| member.write_mostly) {
+    // A raid10 of md does not look at the flag.
+    let has_flags = spec.split([':', '+']).next() != Some("md/raid10");
+    for member in array.members.iter().filter(|member| has_flags && member.write_mostly) {
         let modifier = format!("+write-mostly:{}", member.devid);
         if !spec.contains(&modifier) {
             spec += &modifier;

@@ -27,12 +27,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The files of the systems, by name.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     ("btrfs", include_str!("../../../../systems/btrfs.toml")),
     ("md", include_str!("../../../../systems/md.toml")),
     ("md-raid10", include_str!("../../../../systems/md-raid10.toml")),
     ("lvm", include_str!("../../../../systems/lvm.toml")),
     ("dm", include_str!("../../../../systems/dm.toml")),
+    ("dm-mirror", include_str!("../../../../systems/dm-mirror.toml")),
     ("zfs", include_str!("../../../../systems/zfs.toml")),
     ("gmirror", include_str!("../../../../systems/gmirror.toml")),
     ("drbd", include_str!("../../../../systems/drbd.toml")),

@@ -158,7 +158,8 @@ impl Setting {
             ("{fsid}", source.fsid),
             ("{previous}", now.written.map(str::to_owned)),
         ];
-        words.extend(known.into_iter().filter_map(|(word, value)| Some((word, value?))));
+        let plain = |value: Option<String>| value.filter(|value| is_plain(value));
+        words.extend(known.into_iter().filter_map(|(word, value)| Some((word, plain(value)?))));
         if let [member] = self.members[..] {
             words.push(("{devid}", array.members[member].devid.to_string()));
         }
@@ -227,12 +228,44 @@ fn is_marked(spec: &str, devid: u64) -> bool {
     spec.split('+').any(|part| part == format!("{FLAG}:{devid}"))
 }
 
+/// True if a shell takes the value as one word, as it is. Commands are run as root: a name that
+/// could be anything else is left to the user.
+fn is_plain(value: &str) -> bool {
+    let is_safe = |it: char| it.is_ascii_alphanumeric() || "-_./:+@%=,".contains(it);
+    !value.is_empty() && !value.starts_with('-') && value.chars().all(is_safe)
+}
+
+/// A device in commands.
+struct NamedDevice {
+    /// Its path, such as `/dev/sda1`.
+    path: String,
+    /// The name of the kernel, such as `sda1`.
+    kernel_name: String,
+}
+
+impl NamedDevice {
+    fn of_path(path: String) -> NamedDevice {
+        let kernel_name = path.strip_prefix("/dev/").unwrap_or(&path).to_owned();
+        NamedDevice { path, kernel_name }
+    }
+}
+
 /// The devices of members, in commands. Those of failed members are their new disks.
-fn named(members: &[&MemberSpec], failed: &[u64]) -> Vec<String> {
+fn named(members: &[&MemberSpec], failed: &[u64]) -> Vec<NamedDevice> {
+    let plain = |name: &Option<String>| name.clone().filter(|name| is_plain(name));
     let device = |member: &&MemberSpec| match failed {
-        [devid] if *devid == member.devid => NEW_DEVICE.to_owned(),
-        failed if failed.contains(&member.devid) => format!("{NEW_DEVICE}-{}", member.devid),
-        _ => member.device.clone().unwrap_or_else(|| format!("{UNKNOWN_DEVICE}{}", member.devid)),
+        [devid] if *devid == member.devid => NamedDevice::of_path(NEW_DEVICE.to_owned()),
+        failed if failed.contains(&member.devid) => {
+            NamedDevice::of_path(format!("{NEW_DEVICE}-{}", member.devid))
+        }
+        _ => {
+            let unknown = || format!("{UNKNOWN_DEVICE}{}", member.devid);
+            let named = NamedDevice::of_path(plain(&member.device).unwrap_or_else(unknown));
+            match plain(&member.kernel_name) {
+                Some(kernel_name) => NamedDevice { kernel_name, ..named },
+                None => named,
+            }
+        }
     };
     members.iter().map(device).collect()
 }
@@ -242,7 +275,7 @@ fn named(members: &[&MemberSpec], failed: &[u64]) -> Vec<String> {
 fn filled(
     template: &Option<String>,
     words: &[(String, String)],
-    devices: &[String],
+    devices: &[NamedDevice],
 ) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let fill = |text: String, (word, value): &(String, String)| text.replace(word, value);
@@ -250,9 +283,9 @@ fn filled(
     if !text.contains("{member}") && !text.contains("{device}") {
         return text.lines().map(str::to_owned).collect();
     }
-    let of_device = |device: &String| {
-        let kernel_name = device.strip_prefix("/dev/").unwrap_or(device);
-        let text = text.replace("{member}", kernel_name).replace("{device}", device);
+    let of_device = |device: &NamedDevice| {
+        let text = text.replace("{member}", &device.kernel_name);
+        let text = text.replace("{device}", &device.path);
         text.lines().map(str::to_owned).collect::<Vec<String>>()
     };
     devices.iter().flat_map(of_device).collect()

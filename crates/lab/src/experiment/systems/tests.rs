@@ -27,7 +27,9 @@ fn every_policy_says_where_it_can_be_had() {
     for info in policies::all() {
         let systems: Vec<&str> = offers_of(info.name).map(|(system, _)| system.name).collect();
         assert!(systems.contains(&"serve"), "{}", info.name);
-        let is_our_own = ["mirrorball", "research"].contains(&info.family());
+        // The first member is what dm-mirror reads.
+        let is_our_own =
+            ["mirrorball", "research"].contains(&info.family()) && info.name != "mirrorball/first";
         assert_eq!(systems.len() > 1, !is_our_own, "{}: {systems:?}", info.name);
     }
 }
@@ -265,12 +267,45 @@ fn commands_of_dm_gmirror_and_nvme_are_for_a_shell() {
         dm.set[1].starts_with("printf 'overrides {\\n\\tpath_selector \"round-robin 0\"\\n}\\n'")
     );
     assert_eq!(dm.set[2], "multipathd reconfigure");
-    assert_eq!(dm.undo[0], "rm /etc/multipath/conf.d/path-selector.conf");
+    assert_eq!(dm.undo[0], "rm /etc/multipath/conf.d/mirrorball.conf");
     let prefer = commands("gmirror", &array, "gmirror/load", "gmirror/prefer+prefer-member:2");
-    let last = ["gmirror deactivate md0 sdb1", "gmirror activate md0 sdb1"];
-    assert_eq!((prefer.set.len(), &prefer.set[2..]), (4, &last.map(str::to_owned)[..]));
+    let expected = ["gmirror configure -b prefer md0", "gmirror configure -p 255 md0 sdb1"];
+    assert_eq!(prefer.set, expected, "nothing that costs the mirror a copy");
     let nvme = commands("nvme", &array, "nvme/numa", "nvme/round-robin");
     assert!(nvme.persist.unwrap().contains("ATTR{subsysnqn}==\"NQN\""));
+}
+
+#[test]
+fn a_name_that_is_no_plain_word_is_left_to_the_user() {
+    let pair = |name: &str, device: &str| {
+        array(&format!(
+            "name = \"p\"\nprofile = \"raid1\"\n[source]\nsystem = \"md\"\nname = '{name}'\n\
+             [[member]]\nmodel = \"hdd-7k2-ent\"\ndevice = '{device}'\n\
+             [[member]]\nmodel = \"ssd-sata-plp\"\n"
+        ))
+    };
+    let set = |name: &str, device: &str| {
+        commands("md", &pair(name, device), "md/raid1", "md/raid1+write-mostly:1").set
+    };
+    assert_eq!(
+        set("md0; reboot", "/dev/$(reboot)"),
+        ["echo writemostly > /sys/block/ARRAY/md/dev-DEVICE-1/state"]
+    );
+    for unsafe_name in ["-rf", "a b", "`a`", "a|b", "a>b", "a\"b", "a\\b", "*"] {
+        assert!(set(unsafe_name, "/dev/sda")[0].contains("/ARRAY/"), "{unsafe_name}");
+    }
+}
+
+#[test]
+fn a_device_of_the_mapper_has_the_name_that_sysfs_has() {
+    let text = "name = \"p\"\nprofile = \"raid1\"\n[source]\nsystem = \"md\"\nname = \"md0\"\n\
+        [[member]]\nmodel = \"hdd-7k2-ent\"\n\
+        device = \"/dev/mapper/vg-a\"\nkernel_name = \"dm-3\"\n\
+        [[member]]\nmodel = \"ssd-sata-plp\"\n";
+    let marked = commands("md", &array(text), "md/raid1", "md/raid1+write-mostly:1");
+    assert_eq!(marked.set, ["echo writemostly > /sys/block/md0/md/dev-dm-3/state"]);
+    let of_lvm = commands("lvm", &array(text), "md/raid1", "md/raid1+write-mostly:1");
+    assert_eq!(of_lvm.set, ["lvchange --yes --writemostly /dev/mapper/vg-a:y md0"]);
 }
 
 /// An array of btrfs in a running kernel that offers these policies.
