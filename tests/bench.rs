@@ -194,6 +194,43 @@ fn settings_are_compared_by_the_score_of_the_report_and_with_the_first_one() {
 }
 
 #[test]
+fn advise_takes_what_was_measured_on_the_same_array() {
+    let machine = Machine::btrfs();
+    slow_under_devid_2(&machine);
+    let policies = "btrfs/devid:2,btrfs/pid";
+    let run = ["/srv/data", "poisson-4k", "--policy", policies, "--rounds", "4", "-o", "live"];
+    assert_eq!(machine.bench(&run).status.code(), Some(0));
+    fs::write(machine.read_policy(), "pid round-robin:262144 [devid:2]\n").unwrap();
+    let root = machine.path("").display().to_string();
+    let ask = ["advise", "/srv/data", "--sysroot", &root, "--measured", "live"];
+    let said = stdout(&machine.folder.run(&ask));
+    for part in [
+        "devid 2, /dev/sdh: measured",
+        "You have      btrfs/devid:2\n",
+        "Best offered  btrfs/pid: ",
+        "set    echo pid > /sys/fs/btrfs/",
+        "Best known    nothing compared here is better",
+        "Confidence    measured on this array by `bench`, 4 rounds",
+    ] {
+        assert!(said.contains(part), "no `{part}` in\n{said}");
+    }
+    // The setting in force was not measured.
+    fs::write(machine.read_policy(), "pid [round-robin:262144] devid:2\n").unwrap();
+    machine.folder.refuses(&ask, &["btrfs/round-robin", "in force, was not measured", "bench"]);
+    // Those of another array, and of a simulation.
+    let other = Machine::md();
+    let other_root = other.path("").display().to_string();
+    let of_other = ["advise", "/srv/data", "--sysroot", &other_root, "--measured", "live"];
+    machine.folder.refuses(&of_other, &["these are results of the array", "not of md0"]);
+    let simulate =
+        ["compare", "two-hdd-raid1", "rand-4k-qd1", "--policy", "pid", "-o", "simulated"];
+    let simulate = [&simulate[..], &["--duration", "10ms", "--repeats", "2"]].concat();
+    stdout(&machine.folder.run(&simulate));
+    let simulated = [&ask[..5], &["simulated"]].concat();
+    machine.folder.refuses(&simulated, &["these results were simulated", "mirrorball bench"]);
+}
+
+#[test]
 fn disks_that_do_not_count_are_named() {
     let machine = Machine::md();
     let disk = machine.path("sys/class/block/sda");

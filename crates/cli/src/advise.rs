@@ -5,6 +5,7 @@
 //! and a few policies of others by simulation, and names what is in force, the best setting that
 //! the system offers with its commands, and the best policy known. It changes nothing.
 
+mod benched;
 mod measured;
 mod question;
 mod target;
@@ -129,6 +130,12 @@ pub(crate) struct Args {
           default_missing_value = "quick", conflicts_with = "sysroot")]
     probe: Option<ProbeBudget>,
 
+    /// Take what `mirrorball bench -o DIR` measured on this array, in the place of simulations
+    ///
+    /// Only the settings and jobs that were measured are compared.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["probe", "what_if", "jobs"])]
+    measured: Option<PathBuf>,
+
     /// Write the array with its fitted models to FILE, and the models next to it [default: in
     /// mirrorball-results]
     #[arg(short, long, value_name = "FILE", requires = "probe")]
@@ -176,6 +183,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if measured.is_interrupted {
         return Ok(Ending::Interrupted);
     }
+    if let Some(folder) = &args.measured {
+        let (array, is_dead) = benched::answer(args, &measured.target, folder)?;
+        return finish(args, existing, &Answer { array, what_if: None }, !is_dead);
+    }
     let (target, changes) = what_if::with_missing_replaced(args, measured.target)?;
     let question = Question::new(args, &target, &jobs)?;
     let source = question.inputs.array.source.as_ref();
@@ -192,18 +203,28 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         let changes = changes.iter().map(|change| change.described(layout)).collect();
         answer.what_if = Some(WhatIf::new(changes, &answer.array, after));
     }
-    screen::print(&rendered(args, &answer)?)?;
-    let folders = folders(&answer);
+    finish(args, existing, &answer, !is_dead && measured.is_complete)
+}
+
+/// Prints the answer and writes its page.
+fn finish(
+    args: &Args,
+    existing: Existing,
+    answer: &Answer,
+    is_whole: bool,
+) -> Result<Ending, Failure> {
+    screen::print(&rendered(args, answer)?)?;
+    let folders = folders(answer);
     for folder in &folders {
         screen::say(format_args!("results are in {}", folder.display()));
     }
     if let Some(path) = &args.report {
         let Loaded { sets, .. } = results::load(&folders, &Criteria::default());
-        let page = page::render(&answer, &sets);
+        let page = page::render(answer, &sets);
         output_file::write(path, &page, existing).map_err(Failure::Fault)?;
         screen::say(format_args!("the report is in {}", path.display()));
     }
-    Ok(if is_dead || !measured.is_complete { Ending::FoundFailure } else { Ending::Done })
+    Ok(if is_whole { Ending::Done } else { Ending::FoundFailure })
 }
 
 /// What happens to existing files.

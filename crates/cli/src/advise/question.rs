@@ -163,7 +163,7 @@ impl Question {
     }
 }
 
-fn chosen_system(args: &Args, name: &str, array: &ArraySpec) -> Result<ChosenSystem> {
+pub(super) fn chosen_system(args: &Args, name: &str, array: &ArraySpec) -> Result<ChosenSystem> {
     if let Some(chosen) = &args.system {
         return match &array.source {
             Some(source)

@@ -41,6 +41,8 @@ pub struct ArrayAnswer {
     pub maintenance: Option<Maintenance>,
     /// The folder of the results.
     pub results: String,
+    /// True if the results were measured on the array by `bench`, false if they were simulated.
+    pub is_measured: bool,
 }
 
 /// A member.
@@ -153,6 +155,7 @@ impl ArrayAnswer {
             jobs,
             maintenance: None,
             results: String::new(),
+            is_measured: false,
         }
     }
 

@@ -52,7 +52,10 @@ fn members_after(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) 
         let devid = member.devid;
         let stated = if is_same(member) { "as the array says" } else { "as --what-if says" };
         let confidence = member.confidence.unwrap_or(stated);
-        let model = format!("simulated as {} ({confidence})", member.model);
+        let model = match answer.is_measured {
+            true => "measured".to_owned(),
+            false => format!("simulated as {} ({confidence})", member.model),
+        };
         add(match (member.is_in_service, member.remark) {
             (true, _) => format!("devid {devid}{device}: {model}"),
             (false, None) => format!("devid {devid}{device}: missing, not read"),
