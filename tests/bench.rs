@@ -214,20 +214,26 @@ fn advise_takes_what_was_measured_on_the_same_array() {
     ] {
         assert!(said.contains(part), "no `{part}` in\n{said}");
     }
+    let refused = |ask: &[&str], parts: &[&str]| {
+        let output = machine.folder.run(ask);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    };
     // The setting in force was not measured.
     fs::write(machine.read_policy(), "pid [round-robin:262144] devid:2\n").unwrap();
-    machine.folder.refuses(&ask, &["btrfs/round-robin", "in force, was not measured", "bench"]);
+    refused(&ask, &["btrfs/round-robin", "in force, was not measured", "bench"]);
     // Those of another array, and of a simulation.
     let other = Machine::md();
     let other_root = other.path("").display().to_string();
     let of_other = ["advise", "/srv/data", "--sysroot", &other_root, "--measured", "live"];
-    machine.folder.refuses(&of_other, &["these are results of the array", "not of md0"]);
+    refused(&of_other, &["these are results of the array", "not of md0"]);
     let simulate =
         ["compare", "two-hdd-raid1", "rand-4k-qd1", "--policy", "pid", "-o", "simulated"];
     let simulate = [&simulate[..], &["--duration", "10ms", "--repeats", "2"]].concat();
     stdout(&machine.folder.run(&simulate));
     let simulated = [&ask[..5], &["simulated"]].concat();
-    machine.folder.refuses(&simulated, &["these results were simulated", "mirrorball bench"]);
+    refused(&simulated, &["these results were simulated", "mirrorball bench"]);
 }
 
 #[test]
