@@ -37,6 +37,18 @@ static int is_later(const struct mb_member *a, const struct mb_member *b)
 	return a->index < b->index;
 }
 
+/* I/O in flight on any member. A helper takes longer than a look at the mirrors, so it is asked only
+ * for members that hold no copy of the block. */
+static s64 in_flight_on(const struct mb_choose *c, u32 member)
+{
+	struct mb_member m;
+
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+		if (c->mirror[i].m.index == member)
+			return mb_in_flight(&c->mirror[i].m);
+	return mb_member(member, &m) == 0 ? mb_in_flight(&m) : 0;
+}
+
 MB_CHOOSE(c)
 {
 	s64 best_score = 0;
@@ -58,12 +70,10 @@ MB_CHOOSE(c)
 	chosen = c->mirror[best].m.index;
 	last_end[chosen & (MEMBERS_MAX - 1)] = c->mirror[best].offset + c->length;
 	for (u32 i = 0; i < c->members && i < MEMBERS_MAX; i++) {
-		struct mb_member m;
-
-		if (mb_member(i, &m))
-			break;
 		/* The read that is about to be sent counts as well. */
-		load[i] = (((s64)mb_in_flight(&m) + (i == chosen)) * LOAD_SCALE + 7 * load[i]) / 8;
+		s64 in_flight = in_flight_on(c, i) + (i == chosen);
+
+		load[i] = (in_flight * LOAD_SCALE + 7 * load[i]) / 8;
 	}
 	return best;
 }

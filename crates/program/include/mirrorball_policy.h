@@ -193,6 +193,10 @@ MB_HELPER(hedge) void mb_hedge(u32 backup, u64 after_ns);
 /* Cuts the read into a piece for each mirror whose bit is set. In choose, which then returns any
  * mirror of the set. */
 MB_HELPER(split) void mb_split(u32 mask);
+/* Reads from every mirror whose bit is set at once. The first good answer counts; the other reads
+ * go on. In choose, which then returns any mirror of the set. Of mb_hedge, mb_split and mb_read_all
+ * the last call counts. */
+MB_HELPER(read_all) void mb_read_all(u32 mask);
 /* Adds `n` to counter `id` (0 to 15), which `ctl stats` and results show as count_ID. */
 MB_HELPER(count) void mb_count(u32 id, s64 n);
 /* Gives mirror `index` a score, for `mirrorball explain`; the lowest is the best. In choose; does

@@ -25,7 +25,8 @@ pub const PARAMETER_BYTES: usize = 128;
 /// Name of the module that the helpers are imported from.
 pub const HELPER_MODULE: &str = "mb";
 /// The helpers.
-pub const HELPERS: [&str; 7] = ["random", "member", "hedge", "split", "count", "note", "error"];
+pub const HELPERS: [&str; 8] =
+    ["random", "member", "hedge", "split", "read_all", "count", "note", "error"];
 /// Start of the names under which parameters are exported.
 pub const PARAMETER_PREFIX: &str = "mb_param_";
 /// Number of counters that a program has.

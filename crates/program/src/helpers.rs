@@ -13,7 +13,7 @@ pub(crate) struct HostState {
     pub(crate) rng: Rng,
     /// Records of all members, `MEMBER_BYTES` each; filled only for programs that ask for members.
     pub(crate) members: Vec<u8>,
-    /// What `mb_hedge` and `mb_split` asked for.
+    /// What `mb_hedge`, `mb_split` or `mb_read_all` asked for.
     pub(crate) wish: Wish,
     /// Counters by id.
     pub(crate) counters: [i64; COUNTERS],
@@ -56,6 +56,8 @@ pub(crate) enum Wish {
     },
     /// In pieces from the mirrors of this set.
     Split(u32),
+    /// From all mirrors of this set at once.
+    All(u32),
 }
 
 /// Why a helper ends the program.
@@ -126,6 +128,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     linker.func_wrap(HELPER_MODULE, "member", member)?;
     linker.func_wrap(HELPER_MODULE, "hedge", hedge)?;
     linker.func_wrap(HELPER_MODULE, "split", split)?;
+    linker.func_wrap(HELPER_MODULE, "read_all", read_all)?;
     linker.func_wrap(HELPER_MODULE, "count", count)?;
     linker.func_wrap(HELPER_MODULE, "note", note)?;
     linker.func_wrap(HELPER_MODULE, "error", error)?;
@@ -163,6 +166,12 @@ fn hedge(mut caller: Caller<'_, HostState>, backup: u32, after_ns: u64) -> wasmt
 fn split(mut caller: Caller<'_, HostState>, mask: u32) -> wasmtime::Result<()> {
     caller.data().check("split", &[Operation::Choose])?;
     caller.data_mut().wish = Wish::Split(mask);
+    Ok(())
+}
+
+fn read_all(mut caller: Caller<'_, HostState>, mask: u32) -> wasmtime::Result<()> {
+    caller.data().check("read_all", &[Operation::Choose])?;
+    caller.data_mut().wish = Wish::All(mask);
     Ok(())
 }
 

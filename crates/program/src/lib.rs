@@ -5,7 +5,7 @@
 //! an instance with memory of its own. The rest of Mirrorball knows programs as the traits
 //! `PolicyProgram` and `ReadPolicy` of `core`.
 //!
-//! **Sandbox.** A program imports the seven helpers of the header and nothing else. Memory, stack,
+//! **Sandbox.** A program imports the eight helpers of the header and nothing else. Memory, stack,
 //! table and object have upper bounds, and each call has a budget of *fuel*, about one unit per
 //! instruction, so a call ends. Programs are deterministic: they have no clock, no generator of
 //! their own, one form of NaN, no vector instructions and no threads.

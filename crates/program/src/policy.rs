@@ -212,21 +212,22 @@ pub(crate) fn ask(
             }
             Ok(Choice::Hedge { first, backup, after: Nanos(after_ns) })
         }
-        Wish::Split(mask) => split(mask, first, mirrors),
+        Wish::Split(mask) => Ok(Choice::Split(mirror_set("split over", mask, first, count)?)),
+        Wish::All(mask) => Ok(Choice::All(mirror_set("read from all of", mask, first, count)?)),
     }
 }
 
-/// The choice of a split over the mirrors of `mask`.
-fn split(mask: u32, first: usize, mirrors: &[Mirror]) -> Result<Choice, CallFault> {
-    let wrong = |why: &str| Err(CallFault::of_result(format!("split over {mask:#b}: {why}")));
-    if mask >> mirrors.len() != 0 {
+/// The mirrors of `mask`, which must exist and contain `first`; `what` is for the fault.
+fn mirror_set(what: &str, mask: u32, first: usize, count: usize) -> Result<MirrorSet, CallFault> {
+    let wrong = |why: &str| Err(CallFault::of_result(format!("{what} {mask:#b}: {why}")));
+    if mask >> count != 0 {
         return wrong("a mirror of the set does not exist");
     }
     if mask & 1 << first == 0 {
         return wrong("the mirror that it returned is not in the set");
     }
     match MirrorSet::of_bits(mask as u16) {
-        Some(set) => Ok(Choice::Split(set)),
+        Some(set) => Ok(set),
         None => wrong("the set is empty"),
     }
 }

@@ -1,19 +1,21 @@
 //! The examples against the built-ins that they repeat, decision by decision.
 //!
 //! Both policies are shown one random history of a volume: reads and writes of several streams,
-//! members of unequal speed, errors, back-off, a member that fails and returns. Every choice must
-//! be the same, and so must every draw of chance.
+//! members of unequal speed, errors, back-off, a member that fails and returns. Quiet phases have
+//! few streams, no writes and no errors, so that runs grow long. Every choice must be the same, and
+//! so must every draw of chance.
 
 use crate::common::{example, toolchain};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{IoError, MemberIo, Outcome, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
-use mirrorball_core::policies::{PolicyProgram, Spec};
+use mirrorball_core::policies::{PolicyProgram, Spec, Unit, all};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{MIB, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_program::Loader;
+use mirrorball_program::program::Program;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +23,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 struct Pair {
     program: Box<dyn ReadPolicy>,
     builtin: Box<dyn ReadPolicy>,
-    decisions: Arc<AtomicU64>,
+    tally: Arc<Tally>,
+}
+
+/// What a pair agreed on.
+#[derive(Default)]
+struct Tally {
+    decisions: AtomicU64,
+    /// Decisions to split a read.
+    splits: AtomicU64,
+    /// Decisions to read from several mirrors at once.
+    copies: AtomicU64,
 }
 
 impl ReadPolicy for Pair {
@@ -36,10 +48,15 @@ impl ReadPolicy for Pair {
         let mut other = Ctx { now: ctx.now, rng: &mut rng };
         let expected = self.builtin.choose(read, mirrors, members, &mut other);
         let choice = self.program.choose(read, mirrors, members, ctx);
-        let number = self.decisions.fetch_add(1, Ordering::Relaxed);
+        let number = self.tally.decisions.fetch_add(1, Ordering::Relaxed);
         assert_eq!(self.program.fault(), None, "decision {number}");
         assert_eq!(choice, expected, "decision {number}, of {read:?} among {mirrors:?}");
         assert_eq!(*ctx.rng, rng, "decision {number} drew otherwise");
+        match choice {
+            Choice::Split(_) => self.tally.splits.fetch_add(1, Ordering::Relaxed),
+            Choice::All(_) => self.tally.copies.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
         choice
     }
 
@@ -87,6 +104,11 @@ impl History {
         History { volume, draw, now: Nanos(1), in_flight, requests: 0, streams }
     }
 
+    /// True in every other phase of the history.
+    fn is_quiet(&self) -> bool {
+        self.requests / 2_000 % 2 == 1
+    }
+
     /// Something happens: a request, the end of an I/O, a pause, or a change of a member.
     fn step(&mut self) {
         self.now = Nanos(self.now.0 + self.draw.below(400_000));
@@ -94,7 +116,7 @@ impl History {
             20..450 if self.in_flight.len() < 40 => self.submit(),
             450..997 if !self.in_flight.is_empty() => self.complete(),
             997 => self.now = Nanos(self.now.0 + self.draw.below(20_000_000_000)),
-            998 => self.fail_member(),
+            998 if !self.is_quiet() => self.fail_member(),
             0..20 | 999 => self.return_member(),
             _ => {}
         }
@@ -109,14 +131,15 @@ impl History {
 
     fn submit(&mut self) {
         let capacity = self.volume.capacity_bytes();
-        let stream = self.draw.below(5);
+        let stream = self.draw.below(if self.is_quiet() { 2 } else { 5 });
         let length = 4096 << self.draw.below(6);
         let start = self.streams[stream as usize];
-        let is_next = self.draw.below(4) > 0 && start + length <= capacity;
+        let is_random = self.draw.below(if self.is_quiet() { 200 } else { 4 }) == 0;
+        let is_next = !is_random && start + length <= capacity;
         let offset =
             if is_next { start } else { self.draw.below((capacity - length) / 4096) * 4096 };
         self.streams[stream as usize] = offset + length;
-        let is_write = self.draw.below(8) == 0;
+        let is_write = self.draw.below(8) == 0 && !self.is_quiet();
         let kind = if is_write { RequestKind::Write } else { RequestKind::Read };
         self.requests += 1;
         let (id, cpu, background) = (RequestId(self.requests), 0, self.draw.below(9) == 0);
@@ -128,6 +151,7 @@ impl History {
         let index = self.draw.below(self.in_flight.len() as u64) as usize;
         let io = self.in_flight.swap_remove(index);
         let result = match self.draw.below(600) {
+            _ if self.is_quiet() => Ok(()),
             0 => Err(IoError::Medium),
             1 => Err(IoError::Transport),
             _ => Ok(()),
@@ -157,31 +181,52 @@ impl History {
     }
 }
 
-/// Compares an example with a built-in on arrays of 2, 4 and 6 members.
-fn compare(name: &str, builtin: &str) {
-    let Some(toolchain) = toolchain() else { return };
-    let compiled = toolchain.compile(&example(name)).unwrap_or_else(|error| panic!("{error}"));
+const ARRAYS: [(u64, Profile); 6] = [
+    (2, Profile::Raid1),
+    (2, Profile::Raid1),
+    (4, Profile::Raid1),
+    (4, Profile::Raid10),
+    (4, Profile::Raid1c4),
+    (6, Profile::Raid1c3),
+];
+
+/// Compiles and loads an example; `None` without the tools.
+fn load(name: &str) -> Option<Program> {
+    let compiled = toolchain()?.compile(&example(name)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(compiled.warnings, "");
-    let program = Loader::new().unwrap().load_program(&compiled.object).unwrap();
+    Some(Loader::new().unwrap().load_program(&compiled.object).unwrap())
+}
+
+/// Compares a program with a built-in over a history of this many steps.
+fn replay(
+    program: &Program,
+    values: &[u64],
+    builtin: &str,
+    (array, steps): (usize, u64),
+) -> Arc<Tally> {
+    let (members, profile) = ARRAYS[array];
+    let devids: Vec<u64> = (1..=members).collect();
+    let tally = Arc::new(Tally::default());
+    let pair = Pair {
+        program: program.build(values, &devids).unwrap(),
+        builtin: Spec::parse(builtin).unwrap().build(&devids).unwrap(),
+        tally: Arc::clone(&tally),
+    };
+    let mut history = History::new(Box::new(pair), members, profile, array as u64);
+    for _ in 0..steps {
+        history.step();
+    }
+    tally
+}
+
+/// Compares an example with a built-in on all arrays.
+fn compare(name: &str, builtin: &str) {
+    let Some(program) = load(name) else { return };
     let values: Vec<u64> = program.parameters().iter().map(|parameter| parameter.default).collect();
-    for (seed, (members, profile)) in
-        [(2, Profile::Raid1), (4, Profile::Raid1), (4, Profile::Raid1c4), (6, Profile::Raid1c3)]
-            .into_iter()
-            .enumerate()
-    {
-        let devids: Vec<u64> = (1..=members).collect();
-        let decisions = Arc::new(AtomicU64::new(0));
-        let pair = Pair {
-            program: program.build(&values, &devids).unwrap(),
-            builtin: Spec::parse(builtin).unwrap().build(&devids).unwrap(),
-            decisions: Arc::clone(&decisions),
-        };
-        let mut history = History::new(Box::new(pair), members, profile, seed as u64);
-        for _ in 0..120_000 {
-            history.step();
-        }
-        let decisions = decisions.load(Ordering::Relaxed);
-        assert!(decisions > 20_000, "only {decisions} decisions of {members} members");
+    for array in 0..ARRAYS.len() {
+        let tally = replay(&program, &values, builtin, (array, 120_000));
+        let decisions = tally.decisions.load(Ordering::Relaxed);
+        assert!(decisions > 20_000, "only {decisions} decisions on array {array}");
     }
 }
 
@@ -213,4 +258,27 @@ fn gmirror_load_decides_as_the_builtin() {
 #[test]
 fn peak_ewma_decides_as_the_builtin() {
     compare("peak-ewma", "research/peak-ewma");
+}
+
+#[test]
+fn mirrorball_auto_decides_as_the_builtin() {
+    compare("mirrorball-auto", "mirrorball/auto");
+}
+
+#[test]
+fn mirrorball_auto_decides_as_the_builtin_without_each_component() {
+    let Some(program) = load("mirrorball-auto") else { return };
+    let auto = all().find(|info| info.name == "mirrorball/auto").unwrap();
+    let Unit::Word(components) = auto.parameters[0].unit else { panic!("{auto:?}") };
+    assert_eq!(*program.parameters()[0].range.end(), components.len() as u64 - 1);
+    let (mut splits, mut copies) = (0, 0);
+    for (number, component) in components.iter().enumerate() {
+        let builtin = format!("mirrorball/auto:{component}");
+        for array in 0..ARRAYS.len() {
+            let tally = replay(&program, &[number as u64], &builtin, (array, 10_000));
+            splits += tally.splits.load(Ordering::Relaxed);
+            copies += tally.copies.load(Ordering::Relaxed);
+        }
+    }
+    assert!(splits > 1_000 && copies > 1_000, "{splits} splits, {copies} reads of copies");
 }

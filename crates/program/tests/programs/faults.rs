@@ -60,7 +60,7 @@ impl Shown {
 }
 
 /// Bodies of `choose`, and what is said of them.
-const BAD_CHOICES: [(&str, &str); 17] = [
+const BAD_CHOICES: [(&str, &str); 18] = [
     ("return c->nr;", "choose returned 2, but nr is 2"),
     ("(void)c; return -1;", "choose returned -1, but nr is 2"),
     ("(void)c; return 1ull << 63;", "choose returned -9223372036854775808, but nr is 2"),
@@ -85,6 +85,10 @@ const BAD_CHOICES: [(&str, &str); 17] = [
         "choose split over 0b110: a mirror of the set does not exist",
     ),
     ("mb_split(2); return c->cpu;", "the mirror that it returned is not in the set"),
+    (
+        "mb_read_all(7); return c->cpu;",
+        "choose read from all of 0b111: a mirror of the set does not exist",
+    ),
     ("mb_count(16, 1); return c->cpu;", "called mb_count for counter 16"),
     (
         "mb_member(0, (struct mb_member *)~0ul); return c->cpu;",

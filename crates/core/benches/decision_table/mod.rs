@@ -1,0 +1,125 @@
+//! A policy with random members and reads, for benches of decisions.
+//!
+//! The bench of `program` includes this file too, so that its figures are for the same reads.
+
+use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
+use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
+use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::{GIB, MIB, Nanos};
+use std::hint::black_box;
+
+const READS: usize = 1024;
+
+/// A policy, its members, and the reads for which it chooses.
+pub(crate) struct DecisionTable {
+    policy: Box<dyn ReadPolicy>,
+    members: Members,
+    reads: Vec<(Read, Vec<Mirror>)>,
+    next: usize,
+    rng: Rng,
+}
+
+impl DecisionTable {
+    /// A table for an array of this many mirrors; `build` makes the policy from their devids.
+    pub(crate) fn new(
+        mirrors: u16,
+        build: impl FnOnce(&[u64]) -> Box<dyn ReadPolicy>,
+    ) -> DecisionTable {
+        let mut draw = Rng::new(1);
+        let devids: Vec<u64> = (1..=u64::from(mirrors)).collect();
+        let mut members =
+            Members::new(devids.iter().map(|&devid| MemberConfig::new(devid, 64 * GIB)));
+        for index in 0..mirrors {
+            let member = members.get_mut(MemberIndex(index));
+            member.reads_in_flight = draw.below(8) as u32;
+            member.submitted_end = draw.below(64) * MIB;
+            member.completed_end = draw.below(64) * MIB;
+            member.last_wait = Nanos(1_000_000 + draw.below(1 << 20));
+            member.reads_completed = 1000 + draw.below(1000);
+            member.read_wait = Nanos(member.reads_completed * (4_000_000 + draw.below(1 << 20)));
+        }
+        let mut policy = build(&devids);
+        policy.on_members_change(&members);
+        let reads = (0..READS).map(|number| random_read(number, mirrors, &mut draw)).collect();
+        let mut table = DecisionTable { policy, members, reads, next: 0, rng: Rng::new(2) };
+        table.complete_one_each(&mut draw);
+        table
+    }
+
+    /// Completes a read of each member, so that policies with estimates have a sample.
+    fn complete_one_each(&mut self, draw: &mut Rng) {
+        let (read, mirrors) = &self.reads[0];
+        for mirror in mirrors {
+            let wait = Nanos(4_000_000 + draw.below(1 << 22));
+            let completed_at = Nanos::from_millis(900);
+            let io = member_io(read, mirror, completed_at - wait);
+            let outcome = Outcome { result: Ok(()), completed_at, wait, superseded: false };
+            self.policy.on_submit(&io, &mut Ctx { now: io.submitted_at, rng: &mut self.rng });
+            let mut ctx = Ctx { now: completed_at, rng: &mut self.rng };
+            self.policy.on_complete(&io, &outcome, &mut ctx);
+        }
+    }
+
+    /// A choice, without the notification that follows it.
+    pub(crate) fn choose(&mut self) -> Choice {
+        let (read, mirrors) = &self.reads[self.next % READS];
+        self.next += 1;
+        let mut ctx = Ctx { now: time_of(self.next), rng: &mut self.rng };
+        black_box(self.policy.choose(read, mirrors, &self.members, &mut ctx))
+    }
+
+    /// A choice and its submission.
+    pub(crate) fn decide(&mut self) -> Choice {
+        let choice = self.choose();
+        let (now, io) = (time_of(self.next), self.io_of(choice));
+        self.policy.on_submit(&io, &mut Ctx { now, rng: &mut self.rng });
+        choice
+    }
+
+    /// The I/O of the last choice.
+    fn io_of(&self, choice: Choice) -> MemberIo {
+        let (read, mirrors) = &self.reads[(self.next - 1) % READS];
+        member_io(read, &mirrors[choice.first()], time_of(self.next))
+    }
+}
+
+/// Time of a decision. With the same time for all reads, they would be strips of one request.
+fn time_of(decision: usize) -> Nanos {
+    Nanos::from_secs(1) + Nanos::from_micros(decision as u64)
+}
+
+/// Every fourth read is random, the others continue one of three streams.
+fn random_read(number: usize, mirrors: u16, draw: &mut Rng) -> (Read, Vec<Mirror>) {
+    let offset = match number % 4 {
+        0 => draw.below(GIB / 4096) * 4096,
+        stream => stream as u64 * GIB + number as u64 * 1024,
+    };
+    let read = Read {
+        offset,
+        length: 4096,
+        stream: draw.below(32768),
+        cpu: 0,
+        background: false,
+        copies: mirrors as u8,
+    };
+    let mirror = |index| Mirror { member: MemberIndex(index), offset, copy: index as u8 };
+    (read, (0..mirrors).map(mirror).collect())
+}
+
+fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
+    MemberIo {
+        id: IoId(0),
+        request: RequestId(0),
+        member: mirror.member,
+        op: Op::Read,
+        purpose: Purpose::User,
+        offset: mirror.offset,
+        length: read.length,
+        volume_offset: read.offset,
+        stream: read.stream,
+        background: read.background,
+        role: ReadRole::Only,
+        submitted_at: now,
+    }
+}

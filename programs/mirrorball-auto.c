@@ -1,0 +1,1047 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * mirrorball/auto: each read goes to the mirror where it costs least, by estimates learned from
+ * completed I/O.
+ *
+ * Flash costs its unloaded latency, the wait behind what is in flight, and the read's own work for
+ * each I/O in flight, which it will delay. A disk costs its access time for each I/O in flight and
+ * for the read, and more the further the read lies from the addresses that the disk reads most. A
+ * disk on which one sequential reader is alone is dedicated to that reader. A read of a stream with
+ * many I/O in flight costs more where it delays the I/O of streams that have few. Where reads on
+ * flash are often late, a mirror that has room for it reads a second copy; a large read is cut into
+ * pieces where that is faster.
+ *
+ * The same as the built-in `mirrorball/auto`, decision by decision, in an array of up to 64
+ * members; docs/auto.md explains the rule and its constants. In the order of this file: load,
+ * estimates, locality, runs, affinity, streams, cost, placement, decision, events.
+ */
+#include "mirrorball_policy.h"
+
+#define MEMBERS_MAX 64
+
+MB_PROGRAM("mirrorball-auto", "1", "mirrorball/auto",
+	   "the mirror where the read costs least, by learned estimates");
+
+/* The numbers are those of the built-in's ?without=. */
+enum component {
+	MARGINAL_COST = 1, LOCALITY, AFFINITY, WRITES, SPLIT, PROBES, FAIRNESS, WORKLOADS, REDUNDANCY
+};
+
+MB_PARAM(without, 0, 0, 9, "component that is left out: 1 marginal cost, ... 9 redundancy");
+
+static u32 has(enum component component)
+{
+	return MB_VALUE(without) != component;
+}
+
+static u64 min_of(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static u64 max_of(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* a - b, or 0 if b is greater. */
+static u64 beyond(u64 a, u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* The logarithm to base 2 of a number that is not 0. */
+static u32 log2_of(u64 n)
+{
+	return 63 - __builtin_clzll(n);
+}
+
+/* Load: the work that a member has in flight, in sixteenths of an I/O. Bytes add to it: on a disk
+ * 1 MiB costs about as much as one access, on flash 8 KiB as much as one command. */
+
+#define IO 16u
+#define WORK_MAX (1u << 20)
+#define IN_FLIGHT_BYTES_MAX (1ull << 50)
+
+struct load {
+	u64 work;
+	u64 ios;
+};
+
+/* Estimates: a disk has a mean time from one completion to the next, and one of sequential reads.
+ * Flash has the latency of a small read with nothing else in flight, the time that each I/O in
+ * flight adds, the time of a sequential read, and the mean time by which reads are late. */
+
+#define WAIT_MAX_NS 60000000000ull
+#define DAMPING 128		/* loads well below this say little about what load costs */
+#define SMALL (5 * IO)		/* latency is estimated from reads of at most this much work */
+#define LATE_MAX 16
+
+struct sharer {
+	u64 run;
+	u64 at_ns;
+};
+
+struct member {
+	u32 is_known;
+	u32 is_disk;
+	/* Estimates; those of the other kind stay unused. */
+	u64 io_ns;		/* of a disk: of an access */
+	u64 latency_ns;
+	u64 sequential_ns;
+	u64 late_ns;
+	u32 reads;		/* in the estimates */
+	u32 writes;		/* in flight at the last decision */
+	struct load load;	/* at the last decision */
+	u64 load_before_read;	/* when the member was last given a read */
+	u64 progress_at_ns;	/* last completion, or last decision that found the member idle */
+	u64 completed_at_ns;
+	u64 completed_end;
+	u64 read_at_ns;		/* when the member was last given a read */
+	/* Locality. */
+	u64 centre;
+	u32 part_shift;
+	/* Affinity. */
+	u32 was_ever_written;
+	u64 written_at_ns;
+	u64 owner;		/* run that the disk is dedicated to, or 0 */
+	u64 owner_stream;
+	u64 owner_read_at_ns;
+	u32 owner_reads;
+	struct sharer sharers[2];
+};
+
+static struct member members[MEMBERS_MAX];
+
+static struct member *member_of(const struct mb_choose *c, u32 place)
+{
+	return &members[c->mirror[place & (MB_MIRRORS_MAX - 1)].m.index & (MEMBERS_MAX - 1)];
+}
+
+static u64 work_of_bytes(const struct member *m, u64 bytes)
+{
+	return (bytes * IO) >> (m->is_disk ? 20 : 13);
+}
+
+static u64 work_of(const struct member *m, u64 length)
+{
+	return IO + work_of_bytes(m, length);
+}
+
+/* Approximate time of a read with nothing else in flight. */
+static u64 alone_ns(const struct member *m)
+{
+	return m->is_disk ? m->io_ns : m->latency_ns;
+}
+
+/* Wait of a read behind this much work, without its seek. */
+static u64 wait_ns(const struct member *m, u64 work, u64 length)
+{
+	return (m->is_disk ? 0 : m->latency_ns) +
+	       (work + work_of_bytes(m, length)) * m->io_ns / IO;
+}
+
+/* Time of a read of a sequential run that shares the member with nothing else. */
+static u64 sequential_ns(const struct member *m, u64 length)
+{
+	return m->is_disk ? work_of(m, length) * m->sequential_ns / IO : wait_ns(m, 0, length);
+}
+
+/* Time that a read on flash adds to the waits of other I/O. */
+static u64 delay_ns(const struct member *m, struct load load, u64 length, u32 is_next_to_disk)
+{
+	u64 delayed = is_next_to_disk ? load.work : min_of(load.ios * work_of(m, length), WORK_MAX);
+
+	return m->is_disk ? 0 : delayed * m->io_ns / IO;
+}
+
+/* a * b without a wrap, and divided by a number that is not 0. */
+static s64 scaled(s64 a, s64 b, u64 divisor)
+{
+	u64 factor = a < 0 ? -(u64)a : (u64)a;
+	u64 limit = ~0ull >> 1;
+	u64 product = b && factor > limit / (u64)b ? limit : factor * (u64)b;
+
+	return a < 0 ? -(s64)(product / divisor) : (s64)(product / divisor);
+}
+
+/* The power of two by which the difference between a sample and the estimate is divided. */
+static u32 weight_shift(u32 reads, u32 usual)
+{
+	return reads == 1 ? 0 : reads < 8 ? 1 : usual;
+}
+
+static void move_estimate(u64 *estimate, s64 difference, u32 shift)
+{
+	s64 moved = (s64)*estimate + (difference >> shift);
+
+	*estimate = moved > 1 ? moved : 1;
+}
+
+static void add_disk_sample(struct member *m, u64 work, u64 service_ns, u32 is_sequential)
+{
+	u64 *mean_ns = is_sequential ? &m->sequential_ns : &m->io_ns;
+
+	move_estimate(mean_ns, service_ns * IO / work - *mean_ns, weight_shift(m->reads, 4));
+}
+
+static void add_flash_sample(struct member *m, u64 work, u64 load_before, u64 wait, u32 was_alone)
+{
+	s64 load = load_before + work - IO;
+	s64 expected_ns = m->latency_ns + load * m->io_ns / IO;
+	s64 late_ns = (s64)min_of(wait, LATE_MAX * expected_ns) - expected_ns;
+	/* A far longer wait is a stall of the device and says little about load. */
+	s64 clipped_ns = min_of(wait, 2 * expected_ns);
+	s64 above_ns = clipped_ns - (s64)m->latency_ns;
+	s64 per_io_ns = scaled((clipped_ns - expected_ns) * IO, load, load * load + DAMPING * DAMPING);
+	s64 io_ns = (s64)m->io_ns + (per_io_ns >> weight_shift(m->reads, 6));
+	s64 io_ns_min = max_of(m->latency_ns >> 8, 1);
+
+	m->late_ns += ((late_ns > 0 ? late_ns : 0) - (s64)m->late_ns) >> 5;
+	m->io_ns = io_ns > io_ns_min ? io_ns : io_ns_min;
+	if (work <= SMALL)
+		move_estimate(&m->latency_ns, above_ns,
+			      above_ns < 0 || was_alone ? weight_shift(m->reads, 3) : 12);
+}
+
+/* Updates the estimates from a read that succeeded, and from any other I/O until when the member
+ * was busy. */
+static void complete_io(struct member *m, const struct mb_event *e, u32 is_owner)
+{
+	u64 submitted_at_ns = e->now_ns - e->wait_ns;
+	u64 began_at_ns = max_of(submitted_at_ns, m->completed_at_ns);
+	u64 service_ns = min_of(beyond(e->now_ns, began_at_ns), WAIT_MAX_NS);
+	u64 wait = min_of(e->wait_ns, WAIT_MAX_NS);
+	u32 is_sequential = m->completed_end == e->offset, was_alone;
+	u64 work = work_of(m, e->length), load;
+
+	m->completed_at_ns = e->now_ns;
+	m->progress_at_ns = e->now_ns;
+	m->completed_end = e->offset + e->length;
+	if (e->op != MB_READ)
+		return;
+	m->reads += m->reads < ~0u;
+	if (m->is_disk) {
+		/* The first read counts with its whole wait: a write that the disk's cache took in
+		 * the meantime would leave almost nothing of it. */
+		add_disk_sample(m, work, m->reads == 1 ? wait : service_ns, is_sequential || is_owner);
+		return;
+	}
+	was_alone = m->load_before_read == 0 && service_ns == wait;
+	load = was_alone ? 0 : m->load.work;
+	if (is_sequential)
+		move_estimate(&m->sequential_ns,
+			      beyond(wait, load * m->io_ns / IO) * IO / work - m->sequential_ns, 3);
+	add_flash_sample(m, work, load, wait, was_alone);
+}
+
+/* Locality: the centre of the addresses that a disk reads most. A read costs more the further it
+ * lies from there, so the disks of a mirror divide the addresses among them. */
+
+#define PARTS_SHIFT 12
+#define BUSY_ACCESSES 64	/* cost at the greatest distance on a busy disk */
+
+/* Time of an access on an idle disk in 256ths of the mean, by distance in 64ths of the disk:
+ * rotation and transfer, and a seek that takes the square root of its distance. */
+static u32 idle_access[64];
+
+static void set_idle_access(void)
+{
+	u32 root = 0;
+
+	for (u32 part = 0; part < 64; part++) {
+		u32 square = 288 * 288 * (2 * part + 1) / 128;
+
+		for (u32 tries = 0; tries < 32 && (root + 1) * (root + 1) <= square; tries++)
+			root++;
+		idle_access[part] = 160 + root;
+	}
+}
+
+static u64 seek_ns(const struct member *m, u64 offset, u64 work)
+{
+	u64 distance = m->centre > offset ? m->centre - offset : offset - m->centre;
+	u64 parts = min_of(distance >> m->part_shift, (1 << PARTS_SHIFT) - 1);
+
+	if (work == 0)
+		return (m->io_ns * idle_access[(parts >> (PARTS_SHIFT - 6)) & 63]) >> 8;
+	return m->io_ns + ((m->io_ns * parts * (BUSY_ACCESSES + work / 16)) >> PARTS_SHIFT);
+}
+
+static void move_centre(struct member *m, u64 offset)
+{
+	m->centre += (s64)(offset - m->centre) >> 4;
+}
+
+/* Runs: reads of the volume of which each begins where the one before it ended, found by the offset
+ * at which the next would begin. The strips of one request count as one read. */
+
+#define RUN_SETS_SHIFT 7
+#define READER_READS 4
+#define RUN_STALE_NS 1000000000ull
+#define GOLDEN 0x9e3779b97f4a7c15ull
+
+struct run {
+	u64 id;			/* 0 for none; a run that began earlier has a smaller number */
+	u64 members;		/* those that served its last read among their mirrors, as bits */
+	u64 next;
+	u64 read_at_ns;
+	u32 reads;
+	u32 last;		/* member that served the last read */
+};
+
+static struct run runs[1 << RUN_SETS_SHIFT][2];
+static u64 last_run;
+
+/* What a decision takes into account. */
+static struct {
+	struct run run;
+	u32 is_strip;		/* the run's last two reads are strips of one request */
+	u32 is_reader;		/* the run is long enough to be a sequential reader */
+	u32 writes_least;	/* in flight on the mirror that has the fewest */
+	u32 has_disk;
+	/* The stream that reads. */
+	u32 slot;		/* SLOTS if it has none */
+	u32 has_others;
+	u32 depth;
+	u32 shallow_shift;	/* logarithm of the depth of the deepest other stream over its own */
+	u64 excess[MB_MIRRORS_MAX];
+} now;
+
+static struct run *run_set(u64 offset)
+{
+	return runs[(offset * GOLDEN) >> (64 - RUN_SETS_SHIFT)];
+}
+
+static void take_run(const struct mb_choose *c)
+{
+	struct run *set = run_set(c->offset);
+	struct run *found = set[0].next == c->offset && set[0].id ? &set[0] : &set[1];
+	const struct run none = { 0 };
+
+	if (found->next == c->offset && found->id) {
+		now.run = *found;
+		*found = none;
+	} else {
+		now.run = none;
+		now.run.id = ++last_run;
+	}
+	now.is_strip = now.run.reads > 0 && now.run.read_at_ns == c->now_ns;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+		if (c->mirror[i].m.index == now.run.last)
+			now.is_strip = 0;
+	now.run.reads += !now.is_strip && now.run.reads < ~0u;
+	now.run.next = c->offset + c->length;
+	now.run.read_at_ns = c->now_ns;
+	now.is_reader = now.run.reads >= READER_READS;
+}
+
+static u32 is_live(const struct run *old)
+{
+	return old->reads >= READER_READS &&
+	       beyond(now.run.read_at_ns, old->read_at_ns) < RUN_STALE_NS;
+}
+
+static void put_run(const struct mb_choose *c, u32 place)
+{
+	struct run *set = run_set(now.run.next);
+	u32 live[2] = { is_live(&set[0]), is_live(&set[1]) };
+	u32 old = live[1] < live[0] ||
+		  (live[1] == live[0] && set[1].read_at_ns < set[0].read_at_ns);
+
+	set[old] = now.run;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+		set[old].members &= ~(1ull << (c->mirror[i].m.index & 63));
+	set[old].last = c->mirror[place & (MB_MIRRORS_MAX - 1)].m.index;
+	set[old].members |= 1ull << (set[old].last & 63);
+}
+
+/* True if this mirror, and no other, served the run's last read that it could serve. */
+static u32 was_at(const struct mb_choose *c, u32 place)
+{
+	return now.run.members >> (c->mirror[place & (MB_MIRRORS_MAX - 1)].m.index & 63) & 1;
+}
+
+/* Affinity: the run to which a disk is dedicated (its owner), and the last two others. */
+
+#define OWNER_TIMEOUT_NS 80000000ull
+#define SHARER_TIMEOUT_NS 400000000ull
+
+static u32 was_written(const struct member *m, u64 now_ns)
+{
+	return m->was_ever_written && beyond(now_ns, m->written_at_ns) < OWNER_TIMEOUT_NS;
+}
+
+static u32 is_dedicated(const struct member *m, u64 now_ns)
+{
+	return m->owner && beyond(now_ns, m->owner_read_at_ns) < OWNER_TIMEOUT_NS &&
+	       !was_written(m, now_ns);
+}
+
+/* The oldest other run that recently shared the disk, or ~0. */
+static u64 oldest_sharer(const struct member *m, u64 now_ns)
+{
+	u64 oldest = ~0ull;
+
+	for (u32 i = 0; i < 2; i++)
+		if (m->sharers[i].run && m->sharers[i].run != now.run.id &&
+		    beyond(now_ns, m->sharers[i].at_ns) < SHARER_TIMEOUT_NS)
+			oldest = min_of(oldest, m->sharers[i].run);
+	return oldest;
+}
+
+static void read_as_owner(struct member *m, u64 stream, u64 now_ns)
+{
+	m->owner_reads = m->owner == now.run.id ? m->owner_reads + (m->owner_reads < ~0u) : 0;
+	m->owner = now.run.id;
+	m->owner_stream = stream;
+	m->owner_read_at_ns = now_ns;
+	for (u32 i = 0; i < 2; i++)
+		if (m->sharers[i].run == now.run.id)
+			m->sharers[i].run = 0;
+}
+
+static void read_as_sharer(struct member *m, u64 now_ns)
+{
+	if (m->sharers[0].run != now.run.id)
+		m->sharers[1] = m->sharers[0];
+	m->sharers[0].run = now.run.id;
+	m->sharers[0].at_ns = now_ns;
+}
+
+static void release(struct member *m)
+{
+	if (m->owner == now.run.id)
+		m->owner = 0;
+}
+
+/* Streams: how much each has in flight, and where. Those of like size and depth count as one
+ * workload, with the depth of all together. */
+
+#define SLOTS 32
+#define WINDOW 16
+#define DEPTH_MAX 255
+#define COUNT_MAX 4095
+#define BACKGROUND_DEPTH 8
+#define EXCESS_BITS 4
+#define SIZES 16
+#define DEPTHS 4
+
+struct stream {
+	u64 stream;
+	u32 in_flight;
+	u32 submitted;		/* in the present window */
+	u32 peaks[2];		/* most in flight in the present window, and in the one before */
+	u32 workload;		/* its index in workloads plus one; 0 until its depth is known */
+};
+
+static struct stream streams[SLOTS];
+static u32 live_slots;		/* a bit for each with I/O in flight */
+static u16 inverse[SLOTS];	/* 2^16 / depth, rounded up */
+static u16 on_member[MEMBERS_MAX][SLOTS];
+static u8 workloads[SIZES * DEPTHS]; /* streams with I/O in flight, by size and depth */
+
+static u16 inverse_of(u32 depth)
+{
+	return depth < 2 ? 0xffff : ((1u << 16) + depth - 1) / depth;
+}
+
+/* The slot of a stream, or SLOTS. */
+static u32 slot_of(u64 stream)
+{
+	u32 first = (stream * GOLDEN) >> (64 - 5) & (SLOTS - 2);
+
+	if (streams[first].stream == stream)
+		return first;
+	return streams[first + 1].stream == stream ? first + 1 : SLOTS;
+}
+
+/* The slot of a stream, or one that nothing in flight uses, or SLOTS. */
+static u32 slot_for(u64 stream)
+{
+	u32 slot = slot_of(stream);
+	const struct stream fresh = { .stream = stream };
+
+	if (slot < SLOTS)
+		return slot;
+	slot = (stream * GOLDEN) >> (64 - 5) & (SLOTS - 2);
+	if (streams[slot].in_flight)
+		slot++;
+	if (streams[slot].in_flight)
+		return SLOTS;
+	streams[slot] = fresh;
+	return slot;
+}
+
+/* The most that a stream recently had in flight. */
+static u32 own_depth(const struct stream *stream)
+{
+	return max_of(stream->peaks[0], stream->peaks[1]);
+}
+
+static u8 *workload_of(const struct stream *stream)
+{
+	return &workloads[(stream->workload - 1) & (SIZES * DEPTHS - 1)];
+}
+
+/* Depth of a stream, with that of the streams that read alike. */
+static u32 depth_of(const struct stream *stream)
+{
+	u32 alike = 1;
+
+	if (stream->workload)
+		alike = *workload_of(stream) + (stream->in_flight == 0);
+	return own_depth(stream) * alike;
+}
+
+static void classify(struct stream *stream, u64 length)
+{
+	u32 size = min_of(beyond(log2_of(length | 1), 12), SIZES - 1);
+	u32 depth = own_depth(stream);
+
+	if (stream->in_flight && stream->workload)
+		--*workload_of(stream);
+	stream->workload = 0;
+	if (!depth || !has(WORKLOADS))
+		return;
+	stream->workload = size * DEPTHS + min_of(log2_of(depth), DEPTHS - 1) + 1;
+	++*workload_of(stream);
+}
+
+static void submit_of_stream(const struct mb_event *e)
+{
+	u32 slot = e->flags & MB_EVENT_BACKGROUND ? SLOTS : slot_for(e->stream);
+	struct stream *stream = &streams[slot & (SLOTS - 1)];
+	u16 *count = &on_member[e->member & (MEMBERS_MAX - 1)][slot & (SLOTS - 1)];
+
+	if (slot == SLOTS || *count == 0x7fff)
+		return;
+	++*count;
+	if (!stream->in_flight ||
+	    (stream->submitted && !(stream->submitted & (stream->submitted - 1))))
+		classify(stream, e->length);
+	stream->in_flight++;
+	if (stream->submitted == WINDOW) {
+		stream->submitted = 0;
+		stream->peaks[1] = stream->peaks[0];
+		stream->peaks[0] = 0;
+	}
+	stream->submitted++;
+	stream->peaks[0] = max_of(stream->peaks[0], stream->in_flight);
+	inverse[slot] = inverse_of(min_of(depth_of(stream), DEPTH_MAX));
+	live_slots |= 1u << slot;
+}
+
+static void complete_of_stream(const struct mb_event *e)
+{
+	u32 slot = e->flags & MB_EVENT_BACKGROUND ? SLOTS : slot_of(e->stream);
+	struct stream *stream = &streams[slot & (SLOTS - 1)];
+	u16 *count = &on_member[e->member & (MEMBERS_MAX - 1)][slot & (SLOTS - 1)];
+
+	/* 0 if it was submitted before the stream had a slot, or when the count was full. */
+	if (slot == SLOTS || *count == 0)
+		return;
+	--*count;
+	if (--stream->in_flight)
+		return;
+	if (stream->workload)
+		--*workload_of(stream);
+	inverse[slot] = inverse_of(1);
+	live_slots &= ~(1u << slot);
+}
+
+/* How many I/O of its own the stream must count for those of other streams on a member, beyond
+ * each once, in sixteenths. */
+static u64 excess_on(u32 member)
+{
+	/* A little more than the depth, so that rounding down does not make equal ones unequal. */
+	u32 depth = (now.depth << EXCESS_BITS) + 1;
+	u32 others = live_slots;
+	u64 all = 0;
+
+	if (now.slot < SLOTS)
+		others &= ~(1u << now.slot);
+	for (u32 n = 0; n < SLOTS && others; n++) {
+		u32 slot = __builtin_ctz(others) & (SLOTS - 1);
+		u32 ratio = (depth * inverse[slot]) >> 16;
+
+		others &= others - 1;
+		all += beyond(ratio, 1 << EXCESS_BITS) *
+		       min_of(on_member[member & (MEMBERS_MAX - 1)][slot], COUNT_MAX);
+	}
+	return all;
+}
+
+static void find_stream(const struct mb_choose *c)
+{
+	u32 is_background = c->flags & MB_BACKGROUND;
+	u32 slot = is_background ? SLOTS : slot_of(c->stream);
+	const struct stream *stream = &streams[slot & (SLOTS - 1)];
+	u32 least = 0xffff, own_shift, least_shift;
+
+	now.slot = slot;
+	now.has_others = (live_slots & ~(slot < SLOTS ? 1u << slot : 0)) != 0;
+	now.shallow_shift = 0;
+	now.depth = slot < SLOTS ? own_depth(stream) : 1;
+	if (!now.has_others)
+		return;
+	if (is_background)
+		now.depth = BACKGROUND_DEPTH;
+	else if (slot < SLOTS)
+		now.depth = max_of(depth_of(stream), stream->in_flight + 1);
+	now.depth = min_of(now.depth, DEPTH_MAX);
+	for (u32 i = 0; i < SLOTS; i++)
+		least = min_of(least, inverse[i]);
+	/* Less one, so that one over a power of two counts as less than that. */
+	own_shift = log2_of(inverse_of(now.depth) - 1);
+	least_shift = log2_of((least - 1) | 1);
+	now.shallow_shift = beyond(own_shift, least_shift);
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+		now.excess[i] = excess_on(c->mirror[i].m.index);
+}
+
+/* Cost of a read at a mirror; all costs are times. */
+
+#define IO_PER_WRITE_BEHIND 4
+#define FAIRNESS_FLASH 4
+#define FAIRNESS_DISK 8
+#define DEDICATED_ACCESSES 1000
+#define INTRUSION_ACCESSES 2
+
+struct cost {
+	u64 own_ns;		/* what the read itself waits for */
+	u64 others_ns;		/* what it adds to the waits of other I/O */
+};
+
+/* For how long flash with I/O in flight has completed nothing, beyond twice its latency. */
+static u64 overdue_ns(const struct member *m, u64 work, u64 now_ns)
+{
+	if (m->is_disk || work == 0)
+		return 0;
+	return beyond(min_of(beyond(now_ns, m->progress_at_ns), WAIT_MAX_NS), 2 * m->latency_ns);
+}
+
+/* What only a disk costs: the seek, an owner that is disturbed, writes that wait. */
+static u64 disk_ns(const struct mb_choose *c, u32 place, const struct member *m)
+{
+	u64 cost_ns = m->io_ns, accesses = 0;
+
+	if (has(LOCALITY)) {
+		u64 offset = c->mirror[place & (MB_MIRRORS_MAX - 1)].offset;
+		u64 seek = seek_ns(m, offset, m->load.work);
+		u32 shift = has(FAIRNESS) && m->load.work > 0 ? now.shallow_shift : 0;
+
+		/* On a busy disk a long seek mostly delays the others, whose reads are worth less. */
+		cost_ns = min_of(seek, m->io_ns) + (beyond(seek, m->io_ns) >> shift);
+	}
+	if (m->owner != now.run.id && is_dedicated(m, c->now_ns))
+		accesses = now.is_reader ? DEDICATED_ACCESSES
+					 : INTRUSION_ACCESSES * max_of(now.depth, 1);
+	if (has(WRITES))
+		accesses += IO_PER_WRITE_BEHIND * (u64)(m->writes - now.writes_least);
+	return cost_ns + accesses * m->io_ns;
+}
+
+static struct cost cost_of(const struct mb_choose *c, u32 place, struct load load, u64 length)
+{
+	const struct member *m = member_of(c, place);
+	struct cost cost = { wait_ns(m, load.work, length), 0 };
+
+	if (!m->is_disk && now.is_reader && was_at(c, place)) {
+		u64 run_ns = work_of(m, length) * m->sequential_ns / IO;
+
+		cost.own_ns = beyond(cost.own_ns, beyond(wait_ns(m, 0, length), run_ns));
+	}
+	cost.own_ns += overdue_ns(m, load.work, c->now_ns);
+	if (m->is_disk)
+		cost.own_ns += disk_ns(c, place, m);
+	if (has(MARGINAL_COST))
+		cost.others_ns = delay_ns(m, load, length, now.has_disk);
+	if (now.has_others && has(FAIRNESS)) {
+		u64 excess = now.excess[place & (MB_MIRRORS_MAX - 1)];
+		u64 delayed = min_of((excess * work_of(m, length) / IO) >> EXCESS_BITS, WORK_MAX);
+
+		cost.others_ns += delayed * m->io_ns * (m->is_disk ? FAIRNESS_DISK : FAIRNESS_FLASH);
+	}
+	return cost;
+}
+
+static u64 cost_ns(const struct mb_choose *c, u32 place)
+{
+	struct cost cost = cost_of(c, place, member_of(c, place)->load, c->length);
+
+	return cost.own_ns + cost.others_ns;
+}
+
+/* Mirrors of equal cost take turns: the first after `turn` is taken. */
+static u32 turn;
+
+static u32 cheapest(const struct mb_choose *c)
+{
+	u64 best_ns = ~0ull;
+	u32 best = 0, best_round = ~0u;
+
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		u32 round = turn + i + 1 >= c->nr ? turn + i + 1 - c->nr : turn + i + 1;
+		u64 ns = cost_ns(c, i);
+
+		mb_note(i, ns);
+		if (ns < best_ns || (ns == best_ns && round < best_round)) {
+			best_ns = ns;
+			best = i;
+			best_round = round;
+		}
+	}
+	return best;
+}
+
+static u32 cheapest_other(const struct mb_choose *c, u32 place)
+{
+	u64 best_ns = ~0ull;
+	u32 best = place == 0;
+
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		u64 ns = i == place ? ~0ull : cost_ns(c, i);
+
+		if (ns < best_ns) {
+			best_ns = ns;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* Placement without comparing costs: a disk that is, or from now on shall be, dedicated to a
+ * sequential reader, and the disk that serves another strip of the same request. */
+
+#define NO_PLACE MB_MIRRORS_MAX
+#define READS_BEFORE_MOVE 32
+#define SEEK_SPREAD_READS 64
+
+/* Cost of the reader's run at a mirror, for a comparison among mirrors. */
+static u64 run_ns(const struct mb_choose *c, const struct member *m)
+{
+	u64 ns = sequential_ns(m, c->length);
+
+	if (m->is_disk)
+		ns += m->io_ns / min_of(now.run.reads, SEEK_SPREAD_READS);
+	else if (oldest_sharer(m, c->now_ns) != ~0ull)
+		ns = wait_ns(m, m->load.work, c->length) + delay_ns(m, m->load, c->length, 1);
+	return ns + ns / 4;
+}
+
+static u32 dedicated_disk(const struct mb_choose *c)
+{
+	u32 own = NO_PLACE, best = NO_PLACE, free = 0, may_own;
+	u64 oldest = ~0ull, best_ns = ~0ull;
+
+	if (c->flags & MB_BACKGROUND || !now.is_reader || !has(AFFINITY))
+		return NO_PLACE;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		const struct member *m = member_of(c, i);
+		u32 is_owner = m->owner == now.run.id;
+
+		if (was_written(m, c->now_ns))
+			return NO_PLACE;
+		if (is_owner && is_dedicated(m, c->now_ns)) {
+			if (m->owner_reads < READS_BEFORE_MOVE)
+				return i;
+			own = i;
+		}
+		free += is_owner || !is_dedicated(m, c->now_ns);
+		oldest = min_of(oldest, oldest_sharer(m, c->now_ns));
+	}
+	/* Of several readers the oldest is served first. */
+	if (own == NO_PLACE && oldest < now.run.id)
+		return NO_PLACE;
+	may_own = oldest == ~0ull || free >= 2;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		const struct member *m = member_of(c, i);
+		u64 ns = i == own && m->is_disk ? sequential_ns(m, c->length) : run_ns(c, m);
+
+		if (i != own && m->is_disk && (!may_own || is_dedicated(m, c->now_ns)))
+			continue;
+		if (ns < best_ns) {
+			best_ns = ns;
+			best = i;
+		}
+	}
+	return best < NO_PLACE && member_of(c, best)->is_disk ? best : NO_PLACE;
+}
+
+static u32 disk_of_strip(const struct mb_choose *c)
+{
+	if (!now.is_strip)
+		return NO_PLACE;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		const struct member *m = member_of(c, i);
+
+		if (m->is_disk && m->read_at_ns == c->now_ns && was_at(c, i))
+			return i;
+	}
+	return NO_PLACE;
+}
+
+/* Splitting a large read over flash, where that takes less time than it costs the others. */
+
+#define SPLIT_BYTES_MIN 65536
+
+/* Cost of the read in parts: the wait for the slowest, and what all add to the waits of others. */
+static u64 split_ns(const struct mb_choose *c, u32 set)
+{
+	u64 own_ns = 0, others_ns = 0, parts = 0;
+
+	for (u32 i = 0; i < MB_MIRRORS_MAX; i++)
+		parts += set >> i & 1;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		struct cost cost;
+
+		if (!(set >> i & 1))
+			continue;
+		cost = cost_of(c, i, member_of(c, i)->load, mb_div(c->length, parts));
+		own_ns = max_of(own_ns, cost.own_ns);
+		others_ns += cost.others_ns;
+	}
+	return own_ns + others_ns;
+}
+
+/* Cost as if nothing were in flight: the reader's own reads are split as well. */
+static u64 reader_ns(const struct mb_choose *c, u32 place, u64 length)
+{
+	const struct load none = { 0, 0 };
+	struct cost cost = cost_of(c, place, none, length);
+
+	return cost.own_ns + cost.others_ns;
+}
+
+/* True if the mirrors together have no more in flight than a part of this read each. */
+static u32 has_one_read_at_most(const struct mb_choose *c)
+{
+	u64 in_flight = 0, parts = 0;
+
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		in_flight += member_of(c, i)->load.work;
+		parts += work_of(member_of(c, i), mb_div(c->length, c->nr));
+	}
+	return in_flight <= parts;
+}
+
+/* The mirrors to split the read over, as bits, or 0. */
+static u32 set_of_split(const struct mb_choose *c, u32 place)
+{
+	u32 all = (1u << c->nr) - 1, best = all;
+
+	if (c->length < SPLIT_BYTES_MIN || !has(SPLIT) || now.has_disk)
+		return 0;
+	if (now.is_reader && has_one_read_at_most(c)) {
+		u64 whole_ns = reader_ns(c, place, c->length);
+
+		for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+			if (reader_ns(c, i, mb_div(c->length, c->nr)) >= whole_ns)
+				return 0;
+		return all;
+	}
+	if (c->nr > 2) {
+		u32 pair = 1u << place | 1u << cheapest_other(c, place);
+
+		if (split_ns(c, pair) <= split_ns(c, all))
+			best = pair;
+	}
+	return split_ns(c, best) < cost_ns(c, place) ? best : 0;
+}
+
+/* Redundancy: where reads on flash are late by more than they take, a second mirror reads as well,
+ * if what that delays there costs less. */
+
+#define DELAYS 2
+
+/* The mirror that should read a copy, or NO_PLACE. */
+static u32 second_copy(const struct mb_choose *c, u32 place)
+{
+	const struct member *first = member_of(c, place), *m;
+	u64 first_ns = wait_ns(first, first->load.work, c->length), delayed_ns, behind_ns;
+	u32 second;
+
+	if (now.has_disk || !has(REDUNDANCY) || first->late_ns + first->late_ns / 2 <= first_ns)
+		return NO_PLACE;
+	second = cheapest_other(c, place);
+	m = member_of(c, second);
+	delayed_ns = DELAYS * (m->load.ios + 1) * (work_of(m, c->length) * m->io_ns / IO);
+	behind_ns = beyond(wait_ns(m, m->load.work, c->length), first_ns);
+	return first->late_ns > delayed_ns + behind_ns ? second : NO_PLACE;
+}
+
+/* The decision, and what it changes. */
+
+/* A member is probed once in this many times what a read takes there. */
+#define PROBE_INTERVAL_READS 64
+
+static void update_loads(const struct mb_choose *c)
+{
+	now.writes_least = ~0u;
+	now.has_disk = 0;
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		const struct mb_member *from = &c->mirror[i].m;
+		struct member *m = member_of(c, i);
+		u64 bytes = min_of(from->bytes_in_flight, IN_FLIGHT_BYTES_MAX);
+
+		m->load.ios = mb_in_flight(from);
+		m->load.work = min_of(m->load.ios * IO + work_of_bytes(m, bytes), WORK_MAX);
+		m->writes = from->writes_in_flight;
+		if (m->load.work == 0)
+			m->progress_at_ns = c->now_ns;
+		now.writes_least = min_of(now.writes_least, m->writes);
+		now.has_disk |= m->is_disk;
+	}
+}
+
+static void begin_read(struct member *m, u64 now_ns)
+{
+	m->read_at_ns = now_ns;
+	m->load_before_read = m->load.work;
+}
+
+/* True if an idle member that was not read for long should get a copy of a read. */
+static u32 is_probe_due(const struct member *m, u64 now_ns)
+{
+	return m->load.work == 0 &&
+	       beyond(now_ns, m->read_at_ns) > PROBE_INTERVAL_READS * alone_ns(m) &&
+	       !is_dedicated(m, now_ns);
+}
+
+/* Records a choice; returns the mirror to probe with a copy of the read, or NO_PLACE. */
+static u32 record_choice(const struct mb_choose *c, u32 chosen, u32 is_owner)
+{
+	u32 is_background = c->flags & MB_BACKGROUND, due = NO_PLACE;
+
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+		struct member *m = member_of(c, i);
+
+		if (i != chosen) {
+			release(m);
+			if (!is_background && has(PROBES) && due == NO_PLACE &&
+			    is_probe_due(m, c->now_ns))
+				due = i;
+			continue;
+		}
+		begin_read(m, c->now_ns);
+		if (is_owner) {
+			read_as_owner(m, c->stream, c->now_ns);
+			continue;
+		}
+		release(m);
+		move_centre(m, c->mirror[i].offset);
+		if (!is_background)
+			read_as_sharer(m, c->now_ns);
+	}
+	return due;
+}
+
+/* Records that a read goes to all mirrors of a set. */
+static void record_set(const struct mb_choose *c, u32 set)
+{
+	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+		if (set >> i & 1)
+			begin_read(member_of(c, i), c->now_ns);
+}
+
+MB_CHOOSE(c)
+{
+	u32 place, is_owner, probed, second, set;
+
+	take_run(c);
+	place = dedicated_disk(c);
+	is_owner = place != NO_PLACE;
+	update_loads(c);
+	find_stream(c);
+	if (place == NO_PLACE)
+		place = disk_of_strip(c);
+	if (place == NO_PLACE)
+		place = cheapest(c);
+	turn = turn + 1 < c->nr ? turn + 1 : 0;
+	put_run(c, place);
+	probed = record_choice(c, place, is_owner);
+	set = set_of_split(c, place);
+	if (set) {
+		record_set(c, set);
+		mb_split(set);
+		return place;
+	}
+	if (probed != NO_PLACE) {
+		/* The member's next read replaces its estimates. */
+		begin_read(member_of(c, probed), c->now_ns);
+		member_of(c, probed)->reads = 0;
+		mb_read_all(1u << place | 1u << probed);
+		return place;
+	}
+	second = c->flags & MB_BACKGROUND ? NO_PLACE : second_copy(c, place);
+	if (second != NO_PLACE) {
+		set = 1u << place | 1u << second;
+		record_set(c, set);
+		mb_read_all(set);
+	}
+	return place;
+}
+
+MB_SUBMIT(e)
+{
+	struct member *m = &members[e->member & (MEMBERS_MAX - 1)];
+
+	submit_of_stream(e);
+	if (e->op == MB_WRITE && !(e->flags & MB_EVENT_BACKGROUND)) {
+		m->was_ever_written = 1;
+		m->written_at_ns = e->now_ns;
+	}
+	/* A read that only this member could serve moves its locality. */
+	if (e->op == MB_READ && e->purpose == MB_USER && m->read_at_ns != e->now_ns) {
+		m->read_at_ns = e->now_ns;
+		move_centre(m, e->offset);
+	}
+}
+
+MB_COMPLETE(e)
+{
+	struct member *m = &members[e->member & (MEMBERS_MAX - 1)];
+	u32 is_owner = m->owner && m->owner_stream == e->stream;
+
+	complete_of_stream(e);
+	if (e->result != MB_OK)
+		return;
+	if (is_owner)
+		m->owner_read_at_ns = e->now_ns;
+	complete_io(m, e, is_owner);
+}
+
+/* A new member starts with estimates that its first reads replace, and so does one that failed. */
+static void start_members(void)
+{
+	struct mb_member from;
+
+	for (u32 i = 0; i < MEMBERS_MAX && mb_member(i, &from) == 0; i++) {
+		struct member *m = &members[i];
+		const struct member fresh = { .is_known = 1 };
+
+		if (m->is_known && !(from.flags & MB_FAILED))
+			continue;
+		*m = fresh;
+		m->is_disk = from.flags & MB_ROTATIONAL;
+		m->io_ns = m->is_disk ? 8000000 : 2000;
+		m->latency_ns = 100000;
+		m->sequential_ns = m->is_disk ? 400000 : 500;
+		m->centre = from.size_bytes / 2;
+		m->part_shift = beyond(log2_of(from.size_bytes | 1) + 1, PARTS_SHIFT);
+	}
+}
+
+MB_INIT()
+{
+	set_idle_access();
+	for (u32 slot = 0; slot < SLOTS; slot++)
+		inverse[slot] = inverse_of(1);
+	start_members();
+}
+
+MB_CHANGE()
+{
+	start_members();
+}
