@@ -35,6 +35,8 @@ mod recipes;
 mod report;
 mod report_browser;
 mod report_text;
+#[cfg(feature = "sweeps")]
+mod sweep;
 mod systemd;
 mod torture;
 mod traces;

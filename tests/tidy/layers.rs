@@ -7,7 +7,7 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("core", &[]),
     ("parity", &[]),
     ("program", &["core"]),
@@ -17,7 +17,8 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("lab", &["core", "disk", "sim"]),
     ("io", &["core", "disk", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
-    ("cli", &["core", "disk", "sim", "lab", "io", "host", "program", "trace"]),
+    ("sweep", &["core", "disk", "sim", "lab"]),
+    ("cli", &["core", "disk", "sim", "lab", "io", "host", "program", "sweep", "trace"]),
 ];
 
 const NOW: &str = "take `now` as an argument";

@@ -39,6 +39,7 @@ mod report;
 mod screen;
 mod serve;
 mod serving;
+mod sweep;
 mod top;
 mod torture;
 
@@ -70,6 +71,7 @@ enum Command {
     Explain(explain::Args),
     Recipe(recipe::Args),
     League(league::Args),
+    Sweep(sweep::Args),
     Import(import::Args),
     Policies(policies::Args),
     Program(program::Args),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Recipe(args) => recipe::run(&args),
         Command::League(args) => league::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Program(args) => program::run(&args),

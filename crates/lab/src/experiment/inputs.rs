@@ -111,6 +111,29 @@ impl Inputs {
         Ok(inputs)
     }
 
+    /// An array and a job, each a name and a text, without other files and variables around them.
+    ///
+    /// # Errors
+    /// If one cannot be understood, or they do not fit each other.
+    pub fn from_texts(array: (&str, &str), job: (&str, &str)) -> Result<Inputs> {
+        let spec = array_of_text(array.0, array.1)?;
+        let job_file = job_of_text(job.0, job.1)?;
+        check_fit(&spec.file_name, &spec, &job_file)?;
+        let source = |(name, text): (&str, &str), fingerprint| InputText {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            fingerprint,
+        };
+        Ok(Inputs {
+            array_source: source(array, fingerprint(&spec)),
+            job_sources: vec![source(job, job_fingerprint(&job_file))],
+            array: spec,
+            jobs: vec![job_file],
+            notes: Vec::new(),
+            registry: Registry::default(),
+        })
+    }
+
     /// Lets policies name the programs of a registry.
     #[must_use]
     pub fn with_registry(self, registry: Registry) -> Inputs {
@@ -213,7 +236,7 @@ fn loaded(name: &str, file: ArrayFile) -> (InputText, ArraySpec) {
 
 /// Hash of the canonical text of an array: of what decides the results, not of where the file is
 /// stored.
-pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
+pub fn fingerprint(spec: &ArraySpec) -> String {
     stable_hash([&*spec.canonical_text()])
 }
 
@@ -241,9 +264,25 @@ pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
 
 /// Hash of the canonical text of a job: of its sections and its background work, with every
 /// default, variable and included file resolved.
-pub(crate) fn job_fingerprint(job: &JobFile) -> String {
+pub fn job_fingerprint(job: &JobFile) -> String {
     let canonical = serde_json::to_string(&(&job.sections, &job.background));
     stable_hash([&*canonical.expect("a job is plain data")])
+}
+
+/// The array of a text that is in no file. Errors call it `name`.
+///
+/// # Errors
+/// If it cannot be understood.
+pub fn array_of_text(name: &str, text: &str) -> Result<ArraySpec> {
+    Ok(ArrayFile::parse(text, &format!("{name}.toml"))?.spec)
+}
+
+/// The job of a text that is in no file. No variable is set, and it can include no file.
+///
+/// # Errors
+/// If it cannot be understood.
+pub fn job_of_text(name: &str, text: &str) -> Result<JobFile> {
+    Ok(JobFile::parse(text, &format!("{name}.fio"), &JobContext::empty())?)
 }
 
 /// The built-in job of this name, with or without `jobs/` and `.fio` around it.

@@ -8,13 +8,11 @@
 use super::array::DrawnArray;
 use super::job::{DrawnJob, Sizing};
 use crate::experiment::inputs::{self, Inputs};
-use crate::experiment::plan::InputText;
 use anyhow::{Context, Result};
-use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
-use mirrorball_sim::job::{JobContext, JobFile};
+use mirrorball_sim::job::JobFile;
 use mirrorball_sim::record::{RunRecord, SectionResult};
 
 /// The policy under which jobs are sized: a good one nearly everywhere.
@@ -85,7 +83,7 @@ pub(super) fn sized(
     name: &str,
     bounds: &Bounds,
 ) -> Result<Inputs> {
-    let plain = parse_array(name, &array.text_without_timed_faults())?;
+    let plain = inputs::array_of_text(name, &array.text_without_timed_faults())?;
     let mut sizing = Sizing::default();
     for place in 0..job.sections.len() {
         let rate = match job.sections[place].load {
@@ -97,36 +95,14 @@ pub(super) fn sized(
     sizing.runtime = runtime(&plain, job, &sizing, bounds)?;
     sizing.ramp = sizing.runtime / RAMP_SHARE;
     let array_text = array.text(sizing.ramp + sizing.runtime);
-    let array = parse_array(name, &array_text)?;
-    let job_text = job.text(&sizing);
-    let job = parse_job(name, &job_text)?;
-    inputs::check_fit(&array.file_name, &array, &job)?;
-    let array_source = InputText {
-        name: name.to_owned(),
-        text: array_text,
-        fingerprint: inputs::fingerprint(&array),
-    };
-    let job_source = InputText {
-        name: name.to_owned(),
-        text: job_text,
-        fingerprint: inputs::job_fingerprint(&job),
-    };
-    let (jobs, job_sources) = (vec![job], vec![job_source]);
-    Ok(Inputs {
-        array,
-        array_source,
-        jobs,
-        job_sources,
-        notes: Vec::new(),
-        registry: Registry::default(),
-    })
+    Inputs::from_texts((name, &array_text), (name, &job.text(&sizing)))
 }
 
 /// Requests per second that the array serves to one section alone, 32 in flight.
 fn capacity(array: &ArraySpec, job: &DrawnJob, place: usize, bounds: &Bounds) -> Result<f64> {
     let mut runtime = bounds.shortest;
     loop {
-        let file = parse_job("capacity", &job.alone(place, runtime))?;
+        let file = inputs::job_of_text("capacity", &job.alone(place, runtime))?;
         let record = simulate(array, &file)?;
         let served = requests(&record.sections[0]);
         let is_enough = served >= 2.0 * bounds.section_ios as f64;
@@ -141,7 +117,7 @@ fn runtime(array: &ArraySpec, job: &DrawnJob, sizing: &Sizing, bounds: &Bounds) 
     let mut runtime = bounds.shortest;
     loop {
         let text = job.text(&Sizing { runtime, ..sizing.clone() });
-        let record = simulate(array, &parse_job("sizing", &text)?)?;
+        let record = simulate(array, &inputs::job_of_text("sizing", &text)?)?;
         let part = bounds.part_needed(&record).min(bounds.part_affordable(&record));
         if part <= 1.0 || runtime >= bounds.longest {
             let exact = runtime.as_secs_f64() * part.min(1.0);
@@ -156,12 +132,4 @@ fn simulate(array: &ArraySpec, job: &JobFile) -> Result<RunRecord> {
     let policy = PolicyUnderTest::Policy(PACER);
     let run = Simulation { array, job, policy, seed: SEED, duration: None, checks: Checks::Off };
     engine::run(&run).with_context(|| format!("`{PACER}` on {}", array.file_name))
-}
-
-fn parse_array(name: &str, text: &str) -> Result<ArraySpec> {
-    Ok(ArrayFile::parse(text, &format!("{name}.toml"))?.spec)
-}
-
-fn parse_job(name: &str, text: &str) -> Result<JobFile> {
-    Ok(JobFile::parse(text, &format!("{name}.fio"), &JobContext::empty())?)
 }

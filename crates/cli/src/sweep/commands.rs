@@ -1,0 +1,216 @@
+//! What `mirrorball sweep` does.
+
+use super::{Action, RunArgs, Shard};
+use crate::ending::{Ending, Failure};
+use crate::output_file::{self, Existing};
+use crate::{progress, screen};
+use anyhow::{Context, Result, anyhow};
+use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_sweep::folder::{DoneCells, SweepFolder};
+use mirrorball_sweep::pack::{PackFormat, pack};
+use mirrorball_sweep::part::parse_key;
+use mirrorball_sweep::run::{self, ShardChoice, SweepOutcome, SweepRun};
+use mirrorball_sweep::spec::SweepSpec;
+use mirrorball_sweep::verify::verify;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file that `sweep pack` writes if none is named.
+const PACKED: &str = "packed.parquet";
+/// Failed cells that are named.
+const FAILED_SHOWN: usize = 10;
+
+pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
+    match action {
+        Action::Plan { spec, output } => plan(spec, output),
+        Action::Run(args) => run_cells(args),
+        Action::Status { folder, missing, json } => status(folder, *missing, *json),
+        Action::Pack { folder, output, partial, force } => {
+            pack_rows(folder, output.as_deref(), *partial, *force)
+        }
+        Action::Verify { folder, sample, seed } => verify_cells(folder, *sample, *seed),
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    if output_file::is_stdout(path) {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    fs::read_to_string(path)
+        .map_err(|error| anyhow!("cannot read {}: {error}\n  help: check the path", path.display()))
+}
+
+fn plan(path: &Path, output: &Path) -> Result<Ending, Failure> {
+    let build = BuildIdentity::current().map_err(Failure::Fault)?;
+    let planned = || {
+        let spec = SweepSpec::parse(&read(path)?)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        SweepFolder::create(output, spec.plan(folder, build)?)
+    };
+    let folder = planned().with_context(|| path.display().to_string());
+    let folder = folder.map_err(Failure::WrongUse)?;
+    let (cells, shown) = (folder.cells.len(), output.display());
+    screen::say(format_args!("planned {cells} cells; run them with"));
+    screen::print(&format!("mirrorball sweep run {shown}\n"))?;
+    Ok(Ending::Done)
+}
+
+/// Opens a sweep and finds what is done. Damaged parts are named on stderr.
+fn open(path: &Path) -> Result<(SweepFolder, DoneCells), Failure> {
+    let opened = || {
+        let folder = SweepFolder::open(path)?;
+        let done = folder.done()?;
+        Ok((folder, done))
+    };
+    let (folder, done) = opened().map_err(Failure::WrongUse)?;
+    for (path, reason) in &done.damaged {
+        let shown = path.display();
+        screen::say(format_args!("warning: {shown} is damaged and ignored: {reason}"));
+    }
+    Ok((folder, done))
+}
+
+fn open_with_build(path: &Path) -> Result<(SweepFolder, DoneCells), Failure> {
+    let build = BuildIdentity::current().map_err(Failure::Fault)?;
+    let (folder, done) = open(path)?;
+    folder.check_build(&build).map_err(Failure::WrongUse)?;
+    Ok((folder, done))
+}
+
+/// The places of the cells that are asked for.
+fn chosen(folder: &SweepFolder, args: &RunArgs) -> Result<Vec<usize>> {
+    if let Some(Shard { number, count }) = args.shard {
+        return Ok(ShardChoice { number, count }.places(folder));
+    }
+    let Some(path) = &args.keys else { return Ok((0..folder.cells.len()).collect()) };
+    let text = read(path)?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let place = |line: &str| {
+        let place = folder.place(parse_key(line)?);
+        place.ok_or_else(|| anyhow!("--keys: the sweep has no cell with the key `{line}`"))
+    };
+    lines.map(place).collect()
+}
+
+fn run_cells(args: &RunArgs) -> Result<Ending, Failure> {
+    let (folder, done) = open_with_build(&args.folder)?;
+    let places = chosen(&folder, args).map_err(Failure::WrongUse)?;
+    let saved = places.iter().filter(|place| done.is_done[**place]).count();
+    let stop = progress::stop_at_ctrl_c("writing the cells that are done");
+    let stop = stop.map_err(Failure::Fault)?;
+    let bar = progress::bar((places.len() - saved) as u64, "cells");
+    let on_cells = |cells: usize| bar.inc(cells as u64);
+    let options = SweepRun {
+        threads: args.threads,
+        part_cells: args.part_cells as usize,
+        part_time: Duration::from_nanos(args.part_time.0),
+        stop,
+        on_cells: &on_cells,
+    };
+    let outcome = run::run(&folder, &places, done, &options);
+    bar.finish_and_clear();
+    let outcome = outcome.map_err(Failure::Fault)?;
+    let (ran, all) = (outcome.ran, places.len());
+    screen::say(format_args!("{ran} cells were run, {saved} of {all} were done before"));
+    Ok(report(&folder, &outcome))
+}
+
+/// Names what failed, and says how the run ended.
+fn report(folder: &SweepFolder, outcome: &SweepOutcome) -> Ending {
+    let failed = outcome.failed.len();
+    for (place, reason) in outcome.failed.iter().take(FAILED_SHOWN) {
+        screen::say(format_args!("error: cell {}: {reason}", folder.shown(*place)));
+    }
+    if failed > FAILED_SHOWN {
+        screen::say(format_args!("error: and {} more cells", failed - FAILED_SHOWN));
+    }
+    if outcome.is_interrupted {
+        screen::say("interrupted: run the same command again to continue");
+        return Ending::Interrupted;
+    }
+    if failed > 0 { Ending::FoundFailure } else { Ending::Done }
+}
+
+fn status(path: &Path, missing: bool, json: bool) -> Result<Ending, Failure> {
+    let (folder, done) = open(path)?;
+    if missing {
+        let keys = folder.keys.iter().zip(&done.is_done).filter(|(_, is_done)| !**is_done);
+        let lines: String = keys.map(|(key, _)| format!("{key:032x}\n")).collect();
+        screen::print(&lines)?;
+        return Ok(Ending::Done);
+    }
+    let (cells, count, parts) = (folder.cells.len(), done.count(), done.parts.len());
+    let per_cell = done.bytes as f64 / count.max(1) as f64;
+    if json {
+        let figures = serde_json::json!({
+            "cells": cells,
+            "done": count,
+            "parts": parts,
+            "bytes": done.bytes,
+            "damaged": done.damaged.len(),
+            "build": folder.plan.build,
+        });
+        screen::print(&format!("{figures}\n"))?;
+        return Ok(Ending::Done);
+    }
+    screen::print(&format!(
+        "{count} of {cells} cells are done, in {parts} parts: {} bytes, {per_cell:.0} a cell\n",
+        done.bytes
+    ))?;
+    Ok(Ending::Done)
+}
+
+fn pack_rows(
+    path: &Path,
+    output: Option<&Path>,
+    partial: bool,
+    force: bool,
+) -> Result<Ending, Failure> {
+    let (folder, done) = open(path)?;
+    let target = output.map_or_else(|| path.join(PACKED), PathBuf::from);
+    let Some(format) = PackFormat::of(&target) else {
+        return Err(Failure::WrongUse(anyhow!(
+            "-o {}: the ending is neither .parquet nor .ndjson\n  help: give a file with one",
+            target.display()
+        )));
+    };
+    let (cells, count) = (folder.cells.len(), done.count());
+    if count < cells && !partial {
+        return Err(Failure::WrongUse(anyhow!(
+            "{} of {cells} cells are not done\n  help: run `mirrorball sweep run {}`, or give \
+             --partial",
+            cells - count,
+            path.display()
+        )));
+    }
+    let existing = if force { Existing::Replace } else { Existing::Keep(Some("-o FILE")) };
+    output_file::check(&target, existing).map_err(Failure::WrongUse)?;
+    pack(&folder, &done, &target, format).map_err(Failure::Fault)?;
+    screen::say(format_args!("packed {count} cells into {}", target.display()));
+    Ok(Ending::Done)
+}
+
+fn verify_cells(path: &Path, sample: f64, seed: u64) -> Result<Ending, Failure> {
+    let (folder, done) = open_with_build(path)?;
+    if done.count() == 0 {
+        let text =
+            format!("no cell is done\n  help: run `mirrorball sweep run {}`", path.display());
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
+    let stop = progress::stop_at_ctrl_c("stopping").map_err(Failure::Fault)?;
+    let found = verify(&folder, &done, sample, seed, stop).map_err(Failure::Fault)?;
+    for difference in &found.differences {
+        screen::say(format_args!("error: a figure differs: {difference}"));
+    }
+    let (checked, differ) = (found.checked, found.differences.len());
+    screen::print(&format!("{checked} cells were run again, {differ} differ\n"))?;
+    Ok(match (found.is_interrupted, differ) {
+        (true, _) => Ending::Interrupted,
+        (false, 0) => Ending::Done,
+        (false, _) => Ending::FoundFailure,
+    })
+}

@@ -1,0 +1,129 @@
+//! Merges the parts of a sweep into one file, in the order of the plan.
+//!
+//! The result depends on the plan alone: neither on how cells were distributed nor on which were
+//! run twice. A cell that two parts have must have the same rows in both. Memory is bounded: the
+//! plan is taken a window of cells at a time, and each pass reads the rows of its window.
+
+use crate::column::{self, CellRow, columns};
+use crate::folder::{DoneCells, SweepFolder, write_durably};
+use crate::part::{GROUP_ROWS, key_of};
+use anyhow::{Result, bail};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// Cells whose rows are held at a time.
+const WINDOW_CELLS: usize = 50_000;
+
+/// How the rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackFormat {
+    /// One Parquet file.
+    Parquet,
+    /// A JSON object per line.
+    Ndjson,
+}
+
+impl PackFormat {
+    /// The format of a file by its ending.
+    pub fn of(path: &Path) -> Option<PackFormat> {
+        match path.extension()?.to_str()? {
+            "parquet" => Some(PackFormat::Parquet),
+            "ndjson" | "jsonl" => Some(PackFormat::Ndjson),
+            _ => None,
+        }
+    }
+}
+
+/// Writes the rows of all cells that are done.
+///
+/// # Errors
+/// If a part cannot be read, the file cannot be written, or two parts disagree on a cell.
+pub fn pack(folder: &SweepFolder, done: &DoneCells, path: &Path, format: PackFormat) -> Result<()> {
+    write_durably(path, |file| match format {
+        PackFormat::Parquet => pack_parquet(folder, done, file),
+        PackFormat::Ndjson => pack_ndjson(folder, done, file),
+    })
+}
+
+fn pack_parquet(folder: &SweepFolder, done: &DoneCells, file: &mut File) -> Result<()> {
+    let mut writer = folder.packed_writer(BufWriter::new(file))?;
+    let mut rows: Vec<CellRow> = Vec::new();
+    for_each_cell(folder, done, |cell| {
+        rows.extend(cell);
+        while rows.len() >= GROUP_ROWS {
+            let rest = rows.split_off(GROUP_ROWS);
+            writer.write(&rows)?;
+            rows = rest;
+        }
+        Ok(())
+    })?;
+    writer.write(&rows)?;
+    writer.finish()
+}
+
+fn pack_ndjson(folder: &SweepFolder, done: &DoneCells, file: &mut File) -> Result<()> {
+    let columns = columns(&folder.plan);
+    let mut file = BufWriter::new(file);
+    for_each_cell(folder, done, |cell| {
+        for row in cell {
+            writeln!(file, "{}", column::json(&columns, &row))?;
+        }
+        Ok(())
+    })?;
+    Ok(file.flush()?)
+}
+
+/// Calls `each` with the rows of each cell that is done, in the order of the plan.
+///
+/// # Errors
+/// Those of `each`, and if parts cannot be read or disagree.
+pub fn for_each_cell(
+    folder: &SweepFolder,
+    done: &DoneCells,
+    mut each: impl FnMut(Vec<CellRow>) -> Result<()>,
+) -> Result<()> {
+    for start in (0..folder.cells.len()).step_by(WINDOW_CELLS) {
+        let end = (start + WINDOW_CELLS).min(folder.cells.len());
+        let mut window: Vec<Vec<CellRow>> = vec![Vec::new(); end - start];
+        for path in &done.parts {
+            let part = folder.part(path)?;
+            for group in 0..part.groups() {
+                let inside = |key| folder.place(key).is_some_and(|at| (start..end).contains(&at));
+                if part.keys(group)?.into_iter().any(inside) {
+                    take_in(folder, start, &mut window, part.rows(group)?)?;
+                }
+            }
+        }
+        window.into_iter().filter(|rows| !rows.is_empty()).try_for_each(&mut each)?;
+    }
+    Ok(())
+}
+
+/// Takes the rows of a row group into the window of cells that begins at `start`.
+fn take_in(
+    folder: &SweepFolder,
+    start: usize,
+    window: &mut [Vec<CellRow>],
+    rows: Vec<CellRow>,
+) -> Result<()> {
+    let is_of_one_cell = |left: &CellRow, right: &CellRow| left[column::KEY] == right[column::KEY];
+    for cell in rows.chunk_by(is_of_one_cell) {
+        let place = folder.place(key_of(&cell[0][column::KEY])?);
+        let Some((place, slot)) =
+            place.and_then(|place| Some((place, window.get_mut(place.checked_sub(start)?)?)))
+        else {
+            continue;
+        };
+        if slot.is_empty() {
+            *slot = cell.to_vec();
+        } else if slot != cell {
+            bail!(
+                "two parts have different figures for one cell: {}\n  help: run `mirrorball sweep \
+                 verify` on each machine that took part",
+                folder.shown(place)
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Runs cells of a sweep and writes their rows in parts.
+//!
+//! A *unit* is what one thread runs without a pause: a pair and a repeat, under all its policies,
+//! because policies that choose alike share one simulation. A part is written when enough cells are
+//! done or enough time has passed; a process that is killed loses no more than that. Before each
+//! unit the threads leave out what another process has written meanwhile. Each process begins at
+//! another unit, so that two of them meet in the end and not at every step.
+//!
+//! A cell that fails does not take the others along: it is reported at the end.
+
+use crate::column::{CellRow, rows};
+use crate::folder::{DoneCells, SweepFolder};
+use crate::plan::SweepPlan;
+use anyhow::{Context, Result, anyhow};
+use mirrorball_lab::experiment::environment::Environment;
+use mirrorball_lab::experiment::executor::CellExecutor;
+use mirrorball_lab::experiment::plan::{Plan, Reference};
+use mirrorball_lab::experiment::record::ORACLE;
+use mirrorball_lab::experiment::simulate::SimExecutor;
+use rayon::ThreadPoolBuilder;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How to run cells.
+pub struct SweepRun<'a> {
+    /// Number of threads; none for one per CPU.
+    pub threads: Option<NonZeroUsize>,
+    /// Number of cells from which on a part is written.
+    pub part_cells: usize,
+    /// Time after which a part is written.
+    pub part_time: Duration,
+    /// Once set, no further cell is run, and what is done is written.
+    pub stop: &'a AtomicBool,
+    /// Called after each unit with the number of its cells.
+    pub on_cells: &'a (dyn Fn(usize) + Sync),
+}
+
+/// How a run ended.
+#[derive(Debug, Default)]
+pub struct SweepOutcome {
+    /// Number of cells that were run.
+    pub ran: usize,
+    /// Cells that failed, by their places in the plan, and why.
+    pub failed: BTreeMap<usize, String>,
+    /// True if it was stopped before the end.
+    pub is_interrupted: bool,
+}
+
+/// Which part of a sweep a process runs: shard `number` of `count`, from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardChoice {
+    /// Its number.
+    pub number: u32,
+    /// Number of shards.
+    pub count: u32,
+}
+
+impl ShardChoice {
+    /// The places in the plan of its cells. A unit is in one shard, and neighbouring units, which
+    /// cost about the same, are in different ones.
+    pub fn places(self, folder: &SweepFolder) -> Vec<usize> {
+        let units = units(folder, 0..folder.cells.len());
+        let mine = units
+            .into_iter()
+            .enumerate()
+            .filter(|(unit, _)| u64::from(self.number) == *unit as u64 % u64::from(self.count) + 1);
+        mine.flat_map(|(_, places)| places).collect()
+    }
+}
+
+/// Cells by pair and repeat, in the order of the plan.
+fn units(folder: &SweepFolder, places: impl IntoIterator<Item = usize>) -> Vec<Vec<usize>> {
+    let mut units: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    for place in places {
+        let cell = folder.cells[place];
+        units.entry((cell.pair, cell.repeat)).or_default().push(place);
+    }
+    units.into_values().collect()
+}
+
+/// What is done and not yet written.
+struct Batch {
+    done: DoneCells,
+    rows: BTreeMap<usize, Vec<CellRow>>,
+    since: Instant,
+    outcome: SweepOutcome,
+}
+
+struct Work<'a> {
+    folder: &'a SweepFolder,
+    run: &'a SweepRun<'a>,
+    host: String,
+    batch: Mutex<Batch>,
+}
+
+/// Runs those of the cells at `places` that are not done.
+///
+/// # Errors
+/// If a part cannot be written, or the folder has foreign files.
+pub fn run(
+    folder: &SweepFolder,
+    places: &[usize],
+    done: DoneCells,
+    run: &SweepRun<'_>,
+) -> Result<SweepOutcome> {
+    let missing = places.iter().copied().filter(|place| !done.is_done[*place]);
+    let mut units = units(folder, missing);
+    if !units.is_empty() {
+        let start = RandomState::new().hash_one(std::process::id()) as usize % units.len();
+        units.rotate_left(start);
+    }
+    let (rows, outcome) = (BTreeMap::new(), SweepOutcome::default());
+    let batch = Batch { done, rows, since: Instant::now(), outcome };
+    let host = Environment::current().host;
+    let work = Work { folder, run, host, batch: Mutex::new(batch) };
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let threads = run.threads.map_or(0, NonZeroUsize::get);
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.context("cannot start threads")?.broadcast(|_| {
+        while !run.stop.load(Ordering::Relaxed) && locked(&failure).is_none() {
+            let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            if let Err(error) = work.unit(unit) {
+                *locked(&failure) = Some(error);
+            }
+        }
+    });
+    let written = work.write(&mut work.batch(), 0);
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    written?;
+    let mut outcome = std::mem::take(&mut work.batch().outcome);
+    outcome.is_interrupted = run.stop.load(Ordering::Relaxed);
+    Ok(outcome)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Work<'_> {
+    fn batch(&self) -> MutexGuard<'_, Batch> {
+        locked(&self.batch)
+    }
+
+    fn unit(&self, unit: &[usize]) -> Result<()> {
+        let missing: Vec<usize> = {
+            let batch = self.batch();
+            unit.iter().copied().filter(|place| !batch.done.is_done[*place]).collect()
+        };
+        let ran = simulate(self.folder, &missing, self.run.stop);
+        let mut batch = self.batch();
+        for (place, result) in ran {
+            match result {
+                Ok(rows) => {
+                    batch.rows.insert(place, rows);
+                    batch.outcome.ran += 1;
+                }
+                Err(_) if self.run.stop.load(Ordering::Relaxed) => {}
+                Err(error) => {
+                    batch.outcome.failed.insert(place, format!("{error:#}"));
+                }
+            }
+        }
+        (self.run.on_cells)(unit.len());
+        let is_time = batch.since.elapsed() >= self.run.part_time;
+        let least = if is_time { 0 } else { self.run.part_cells };
+        self.write(&mut batch, least)
+    }
+
+    /// Writes what is done as a part if it is of at least so many cells.
+    fn write(&self, batch: &mut Batch, least: usize) -> Result<()> {
+        if batch.rows.is_empty() || batch.rows.len() < least {
+            return Ok(());
+        }
+        batch.since = Instant::now();
+        let rows = std::mem::take(&mut batch.rows);
+        let places: Vec<usize> = rows.keys().copied().collect();
+        let rows: Vec<CellRow> = rows.into_values().flatten().collect();
+        self.folder.save(&places, &rows, &self.host)?;
+        self.folder.read_new_parts(&mut batch.done)
+    }
+}
+
+/// The rows of cells of one pair and repeat, by their places.
+pub fn simulate(
+    folder: &SweepFolder,
+    places: &[usize],
+    stop: &AtomicBool,
+) -> Vec<(usize, Result<Vec<CellRow>>)> {
+    let Some(&first) = places.first() else { return Vec::new() };
+    let all = |error: anyhow::Error| {
+        let same = format!("{error:#}");
+        places.iter().map(|place| (*place, Err(anyhow!("{same}")))).collect()
+    };
+    let inputs = match folder.plan.inputs(folder.cells[first].pair) {
+        Ok(inputs) => inputs,
+        Err(error) => return all(error),
+    };
+    let executor = match SimExecutor::new(&inputs, stop) {
+        Ok(executor) => executor,
+        Err(error) => return all(error),
+    };
+    let plan = plan_of_unit(&folder.plan, folder, places);
+    let one = |place: usize| {
+        let cell = folder.plan.lab_cell(&plan, folder.cells[place]);
+        // A defect of one policy must not end a sweep of days.
+        let measured = catch_unwind(AssertUnwindSafe(|| executor.run(&cell)));
+        let measured = measured.map_err(|_| anyhow!("the simulation panicked"))??;
+        Ok(rows(&folder.plan, folder.cells[place], &cell.record(measured)))
+    };
+    places.iter().map(|&place| (place, one(place))).collect()
+}
+
+/// The experiment of a unit: only policies that run, since the executor keeps what it finds for
+/// those that follow.
+fn plan_of_unit(plan: &SweepPlan, folder: &SweepFolder, places: &[usize]) -> Plan {
+    let policy = |place: &usize| plan.policies[folder.cells[*place].policy as usize].clone();
+    let policies: Vec<String> = places.iter().map(policy).collect();
+    Plan {
+        policies: policies.into_iter().filter(|policy| policy != ORACLE).collect(),
+        reference: Reference::Nothing,
+        ..plan.lab_plan(folder.cells[places[0]].pair)
+    }
+}
