@@ -8,7 +8,7 @@ use crate::common::nbd_client::NbdClient;
 use crate::common::samples::{ARRAY, JOB};
 use crate::common::service::Service;
 use crate::common::{Folder, stderr, stdout};
-use mirrorball_program::toolchain::Toolchain;
+use mirrorball_program::toolchain::{RustToolchain, Toolchain};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -79,6 +79,23 @@ fn a_new_policy_is_compiled_checked_and_compared() {
     assert_eq!(plan["programs"].as_array().unwrap().len(), 1);
     // The same again is read from the saved cells.
     assert_eq!(table, compare("program:mine/mine.wasm,program:mine/mine.wasm?gain=2,pid", "out"));
+}
+
+#[test]
+fn a_new_policy_in_rust_is_compiled() {
+    let folder = Folder::new();
+    stdout(&folder.run(&["program", "new", "mine", "--language", "rust"]));
+    let makefile = fs::read_to_string(folder.path("mine/Makefile")).unwrap();
+    assert!(makefile.contains("\nmine.wasm: mine.rs\n"), "{makefile}");
+    if RustToolchain::find().is_err() {
+        folder.refuses(&["program", "build", "mine/mine.rs"], &["rustup"]);
+        skip_missing("a Rust target for policies");
+        return;
+    }
+    let output = folder.run(&["program", "build", "mine/mine.rs"]);
+    assert!(stderr(&output).starts_with("wrote mine/mine.wasm: program/mine@"), "no warning");
+    let checked = stdout(&folder.run(&["program", "check", "mine/mine.wasm"]));
+    assert!(checked.contains("operations: choose, complete\n"), "{checked}");
 }
 
 /// A program that repeats a built-in has its figures, to the last digit.

@@ -7,10 +7,11 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("core", &[]),
     ("parity", &[]),
-    ("program", &["core"]),
+    ("policy", &[]),
+    ("program", &["core", "policy"]),
     ("trace", &["core"]),
     ("disk", &["core"]),
     ("sim", &["core", "disk", "trace"]),

@@ -4,14 +4,14 @@
 mod commands;
 
 use crate::ending::{Ending, Failure};
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use mirrorball_core::policies::PROGRAM_FILE;
 use std::path::PathBuf;
 
 /// Write, compile or check a policy as a program
 ///
-/// A program is a read policy in one C file, compiled to WebAssembly and run in a sandbox. Name it
-/// wherever a policy can be named: --policy program:FILE.wasm, with parameters
+/// A program is a read policy in one file of C or Rust, compiled to WebAssembly and run in a
+/// sandbox. Name it wherever a policy can be named: --policy program:FILE.wasm, with parameters
 /// --policy 'program:FILE.wasm?gain=4&floor=2'.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -26,14 +26,17 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Write a folder with a commented policy in C, the header, and a Makefile
+    /// Write a folder with a commented policy, its header, and a Makefile
     New {
         /// Name of the policy and of the folder: a to z, 0 to 9, - and _
         name: String,
+        /// Language of the policy
+        #[arg(long, value_enum, default_value_t = SourceLanguage::C)]
+        language: SourceLanguage,
     },
-    /// Compile a policy in C by clang
+    /// Compile a policy: C by clang, Rust by rustc
     Build {
-        /// Source of the policy
+        /// Source of the policy; the ending .rs means Rust, any other C
         source: PathBuf,
         /// Object to write [default: the source with the ending .wasm]
         #[arg(short, long, value_name = "FILE")]
@@ -46,6 +49,13 @@ pub(crate) enum Action {
         /// Object that `program build` wrote, and parameters: FILE.wasm or 'FILE.wasm?gain=4'
         program: String,
     },
+}
+
+/// The language of a new policy.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SourceLanguage {
+    C,
+    Rust,
 }
 
 /// True if a name means a program by its file.

@@ -1,6 +1,15 @@
-//! The files of a new policy in C.
+//! The files of a new policy, in C or in Rust.
 
 use crate::C_HEADER;
+
+/// A language that a policy is written in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Language {
+    /// C, compiled by clang.
+    C,
+    /// Rust without its standard library.
+    Rust,
+}
 
 /// A file of a new policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,18 +20,27 @@ pub struct TemplateFile {
     pub text: String,
 }
 
-/// The files of a policy called `name`: its source, the header, and a Makefile.
-pub fn files(name: &str) -> [TemplateFile; 3] {
-    let of_name = |text: &str| text.replace("NAME", name);
-    [
-        TemplateFile {
-            name: format!("{name}.c"),
-            text: of_name(include_str!("../template/policy.c")),
-        },
-        TemplateFile { name: "mirrorball_policy.h".to_owned(), text: C_HEADER.to_owned() },
-        TemplateFile {
-            name: "Makefile".to_owned(),
-            text: of_name(include_str!("../template/Makefile")),
-        },
-    ]
+/// The files of a policy called `name`: its source first, a Makefile, and for C the header.
+pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
+    let header = "mirrorball_policy.h";
+    let (ending, text) = match language {
+        Language::C => ("c", include_str!("../template/policy.c")),
+        Language::Rust => ("rs", include_str!("../template/policy.rs")),
+    };
+    let source = format!("{name}.{ending}");
+    let inputs = match language {
+        Language::C => format!("{source} {header}"),
+        Language::Rust => source.clone(),
+    };
+    let makefile = include_str!("../template/Makefile");
+    let makefile = makefile.replace("SOURCE", &source).replace("INPUTS", &inputs);
+    let file = |name: &str, text: String| TemplateFile { name: name.to_owned(), text };
+    let mut files = vec![
+        file(&source, text.replace("NAME", name)),
+        file("Makefile", makefile.replace("NAME", name)),
+    ];
+    if language == Language::C {
+        files.push(file(header, C_HEADER.to_owned()));
+    }
+    files
 }

@@ -1,7 +1,12 @@
-//! Compiles a policy in C: finds clang and a linker for WebAssembly, and runs both.
+//! Compiles a policy: finds the compiler and a linker for WebAssembly, and runs both.
 //!
-//! Any clang since version 11 that knows the target `wasm32` will do. The linker is `wasm-ld` of
-//! the package lld, or the `rust-lld` that comes with Rust.
+//! For C, any clang since version 11 that knows the target `wasm32` will do. The linker is
+//! `wasm-ld` of the package lld, or the `rust-lld` that comes with Rust. [`RustToolchain`] compiles
+//! policies in Rust.
+
+mod rust;
+
+pub use rust::RustToolchain;
 
 use crate::C_HEADER;
 use std::fs;
@@ -51,6 +56,18 @@ pub enum ToolchainError {
          found\n  help: install lld, for example with `apt-get install lld`"
     )]
     NoLinker,
+    /// No Rust compiler was found.
+    #[error(
+        "rustc is not installed: it compiles policies in Rust\n  help: install Rust from \
+         https://rustup.rs, or write the policy in C"
+    )]
+    NoRust,
+    /// The compiler has no target for policies.
+    #[error(
+        "rustc cannot compile policies: its target wasm32v1-none is not installed\n  help: run \
+         `rustup target add wasm32v1-none`, or set RUSTC to a compiler that has it"
+    )]
+    NoRustTarget,
     /// The source cannot be read.
     #[error("cannot read `{path}`: {error}")]
     Source {
@@ -79,7 +96,19 @@ pub enum ToolchainError {
     },
 }
 
-/// A compiler and a linker.
+/// Compiles a file: the ending `.rs` means Rust, any other C.
+///
+/// # Errors
+/// If a tool is missing, the file cannot be read, or a tool refuses it.
+pub fn compile(source: &Path) -> Result<Compiled, ToolchainError> {
+    if source.extension().is_some_and(|ending| ending == "rs") {
+        RustToolchain::find()?.compile(source)
+    } else {
+        Toolchain::find()?.compile(source)
+    }
+}
+
+/// A compiler of C and a linker.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
     clang: PathBuf,
@@ -107,7 +136,9 @@ impl Toolchain {
         if let Some(linker) = find_versioned("wasm-ld") {
             return Ok(Toolchain { clang, linker, is_generic_linker: false });
         }
-        let linker = find("rust-lld").or_else(rust_linker).ok_or(ToolchainError::NoLinker)?;
+        let linker = find("rust-lld")
+            .or_else(|| rust_linker(Path::new("rustc")))
+            .ok_or(ToolchainError::NoLinker)?;
         Ok(Toolchain { clang, linker, is_generic_linker: true })
     }
 
@@ -117,8 +148,7 @@ impl Toolchain {
     /// # Errors
     /// If the file cannot be read, or a tool refuses it.
     pub fn compile(&self, source: &Path) -> Result<Compiled, ToolchainError> {
-        fs::metadata(source)
-            .map_err(|error| ToolchainError::Source { path: source.to_owned(), error })?;
+        let source = source_of(source)?;
         let folder = WorkFolder::new()?;
         let (unlinked, object) = (folder.0.join("policy.o"), folder.0.join("policy.wasm"));
         write(&folder.0.join("mirrorball_policy.h"), C_HEADER)?;
@@ -133,6 +163,13 @@ impl Toolchain {
         let read = fs::read(&object).map_err(|error| system("read the object", error))?;
         Ok(Compiled { object: read, warnings })
     }
+}
+
+/// The path of a source that can be read.
+fn source_of(path: &Path) -> Result<&Path, ToolchainError> {
+    let read = fs::File::open(path);
+    read.map_err(|error| ToolchainError::Source { path: path.to_owned(), error })?;
+    Ok(path)
 }
 
 /// A folder of its own, which is removed when it is dropped.
@@ -190,9 +227,9 @@ fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// The linker in the folders of the installed Rust compiler.
-fn rust_linker() -> Option<PathBuf> {
-    let done = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+/// The linker in the folders of a Rust compiler.
+fn rust_linker(rustc: &Path) -> Option<PathBuf> {
+    let done = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
     let root = PathBuf::from(String::from_utf8(done.stdout).ok()?.trim());
     let targets = fs::read_dir(root.join("lib/rustlib")).ok()?;
     let mut linkers: Vec<PathBuf> =

@@ -1,6 +1,6 @@
 //! The sub-commands of `mirrorball program`, and the page of a program.
 
-use super::Action;
+use super::{Action, SourceLanguage};
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, anyhow};
@@ -10,8 +10,8 @@ use mirrorball_io::programs::load_programs;
 use mirrorball_program::Loader;
 use mirrorball_program::check::{OperationCost, check};
 use mirrorball_program::program::Program;
-use mirrorball_program::template;
-use mirrorball_program::toolchain::{Toolchain, ToolchainError};
+use mirrorball_program::template::{self, Language};
+use mirrorball_program::toolchain::{ToolchainError, compile};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
     match action {
-        Action::New { name } => new(name),
+        Action::New { name, language } => new(name, *language),
         Action::Build { source, output } => {
             let output = output.clone().unwrap_or_else(|| source.with_extension("wasm"));
             build(source, &output)
@@ -29,7 +29,7 @@ pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
 }
 
 /// Writes the files of a new policy.
-fn new(name: &str) -> Result<Ending, Failure> {
+fn new(name: &str, language: SourceLanguage) -> Result<Ending, Failure> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
     if name.is_empty() || name.len() > 31 || !name.chars().all(is_plain) {
         return Err(Failure::WrongUse(anyhow!(
@@ -43,9 +43,14 @@ fn new(name: &str) -> Result<Ending, Failure> {
             "`{name}` exists already, and nothing is overwritten\n  help: give another name"
         )));
     }
+    let (language, and) = match language {
+        SourceLanguage::C => (Language::C, ", its header"),
+        SourceLanguage::Rust => (Language::Rust, ""),
+    };
+    let files = template::files(name, language);
     let write = || -> anyhow::Result<()> {
         fs::create_dir(folder).with_context(|| format!("cannot make the folder `{name}`"))?;
-        for file in template::files(name) {
+        for file in &files {
             let path = folder.join(&file.name);
             let written = fs::write(&path, &file.text);
             written.with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -53,8 +58,9 @@ fn new(name: &str) -> Result<Ending, Failure> {
         Ok(())
     };
     write().map_err(Failure::Fault)?;
-    screen::say(format_args!("wrote {name}/{name}.c, its header and a Makefile"));
-    screen::say(format_args!("  compile it with `mirrorball program build {name}/{name}.c`"));
+    let source = &files[0].name;
+    screen::say(format_args!("wrote {name}/{source}{and} and a Makefile"));
+    screen::say(format_args!("  compile it with `mirrorball program build {name}/{source}`"));
     Ok(Ending::Done)
 }
 
@@ -75,8 +81,7 @@ fn build(source: &Path, output: &Path) -> Result<Ending, Failure> {
             output.display()
         )));
     }
-    let compiled = Toolchain::find().and_then(|toolchain| toolchain.compile(source));
-    let compiled = compiled.map_err(|error| match error {
+    let compiled = compile(source).map_err(|error| match error {
         ToolchainError::System { .. } => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;

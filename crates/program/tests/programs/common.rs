@@ -3,15 +3,29 @@
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_program::Loader;
 use mirrorball_program::program::Program;
-use mirrorball_program::toolchain::{Toolchain, ToolchainError};
+use mirrorball_program::toolchain::{RustToolchain, Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The tools, or `None` on a machine that lacks them. In CI they must be there.
+/// The tools for C, or `None` on a machine that lacks them. In CI they must be there.
 pub(crate) fn toolchain() -> Option<Toolchain> {
-    match Toolchain::find() {
+    found(Toolchain::find())
+}
+
+/// The tools for Rust, or `None` on a machine that lacks them. In CI they must be there.
+pub(crate) fn rust_toolchain() -> Option<RustToolchain> {
+    found(RustToolchain::find())
+}
+
+fn found<T>(result: Result<T, ToolchainError>) -> Option<T> {
+    match result {
         Ok(toolchain) => Some(toolchain),
-        Err(error @ (ToolchainError::NoCompiler | ToolchainError::NoLinker)) => {
+        Err(
+            error @ (ToolchainError::NoCompiler
+            | ToolchainError::NoLinker
+            | ToolchainError::NoRust
+            | ToolchainError::NoRustTarget),
+        ) => {
             let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
             assert!(!is_ci, "{error}");
             eprintln!("skipped: {error}");
@@ -22,8 +36,8 @@ pub(crate) fn toolchain() -> Option<Toolchain> {
 }
 
 /// Path of an example of the folder `programs`.
-pub(crate) fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../programs/{name}.c"))
+pub(crate) fn example(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs").join(file)
 }
 
 /// Compiles a policy; `text` follows the line that includes the header.

@@ -5,7 +5,7 @@
 //! few streams, no writes and no errors, so that runs grow long. Every choice must be the same, and
 //! so must every draw of chance.
 
-use crate::common::{example, toolchain};
+use crate::common::{example, rust_toolchain, toolchain};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{IoError, MemberIo, Outcome, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -191,8 +191,13 @@ const ARRAYS: [(u64, Profile); 6] = [
 ];
 
 /// Compiles and loads an example; `None` without the tools.
-fn load(name: &str) -> Option<Program> {
-    let compiled = toolchain()?.compile(&example(name)).unwrap_or_else(|error| panic!("{error}"));
+fn load(file: &str) -> Option<Program> {
+    let source = example(file);
+    let compiled = match file.ends_with(".rs") {
+        true => rust_toolchain()?.compile(&source),
+        false => toolchain()?.compile(&source),
+    };
+    let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(compiled.warnings, "");
     Some(Loader::new().unwrap().load_program(&compiled.object).unwrap())
 }
@@ -232,42 +237,47 @@ fn compare(name: &str, builtin: &str) {
 
 #[test]
 fn btrfs_pid_decides_as_the_builtin() {
-    compare("btrfs-pid", "btrfs/pid");
+    compare("btrfs-pid.c", "btrfs/pid");
 }
 
 #[test]
 fn btrfs_round_robin_decides_as_the_builtin() {
-    compare("btrfs-round-robin", "btrfs/round-robin");
+    compare("btrfs-round-robin.c", "btrfs/round-robin");
+}
+
+#[test]
+fn btrfs_round_robin_in_rust_decides_as_the_builtin() {
+    compare("btrfs-round-robin.rs", "btrfs/round-robin");
 }
 
 #[test]
 fn latency_rr_decides_as_the_builtin() {
-    compare("latency-rr", "kakra/latency-rr");
+    compare("latency-rr.c", "kakra/latency-rr");
 }
 
 #[test]
 fn md_raid1_decides_as_the_builtin() {
-    compare("md-raid1", "md/raid1");
+    compare("md-raid1.c", "md/raid1");
 }
 
 #[test]
 fn gmirror_load_decides_as_the_builtin() {
-    compare("gmirror-load", "gmirror/load");
+    compare("gmirror-load.c", "gmirror/load");
 }
 
 #[test]
 fn peak_ewma_decides_as_the_builtin() {
-    compare("peak-ewma", "research/peak-ewma");
+    compare("peak-ewma.c", "research/peak-ewma");
 }
 
 #[test]
 fn mirrorball_auto_decides_as_the_builtin() {
-    compare("mirrorball-auto", "mirrorball/auto");
+    compare("mirrorball-auto.c", "mirrorball/auto");
 }
 
 #[test]
 fn mirrorball_auto_decides_as_the_builtin_without_each_component() {
-    let Some(program) = load("mirrorball-auto") else { return };
+    let Some(program) = load("mirrorball-auto.c") else { return };
     let auto = all().find(|info| info.name == "mirrorball/auto").unwrap();
     let Unit::Word(components) = auto.parameters[0].unit else { panic!("{auto:?}") };
     assert_eq!(*program.parameters()[0].range.end(), components.len() as u64 - 1);

@@ -7,3 +7,4 @@ mod damage;
 mod examples;
 mod faults;
 mod layout;
+mod rust;
