@@ -85,12 +85,13 @@ pub(crate) struct Args {
     predicted: Option<PathBuf>,
 
     /// Time at the start of each run that is not measured
-    #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true,
+    #[arg(long, value_name = "TIME", default_value = "4s", allow_hyphen_values = true,
           value_parser = numbers::duration)]
     settle: Nanos,
 
     /// Time of each run that is measured
-    #[arg(long, value_name = "TIME", default_value = "20s", allow_hyphen_values = true,
+    // Three jobs, five settings and the ten rounds of their square take the 40 minutes of --budget.
+    #[arg(long, value_name = "TIME", default_value = "11s", allow_hyphen_values = true,
           value_parser = numbers::positive_duration)]
     measure: Nanos,
 
