@@ -2,9 +2,9 @@
 # The closed loop: probe the members of three arrays, predict from the fitted models, and measure
 # the arrays under real kernels.
 #
-#   benches/closed-loop.sh [--output FOLDER]     seconds of each run: SECONDS_EACH=20
+#   benches/closed-loop.sh [--output FOLDER] [md] [btrfs]      seconds of each run: SECONDS_EACH=20
 #
-# The disks are emulated, and `probe` is not told their parameters. An md RAID1 of a 7,200 and a
+# The disks are emulated, and `probe` does not know their parameters. An md RAID1 of a 7,200 and a
 # 5,400 rpm disk and an md RAID10 of two of each are created and measured in QEMU by
 # kernel-in-qemu, which writes recipes; the recipes are run again with the fitted models in the
 # place of the true ones. A btrfs RAID1 of the two is made on this machine, and measured by `bench`.
@@ -14,7 +14,12 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${SECONDS_EACH:-20}
 output=""
-if [[ ${1:-} == --output ]]; then output=${2:?--output needs a folder}; fi
+if [[ ${1:-} == --output ]]; then
+    output=${2:?--output needs a folder}
+    shift 2
+fi
+parts=("$@")
+if ((${#parts[@]} == 0)); then parts=(md btrfs); fi
 
 need fio:fio mkfs.btrfs:btrfs-progs python3:python3
 need_loop_devices
@@ -45,67 +50,83 @@ with_fitted_models() {
 }
 
 probe() {
-    "${urgent[@]}" "$MIRRORBALL" probe "$1" -o "$2" >"$work/probe.log" 2>&1 || {
+    "${urgent[@]}" "$MIRRORBALL" probe "$1" --force -o "$2" >"$work/probe.log" 2>&1 || {
         cat "$work/probe.log"
         return 1
     }
     sed -n 's/^# \(Verdict: .*\)/  \1/p' "$2"
 }
 
-echo "== probe: two emulated disks"
-mkdir -p "$work/fitted" "$work/true" "$work/mount"
-for model in "${models[@]}"; do
-    start_server emulate "$model"
-    echo "$model"
-    probe "$(sed -n 's,^.* bytes at ,,p' "$work/log")" "$work/fitted/$model.toml"
-    stop_server
-done
-
-echo "== md raid1 and raid10 in QEMU"
-array closed-loop-md-raid1 md-raid1 1 >"$work/true/closed-loop-md-raid1.toml"
-array closed-loop-md-raid10 md-raid10-near:2 2 >"$work/true/closed-loop-md-raid10.toml"
-"$root/benches/kernel-in-qemu" --seconds "$seconds" --size 65536 --output "$work/recipe" \
-    --title "md on two kinds of disks, measured to be predicted" "$work"/true/*.toml
-cp "$work"/fitted/*.toml "$work/recipe"
-with_fitted_models "$work"/recipe/closed-loop-*.toml
-echo "== the same by the fitted models"
-"$MIRRORBALL" recipe "$work/recipe" | tee "$work/recipe.txt"
-
-echo "== btrfs RAID1 on this machine"
-{
-    printf 'name = "closed-loop-btrfs"\nprofile = "raid1"\n[host]\nread_ahead_kb = 4096\n'
+md_in_qemu() {
+    echo "== probe: two emulated disks"
+    mkdir -p "$work/true"
     for model in "${models[@]}"; do
-        printf '[[member]]\nmodel = "%s"\nsize = "64G"\n' "$model"
+        start_server emulate "$model"
+        echo "$model"
+        probe "$(sed -n 's,^.* bytes at ,,p' "$work/log")" "$work/fitted/$model.toml"
+        stop_server
     done
-} >"$work/btrfs.toml"
-start_server emulate "$work/btrfs.toml" --members --loop
-mapfile -t disks < <(devices)
-for number in 0 1; do
-    echo "devid $((number + 1))"
-    probe "${disks[number]}" "$work/fitted/${models[number]}.toml"
+
+    echo "== md raid1 and raid10 in QEMU"
+    array closed-loop-md-raid1 md-raid1 1 >"$work/true/closed-loop-md-raid1.toml"
+    array closed-loop-md-raid10 md-raid10-near:2 2 >"$work/true/closed-loop-md-raid10.toml"
+    "$root/benches/kernel-in-qemu" --seconds "$seconds" --size 65536 --output "$work/recipe" \
+        --title "md on two kinds of disks, measured to be predicted" "$work"/true/*.toml
+    cp "$work"/fitted/*.toml "$work/recipe"
+    with_fitted_models "$work"/recipe/closed-loop-*.toml
+    echo "== the same by the fitted models"
+    "$MIRRORBALL" recipe "$work/recipe" | tee "$work/recipe.txt"
+}
+
+btrfs_here() {
+    echo "== btrfs RAID1 on this machine"
+    {
+        printf 'name = "closed-loop-btrfs"\nprofile = "raid1"\n[host]\nread_ahead_kb = 4096\n'
+        for model in "${models[@]}"; do
+            printf '[[member]]\nmodel = "%s"\nsize = "64G"\n' "$model"
+        done
+    } >"$work/btrfs.toml"
+    start_server emulate "$work/btrfs.toml" --members --loop
+    mapfile -t disks < <(devices)
+    for number in 0 1; do
+        echo "devid $((number + 1))"
+        probe "${disks[number]}" "$work/fitted/${models[number]}.toml"
+    done
+    cp "$work/btrfs.toml" "$work/fitted/btrfs.toml"
+    sed -i '/^size = /d' "$work/fitted/btrfs.toml"
+    with_fitted_models "$work/fitted/btrfs.toml"
+    mkfs.btrfs --quiet --force --data raid1 --metadata raid1 "${disks[@]}" >"$work/mkfs" 2>&1
+    mkdir -p "$work/filesystem"
+    mount -o nossd "${disks[0]}" "$work/filesystem"
+    mounted=$work/filesystem
+    for name in rand-4k-qd1 rand-4k-qd32; do
+        sed -e "s/^runtime=.*/runtime=$seconds/" -e "s/^\[.*\]/[$name]/" "$root/jobs/$name.fio" \
+            >"$work/$name.fio"
+        echo "size=1g" >>"$work/$name.fio"
+    done
+    # Each seed draws the number of a process, which `bench` takes in equal parts.
+    "$MIRRORBALL" compare "$work/fitted/btrfs.toml" "$work"/rand-4k-qd{1,32}.fio \
+        --policy btrfs/pid --repeats 200 --duration 5s \
+        -o "$work/predicted" >"$work/compare.out"
+    "${urgent[@]}" "$MIRRORBALL" bench "$mounted" "$work"/rand-4k-qd{1,32}.fio --size 1GiB \
+        --rounds 6 --settle 2s --measure "${seconds}s" --predicted "$work/predicted" \
+        -o "$work/measured" | tee "$work/bench.txt"
+    umount "$mounted"
+    mounted=""
+    stop_server
+}
+
+mkdir -p "$work/fitted" "$work/mount"
+for part in "${parts[@]}"; do
+    case $part in
+        md) md_in_qemu ;;
+        btrfs) btrfs_here ;;
+        *) echo "$part: give md or btrfs" >&2 && exit 2 ;;
+    esac
 done
-cp "$work/btrfs.toml" "$work/fitted/btrfs.toml"
-sed -i '/^size = /d' "$work/fitted/btrfs.toml"
-with_fitted_models "$work/fitted/btrfs.toml"
-mkfs.btrfs --quiet --force --data raid1 --metadata raid1 "${disks[@]}" >"$work/mkfs" 2>&1
-mkdir -p "$work/filesystem"
-mount -o nossd "${disks[0]}" "$work/filesystem"
-mounted=$work/filesystem
-for name in rand-4k-qd1 rand-4k-qd32; do
-    sed -e "s/^runtime=.*/runtime=$seconds/" -e "s/^\[.*\]/[$name]/" "$root/jobs/$name.fio" \
-        >"$work/$name.fio"
-    echo "size=1g" >>"$work/$name.fio"
-done
-# Each seed draws the number of a process, which `bench` takes in equal parts.
-"$MIRRORBALL" compare "$work/fitted/btrfs.toml" "$work"/rand-4k-qd{1,32}.fio --policy btrfs/pid \
-    --repeats 200 --duration 5s -o "$work/predicted" >"$work/compare.out"
-"${urgent[@]}" "$MIRRORBALL" bench "$mounted" "$work"/rand-4k-qd{1,32}.fio --size 1GiB --rounds 6 \
-    --settle 2s --measure "${seconds}s" --predicted "$work/predicted" -o "$work/measured" |
-    tee "$work/bench.txt"
-umount "$mounted"
-mounted=""
-stop_server
 if [[ -n $output ]]; then
     mkdir -p "$output"
-    cp -r "$work/recipe" "$work/recipe.txt" "$work/bench.txt" "$work/fitted" "$output"
+    for kept in recipe recipe.txt bench.txt fitted; do
+        if [[ -e $work/$kept ]]; then cp -r "$work/$kept" "$output"; fi
+    done
 fi
