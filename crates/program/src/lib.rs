@@ -20,6 +20,7 @@
 //! runtime are built.
 
 pub mod abi;
+mod call_graph;
 pub mod check;
 mod contexts;
 mod engine;
@@ -31,6 +32,7 @@ mod metadata;
 mod policy;
 pub mod program;
 mod sha256;
+pub mod structure;
 pub mod template;
 pub mod toolchain;
 

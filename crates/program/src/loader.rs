@@ -10,6 +10,7 @@ use crate::instance::ProgramInstance;
 use crate::metadata::{Metadata, read_parameter};
 use crate::program::{ParameterPlace, Program};
 use crate::sha256::hex_digest;
+use crate::structure::{self, Refusal};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{OBJECT_BYTES_MAX, PROGRAM_FAMILY, PolicyProgram, ProgramLoader};
 use std::fmt;
@@ -113,6 +114,10 @@ impl Loader {
         let invalid = |error: wasmtime::Error| {
             refused(format!("it is not a valid program: {}", one_line(&format!("{error:#}"))))
         };
+        structure::check(object).map_err(|refusal| match refusal {
+            Refusal::Invalid(error) => refused(format!("it is not a valid program: {error}")),
+            Refusal::Outside(error) => error,
+        })?;
         Module::from_binary(&self.engine, object).map_err(invalid)
     }
 }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "modules of a test, for which it is allowed")]
 
+mod bounds;
 mod common;
 mod damage;
 mod examples;
 mod faults;
 mod layout;
+mod objects;
 mod rust;
