@@ -106,3 +106,24 @@ fn a_sample_can_be_listed_and_wrong_use_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
     }
 }
+
+/// The same tables from the rows of a sweep, whatever process ran the cells.
+#[cfg(feature = "sweeps")]
+#[test]
+fn a_sweep_gives_the_tables_of_the_sample() {
+    let folder = Folder::new();
+    let csv = ["--format", "csv"];
+    let expected = (sample(&folder, &[]), sample(&folder, &csv));
+    let more = ["--sweep", "out"];
+    let plan = sample(&folder, &more);
+    assert_eq!(plan, "mirrorball sweep run out\n");
+    folder.refuses(&[&SAMPLE[..], &more].concat(), &["0 of 15 cells are done", "sweep run out"]);
+    for shard in ["2/2", "1/2"] {
+        stdout(&folder.run(&["sweep", "run", "out", "--shard", shard]));
+    }
+    assert_eq!(sample(&folder, &more), expected.0);
+    assert_eq!(sample(&folder, &[&more[..], &csv].concat()), expected.1);
+    let other = [&SAMPLE[..], &more, &["--seed=6"]].concat();
+    let other: Vec<&str> = other.into_iter().filter(|word| *word != "--seed=5").collect();
+    folder.refuses(&other, &["out holds another sweep", "planned with"]);
+}

@@ -1,6 +1,7 @@
 //! `mirrorball league`: compares a policy with all others over a matrix of arrays and jobs.
 
 mod sample;
+mod sweep;
 
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure};

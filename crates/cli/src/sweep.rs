@@ -142,8 +142,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 
 #[cfg(not(feature = "sweeps"))]
 pub(crate) fn run(_args: &Args) -> Result<Ending, Failure> {
-    Err(Failure::WrongUse(anyhow::anyhow!(
+    Err(no_sweeps())
+}
+
+/// What this build says of sweeps.
+#[cfg(not(feature = "sweeps"))]
+pub(crate) fn no_sweeps() -> Failure {
+    Failure::WrongUse(anyhow::anyhow!(
         "this build of Mirrorball cannot run sweeps\n  help: build it with `cargo build --release \
          --features sweeps`"
-    )))
+    ))
 }

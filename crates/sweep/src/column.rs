@@ -249,6 +249,15 @@ fn ending(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<Field> 
     fields
 }
 
+/// The place of a column that every plan has.
+///
+/// # Panics
+/// If there is none of this name.
+pub fn place_of(name: &str) -> usize {
+    let place = FIXED.iter().position(|(column, _)| *column == name);
+    place.expect("a name of a column of every plan")
+}
+
 /// A row as a JSON object.
 pub fn json(columns: &[RowColumn], row: &[Field]) -> String {
     let field = |(column, field): (&RowColumn, &Field)| {

@@ -78,14 +78,24 @@ impl SweepFolder {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => bail!("cannot read {}: {error}", file.display()),
         }
-        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            bail!("{shown} is not empty and is not a sweep\n  help: give another folder with -o");
-        }
+        SweepFolder::check_free(path)?;
         let cannot = || format!("cannot create the folder of a sweep {shown}");
         fs::create_dir_all(path.join(PARTS)).with_context(cannot)?;
         let write = |file: &mut File| Ok(file.write_all(text.as_bytes())?);
         write_durably(&file, write).with_context(cannot)?;
         Ok(folder)
+    }
+
+    /// Checks that a folder is empty or missing, before a plan is made that would go there.
+    ///
+    /// # Errors
+    /// If it holds something.
+    pub fn check_free(path: &Path) -> Result<()> {
+        let shown = path.display();
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            bail!("{shown} is not empty and is not a sweep\n  help: give another folder");
+        }
+        Ok(())
     }
 
     /// Opens the folder of a sweep.

@@ -30,6 +30,9 @@ pub struct SweepPlan {
     pub duration_ns: Option<u64>,
     /// Which cells are run, if not all.
     pub sample: Option<CellSample>,
+    /// The random league that the cells are of, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub league: Option<LeagueSource>,
     /// What runs together.
     pub pairs: Vec<SweepPair>,
     /// The arrays.
@@ -74,6 +77,21 @@ pub struct CellSample {
     pub seed: u64,
 }
 
+/// The options of a random league that decide its cells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeagueSource {
+    /// Number of pairings.
+    pub size: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether runs are short.
+    pub quick: bool,
+    /// The policies to be judged.
+    pub subjects: Vec<String>,
+    /// Those they are judged against.
+    pub rivals: Vec<String>,
+}
+
 /// The hash that identifies a cell.
 pub type CellKey = u128;
 
@@ -107,6 +125,7 @@ impl SweepPlan {
             policies,
             duration_ns,
             sample: None,
+            league: None,
             pairs,
             arrays,
             jobs,

@@ -49,6 +49,12 @@ pub(super) struct SampleArgs {
     /// made. Only the --subject policies are simulated again
     #[arg(long)]
     keep_rivals: bool,
+
+    /// With --sample: use a sweep. The first run writes the plan of all cells to a folder, for
+    /// `mirrorball sweep run`; once they are done, the same command prints the tables
+    #[arg(long, value_name = "DIR",
+          conflicts_with_all = ["list", "pairing", "output", "keep_rivals", "report"])]
+    sweep: Option<PathBuf>,
 }
 
 impl SampleArgs {
@@ -60,6 +66,7 @@ impl SampleArgs {
             ("--pairing", self.pairing.is_some()),
             ("--output", self.output.is_some()),
             ("--keep-rivals", self.keep_rivals),
+            ("--sweep", self.sweep.is_some()),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
@@ -77,6 +84,16 @@ pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
         return Err(Failure::WrongUse(anyhow!(text)));
     }
     let request = request(args, size).map_err(Failure::WrongUse)?;
+    if let Some(folder) = &args.sample.sweep {
+        let standings = super::sweep::standings(&request, folder)?;
+        return Ok(match standings {
+            Some(standings) => {
+                screen::print(&rendered(args, &standings))?;
+                Ending::Done
+            }
+            None => Ending::Done,
+        });
+    }
     let writes = args.report || args.sample.pairing.is_some();
     let output = writes.then_some(Path::new(PAGE));
     let existing = Existing::from_force(args.force, output, "--report or --pairing")?;

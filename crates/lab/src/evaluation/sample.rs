@@ -130,7 +130,7 @@ impl SampleRequest {
     }
 
     /// Subjects, rivals and references.
-    fn contenders(&self) -> Vec<String> {
+    pub fn contenders(&self) -> Vec<String> {
         let rivals = self.rivals.iter().filter(|rival| !self.subjects.contains(rival));
         let references = REFERENCES.map(str::to_owned);
         self.subjects.iter().chain(rivals).cloned().chain(references).collect()
@@ -203,6 +203,23 @@ pub fn run(
         return Ok(SampleOutcome::Interrupted { done: done.len() });
     }
     Ok(SampleOutcome::Complete(Box::new(SampleStandings::new(request, &done))))
+}
+
+/// The standings of a sample whose cells another caller has run: `cells` has, for each pairing in
+/// order, what its policies achieved.
+///
+/// # Panics
+/// If the cells of a pairing or a policy are missing.
+pub fn standings(request: &SampleRequest, cells: &[Vec<CellSummary>]) -> Result<SampleStandings> {
+    let build = BuildIdentity::current()?;
+    let record = |(number, cells): (u32, &Vec<CellSummary>)| {
+        let (array, job) = drawn(request.seed, number);
+        let entries = cells.iter().map(|cell| EntryRecord::new(&build, cell)).collect();
+        let (array, job) = (array.classes, job.classes);
+        PairingRecord { key: String::new(), number, array, job, entries }
+    };
+    let records: Vec<PairingRecord> = (1..).zip(cells).map(record).collect();
+    Ok(SampleStandings::new(request, &records))
 }
 
 fn drawn(seed: u64, number: u32) -> (DrawnArray, DrawnJob) {

@@ -1,0 +1,173 @@
+//! The random league as a sweep: its cells in shards, and its table made of their rows.
+//!
+//! `league --sample` runs its pairings in one process. Here the drawn arrays and jobs are the pairs
+//! of a plan, sized as they are there, so any engine can run the cells. The rows have every figure
+//! that the table is made of: it is the same, byte by byte.
+
+use crate::column::{CellRow, Field, place_of};
+use crate::folder::{DoneCells, SweepFolder};
+use crate::pack::for_each_cell;
+use crate::part::key_of;
+use crate::plan::{LeagueSource, SweepInput, SweepPair, SweepPlan};
+use anyhow::{Context, Result, bail};
+use mirrorball_lab::evaluation::sample::standings::SampleStandings;
+use mirrorball_lab::evaluation::sample::{self, PairingFiles, SampleRequest};
+use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_lab::experiment::inputs;
+use mirrorball_lab::experiment::record::{LatencyRecord, Percentiles};
+use mirrorball_lab::experiment::study::{CellSummary, Figures, SectionSummary};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use std::collections::BTreeMap;
+
+/// The options of a random league that decide its cells.
+pub fn source(request: &SampleRequest) -> LeagueSource {
+    LeagueSource {
+        size: request.size,
+        seed: request.seed,
+        quick: request.quick,
+        subjects: request.subjects.clone(),
+        rivals: request.rivals.clone(),
+    }
+}
+
+/// The plan of all cells of a random league. Sizing a pairing takes a few simulations.
+///
+/// # Errors
+/// If a pairing cannot be sized, which is a defect of the draws.
+pub fn plan(request: &SampleRequest, build: BuildIdentity) -> Result<SweepPlan> {
+    let files = (1..=request.size).into_par_iter().map(|number| sample::files(request, number));
+    let files: Vec<PairingFiles> = files.collect::<Result<_>>()?;
+    let input = |name: &str, text: &str, fingerprint| SweepInput {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        fingerprint,
+        vary: BTreeMap::new(),
+    };
+    let (mut arrays, mut jobs, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, PairingFiles { name, array, job, seed }) in (0..).zip(&files) {
+        let array_print = inputs::fingerprint(&inputs::array_of_text(name, array)?);
+        let job_print = inputs::job_fingerprint(&inputs::job_of_text(name, job)?);
+        arrays.push(input(name, array, array_print));
+        jobs.push(input(name, job, job_print));
+        pairs.push(SweepPair { array: number, job: number, seed: *seed, repeats: 1 });
+    }
+    let plan = SweepPlan::grid(build, arrays, jobs, request.contenders(), None);
+    Ok(SweepPlan { pairs, league: Some(source(request)), ..plan })
+}
+
+/// The table of a random league, made of the rows of its cells.
+///
+/// # Errors
+/// If cells are missing, or their parts cannot be read.
+pub fn standings(
+    request: &SampleRequest,
+    folder: &SweepFolder,
+    done: &DoneCells,
+) -> Result<SampleStandings> {
+    let missing = folder.cells.len() - done.count();
+    if missing > 0 {
+        bail!("{missing} of {} cells are not done", folder.cells.len());
+    }
+    let mut cells: Vec<Vec<CellSummary>> = vec![Vec::new(); folder.plan.pairs.len()];
+    for_each_cell(folder, done, |rows| {
+        let place = folder.place(key_of(&rows[0][place_of("key")])?);
+        let cell = folder.cells[place.context("a part was changed meanwhile")?];
+        cells[cell.pair as usize].push(summary(&rows).context("a row is damaged")?);
+        Ok(())
+    })?;
+    sample::standings(request, &cells)
+}
+
+/// The summary of a cell, as far as rows have it.
+fn summary(rows: &[CellRow]) -> Option<CellSummary> {
+    let mut sections: Vec<SectionSummary> = Vec::new();
+    for row in rows {
+        let name = text(row, "section")?;
+        if sections.last().is_none_or(|section| section.name != name) {
+            sections.push(SectionSummary {
+                name: name.to_owned(),
+                is_background: flag(row, "is_background")?,
+                has_rate: flag(row, "has_rate")?,
+                measured_ns: whole(row, "measured_ns")?,
+                ..SectionSummary::default()
+            });
+        }
+        let section = sections.last_mut()?;
+        match text(row, "direction")? {
+            "read" => section.read = figures(row)?,
+            "write" => section.write = figures(row)?,
+            "trim" => section.trim = figures(row)?,
+            "fsync" => section.fsync = figures(row)?,
+            _ => {}
+        }
+    }
+    let row = rows.first()?;
+    Some(CellSummary {
+        array: text(row, "array_name")?.to_owned(),
+        job: text(row, "job")?.to_owned(),
+        policy: text(row, "policy")?.to_owned(),
+        seed: whole(row, "seed")?,
+        score: 0.0,
+        sections,
+        shares: Vec::new(),
+        extra_reads: whole(row, "extra_reads")?,
+        cancelled_reads: 0,
+        choices: None,
+        member_reads: 0,
+    })
+}
+
+fn figures(row: &CellRow) -> Option<Figures> {
+    let bins = wholes(row, "lat_bin")?.iter().map(|&bin| u32::try_from(bin).ok());
+    let latency = LatencyRecord {
+        bins: bins.collect::<Option<_>>()?,
+        counts: wholes(row, "lat_count")?.to_vec(),
+        sum_ns: whole(row, "lat_sum_ns")?,
+        min_ns: whole(row, "lat_min_ns")?,
+        max_ns: whole(row, "lat_max_ns")?,
+    };
+    let latency = latency.to_histogram()?;
+    Some(Figures {
+        ios: whole(row, "requests")?,
+        errors: whole(row, "errors")?,
+        iops: real(row, "iops")?,
+        mib_per_s: real(row, "mib_per_s")?,
+        percentiles: Percentiles::from(&latency),
+        latency,
+    })
+}
+
+fn text<'a>(row: &'a CellRow, name: &str) -> Option<&'a str> {
+    match &row[place_of(name)] {
+        Field::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn whole(row: &CellRow, name: &str) -> Option<u64> {
+    match row[place_of(name)] {
+        Field::Whole(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn real(row: &CellRow, name: &str) -> Option<f64> {
+    match row[place_of(name)] {
+        Field::Real(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn flag(row: &CellRow, name: &str) -> Option<bool> {
+    match row[place_of(name)] {
+        Field::Flag(is_set) => Some(is_set),
+        _ => None,
+    }
+}
+
+fn wholes<'a>(row: &'a CellRow, name: &str) -> Option<&'a [u64]> {
+    match &row[place_of(name)] {
+        Field::Wholes(numbers) => Some(numbers),
+        _ => None,
+    }
+}
