@@ -5,35 +5,51 @@
     >>> result.frame()  # doctest: +SKIP
 
 The names are those of the `mirrorball` command, which does all work and is part of this package.
-`compare` runs policies on an array, and `open` returns saved results. docs/python.md is the guide.
+`compare` runs policies on an array, `Sweep` runs grids of many thousand cells, and `open` returns
+saved results. docs/python.md is the guide.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 from ._arguments import Name
 from ._binary import CommandError, find_binary
 from ._comparison import Comparison, compare, open_comparison
 from ._frames import histograms, percentiles
 from ._histogram import Histogram
+from ._sweep import Input, Sweep, array, grid, job, run_shard
+from ._sweep_results import SweepResults, is_sweep
 
 __all__ = [
     "CommandError",
     "Comparison",
     "Histogram",
+    "Input",
+    "Sweep",
+    "SweepResults",
+    "array",
     "compare",
     "find_binary",
+    "grid",
     "histograms",
+    "job",
     "open",
     "percentiles",
+    "run_shard",
 ]
 
 
-def open(path: Name, *, rank: Optional[str] = None, baseline: Optional[str] = None) -> Comparison:
-    """Return the saved results of a comparison, by the path of their folder.
+def open(
+    path: Name, *, rank: Optional[str] = None, baseline: Optional[str] = None
+) -> Union[Comparison, SweepResults]:
+    """Return the saved results of a comparison or a sweep, by the path of their folder.
 
-    `rank` and `baseline` are those of `mirrorball report`.
+    `rank` and `baseline` are those of `mirrorball report`, and are for comparisons.
     """
+    if is_sweep(Path(path)):
+        if rank is not None or baseline is not None:
+            raise TypeError("`rank` and `baseline` are for comparisons, not for sweeps")
+        return SweepResults(Path(path))
     return open_comparison(Path(path), rank, baseline)

@@ -51,7 +51,11 @@ fn plan(path: &Path, output: &Path) -> Result<Ending, Failure> {
         let folder = path.parent().unwrap_or(Path::new(""));
         SweepFolder::create(output, spec.plan(folder, build)?)
     };
-    let folder = planned().with_context(|| path.display().to_string());
+    let name = || match output_file::is_stdout(path) {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    };
+    let folder = planned().with_context(name);
     let folder = folder.map_err(Failure::WrongUse)?;
     let (cells, shown) = (folder.cells.len(), output.display());
     screen::say(format_args!("planned {cells} cells; run them with"));
