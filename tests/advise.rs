@@ -333,6 +333,49 @@ fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
 }
 
 #[test]
+fn a_disk_that_is_too_small_is_noted() {
+    let root = sysroot("md-raid1-hdd-ssd");
+    let run = ["advise", "--sysroot", &root, "rand-4k-qd1", "-p", "first", "-n", "2", "-d", "50ms"];
+    let said = |change: &str| {
+        let output = Folder::new().run(&[&run[..], &["--what-if", change]].concat());
+        (stdout(&output), stderr(&output).replace("\n  ", " "))
+    };
+    let small = said("replace=1:hdd-10k").1;
+    assert!(small.contains("and 931.") && small.contains("a new disk is smaller"), "{small}");
+    let large = said("replace=1:hdd-7k2-ent").1;
+    assert!(!large.contains("smaller"), "{large}");
+}
+
+#[test]
+fn an_array_file_is_asked_about_after_its_machine_and_under_another_name() {
+    let folder = Folder::new();
+    let root = sysroot("md-raid1-hdd-ssd");
+    let short = ["rand-4k-qd1", "-p", "first", "-n", "2", "-d", "50ms"];
+    stdout(&folder.run(&[&["advise", "--sysroot", &root], &short[..]].concat()));
+    stdout(&folder.run(&["detect", "--sysroot", &root, "-o", "my-array.toml"]));
+    stdout(&folder.run(&[&["advise", "my-array.toml"], &short[..]].concat()));
+    std::fs::rename(folder.path("my-array.toml"), folder.path("other.toml")).unwrap();
+    let again = stdout(&folder.run(&[&["advise", "other.toml"], &short[..]].concat()));
+    assert!(again.contains("md/raid1+write-mostly:1"), "{again}");
+}
+
+#[test]
+fn slips_in_versions_and_options_are_refused() {
+    let folder = Folder::new();
+    let of = |system: &'static str| ["advise", "hdd-ssd-raid1", "--system", system];
+    for system in ["md:6,12", "md:6.", "md:6.x", "md:6-12"] {
+        folder.refuses(&of(system), &["is not a version such as 6.12"]);
+    }
+    folder.refuses(&of("lvm:2.03"), &["no read policy of LVM is known for Linux 2.3"]);
+    let of_linux = ["LVM of Linux 3.0 has no read policy", "profile raid1", "that of Linux"];
+    folder.refuses(&of("lvm:3.0"), &of_linux);
+    folder.refuses(&of("nvme:4.10"), &["no read policy of Linux NVMe multipath is known"]);
+    let root = sysroot("md-raid1-hdd-ssd");
+    let output = ["advise", "--sysroot", &root, "-o", "x.toml"];
+    folder.refuses(&output, &["cannot be used with"]);
+}
+
+#[test]
 fn an_answer_is_written_as_json_and_as_a_page() {
     let folder = Folder::new();
     let run = ["advise", "two-ssd-raid1", "--system", "md", "-p", "first", "-d", "50ms", "-n", "2"];

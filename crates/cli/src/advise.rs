@@ -138,7 +138,7 @@ pub(crate) struct Args {
 
     /// Write the array with its fitted models to FILE, and the models next to it [default: in
     /// mirrorball-results]
-    #[arg(short, long, value_name = "FILE", requires = "probe")]
+    #[arg(short, long, value_name = "FILE", requires = "probe", conflicts_with = "sysroot")]
     output: Option<PathBuf>,
 
     /// Output format

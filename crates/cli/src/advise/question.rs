@@ -121,7 +121,10 @@ impl Question {
     pub(super) fn answer(self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
         // A folder of its own for each question: other jobs or repeats are another plan.
         let keys: Vec<String> = self.plan.cells().iter().map(Cell::key).collect();
-        let hash = stable_hash(keys.iter().map(String::as_str));
+        // A copy of an array under another name has the same cells, and is another plan.
+        let inputs = std::iter::once(&self.plan.array).chain(&self.plan.jobs);
+        let inputs = inputs.flat_map(|input| [input.name.as_str(), input.text.as_str()]);
+        let hash = stable_hash(keys.iter().map(String::as_str).chain(inputs));
         let folder = Path::new(FOLDER).join(format!("advice-{}", &hash[..12]));
         let results = Results::open(&folder, &self.plan).map_err(|error| {
             let help = "change to a folder that you may write to";

@@ -4,8 +4,10 @@ use super::Args;
 use super::question::Question;
 use super::target::{self, Target};
 use crate::ending::Failure;
+use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::geometry::{ArrayLayout, LayoutKind};
+use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{AddedMember, ArrayEdit, ArrayFile};
 use mirrorball_lab::experiment::inputs::load_array;
 use std::fmt;
@@ -139,9 +141,26 @@ pub(super) fn changed(
             HardwareChange::Add(_) => false,
         })
     };
+    note_if_smaller(question, &changed);
     let out = question.out_of_service.iter().filter(|member| !is_replaced(member.devid));
     changed.out_of_service = out.copied().collect();
     Ok(Some(changed))
+}
+
+/// Says if a new disk is too small for what the array holds.
+fn note_if_smaller(before: &Question, after: &Question) {
+    let capacity = |question: &Question| {
+        question.inputs.array.chunk_map().map_or(0, |map| map.capacity_bytes())
+    };
+    let (before, after) = (capacity(before), capacity(after));
+    if after < before {
+        screen::say(format_args!(
+            "note: the volume has {} after the change, and {} now: a new disk is smaller than its \
+             part of the data, which most systems refuse",
+            format_bytes(after),
+            format_bytes(before)
+        ));
+    }
 }
 
 /// The text of the changed array.

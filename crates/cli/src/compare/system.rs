@@ -100,6 +100,16 @@ impl ChosenSystem {
         self.print_note();
         let system = self.system.serving(array);
         let settings = system.settings(array, self.version.as_ref());
+        if let (true, Some(version)) = (settings.is_empty(), &self.version) {
+            let (of, profile) = (&system.version_of, array.profile.name());
+            bail!(
+                "{} of {of} {version} has no read policy for an array of profile {profile}\n  \
+                 help: the version is that of {of}, as in --system {}:6.12; leave it out for the \
+                 newest",
+                system.title,
+                system.name
+            );
+        }
         let now = policy_in_force(array, system, &settings);
         Ok(Offered { system, settings, now })
     }

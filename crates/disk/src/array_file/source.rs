@@ -102,8 +102,10 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
 /// Reads `in_force`, in its canonical form.
 fn read_in_force(source: &TomlSection<'_>) -> Result<Option<String>, Diagnostic> {
     let Some(written) = source.printable_text("in_force")? else { return Ok(None) };
-    let spec = Spec::parse(written.value)
-        .map_err(|error| source.source.error(written.start, error.to_string()))?;
+    let spec = Spec::parse(written.value).map_err(|error| Diagnostic {
+        help: error.help,
+        ..source.source.error(written.start, error.message)
+    })?;
     Ok(Some(spec.to_string()))
 }
 

@@ -18,6 +18,7 @@ use super::sysroot::{Sysroot, base_name};
 use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::policies::Spec;
+use std::os::unix::fs::FileExt;
 
 const FOLDER: &str = "/sys/fs/btrfs";
 
@@ -309,6 +310,24 @@ impl<'a> Btrfs<'a> {
         };
         text.lines().any(runs).then(|| "scrub".to_owned())
     }
+}
+
+/// True if a device holds a btrfs, mounted or not, as udev knows or its superblock says.
+pub(super) fn is_on(sysroot: &Sysroot, device: &BlockDevice) -> bool {
+    /// Place and text of the magic number in the first superblock.
+    const MAGIC: (u64, [u8; 8]) = (64 * 1024 + 64, *b"_BHRfS_M");
+    let number = sysroot.text(&device.file("dev")).unwrap_or_default();
+    let udev = sysroot.raw_text(&format!("/run/udev/data/b{number}")).unwrap_or_default();
+    if udev.lines().any(|line| line == "E:ID_FS_TYPE=btrfs") {
+        return true;
+    }
+    let has_magic = || {
+        let mut found = [0; 8];
+        let file = std::fs::File::open(device.device_path(sysroot)).ok()?;
+        file.read_exact_at(&mut found, MAGIC.0).ok()?;
+        Some(found == MAGIC.1)
+    };
+    sysroot.is_live() && has_magic() == Some(true)
 }
 
 /// The policy as `compare` takes it.

@@ -2,7 +2,7 @@
 
 use super::array::{DetectError, DetectedArray, DetectedMember};
 use super::block::{BlockDevice, mapper_devices};
-use super::btrfs::Btrfs;
+use super::btrfs::{self, Btrfs};
 use super::mapper::{Mapped, volume_name};
 use super::md::Md;
 use super::members::{NO_MIRROR, no_mirror, unreadable};
@@ -340,6 +340,10 @@ fn below(
         names.join(" on ")
     );
     match with_member(sysroot, device) {
+        None if btrfs::is_on(sysroot, device) => Err(DetectError::NoArray(
+            Diagnostic::new(format!("{error}; it holds a btrfs that is not mounted"))
+                .with_help("mount it, and give the mount point: the kernel shows a btrfs then"),
+        )),
         None => Err(unknown(error)),
         Some(name) => {
             let help = format!("it is a member of {name}: give {name}");

@@ -218,6 +218,21 @@ fn a_policy_for_a_member_that_is_not_there_is_not_known() {
 }
 
 #[test]
+fn a_btrfs_that_is_not_mounted_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sysroots().join("btrfs-raid1-three"), folder.path(), &mut Vec::new());
+    fs::remove_dir_all(folder.path().join("sys/fs/btrfs")).unwrap();
+    let root = Sysroot::recorded(folder.path());
+    let number = root.text("/sys/block/sdg/dev").unwrap();
+    fs::create_dir_all(folder.path().join("run/udev/data")).unwrap();
+    let udev = folder.path().join(format!("run/udev/data/b{number}"));
+    fs::write(udev, "E:ID_FS_TYPE=btrfs\n").unwrap();
+    let error = detect_at(&root, "/dev/sdg");
+    let Err(DetectError::NoArray(error)) = error else { panic!("{error:?}") };
+    assert!(error.message.ends_with("it holds a btrfs that is not mounted"), "{error}");
+}
+
+#[test]
 fn write_behind_is_noted() {
     let (_folder, root) = changed("md-raid1-hdd-ssd", &[("bitmap/backlog", Some("256\n"))]);
     let array = detect_at(&root, "md0").unwrap();

@@ -331,6 +331,7 @@ fn hours(time: &WorkTime, width: usize) -> String {
     let Some(hours) = time.hours else { return "never".to_owned() };
     let length = match hours {
         hours if hours < 1.0 / 60.0 => format!("{:.0} s", (hours * 3600.0).ceil()),
+        hours if hours < 10.0 / 60.0 => format!("{:.1} min", hours * 60.0),
         hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
         hours if hours < 10.0 => format!("{hours:.1} h"),
         hours => format!("{hours:.0} h"),

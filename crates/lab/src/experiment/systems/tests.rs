@@ -183,6 +183,9 @@ fn the_default_is_the_rule_of_the_release_and_the_profile() {
         }
     }
     assert_eq!(default("md", &hdd_and_ssd(), Some("3.5")), "md/raid1-2010");
+    let marked = "md/raid1-2010+write-mostly:1".to_owned();
+    assert!(specs("md", &hdd_and_ssd(), Some("3.5")).contains(&marked));
+    assert!(specs("lvm", &hdd_and_ssd(), Some("2.03")).is_empty(), "the version is Linux's");
     assert_eq!(default("lvm", &raid10, Some("6.1")), "md/raid10");
     let old = specs("md", &hdd_and_ssd(), Some("6.1"));
     assert_eq!(old[1], "md/raid1-2016+write-mostly:1");

@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// A version: numbers with dots between them. Whatever follows the numbers is ignored.
+/// A version: numbers with dots between them. What distributions add behind `-`, `+` or `~` is
+/// ignored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(Vec<u32>);
 
@@ -29,9 +30,20 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Version, String> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let numbers = text[..end].trim_end_matches('.').split('.');
-        let numbers: Result<Vec<u32>, _> = numbers.map(str::parse).collect();
-        numbers.map(Version).map_err(|_| format!("`{text}` is not a version such as 6.12"))
+        let (numbers, added) = text.split_at(end);
+        let numbers: Result<Vec<u32>, _> = numbers.split('.').map(str::parse).collect();
+        // `6-12` is a slip, `6.1.0-18-amd64` and `7-rc1` are versions.
+        let mut added = added.chars();
+        let has_numbers = |after: Option<char>| after.is_some_and(|it| it.is_ascii_digit());
+        let is_added = match added.next() {
+            None => true,
+            Some('-' | '+' | '~') => !has_numbers(added.next()) || text[..end].contains('.'),
+            Some(_) => false,
+        };
+        match numbers {
+            Ok(numbers) if is_added => Ok(Version(numbers)),
+            _ => Err(format!("`{text}` is not a version such as 6.12")),
+        }
     }
 }
 
@@ -70,5 +82,16 @@ mod tests {
         for text in ["", "x", ".", "6..1", "v6.12", "99999999999"] {
             assert!(text.parse::<Version>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn slips_are_refused_and_what_distributions_add_is_not() {
+        for text in ["6,12", "6.x", "6.", "6-12", "6_12", "6.12 ", "6.12rc1"] {
+            assert!(text.parse::<Version>().is_err(), "{text}");
+        }
+        for text in ["6.12.117+deb12-cloud", "6.12-18-amd64", "6.12~bpo", "6.12-rc1", "6.12"] {
+            assert_eq!(version(text).0[..2], [6, 12], "{text}");
+        }
+        assert_eq!(version("7-rc1"), version("7"));
     }
 }
