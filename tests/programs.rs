@@ -133,6 +133,9 @@ fn a_fault_fails_the_cell_and_shows_the_context() {
     let checked = folder.run(&["program", "check", "late.wasm"]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(stderr(&checked).contains("fault: program/late@"), "{}", stderr(&checked));
+    let row = String::from_utf8(checked.stdout).unwrap();
+    let row = row.lines().find(|line| line.starts_with("choose ")).unwrap().to_owned();
+    assert!(row.ends_with(" fault"), "{row}");
 }
 
 /// A running volume changes to a program and back; a fault leaves the volume readable.

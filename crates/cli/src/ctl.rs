@@ -6,7 +6,7 @@ use crate::ending::{Ending, Failure};
 use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::policies::PROGRAM_FILE;
+use mirrorball_core::policies::{PROGRAM_FILE, short_policy_name};
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, ReportedScrubState, ScrubAction, ScrubReport,
     ServiceStats, ServiceStatus, StateChange, VolumeHealth,
@@ -290,9 +290,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let kept = if *keep { ", which is recorded in the labels" } else { "" };
             let name = policy_name(name)?;
             let request = ControlRequest::SetPolicy { name, keep: *keep };
-            let changed = |now: &String| match *now == before {
-                true => format!("policy is already {now}{kept}\n"),
-                false => format!("policy changed from {before} to {now}{kept}\n"),
+            let before = short_policy_name(&before);
+            let changed = |now: &String| match short_policy_name(now) {
+                now if now == before => format!("policy is already {now}{kept}\n"),
+                now => format!("policy changed from {before} to {now}{kept}\n"),
             };
             print(format, &ask(control, &request)?, changed)?;
         }

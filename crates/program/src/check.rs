@@ -36,8 +36,9 @@ pub struct OperationCost {
     pub fuel_max: u64,
     /// Fuel that a call may use.
     pub fuel_limit: u64,
-    /// Mean time of a call in nanoseconds; `choose` with two mirrors.
-    pub call_ns: f64,
+    /// Mean time of a call in nanoseconds, `choose` with two mirrors; `None` after a fault, which
+    /// ends what would be measured.
+    pub call_ns: Option<f64>,
 }
 
 /// The result of a check.
@@ -59,8 +60,15 @@ pub fn check(program: &Program, values: &[u64]) -> Result<CheckReport, Diagnosti
     if fault.is_some() {
         return Ok(CheckReport { costs, fault });
     }
-    for cost in &mut costs {
-        cost.call_ns = Trial::new(program, values, 2)?.time(cost.operation);
+    for index in 0..costs.len() {
+        match Trial::new(program, values, 2)?.time(costs[index].operation) {
+            Ok(call_ns) => costs[index].call_ns = Some(call_ns),
+            Err(fault) => {
+                // None of the times is of a program that works.
+                costs.iter_mut().for_each(|cost| cost.call_ns = None);
+                return Ok(CheckReport { costs, fault: Some(describe(program, &fault, "")) });
+            }
+        }
     }
     Ok(CheckReport { costs, fault: None })
 }
@@ -87,14 +95,18 @@ fn run(
         let mut trial = Trial::new(program, values, mirrors)?;
         for _ in 0..reads {
             if let Err((fault, shown)) = trial.step(costs) {
-                let summary = format!("{}: {}", program.name, fault.summary());
-                let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
-                let dump = frames.collect::<String>() + &shown;
-                return Ok(Some(PolicyFault { summary, dump }));
+                return Ok(Some(describe(program, &fault, &shown)));
             }
         }
     }
     Ok(None)
+}
+
+/// A fault with the place in the program and what it was shown.
+fn describe(program: &Program, fault: &CallFault, shown: &str) -> PolicyFault {
+    let summary = format!("{}: {}", program.name, fault.summary());
+    let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
+    PolicyFault { summary, dump: frames.collect::<String>() + shown }
 }
 
 /// A row for each operation of the program whose cost matters.
@@ -105,7 +117,7 @@ fn costs_of(program: &Program) -> Vec<OperationCost> {
         _ => None,
     };
     let costs = program.operations().into_iter().filter_map(|operation| {
-        let (calls, fuel_max, call_ns) = (0, 0, 0.0);
+        let (calls, fuel_max, call_ns) = (0, 0, None);
         let fuel_limit = limit_of(operation)?;
         Some(OperationCost { operation, calls, fuel_max, fuel_limit, call_ns })
     });
@@ -176,14 +188,13 @@ impl Trial {
     }
 
     /// Mean time of a call, with the writing of its context.
-    fn time(&mut self, operation: &str) -> f64 {
+    fn time(&mut self, operation: &str) -> Result<f64, CallFault> {
         let (read, mirrors) = self.read();
         let io = member_io(&read, &mirrors[0], self.now);
         let mut rng = self.draw.clone();
         let start = Instant::now();
         for _ in 0..TIMED_CALLS {
-            // The check has found no fault; one that only a repetition finds ends sooner.
-            let _ = match operation {
+            match operation {
                 "choose" => ask(
                     &mut self.instance,
                     &read,
@@ -193,18 +204,18 @@ impl Trial {
                     &mut rng,
                     self.asks_members,
                 )
-                .map(|_| ()),
+                .map(drop)?,
                 "submit" => {
                     write_event(self.instance.context_mut(), &io, None, self.now);
-                    self.instance.event(Operation::Submit, &mut rng)
+                    self.instance.event(Operation::Submit, &mut rng)?;
                 }
                 _ => {
                     write_event(self.instance.context_mut(), &io, None, self.now);
-                    self.instance.event(Operation::Complete, &mut rng)
+                    self.instance.event(Operation::Complete, &mut rng)?;
                 }
-            };
+            }
         }
-        start.elapsed().as_nanos() as f64 / f64::from(TIMED_CALLS)
+        Ok(start.elapsed().as_nanos() as f64 / f64::from(TIMED_CALLS))
     }
 
     /// Time passes, and the statistics of the members change.

@@ -1,6 +1,6 @@
 //! The helpers that a program calls, and the state of the host that they read and change.
 
-use crate::abi::{COUNTERS, HELPER_MODULE, MEMBER_BYTES};
+use crate::abi::{COUNTERS, HELPER_MODULE, MEMBER_BYTES, MIRRORS_MAX};
 use mirrorball_core::rng::Rng;
 use std::fmt;
 use wasmtime::{Caller, Engine, Linker, Memory, StoreLimits};
@@ -187,8 +187,12 @@ fn count(mut caller: Caller<'_, HostState>, id: u32, amount: i64) -> wasmtime::R
 }
 
 fn note(mut caller: Caller<'_, HostState>, index: u32, score: i64) {
+    // A call has fuel for thousands; the last of a mirror counts.
     if let Some(notes) = &mut caller.data_mut().notes {
-        notes.push((index, score));
+        notes.retain(|(known, _)| *known != index);
+        if notes.len() < MIRRORS_MAX {
+            notes.push((index, score));
+        }
     }
 }
 

@@ -26,6 +26,22 @@ pub(crate) struct ProgramInstance {
     instance: Instance,
 }
 
+/// What instances of a program are made of.
+#[derive(Clone)]
+pub(crate) struct InstanceSource {
+    pub(crate) engine: Engine,
+    pub(crate) module: InstancePre<HostState>,
+    /// Address of the context.
+    pub(crate) context: u32,
+}
+
+impl InstanceSource {
+    /// Starts an instance, whose memory is as compiled.
+    pub(crate) fn start(&self) -> Result<ProgramInstance, CallFault> {
+        ProgramInstance::start(&self.engine, &self.module, self.context)
+    }
+}
+
 impl ProgramInstance {
     /// Starts a program. Its exports were checked.
     pub(crate) fn start(

@@ -6,7 +6,7 @@ use crate::abi::{
 };
 use crate::engine::engine;
 use crate::helpers::{HostState, linker};
-use crate::instance::ProgramInstance;
+use crate::instance::{InstanceSource, ProgramInstance};
 use crate::metadata::{Metadata, read_parameter};
 use crate::program::{ParameterPlace, Program};
 use crate::sha256::hex_digest;
@@ -17,8 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 use wasmtime::{Engine, ExternType, Linker, Module, Mutability, Val};
 
-/// Digits of the hash in a program's name.
-const HASH_DIGITS: usize = 12;
+/// Digits of the hash in a program's name. They are 128 bits, which no one can match on purpose.
+const HASH_DIGITS: usize = 32;
 /// Bytes at the start of every WebAssembly object.
 const MAGIC: &[u8] = b"\0asm";
 
@@ -94,10 +94,8 @@ impl Loader {
             metadata,
             parameters,
             places,
-            context,
+            source: InstanceSource { engine: self.engine.clone(), module: module_linked, context },
             asks_members: module.imports().any(|import| import.name() == "member"),
-            engine: self.engine.clone(),
-            module: module_linked,
         })
     }
 

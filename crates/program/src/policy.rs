@@ -4,7 +4,7 @@ use crate::abi::COUNTERS;
 use crate::contexts::{write_choose, write_event};
 use crate::fault::CallFault;
 use crate::helpers::{Operation, Wish};
-use crate::instance::ProgramInstance;
+use crate::instance::{InstanceSource, ProgramInstance};
 use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::Members;
 use mirrorball_core::policy::{
@@ -26,9 +26,11 @@ pub(crate) struct ProgramPolicy {
     asks_members: bool,
     /// True once `init` was called.
     has_begun: bool,
-    /// The running program; `None` after a fault. A cell, because an explanation runs the program
-    /// and undoes what it changed.
-    instance: Option<RefCell<ProgramInstance>>,
+    /// The running program; `None` after a fault.
+    instance: Option<ProgramInstance>,
+    source: InstanceSource,
+    /// Another instance, for explanations, so that they do not change the running one.
+    explainer: RefCell<Option<ProgramInstance>>,
     fallback: Box<dyn ReadPolicy>,
     fault: Option<PolicyFault>,
     /// Reads for which the fallback decided.
@@ -41,6 +43,7 @@ impl ProgramPolicy {
     /// A policy of the program `name`, whose instance was started.
     pub(crate) fn new(
         name: String,
+        source: InstanceSource,
         instance: ProgramInstance,
         asks_members: bool,
         fallback: Box<dyn ReadPolicy>,
@@ -49,7 +52,9 @@ impl ProgramPolicy {
             name,
             asks_members,
             has_begun: false,
-            instance: Some(RefCell::new(instance)),
+            instance: Some(instance),
+            source,
+            explainer: RefCell::new(None),
             fallback,
             fault: None,
             fallback_reads: 0,
@@ -61,7 +66,7 @@ impl ProgramPolicy {
     #[cold]
     fn fail(&mut self, fault: &CallFault, shown: &str) {
         let Some(instance) = self.instance.take() else { return };
-        self.last_counters = instance.into_inner().state().counters;
+        self.last_counters = instance.state().counters;
         let mut dump = String::new();
         for frame in &fault.frames {
             dump += &format!("in {frame}\n");
@@ -75,7 +80,6 @@ impl ProgramPolicy {
     #[inline]
     fn notify(&mut self, io: &MemberIo, outcome: Option<&Outcome>, ctx: &mut Ctx<'_>) {
         let Some(instance) = &mut self.instance else { return };
-        let instance = instance.get_mut();
         let (operation, has_operation) = match outcome {
             None => (Operation::Submit, instance.has_submit()),
             Some(_) => (Operation::Complete, instance.has_complete()),
@@ -101,7 +105,7 @@ impl ReadPolicy for ProgramPolicy {
     ) -> Choice {
         if let Some(instance) = &mut self.instance {
             let asks_members = self.asks_members;
-            match ask(instance.get_mut(), read, mirrors, members, ctx.now, ctx.rng, asks_members) {
+            match ask(instance, read, mirrors, members, ctx.now, ctx.rng, asks_members) {
                 Ok(choice) => return choice,
                 Err(fault) => self.fail(&fault, &dump_choice(read, mirrors, members, ctx.now)),
             }
@@ -127,7 +131,6 @@ impl ReadPolicy for ProgramPolicy {
         let Some(instance) = &mut self.instance else { return };
         let operation = if self.has_begun { Operation::Change } else { Operation::Init };
         self.has_begun = true;
-        let instance = instance.get_mut();
         instance.show_members(members);
         if let Err(fault) = instance.notify(operation) {
             self.fail(&fault, "");
@@ -136,7 +139,7 @@ impl ReadPolicy for ProgramPolicy {
 
     fn counters(&self) -> Vec<Counter> {
         let counters = match &self.instance {
-            Some(instance) => instance.borrow().state().counters,
+            Some(instance) => instance.state().counters,
             None => self.last_counters,
         };
         let faults = i64::from(self.fault.is_some());
@@ -151,7 +154,8 @@ impl ReadPolicy for ProgramPolicy {
         self.fault.as_ref()
     }
 
-    /// Asks the program and undoes what it changed; the scores are those that it noted.
+    /// Asks another instance that has the same memory; the scores are those that it noted. The
+    /// compilers keep all variables in memory, and globals for the stack pointer only.
     fn explain(
         &self,
         read: &Read,
@@ -162,14 +166,20 @@ impl ReadPolicy for ProgramPolicy {
         let Some(instance) = &self.instance else {
             return self.fallback.explain(read, mirrors, members, now);
         };
-        let mut instance = instance.borrow_mut();
-        let memory = instance.memory().to_vec();
-        instance.state_mut().notes = Some(Vec::new());
+        let mut cached = self.explainer.borrow_mut();
+        let Some(mut explainer) = cached.take().or_else(|| self.source.start().ok()) else {
+            return Vec::new();
+        };
+        // Memories do not grow, so both have the same size.
+        explainer.memory_mut().copy_from_slice(instance.memory());
+        explainer.state_mut().notes = Some(Vec::new());
         let mut rng = Rng::new(0);
-        // A fault is found again, and reported, when the choice is made.
-        let _ = ask(&mut instance, read, mirrors, members, now, &mut rng, self.asks_members);
-        instance.memory_mut()[..memory.len()].copy_from_slice(&memory);
-        let notes = instance.state_mut().notes.take().unwrap_or_default();
+        let asked = ask(&mut explainer, read, mirrors, members, now, &mut rng, self.asks_members);
+        let notes = explainer.state_mut().notes.take().unwrap_or_default();
+        // After a fault it may be half changed. When the choice is made, the fault is reported.
+        if asked.is_ok() {
+            *cached = Some(explainer);
+        }
         let score = |index| notes.iter().rev().find(|(place, _)| *place == index);
         let scores = (0..mirrors.len() as u32).map(|index| Some(score(index)?.1));
         let scores: Option<Vec<i64>> = scores.collect();
@@ -189,7 +199,7 @@ pub(crate) fn ask(
     rng: &mut Rng,
     asks_members: bool,
 ) -> Result<Choice, CallFault> {
-    // A call that ended with a fault, while a choice was explained, may have left one.
+    // A call that ended with a fault may have left one.
     instance.state_mut().wish = Wish::Nothing;
     write_choose(instance.context_mut(), read, mirrors, members, now);
     if asks_members {

@@ -1,14 +1,12 @@
 //! A loaded program, of which any number of policies can be made.
 
-use crate::helpers::HostState;
-use crate::instance::ProgramInstance;
+use crate::instance::{InstanceSource, ProgramInstance};
 use crate::metadata::Metadata;
 use crate::policy::ProgramPolicy;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{PolicyProgram, ProgramParameter, Spec};
 use mirrorball_core::policy::ReadPolicy;
 use std::fmt;
-use wasmtime::{Engine, InstancePre};
 
 /// Address of a `struct mb_param`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,12 +21,9 @@ pub struct Program {
     pub(crate) parameters: Vec<ProgramParameter>,
     /// Where each parameter is.
     pub(crate) places: Vec<ParameterPlace>,
-    /// Address of the context.
-    pub(crate) context: u32,
     /// True if it calls `mb_member`, so that members have to be shown.
     pub(crate) asks_members: bool,
-    pub(crate) engine: Engine,
-    pub(crate) module: InstancePre<HostState>,
+    pub(crate) source: InstanceSource,
 }
 
 impl Program {
@@ -50,14 +45,13 @@ impl Program {
     /// Operations that the program has.
     pub fn operations(&self) -> Vec<&'static str> {
         let names = ["choose", "submit", "complete", "init", "change"];
-        let module = self.module.module();
+        let module = self.source.module.module();
         names.into_iter().filter(|name| module.get_export(name).is_some()).collect()
     }
 
     /// Starts an instance with these values of the parameters.
     pub(crate) fn start(&self, values: &[u64]) -> Result<ProgramInstance, Diagnostic> {
-        let instance = ProgramInstance::start(&self.engine, &self.module, self.context);
-        let mut instance = instance.map_err(|fault| {
+        let mut instance = self.source.start().map_err(|fault| {
             Diagnostic::new(format!("{} cannot start: {}", self.name, fault.summary()))
         })?;
         let memory = instance.memory_mut();
@@ -85,7 +79,8 @@ impl PolicyProgram for Program {
     fn build(&self, values: &[u64], devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
         let fallback = Spec::parse(&self.metadata.fallback)?.build(devids)?;
         let (name, instance) = (self.name.clone(), self.start(values)?);
-        Ok(Box::new(ProgramPolicy::new(name, instance, self.asks_members, fallback)))
+        let source = self.source.clone();
+        Ok(Box::new(ProgramPolicy::new(name, source, instance, self.asks_members, fallback)))
     }
 }
 

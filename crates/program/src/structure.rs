@@ -174,6 +174,7 @@ fn check_function(
             }
             Operator::Call { function_index } => graph.add_call(*function_index),
             Operator::CallIndirect { type_index, .. } => graph.add_indirect_call(*type_index),
+            Operator::MemoryGrow { .. } => return Err(memory_growth()),
             Operator::TableSet { .. }
             | Operator::TableGrow { .. }
             | Operator::TableFill { .. }
@@ -239,7 +240,6 @@ fn is_branch(operator: &Operator<'_>) -> bool {
             | Operator::BrTable { .. }
             | Operator::Call { .. }
             | Operator::CallIndirect { .. }
-            | Operator::MemoryGrow { .. }
     )
 }
 
@@ -257,6 +257,11 @@ fn at_most(what: &str, count: usize, most: usize) -> Result<(), Refusal> {
 fn start_function() -> Refusal {
     let error = "the program has a start function, which would run before its parameters are set";
     Refusal::Outside(Diagnostic::new(error).with_help("use MB_INIT of mirrorball_policy.h instead"))
+}
+
+fn memory_growth() -> Refusal {
+    let error = "the program makes its memory grow, but policies have no memory to allocate";
+    Refusal::Outside(Diagnostic::new(error).with_help("use static variables"))
 }
 
 fn table_change() -> Refusal {

@@ -120,8 +120,8 @@ fn check_program(text: &str) -> Result<Ending, Failure> {
     let mut text = page(&program);
     text += "\noperation     calls  most fuel     of  ns per call\n";
     for OperationCost { operation, calls, fuel_max, fuel_limit, call_ns } in &report.costs {
-        text +=
-            &format!("{operation:<9} {calls:>9} {fuel_max:>10} {fuel_limit:>6} {call_ns:>12.0}\n");
+        let time = call_ns.map_or_else(|| "fault".to_owned(), |it| format!("{it:.0}"));
+        text += &format!("{operation:<9} {calls:>9} {fuel_max:>10} {fuel_limit:>6} {time:>12}\n");
     }
     screen::print(&text)?;
     match &report.fault {

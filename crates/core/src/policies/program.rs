@@ -16,6 +16,21 @@ pub const PROGRAM_FILE: &str = "program:";
 /// Highest number of bytes of an object.
 pub const OBJECT_BYTES_MAX: usize = 256 << 10;
 
+/// Digits of a hash that tables show.
+const SHOWN_DIGITS: usize = 12;
+
+/// A policy string for tables: of the hash of a program it has the first digits only.
+pub fn short_policy_name(policy: &str) -> String {
+    let hash = policy.strip_prefix(PROGRAM_FAMILY).and_then(|rest| rest.split_once('@'));
+    let Some((_, hash)) = hash else { return policy.to_owned() };
+    let end = hash.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hash.len());
+    if end <= SHOWN_DIGITS {
+        return policy.to_owned();
+    }
+    let start = policy.len() - hash.len();
+    format!("{}{}", &policy[..start + SHOWN_DIGITS], &hash[end..])
+}
+
 /// Makes programs of objects.
 pub trait ProgramLoader: fmt::Debug + Send + Sync {
     /// Checks an object and compiles it.
@@ -55,4 +70,20 @@ pub struct ProgramParameter {
     pub range: RangeInclusive<u64>,
     /// Effect of the parameter and its unit, as a noun phrase.
     pub meaning: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_policy_name;
+
+    #[test]
+    fn tables_show_the_first_digits_of_a_hash() {
+        let name = "program/ewma@0123456789abcdef0123456789abcdef";
+        assert_eq!(short_policy_name(name), "program/ewma@0123456789ab");
+        let whole = format!("{name}?gain=2+hedge");
+        assert_eq!(short_policy_name(&whole), "program/ewma@0123456789ab?gain=2+hedge");
+        for other in ["md/raid1", "program/ewma@0123456789ab", "program/\u{e9}", "program/a@"] {
+            assert_eq!(short_policy_name(other), other);
+        }
+    }
 }

@@ -135,6 +135,16 @@ fn a_start_function_is_refused() {
     assert_eq!(load_object(&Object { start: None, ..object }), Ok(()));
 }
 
+#[test]
+fn an_object_that_makes_its_memory_or_table_grow_is_refused() {
+    let grow_memory = [GET_CONTEXT, &[0x40, 0, 0x1a]].concat();
+    let error = load_code(0, &grow_memory).unwrap_err();
+    assert!(error.contains("makes its memory grow"), "{error}");
+    // `ref.null func; i32.const 1; table.grow 0; drop`
+    let error = load_code(0, &[0xd0, 0x70, 0x41, 1, 0xfc, 15, 0, 0x1a]).unwrap_err();
+    assert!(error.contains("changes its table of function pointers"), "{error}");
+}
+
 /// Without recursion, the depth of the stack does not depend on the machine.
 #[test]
 fn recursion_is_refused() {

@@ -8,6 +8,7 @@ use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, Nanos};
 use mirrorball_program::Loader;
+use mirrorball_program::check::check;
 use std::sync::Arc;
 
 const PROGRAM: &str = "MB_PROGRAM(\"bad\", \"1\", \"\", \"misbehaves\");\n";
@@ -116,6 +117,48 @@ fn a_bad_choice_ends_the_program_and_the_fallback_decides() {
         assert_eq!((shown.counter("faults"), shown.counter("fallback_reads")), (1, 2));
         assert_eq!(shown.policy.fault(), Some(&fault));
     }
+}
+
+/// An explanation that ends in a fault leaves neither the stack pointer nor memory changed.
+#[test]
+fn an_explanation_that_fails_changes_nothing() {
+    let Some(toolchain) = toolchain() else { return };
+    let text = format!(
+        "{PROGRAM}static u64 calls;\nMB_CHOOSE(c)\n{{\n\
+         volatile u64 many[128];\nmany[c->nr] = 1;\ncalls += many[c->nr];\n\
+         mb_note(0, (s64)calls);\nmb_note(1, (s64)calls);\n\
+         if (c->length == 512)\n\tmb_error(1);\nreturn calls & 1;\n}}\n"
+    );
+    let mut shown = Shown::new(&load(&toolchain, &text).unwrap());
+    let mirrors = [0, 1].map(|n| Mirror { member: MemberIndex(n), offset: 8192, copy: n as u8 });
+    let explain = |shown: &Shown, length| {
+        let read = Read { offset: 8192, length, stream: 1, cpu: 0, background: false, copies: 2 };
+        let scores = shown.policy.explain(&read, &mirrors, &shown.members, Nanos(5_000_000));
+        scores.iter().map(|it| it.score.value).collect::<Vec<i64>>()
+    };
+    for _ in 0..100 {
+        explain(&shown, 512);
+        assert_eq!(explain(&shown, 4096), [1, 1]);
+    }
+    assert_eq!(shown.choose(), Choice::Mirror(1));
+    assert_eq!(explain(&shown, 4096), [2, 2]);
+    assert_eq!(shown.choose(), Choice::Mirror(0));
+    assert_eq!(shown.policy.fault(), None);
+}
+
+#[test]
+fn a_check_has_no_times_of_a_program_that_fails_while_it_is_timed() {
+    let Some(toolchain) = toolchain() else { return };
+    // Random reads differ; the timed one is repeated.
+    let text = format!(
+        "{PROGRAM}static u64 last;\nMB_CHOOSE(c)\n{{\nif (c->offset == last)\n\tmb_error(7);\n\
+         last = c->offset;\nreturn 0;\n}}\n"
+    );
+    let report = check(&load(&toolchain, &text).unwrap(), &[]).unwrap();
+    assert_eq!(report.costs.len(), 1);
+    assert!(report.costs[0].calls > 0 && report.costs[0].call_ns.is_none(), "{report:?}");
+    let fault = report.fault.expect("the program fails when a read is repeated");
+    assert!(fault.summary.contains("choose called mb_error(7)"), "{}", fault.summary);
 }
 
 #[test]
@@ -227,7 +270,7 @@ fn a_registry_names_programs_by_hash_and_parameters() {
     let mut registry = Registry::with_loader(Arc::new(Loader::new().unwrap()));
     let program = registry.load(&compile(&toolchain, text)).unwrap();
     let name = program.name().to_owned();
-    assert_eq!(name.len(), "program/tuned@".len() + 12);
+    assert_eq!(name.len(), "program/tuned@".len() + 32);
     let spec = registry.parse(&format!("{name}?floor=3&gain=2+hedge")).unwrap();
     assert_eq!(spec.to_string(), format!("{name}?gain=2&floor=3+hedge"));
     assert!(spec.build(&[1, 2]).is_ok());

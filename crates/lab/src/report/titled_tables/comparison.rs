@@ -5,6 +5,7 @@ use crate::experiment::study::{
     Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
 };
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
+use mirrorball_core::policies::short_policy_name;
 
 /// Longest label above a column, in characters.
 const LABEL_MAX: usize = 14;
@@ -77,7 +78,7 @@ fn row(row: &ComparisonRow, change: &Change, yardstick: Yardstick) -> GridRow {
     let half_width = change.speed.and_then(|speed| Some((speed.high? - speed.low?) / 2.0));
     let half_width = half_width.map(|width| format!("{:.1}%", 100.0 * width));
     let texts = vec![
-        row.policy.clone(),
+        short_policy_name(&row.policy),
         figure(&row.first),
         relative(&row.first),
         figure(&change.figure),

@@ -9,6 +9,7 @@ use crate::experiment::study::{
     Figure, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Term,
 };
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, TableLimits};
+use mirrorball_core::policies::short_policy_name;
 use std::cmp::Reverse;
 
 /// Members beyond which single shares are not shown, only the largest.
@@ -149,7 +150,7 @@ impl Table<'_> {
         let mut columns = vec![Column::left("policy")];
         columns.extend(parts.iter().flat_map(|part| self.columns(part)));
         let row = |row: &&Row| {
-            let mut texts = vec![row.policy.clone()];
+            let mut texts = vec![short_policy_name(&row.policy)];
             texts.extend(parts.iter().flat_map(|part| self.texts(part, row)));
             GridRow { emphasis: self.emphasis(row), texts }
         };

@@ -7,6 +7,7 @@ use super::{TitledTable, clipped, percent};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Matrix, MatrixRow};
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
+use mirrorball_core::policies::short_policy_name;
 
 /// Most jobs in one table; further jobs follow in further tables.
 const COLUMNS_MAX: usize = 7;
@@ -51,7 +52,7 @@ fn table(
         columns.extend([Column::right("worst").droppable(1), Column::left("under").droppable(2)]);
     }
     let row = |row: &MatrixRow| {
-        let mut texts = vec![row.policy.clone()];
+        let mut texts = vec![short_policy_name(&row.policy)];
         if is_first {
             texts.push(percent(row.geometric_mean));
         }
