@@ -2,10 +2,11 @@
 # Six arrays on the real clock: emulated, under real fio, with `mirrorball/auto` and the three best
 # of its rivals in the judged sample, each pairing in simulation too.
 #
-#   benches/auto-on-emulated.sh [SECONDS]      each run takes so long; 60 if not given
+#   benches/auto-on-emulated.sh [SECONDS [ARRAY]...]   each run takes so long; 60 if not given
 #
-# With 60 it takes 50 minutes. As root, first lift the limit of real-time priority, or the kernel
-# suspends a server that polls the clock for 50 ms of each second: `sysctl
+# With 60 it takes 50 minutes; ARRAYs choose some, as `two-hdd-raid1`. SSDs are read two at a time,
+# in 64 KiB: two CPUs do not serve more in time. As root, first lift the limit of real-time
+# priority, or the kernel suspends a server that polls the clock for 50 ms of each second: `sysctl
 # kernel.sched_rt_runtime_us=-1`.
 #
 # fio reads through its nbd engine. Runs are interleaved there and back (A B C D D C B A), so that
@@ -16,6 +17,7 @@
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${1:-60}
+wanted=" ${*:2} "
 
 need fio:fio python3:python3
 build
@@ -24,9 +26,9 @@ policies=(mirrorball/auto research/sed research/c3 dm/historical-service-time)
 # ARRAY RW SIZE DEPTH, and where in the volume the simulation begins: behind what is `used`.
 cells=(
     "two-hdd-raid1 randread 4k 16"
-    "hdd-ssd-raid1 randread 4k 16"
-    "$root/league/arrays/unequal-ssd.toml randread 4k 4"
-    "$root/league/arrays/nvme-sata.toml randread 16k 4"
+    "hdd-ssd-raid1 randread 64k 2"
+    "$root/league/arrays/unequal-ssd.toml randread 64k 2"
+    "$root/league/arrays/nvme-sata.toml randread 64k 2"
     "$root/league/arrays/raid10-eight.toml read 128k 4"
     "$root/league/arrays/slowing-hdd.toml randread 4k 16"
 )
@@ -95,6 +97,8 @@ for _ in "${policies[@]}"; do printf ' %11s %10s' simulated emulated; done
 printf ' %14s\n' 'lateness, p99'
 for cell in "${cells[@]}"; do
     read -r array rw size depth begin <<<"$cell"
+    name=${array##*/}
+    if [[ $wanted != "  " && $wanted != *" ${name%.toml} "* ]]; then continue; fi
     declare -A sum=()
     : >"$work/lateness"
     for turn in 0 1 2 3 3 2 1 0; do
@@ -103,7 +107,6 @@ for cell in "${cells[@]}"; do
         sum[$turn]=$(python3 -c "print(${sum[$turn]:-0} + $iops)")
     done
     mapfile -t model < <(simulated "$array" "$rw" "$size" "$depth")
-    name=${array##*/}
     printf '%-18s %-14s' "${name%.toml}" "$rw-$size-$depth"
     for turn in "${!policies[@]}"; do
         printf ' %11.0f %10.0f' "${model[turn]}" "$(python3 -c "print(${sum[$turn]} / 2)")"
