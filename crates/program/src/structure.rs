@@ -7,7 +7,7 @@
 //! `mirrorball-auto.c`, is at about half of the bounds. An object at any of them took a debug build
 //! at most 0.9 s on a busy machine of 2 cores.
 //!
-//! Recursion is refused as well ([`CallGraph`]): without it the depth of the stack is known, so
+//! Recursion is refused as well (`CallGraph`): without it the depth of the stack is known, so
 //! that no result depends on the size of the machine's stack frames.
 //!
 //! The file trusts nothing, but does not validate: the engine does that afterwards.

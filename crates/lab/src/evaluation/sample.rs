@@ -3,7 +3,7 @@
 //! A *pairing* is one drawn array and one drawn job. Pairing K of a seed is the same in a sample of
 //! any size, so a larger sample contains a smaller one. `array`, `disk` and `job` draw, `sizing`
 //! sets rates and lengths by a few runs, every pairing runs under all policies and the oracles,
-//! [`record`] saves the outcome of each pairing, and [`standings`] makes one table of them.
+//! [`record`] saves the outcome of each pairing, and [`standings()`] makes one table of them.
 //!
 //! Each thread takes the next pairing that is not done, so that figures do not depend on the number
 //! of threads. A pairing that was interrupted keeps the policies that were done.
