@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Value;
 
-/// Most cells that a plan may have.
-pub const CELLS_MAX: u64 = 100_000_000;
+/// Most cells that a plan may have: a process needs about 120 bytes of memory for each.
+pub const CELLS_MAX: u64 = 10_000_000;
 
 /// A sweep as the user wrote it.
 #[derive(Clone, Debug, Deserialize)]
