@@ -13,7 +13,7 @@ MB_CHOOSE(c)
 {
 	u32 preferred = mb_mod(c->stream, c->copies);
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		if (c->mirror[i].copy == preferred)
 			return i;
 	return 0;

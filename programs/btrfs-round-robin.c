@@ -19,10 +19,10 @@ static u32 blocks_read;
 /* Index of the mirror whose devid is the rank-th; 0, the lowest live stripe, if there is none. */
 static u32 nth_by_devid(const struct mb_choose *c, u32 rank)
 {
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		u32 before = 0;
 
-		for (u32 j = 0; j < c->nr && j < MB_MIRRORS_MAX; j++)
+		MB_EACH_MIRROR(c, j)
 			before += c->mirror[j].m.devid < c->mirror[i].m.devid;
 		if (before == rank)
 			return i;

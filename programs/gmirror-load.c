@@ -14,7 +14,7 @@
 MB_PROGRAM("gmirror-load", "1", "gmirror/load",
 	   "the lowest smoothed queue length, with a bonus for a head in position");
 
-static s64 load[MEMBERS_MAX];
+static u64 load[MEMBERS_MAX];
 static u64 last_end[MEMBERS_MAX];
 
 static u64 distance(u64 a, u64 b)
@@ -37,13 +37,13 @@ static int is_later(const struct mb_member *a, const struct mb_member *b)
 	return a->index < b->index;
 }
 
-/* I/O in flight on any member. A helper takes longer than a look at the mirrors, so it is asked only
- * for members that hold no copy of the block. */
-static s64 in_flight_on(const struct mb_choose *c, u32 member)
+/* I/O in flight on any member. A helper takes longer than a look at the mirrors, so it is asked
+ * only for members that hold no copy of the block. */
+static u64 in_flight_on(const struct mb_choose *c, u32 member)
 {
 	struct mb_member m;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		if (c->mirror[i].m.index == member)
 			return mb_in_flight(&c->mirror[i].m);
 	return mb_member(member, &m) == 0 ? mb_in_flight(&m) : 0;
@@ -54,10 +54,10 @@ MB_CHOOSE(c)
 	s64 best_score = 0;
 	u32 best = 0, chosen;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		const struct mb_mirror *mirror = &c->mirror[i];
 		u32 member = mirror->m.index & (MEMBERS_MAX - 1);
-		s64 score = load[member] - bonus(distance(last_end[member], mirror->offset));
+		s64 score = (s64)load[member] - bonus(distance(last_end[member], mirror->offset));
 
 		mb_note(i, score);
 		/* Ties go to the last of the list. */
@@ -71,7 +71,7 @@ MB_CHOOSE(c)
 	last_end[chosen & (MEMBERS_MAX - 1)] = c->mirror[best].offset + c->length;
 	for (u32 i = 0; i < c->members && i < MEMBERS_MAX; i++) {
 		/* The read that is about to be sent counts as well. */
-		s64 in_flight = in_flight_on(c, i) + (i == chosen);
+		u64 in_flight = in_flight_on(c, i) + (i == chosen);
 
 		load[i] = (in_flight * LOAD_SCALE + 7 * load[i]) / 8;
 	}

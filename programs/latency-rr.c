@@ -55,24 +55,24 @@ MB_CHOOSE(c)
 	u64 lowest_ns = ~0ull, limit_ns;
 	u32 candidates = 0, turn;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		age(&c->mirror[i]);
 		if (mean_of(&c->mirror[i])->mean_ns < lowest_ns)
 			lowest_ns = mean_of(&c->mirror[i])->mean_ns;
 	}
 	limit_ns = lowest_ns + lowest_ns / 4;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		candidates += mean_of(&c->mirror[i])->mean_ns <= limit_ns;
 	turn = mb_mod(blocks_read / (u32)MB_VALUE(blocks), candidates);
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		struct mean *mean = mean_of(&c->mirror[i]);
 		u32 before = 0;
 
 		mb_note(i, mean->mean_ns);
 		if (mean->mean_ns > limit_ns)
 			continue;
-		for (u32 j = 0; j < c->nr && j < MB_MIRRORS_MAX; j++)
+		MB_EACH_MIRROR(c, j)
 			before += c->mirror[j].m.devid < c->mirror[i].m.devid &&
 				  mean_of(&c->mirror[j])->mean_ns <= limit_ns;
 		if (before == turn) {

@@ -59,9 +59,9 @@ static u32 next_slot(const struct mb_choose *c, s64 last)
 {
 	u32 found = c->nr;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		if ((s64)c->mirror[i].m.index > last &&
-		    (found == c->nr || c->mirror[i].m.index < c->mirror[found].m.index))
+		    (found == c->nr || c->mirror[i].m.index < c->mirror[found & (MB_MIRRORS_MAX - 1)].m.index))
 			found = i;
 	return found;
 }
@@ -72,7 +72,7 @@ static u32 best(const struct mb_choose *c)
 	u64 nearest = ~0ull;
 	s64 last = -1;
 
-	for (u32 n = 0; n < c->nr && n < MB_MIRRORS_MAX; n++) {
+	MB_EACH_MIRROR(c, n) {
 		u32 place = next_slot(c, last);
 		const struct mb_mirror *mirror = &c->mirror[place & (MB_MIRRORS_MAX - 1)];
 		const struct stream *stream = stream_of(mirror);

@@ -50,12 +50,6 @@ static u64 beyond(u64 a, u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* The logarithm to base 2 of a number that is not 0. */
-static u32 log2_of(u64 n)
-{
-	return 63 - __builtin_clzll(n);
-}
-
 /* Load: the work that a member has in flight, in sixteenths of an I/O. Bytes add to it: on a disk
  * 1 MiB costs about as much as one access, on flash 8 KiB as much as one command. */
 
@@ -148,9 +142,11 @@ static u64 sequential_ns(const struct member *m, u64 length)
 }
 
 /* Time that a read on flash adds to the waits of other I/O. */
-static u64 delay_ns(const struct member *m, struct load load, u64 length, u32 is_next_to_disk)
+static u64 delay_ns(const struct member *m, const struct load *load, u64 length,
+		    u32 is_next_to_disk)
 {
-	u64 delayed = is_next_to_disk ? load.work : min_of(load.ios * work_of(m, length), WORK_MAX);
+	u64 ios = min_of(load->ios * work_of(m, length), WORK_MAX);
+	u64 delayed = is_next_to_disk ? load->work : ios;
 
 	return m->is_disk ? 0 : delayed * m->io_ns / IO;
 }
@@ -327,7 +323,7 @@ static void take_run(const struct mb_choose *c)
 		now.run.id = ++last_run;
 	}
 	now.is_strip = now.run.reads > 0 && now.run.read_at_ns == c->now_ns;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		if (c->mirror[i].m.index == now.run.last)
 			now.is_strip = 0;
 	now.run.reads += !now.is_strip && now.run.reads < ~0u;
@@ -350,7 +346,7 @@ static void put_run(const struct mb_choose *c, u32 place)
 		  (live[1] == live[0] && set[1].read_at_ns < set[0].read_at_ns);
 
 	set[old] = now.run;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		set[old].members &= ~(1ull << (c->mirror[i].m.index & 63));
 	set[old].last = c->mirror[place & (MB_MIRRORS_MAX - 1)].m.index;
 	set[old].members |= 1ull << (set[old].last & 63);
@@ -496,7 +492,7 @@ static u32 depth_of(const struct stream *stream)
 
 static void classify(struct stream *stream, u64 length)
 {
-	u32 size = min_of(beyond(log2_of(length | 1), 12), SIZES - 1);
+	u32 size = min_of(beyond(mb_log2(length), 12), SIZES - 1);
 	u32 depth = own_depth(stream);
 
 	if (stream->in_flight && stream->workload)
@@ -504,7 +500,7 @@ static void classify(struct stream *stream, u64 length)
 	stream->workload = 0;
 	if (!depth || !has(WORKLOADS))
 		return;
-	stream->workload = size * DEPTHS + min_of(log2_of(depth), DEPTHS - 1) + 1;
+	stream->workload = size * DEPTHS + min_of(mb_log2(depth), DEPTHS - 1) + 1;
 	++*workload_of(stream);
 }
 
@@ -562,7 +558,7 @@ static u64 excess_on(u32 member)
 	if (now.slot < SLOTS)
 		others &= ~(1u << now.slot);
 	for (u32 n = 0; n < SLOTS && others; n++) {
-		u32 slot = __builtin_ctz(others) & (SLOTS - 1);
+		u32 slot = mb_log2(others & -others) & (SLOTS - 1); /* of the lowest bit */
 		u32 ratio = (depth * inverse[slot]) >> 16;
 
 		others &= others - 1;
@@ -593,10 +589,10 @@ static void find_stream(const struct mb_choose *c)
 	for (u32 i = 0; i < SLOTS; i++)
 		least = min_of(least, inverse[i]);
 	/* Less one, so that one over a power of two counts as less than that. */
-	own_shift = log2_of(inverse_of(now.depth) - 1);
-	least_shift = log2_of((least - 1) | 1);
+	own_shift = mb_log2(inverse_of(now.depth) - 1);
+	least_shift = mb_log2(least - 1);
 	now.shallow_shift = beyond(own_shift, least_shift);
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		now.excess[i] = excess_on(c->mirror[i].m.index);
 }
 
@@ -642,34 +638,38 @@ static u64 disk_ns(const struct mb_choose *c, u32 place, const struct member *m)
 	return cost_ns + accesses * m->io_ns;
 }
 
-static struct cost cost_of(const struct mb_choose *c, u32 place, struct load load, u64 length)
+/* Adds the cost of a part of the read, of this length, behind a load: the read waits for its
+ * slowest part, and all parts delay others. */
+static void add_cost(const struct mb_choose *c, u32 place, const struct load *load, u64 length,
+		     struct cost *cost)
 {
 	const struct member *m = member_of(c, place);
-	struct cost cost = { wait_ns(m, load.work, length), 0 };
+	u64 own_ns = wait_ns(m, load->work, length);
 
 	if (!m->is_disk && now.is_reader && was_at(c, place)) {
 		u64 run_ns = work_of(m, length) * m->sequential_ns / IO;
 
-		cost.own_ns = beyond(cost.own_ns, beyond(wait_ns(m, 0, length), run_ns));
+		own_ns = beyond(own_ns, beyond(wait_ns(m, 0, length), run_ns));
 	}
-	cost.own_ns += overdue_ns(m, load.work, c->now_ns);
+	own_ns += overdue_ns(m, load->work, c->now_ns);
 	if (m->is_disk)
-		cost.own_ns += disk_ns(c, place, m);
+		own_ns += disk_ns(c, place, m);
 	if (has(MARGINAL_COST))
-		cost.others_ns = delay_ns(m, load, length, now.has_disk);
+		cost->others_ns += delay_ns(m, load, length, now.has_disk);
 	if (now.has_others && has(FAIRNESS)) {
 		u64 excess = now.excess[place & (MB_MIRRORS_MAX - 1)];
 		u64 delayed = min_of((excess * work_of(m, length) / IO) >> EXCESS_BITS, WORK_MAX);
 
-		cost.others_ns += delayed * m->io_ns * (m->is_disk ? FAIRNESS_DISK : FAIRNESS_FLASH);
+		cost->others_ns += delayed * m->io_ns * (m->is_disk ? FAIRNESS_DISK : FAIRNESS_FLASH);
 	}
-	return cost;
+	cost->own_ns = max_of(cost->own_ns, own_ns);
 }
 
 static u64 cost_ns(const struct mb_choose *c, u32 place)
 {
-	struct cost cost = cost_of(c, place, member_of(c, place)->load, c->length);
+	struct cost cost = { 0, 0 };
 
+	add_cost(c, place, &member_of(c, place)->load, c->length, &cost);
 	return cost.own_ns + cost.others_ns;
 }
 
@@ -681,7 +681,7 @@ static u32 cheapest(const struct mb_choose *c)
 	u64 best_ns = ~0ull;
 	u32 best = 0, best_round = ~0u;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		u32 round = turn + i + 1 >= c->nr ? turn + i + 1 - c->nr : turn + i + 1;
 		u64 ns = cost_ns(c, i);
 
@@ -700,7 +700,7 @@ static u32 cheapest_other(const struct mb_choose *c, u32 place)
 	u64 best_ns = ~0ull;
 	u32 best = place == 0;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		u64 ns = i == place ? ~0ull : cost_ns(c, i);
 
 		if (ns < best_ns) {
@@ -726,7 +726,7 @@ static u64 run_ns(const struct mb_choose *c, const struct member *m)
 	if (m->is_disk)
 		ns += m->io_ns / min_of(now.run.reads, SEEK_SPREAD_READS);
 	else if (oldest_sharer(m, c->now_ns) != ~0ull)
-		ns = wait_ns(m, m->load.work, c->length) + delay_ns(m, m->load, c->length, 1);
+		ns = wait_ns(m, m->load.work, c->length) + delay_ns(m, &m->load, c->length, 1);
 	return ns + ns / 4;
 }
 
@@ -737,7 +737,7 @@ static u32 dedicated_disk(const struct mb_choose *c)
 
 	if (c->flags & MB_BACKGROUND || !now.is_reader || !has(AFFINITY))
 		return NO_PLACE;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		const struct member *m = member_of(c, i);
 		u32 is_owner = m->owner == now.run.id;
 
@@ -755,7 +755,7 @@ static u32 dedicated_disk(const struct mb_choose *c)
 	if (own == NO_PLACE && oldest < now.run.id)
 		return NO_PLACE;
 	may_own = oldest == ~0ull || free >= 2;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		const struct member *m = member_of(c, i);
 		u64 ns = i == own && m->is_disk ? sequential_ns(m, c->length) : run_ns(c, m);
 
@@ -773,7 +773,7 @@ static u32 disk_of_strip(const struct mb_choose *c)
 {
 	if (!now.is_strip)
 		return NO_PLACE;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		const struct member *m = member_of(c, i);
 
 		if (m->is_disk && m->read_at_ns == c->now_ns && was_at(c, i))
@@ -789,28 +789,24 @@ static u32 disk_of_strip(const struct mb_choose *c)
 /* Cost of the read in parts: the wait for the slowest, and what all add to the waits of others. */
 static u64 split_ns(const struct mb_choose *c, u32 set)
 {
-	u64 own_ns = 0, others_ns = 0, parts = 0;
+	struct cost cost = { 0, 0 };
+	u64 parts = 0;
 
 	for (u32 i = 0; i < MB_MIRRORS_MAX; i++)
 		parts += set >> i & 1;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
-		struct cost cost;
-
-		if (!(set >> i & 1))
-			continue;
-		cost = cost_of(c, i, member_of(c, i)->load, mb_div(c->length, parts));
-		own_ns = max_of(own_ns, cost.own_ns);
-		others_ns += cost.others_ns;
-	}
-	return own_ns + others_ns;
+	MB_EACH_MIRROR(c, i)
+		if (set >> i & 1)
+			add_cost(c, i, &member_of(c, i)->load, mb_div(c->length, parts), &cost);
+	return cost.own_ns + cost.others_ns;
 }
 
 /* Cost as if nothing were in flight: the reader's own reads are split as well. */
 static u64 reader_ns(const struct mb_choose *c, u32 place, u64 length)
 {
 	const struct load none = { 0, 0 };
-	struct cost cost = cost_of(c, place, none, length);
+	struct cost cost = { 0, 0 };
 
+	add_cost(c, place, &none, length, &cost);
 	return cost.own_ns + cost.others_ns;
 }
 
@@ -819,7 +815,7 @@ static u32 has_one_read_at_most(const struct mb_choose *c)
 {
 	u64 in_flight = 0, parts = 0;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		in_flight += member_of(c, i)->load.work;
 		parts += work_of(member_of(c, i), mb_div(c->length, c->nr));
 	}
@@ -836,7 +832,7 @@ static u32 set_of_split(const struct mb_choose *c, u32 place)
 	if (now.is_reader && has_one_read_at_most(c)) {
 		u64 whole_ns = reader_ns(c, place, c->length);
 
-		for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+		MB_EACH_MIRROR(c, i)
 			if (reader_ns(c, i, mb_div(c->length, c->nr)) >= whole_ns)
 				return 0;
 		return all;
@@ -880,7 +876,7 @@ static void update_loads(const struct mb_choose *c)
 {
 	now.writes_least = ~0u;
 	now.has_disk = 0;
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		const struct mb_member *from = &c->mirror[i].m;
 		struct member *m = member_of(c, i);
 		u64 bytes = min_of(from->bytes_in_flight, IN_FLIGHT_BYTES_MAX);
@@ -914,7 +910,7 @@ static u32 record_choice(const struct mb_choose *c, u32 chosen, u32 is_owner)
 {
 	u32 is_background = c->flags & MB_BACKGROUND, due = NO_PLACE;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		struct member *m = member_of(c, i);
 
 		if (i != chosen) {
@@ -940,7 +936,7 @@ static u32 record_choice(const struct mb_choose *c, u32 chosen, u32 is_owner)
 /* Records that a read goes to all mirrors of a set. */
 static void record_set(const struct mb_choose *c, u32 set)
 {
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++)
+	MB_EACH_MIRROR(c, i)
 		if (set >> i & 1)
 			begin_read(member_of(c, i), c->now_ns);
 }
@@ -1029,7 +1025,7 @@ static void start_members(void)
 		m->latency_ns = 100000;
 		m->sequential_ns = m->is_disk ? 400000 : 500;
 		m->centre = from.size_bytes / 2;
-		m->part_shift = beyond(log2_of(from.size_bytes | 1) + 1, PARTS_SHIFT);
+		m->part_shift = beyond(mb_log2(from.size_bytes) + 1, PARTS_SHIFT);
 	}
 }
 

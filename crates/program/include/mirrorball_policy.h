@@ -3,7 +3,8 @@
  * Mirrorball policy programs, interface version 1.
  *
  * A policy decides which mirror of a volume serves a read. This header is all that a policy in C
- * needs: it includes nothing. Compile the policy with `mirrorball program build policy.c`, or with
+ * needs: it includes nothing. With -DMB_KERNEL it includes mirrorball_kernel.h and makes BPF objects.
+ * Compile the policy with `mirrorball program build policy.c`, or with
  *
  *	clang --target=wasm32 -mcpu=mvp -O2 -nostdlib -ffreestanding -c policy.c
  *	wasm-ld --no-entry --export-dynamic --allow-undefined --stack-first \
@@ -19,7 +20,7 @@
  *	{
  *		u32 best = 0;
  *
- *		for (u32 i = 1; i < c->nr && i < MB_MIRRORS_MAX; i++)
+ *		MB_EACH_MIRROR(c, i)
  *			if (mb_in_flight(&c->mirror[i].m) < mb_in_flight(&c->mirror[best].m))
  *				best = i;
  *		return best;
@@ -150,9 +151,13 @@ struct mb_param {
 	char meaning[104];	/* effect and unit, as a noun phrase */
 };
 
+#ifdef MB_KERNEL
+#define MB_EXPORT __attribute__((used))
+#else
 #define MB_EXPORT __attribute__((used, visibility("default")))
 #define MB_OP(name) __attribute__((used, visibility("default"), export_name(#name)))
 #define MB_HELPER(name) __attribute__((import_module("mb"), import_name(#name)))
+#endif
 
 /* Declares the policy; once in the file, at file level. */
 #define MB_PROGRAM(name, version, fallback, summary)                                              \
@@ -176,6 +181,12 @@ struct mb_param {
  * MB_INIT(): the volume starts, or the policy is put into a running volume.
  * MB_CHANGE(): a member changed its state.
  */
+/* MB_EACH_MIRROR(c, i) { ... }: runs for each mirror of a read, with its index in i. */
+
+#ifdef MB_KERNEL
+#include "mirrorball_kernel.h"
+#else
+#define MB_EACH_MIRROR(c, i) for (u32 i = 0; i < (c)->nr && i < MB_MIRRORS_MAX; i++)
 #define MB_CHOOSE(c) MB_OP(choose) s64 mb_op_choose(const struct mb_choose *c)
 #define MB_SUBMIT(e) MB_OP(submit) void mb_op_submit(const struct mb_event *e)
 #define MB_COMPLETE(e) MB_OP(complete) void mb_op_complete(const struct mb_event *e)
@@ -205,6 +216,7 @@ MB_HELPER(note) void mb_note(u32 index, s64 score);
 /* Ends the policy with a fault: a bug of the policy was found. The fallback decides from now on,
  * and a simulation fails. */
 MB_HELPER(error) __attribute__((noreturn)) void mb_error(u32 code);
+#endif /* MB_KERNEL */
 
 /* Number of I/Os in flight, of every kind. */
 static inline u32 mb_in_flight(const struct mb_member *m)
@@ -222,6 +234,24 @@ static inline u64 mb_div(u64 a, u64 b)
 static inline u64 mb_mod(u64 a, u64 b)
 {
 	return b ? a % b : 0;
+}
+
+/* The logarithm of n to base 2, rounded down; 0 for 0. */
+static inline u32 mb_log2(u64 n)
+{
+#ifdef MB_KERNEL
+	/* BPF has no instruction that counts bits. */
+	u32 log = 0;
+
+	for (u32 step = 32; step; step /= 2)
+		if (n >> step) {
+			n >>= step;
+			log += step;
+		}
+	return log;
+#else
+	return 63 - __builtin_clzll(n | 1);
+#endif
 }
 
 /*
@@ -245,6 +275,7 @@ static inline u32 mb_random_below(u32 bound)
 	return high >> 32;
 }
 
+#ifndef MB_KERNEL
 /*
  * The compiler may call these for copies and initial values of structures; they are left out of
  * the object where it does not.
@@ -264,5 +295,6 @@ __attribute__((weak, visibility("hidden"), no_builtin)) void *memset(void *to, i
 		((u8 *)to)[i] = value;
 	return to;
 }
+#endif
 
 #endif /* MIRRORBALL_POLICY_H */

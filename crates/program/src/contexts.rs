@@ -32,7 +32,7 @@ impl Fields<'_> {
 
 /// Writes a `struct mb_choose` with its mirrors to the start of `bytes`.
 #[inline]
-pub(crate) fn write_choose(
+pub fn write_choose(
     bytes: &mut [u8],
     read: &Read,
     mirrors: &[Mirror],
@@ -65,7 +65,7 @@ pub(crate) fn write_choose(
 
 /// Writes a `struct mb_member` to the start of `bytes`.
 #[inline]
-pub(crate) fn write_member(bytes: &mut [u8], index: MemberIndex, member: &Member) {
+pub fn write_member(bytes: &mut [u8], index: MemberIndex, member: &Member) {
     let config = &member.config;
     let state = match member.state {
         MemberState::InSync => 0,
@@ -98,7 +98,7 @@ pub(crate) fn write_member(bytes: &mut [u8], index: MemberIndex, member: &Member
 
 /// Writes a `struct mb_event` to the start of `bytes`; `outcome` is that of a completion.
 #[inline]
-pub(crate) fn write_event(bytes: &mut [u8], io: &MemberIo, outcome: Option<&Outcome>, now: Nanos) {
+pub fn write_event(bytes: &mut [u8], io: &MemberIo, outcome: Option<&Outcome>, now: Nanos) {
     let op = match io.op {
         Op::Read => 0,
         Op::Write => 1,

@@ -22,7 +22,7 @@
 pub mod abi;
 mod call_graph;
 pub mod check;
-mod contexts;
+pub mod contexts;
 mod engine;
 mod fault;
 mod helpers;

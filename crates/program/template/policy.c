@@ -26,7 +26,7 @@ MB_CHOOSE(c)
 	u64 best_ns = ~0ull;
 	u32 best = 0;
 
-	for (u32 i = 0; i < c->nr && i < MB_MIRRORS_MAX; i++) {
+	MB_EACH_MIRROR(c, i) {
 		const struct mb_member *m = &c->mirror[i].m;
 		/* Indexes are masked, so that none leaves the array. */
 		u64 expected_ns = average_ns[m->index & (MEMBERS_MAX - 1)] * (mb_in_flight(m) + 1);

@@ -16,7 +16,7 @@ fn damaged_programs_do_not_panic_and_do_not_hang() {
     let loader = Loader::new().unwrap();
     let mut draw = Rng::new(1);
     let (mut loaded, mut faults) = (0, 0);
-    for name in ["md-raid1", "peak-ewma", "gmirror-load"] {
+    for name in ["md-raid1.c", "peak-ewma.c", "gmirror-load.c"] {
         let whole = toolchain.compile(&example(name)).unwrap().object;
         for _ in 0..OBJECTS {
             let mut object = whole.clone();

@@ -28,8 +28,8 @@ struct Pair {
 
 /// What a pair agreed on.
 #[derive(Default)]
-struct Tally {
-    decisions: AtomicU64,
+pub(crate) struct Tally {
+    pub(crate) decisions: AtomicU64,
     /// Decisions to split a read.
     splits: AtomicU64,
     /// Decisions to read from several mirrors at once.
@@ -181,7 +181,8 @@ impl History {
     }
 }
 
-const ARRAYS: [(u64, Profile); 6] = [
+/// Numbers of members and profiles of the arrays that are tried.
+pub(crate) const ARRAYS: [(u64, Profile); 6] = [
     (2, Profile::Raid1),
     (2, Profile::Raid1),
     (4, Profile::Raid1),
@@ -202,19 +203,18 @@ fn load(file: &str) -> Option<Program> {
     Some(Loader::new().unwrap().load_program(&compiled.object).unwrap())
 }
 
-/// Compares a program with a built-in over a history of this many steps.
-fn replay(
-    program: &Program,
-    values: &[u64],
-    builtin: &str,
+/// Compares a policy with a built-in over a history of this many steps.
+pub(crate) fn replay(
+    policy: impl FnOnce(&[u64]) -> Box<dyn ReadPolicy>,
+    builtin: &Spec,
     (array, steps): (usize, u64),
 ) -> Arc<Tally> {
     let (members, profile) = ARRAYS[array];
     let devids: Vec<u64> = (1..=members).collect();
     let tally = Arc::new(Tally::default());
     let pair = Pair {
-        program: program.build(values, &devids).unwrap(),
-        builtin: Spec::parse(builtin).unwrap().build(&devids).unwrap(),
+        program: policy(&devids),
+        builtin: builtin.build(&devids).unwrap(),
         tally: Arc::clone(&tally),
     };
     let mut history = History::new(Box::new(pair), members, profile, array as u64);
@@ -229,7 +229,8 @@ fn compare(name: &str, builtin: &str) {
     let Some(program) = load(name) else { return };
     let values: Vec<u64> = program.parameters().iter().map(|parameter| parameter.default).collect();
     for array in 0..ARRAYS.len() {
-        let tally = replay(&program, &values, builtin, (array, 120_000));
+        let start = |devids: &[u64]| program.build(&values, devids).unwrap();
+        let tally = replay(start, &Spec::parse(builtin).unwrap(), (array, 120_000));
         let decisions = tally.decisions.load(Ordering::Relaxed);
         assert!(decisions > 20_000, "only {decisions} decisions on array {array}");
     }
@@ -283,9 +284,10 @@ fn mirrorball_auto_decides_as_the_builtin_without_each_component() {
     assert_eq!(*program.parameters()[0].range.end(), components.len() as u64 - 1);
     let (mut splits, mut copies) = (0, 0);
     for (number, component) in components.iter().enumerate() {
-        let builtin = format!("mirrorball/auto:{component}");
+        let builtin = Spec::parse(&format!("mirrorball/auto:{component}")).unwrap();
         for array in 0..ARRAYS.len() {
-            let tally = replay(&program, &[number as u64], &builtin, (array, 10_000));
+            let start = |devids: &[u64]| program.build(&[number as u64], devids).unwrap();
+            let tally = replay(start, &builtin, (array, 10_000));
             splits += tally.splits.load(Ordering::Relaxed);
             copies += tally.copies.load(Ordering::Relaxed);
         }

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "modules of a test, for which it is allowed")]
 
 mod bounds;
+mod bpf;
 mod common;
 mod damage;
 mod examples;
 mod faults;
+mod kernel;
 mod layout;
 mod objects;
 mod rust;

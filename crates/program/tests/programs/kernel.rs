@@ -1,0 +1,168 @@
+//! The examples as BPF objects: stock clang compiles them from the same source, and they decide as
+//! the built-ins.
+
+use crate::bpf::Machine;
+use crate::common::example;
+use crate::examples::{ARRAYS, Tally, replay};
+use mirrorball_core::io::{MemberIo, Outcome};
+use mirrorball_core::member::Members;
+use mirrorball_core::policies::Spec;
+use mirrorball_core::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
+use mirrorball_program::abi::MEMBER_BYTES;
+use mirrorball_program::contexts::{write_choose, write_event, write_member};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::Ordering;
+
+/// Options of clang but for files; mirrorball_kernel.h names them.
+const OPTIONS: [&str; 7] =
+    ["--target=bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-DMB_KERNEL"];
+
+/// Decisions of `mb_wish`.
+const NOTHING: u32 = 0;
+const SPLIT: u32 = 2;
+const ALL: u32 = 3;
+
+/// True if this machine has a clang that knows BPF.
+fn has_clang() -> bool {
+    let targets = Command::new("clang").arg("-print-targets").output();
+    let is_there =
+        targets.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("bpf "));
+    if !is_there {
+        eprintln!("skipped: no clang with the target bpf");
+    }
+    is_there
+}
+
+/// Compiles an example to a BPF object.
+fn compile(name: &str) -> (Output, Vec<u8>) {
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.bpf.o"));
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let mut clang = Command::new("clang");
+    clang.args(OPTIONS).arg("-I").arg(include).arg("-c").arg(example(&format!("{name}.c")));
+    let output = clang.arg("-o").arg(&object).output().unwrap();
+    (output, std::fs::read(object).unwrap_or_default())
+}
+
+/// A BPF object as a policy.
+struct BpfPolicy {
+    machine: Machine,
+    has_begun: bool,
+}
+
+impl BpfPolicy {
+    fn show_members(&mut self, members: &Members) {
+        let records = self.machine.variable("mb_members");
+        for ((index, member), bytes) in members.iter().zip(records.chunks_exact_mut(MEMBER_BYTES)) {
+            write_member(bytes, index, member);
+        }
+        let count = self.machine.variable("mb_members_nr");
+        count[..4].copy_from_slice(&(members.len() as u32).to_le_bytes());
+    }
+
+    fn notify(&mut self, operation: &str, io: &MemberIo, outcome: Option<&Outcome>, now: &Ctx<'_>) {
+        if self.machine.has(operation) {
+            write_event(self.machine.variable("mb_context"), io, outcome, now.now);
+            self.machine.call(operation);
+        }
+    }
+}
+
+impl ReadPolicy for BpfPolicy {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        self.show_members(members);
+        write_choose(self.machine.variable("mb_context"), read, mirrors, members, ctx.now);
+        let place = self.machine.call("choose") as usize;
+        let wish = self.machine.variable("mb_wish");
+        let word = |at: usize| u32::from_le_bytes(wish[at..at + 4].try_into().unwrap());
+        let set = MirrorSet::of_bits(word(4) as u16);
+        match word(0) {
+            NOTHING => Choice::Mirror(place),
+            SPLIT => Choice::Split(set.unwrap()),
+            ALL => Choice::All(set.unwrap()),
+            wish => panic!("no example wishes for {wish}"),
+        }
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        self.notify("submit", io, None, ctx);
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        self.notify("complete", io, Some(outcome), ctx);
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.show_members(members);
+        let operation = if self.has_begun { "change" } else { "init" };
+        self.has_begun = true;
+        if self.machine.has(operation) {
+            self.machine.call(operation);
+        }
+    }
+}
+
+/// Compares the BPF object of an example with a built-in on all arrays.
+fn compare(name: &str, builtin: &str) {
+    if !has_clang() {
+        return;
+    }
+    let (output, object) = compile(name);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "warnings");
+    for array in 0..ARRAYS.len() {
+        let policy = BpfPolicy { machine: Machine::load(&object), has_begun: false };
+        let builtin = Spec::parse(builtin).unwrap();
+        let tally = replay(|_| Box::new(policy), &builtin, (array, 20_000));
+        let Tally { decisions, .. } = &*tally;
+        let decisions = decisions.load(Ordering::Relaxed);
+        assert!(decisions > 3_000, "only {decisions} decisions on array {array}");
+    }
+}
+
+#[test]
+fn btrfs_pid_as_bpf_decides_as_the_builtin() {
+    compare("btrfs-pid", "btrfs/pid");
+}
+
+#[test]
+fn btrfs_round_robin_as_bpf_decides_as_the_builtin() {
+    compare("btrfs-round-robin", "btrfs/round-robin");
+}
+
+#[test]
+fn latency_rr_as_bpf_decides_as_the_builtin() {
+    compare("latency-rr", "kakra/latency-rr");
+}
+
+#[test]
+fn md_raid1_as_bpf_decides_as_the_builtin() {
+    compare("md-raid1", "md/raid1");
+}
+
+#[test]
+fn gmirror_load_as_bpf_decides_as_the_builtin() {
+    compare("gmirror-load", "gmirror/load");
+}
+
+#[test]
+fn mirrorball_auto_as_bpf_decides_as_the_builtin() {
+    compare("mirrorball-auto", "mirrorball/auto");
+}
+
+/// A kernel has no floating-point numbers, so this one needs another rule there.
+#[test]
+fn floating_point_numbers_are_refused_for_a_kernel() {
+    if !has_clang() {
+        return;
+    }
+    let (output, _) = compile("peak-ewma");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && errors.contains("__muldf3"), "{errors}");
+}
