@@ -40,6 +40,11 @@ fn a_sample_is_judged_saved_and_continued() {
     folder.refuses(&["report", &file], &["results of `league --sample`"]);
     folder.refuses(&[&SAMPLE[..], &["--list", "-f", "csv"]].concat(), &["--format has no effect"]);
     folder.refuses(&[&SAMPLE[..], &["-o", "league.html"]].concat(), &["league.html is a file"]);
+    // The pairings of another sample have the same numbers.
+    let mut other = SAMPLE;
+    other[8] = "--seed=6";
+    let other = [&other[..], &["-o", results]].concat();
+    folder.refuses(&other, &["holds the sample of seed 5, short runs, not of seed 6", "-o"]);
     let notes = ["-o", "."];
     folder.refuses(&[&SAMPLE[..], &notes].concat(), &["holds no results of a sample", "-o"]);
 }
@@ -90,6 +95,10 @@ fn a_pairing_runs_again_by_its_files() {
         &["sample-5-1.toml already exists\n  help: move it, run the command in another folder"],
     );
     stdout(&folder.run(&[&again[..], &["--force"]].concat()));
+    let subjects = "mirrorball/auto:locality,research/sed";
+    let of_subjects = ["league", "--sample", "1", "--pairing", "1", "--subject", subjects];
+    let command = stdout(&Folder::new().run(&of_subjects));
+    assert!(command.contains("--policy mirrorball/auto:locality,research/sed,btrfs/"), "{command}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
         output_file::check(Path::new(PAGE), existing).map_err(Failure::WrongUse)?;
     }
     let path = folder(args, &request);
-    let folder = Folder::open(&path).map_err(Failure::WrongUse)?;
+    let folder = Folder::open(&path, &request).map_err(Failure::WrongUse)?;
     match play(args, &request, &folder).map_err(Failure::Fault)? {
         SampleOutcome::Interrupted { done } => {
             let shown = path.display();
@@ -175,7 +175,8 @@ fn write_pairing(
         output_file::write(Path::new(file), text, existing).map_err(Failure::Fault)?;
     }
     let mut words = format!("mirrorball compare {array_file} {job_file} --repeats 1 --seed {seed}");
-    if args.policy.is_some() || args.quick {
+    let runs_others = request.subjects != [super::DEFAULT_SUBJECT];
+    if args.policy.is_some() || args.quick || runs_others {
         let policies: Vec<&str> =
             request.subjects.iter().chain(&request.rivals).map(String::as_str).collect();
         words += &format!(" --policy {}", quoted(&policies.join(",")));

@@ -4,6 +4,7 @@
 //! A file belongs to the texts of its array and job: if those change, it counts as missing. Each
 //! policy's outcome names the build that made it, so another build runs the policy again.
 
+use super::SampleRequest;
 use super::class::Classes;
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::hash::stable_hash;
@@ -25,6 +26,33 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+}
+
+/// Which sample a folder is of. Another one would overwrite its pairings, which have the same
+/// numbers.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct SampleMark {
+    schema_version: u32,
+    /// Seed of all draws; not in folders of earlier versions.
+    seed: Option<u64>,
+    /// Whether runs are short.
+    quick: Option<bool>,
+}
+
+impl SampleMark {
+    fn of(request: &SampleRequest) -> SampleMark {
+        SampleMark {
+            schema_version: SCHEMA_VERSION,
+            seed: Some(request.seed),
+            quick: Some(request.quick),
+        }
+    }
+
+    /// True if results of `other` may be added to a folder with this mark.
+    fn may_have(&self, other: &SampleMark) -> bool {
+        self.seed.is_none_or(|seed| Some(seed) == other.seed)
+            && self.quick.is_none_or(|quick| Some(quick) == other.quick)
+    }
 }
 
 /// The outcome of one pairing.
@@ -77,11 +105,12 @@ pub struct SectionFigures {
 }
 
 impl Folder {
-    /// Creates a results folder, or opens one.
+    /// Creates a results folder for the sample of a request, or opens it.
     ///
     /// # Errors
-    /// If the folder holds something else, or cannot be written.
-    pub fn open(path: &Path) -> Result<Folder> {
+    /// If the folder holds something else or another sample, or cannot be written.
+    pub fn open(path: &Path, request: &SampleRequest) -> Result<Folder> {
+        let own = SampleMark::of(request);
         let shown = path.display();
         let mark = path.join(SAMPLE_FILE);
         let help = "choose another folder with -o";
@@ -101,8 +130,19 @@ impl Folder {
                 let problem = folder_problem(path, &error);
                 anyhow!("cannot create the results folder {shown}: {problem}\n  help: {help}")
             })?;
-            let text = format!("{{\"schema_version\": {SCHEMA_VERSION}}}\n");
+            let text = serde_json::to_string(&own).expect("a mark is plain data") + "\n";
             write_whole(&mark, text.as_bytes())?;
+        }
+        let text = fs::read_to_string(&mark)
+            .map_err(|error| anyhow!("cannot read {}: {error}", mark.display()))?;
+        let found: Option<SampleMark> = serde_json::from_str(&text).ok();
+        if !found.as_ref().is_some_and(|found| found.may_have(&own)) {
+            let of = |mark: &SampleMark| {
+                let length = if mark.quick == Some(true) { ", short runs" } else { "" };
+                mark.seed.map_or_else(String::new, |seed| format!("seed {seed}{length}"))
+            };
+            let found = found.as_ref().map_or_else(|| "another version".to_owned(), of);
+            bail!("{shown} holds the sample of {found}, not of {}\n  help: {help}", of(&own));
         }
         Ok(Folder { path: path.to_owned() })
     }

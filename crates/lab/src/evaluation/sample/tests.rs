@@ -214,8 +214,8 @@ fn run(request: &SampleRequest, folder: &Folder) -> (String, usize) {
 #[test]
 fn saved_pairings_are_reused_and_only_what_is_missing_is_run() {
     let path = tempfile::TempDir::new().unwrap();
-    let folder = Folder::open(path.path()).unwrap();
     let own = request(2, &["research/sed"], &["zfs/mirror"]);
+    let folder = Folder::open(path.path(), &own).unwrap();
     let all = 2 + REFERENCES.len();
     let (first, ran) = run(&own, &folder);
     assert_eq!(ran, 2 * all);
@@ -242,6 +242,23 @@ fn saved_pairings_are_reused_and_only_what_is_missing_is_run() {
 fn a_folder_with_other_contents_is_refused() {
     let path = tempfile::TempDir::new().unwrap();
     std::fs::write(path.path().join("notes.txt"), "mine").unwrap();
-    let message = Folder::open(path.path()).unwrap_err().to_string();
+    let own = request(2, &["research/sed"], &["zfs/mirror"]);
+    let message = Folder::open(path.path(), &own).unwrap_err().to_string();
     assert!(message.contains("holds no results of a sample"), "{message}");
+    // Pairings of another sample have the same numbers.
+    let path = tempfile::TempDir::new().unwrap();
+    Folder::open(path.path(), &own).unwrap();
+    for other in [
+        SampleRequest { seed: own.seed + 1, ..own.clone() },
+        SampleRequest { quick: !own.quick, ..own.clone() },
+    ] {
+        let message = Folder::open(path.path(), &other).unwrap_err().to_string();
+        assert!(message.contains("holds the sample of seed"), "{message}");
+    }
+    let larger = SampleRequest { size: 9, ..own.clone() };
+    assert!(Folder::open(path.path(), &larger).is_ok());
+    // One of an earlier version does not say what it is of.
+    let old = format!("{{\"schema_version\": {}}}\n", crate::experiment::record::SCHEMA_VERSION);
+    std::fs::write(path.path().join("sample.json"), old).unwrap();
+    assert!(Folder::open(path.path(), &own).is_ok());
 }
