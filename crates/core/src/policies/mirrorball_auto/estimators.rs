@@ -15,7 +15,8 @@
 
 use super::load::IO;
 
-/// The first samples, up to this many, have a weight of one half.
+/// The first sample replaces an estimate; those after it, before this one, have a weight of one
+/// half.
 const FIRST_READS: u32 = 8;
 /// Loads well below this much work say little about what load costs.
 const DAMPING: i64 = 8 * IO as i64;
@@ -28,9 +29,10 @@ const LATE_MAX: i64 = 16;
 /// Estimates for a rotational member.
 #[derive(Clone, Debug)]
 pub(super) struct DiskEstimator {
-    /// Mean time of an I/O, from completion to completion.
+    /// Mean time of an I/O of one unit of work, from its submission or the completion before it,
+    /// whichever is later.
     pub(super) access_ns: u64,
-    /// Mean time of a sequential I/O, from completion to completion.
+    /// The same of a sequential I/O.
     pub(super) sequential_ns: u64,
 }
 
@@ -51,10 +53,12 @@ pub(super) struct FlashEstimator {
 pub(super) struct FlashSample {
     /// Work of the read.
     pub(super) work: u64,
-    /// Work that was in flight when the read was submitted.
+    /// Work that was in flight at the member's last decision before the completion; zero if the
+    /// read was alone.
     pub(super) load: u64,
     pub(super) wait_ns: u64,
-    /// True if nothing else was in flight from submission to completion.
+    /// True if, as far as the member's last decisions and completions show, nothing else was in
+    /// flight from submission to completion.
     pub(super) was_alone: bool,
     /// True if it began where the last I/O ended.
     pub(super) is_sequential: bool,

@@ -1,10 +1,11 @@
 //! Locality on a disk: the addresses that it reads most, and the cost of a read elsewhere.
 //!
-//! The centre of those addresses follows the reads given to the disk. A read costs more the further
-//! it lies from the centre, so the disks of a mirror divide the addresses among them, as
-//! RAIDframe's `Partition` does. Unlike there, a faster disk gets a larger part, a longer queue
-//! moves the border, and the parts need not be known in advance. Reads that only one disk could
-//! serve count as well: during a rebuild, a disk keeps to the addresses that only it holds.
+//! The centre of those addresses follows the reads given to the disk, without its owner's. A read
+//! costs more the further it lies from the centre, so the disks of a mirror divide the addresses
+//! among them, as RAIDframe's `Partition` does. Unlike there, a faster disk gets a larger part, a
+//! longer queue moves the border, and the parts need not be known in advance. Reads that only one
+//! disk could serve count as well: during a rebuild, a disk keeps to the addresses that only it
+//! holds.
 //!
 //! On an idle disk a read costs its seek, by a common seek curve. A busy disk reorders its queue,
 //! and the length of one seek matters less than that all reads lie close together. There the cost

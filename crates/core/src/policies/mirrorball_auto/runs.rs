@@ -2,7 +2,8 @@
 //!
 //! The table is indexed by the offset at which the next read of a run would begin, so one look-up
 //! finds the run of a read, in whatever order many readers come. A random read leaves an entry too.
-//! That entry may replace another random read, but a run only if it had no read for one second.
+//! That entry may replace another random read. It replaces a sequential reader only if that had no
+//! read for one second, or if both entries of the set are readers.
 //!
 //! A raid10 splits a large request into strips and asks for each, all at the same time. The strips
 //! count as one read; otherwise a single long request would look like a sequential reader. They

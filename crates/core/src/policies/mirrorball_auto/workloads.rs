@@ -2,8 +2,9 @@
 //!
 //! A program with sixteen threads is one user, who waits for all of them together. A kernel sees
 //! sixteen streams. Streams of the same request size and depth, by powers of two, count as one
-//! workload, whose depth is that of all of them together. Programs that happen to read alike count
-//! as one as well; that costs them no more than their part.
+//! workload, whose depth is a stream's own times their number. Depths of eight and more are alike.
+//! Programs that happen to read alike count as one as well; that costs them no more than their
+//! part.
 
 /// Sizes from 4 KiB, and depths from one, have classes by their logarithms.
 const SIZE_SHIFT_MIN: u32 = 12;
