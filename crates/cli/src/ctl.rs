@@ -6,11 +6,12 @@ use crate::ending::{Ending, Failure};
 use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::policies::{PROGRAM_FILE, short_policy_name};
+use mirrorball_core::policies::short_policy_name;
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, ReportedScrubState, ScrubAction, ScrubReport,
     ServiceStats, ServiceStatus, StateChange, VolumeHealth,
 };
+use mirrorball_io::programs::{ProgramReference, hex_digits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -288,8 +289,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
             let kept = if *keep { ", which is recorded in the labels" } else { "" };
-            let name = policy_name(name)?;
-            let request = ControlRequest::SetPolicy { name, keep: *keep };
+            let request = set_policy(name, *keep)?;
             let before = short_policy_name(&before);
             let changed = |now: &String| match short_policy_name(now) {
                 now if now == before => format!("policy is already {now}{kept}\n"),
@@ -301,14 +301,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The name of a policy; the path of a program from the root, because the service may run in
-/// another folder.
-fn policy_name(name: &str) -> Result<String, Failure> {
-    let Some(path) = name.strip_prefix(PROGRAM_FILE).filter(|path| !path.is_empty()) else {
-        return Ok(name.to_owned());
-    };
-    let path = std::path::absolute(path).map_err(|error| Failure::Fault(error.into()))?;
-    Ok(format!("{PROGRAM_FILE}{}", path.display()))
+/// The request for a policy. The object of a program is read here, so that the permissions of the
+/// user count and not those of the service.
+fn set_policy(name: &str, keep: bool) -> Result<ControlRequest, Failure> {
+    let read = ProgramReference::parse(name).map(|reference| reference.read()).transpose();
+    let object = read.map_err(|error| Failure::WrongUse(error.into()))?;
+    let object = object.map(|object| hex_digits(&object));
+    Ok(ControlRequest::SetPolicy { name: name.to_owned(), object, keep })
 }
 
 /// Prints events, as the service sends them.

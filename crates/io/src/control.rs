@@ -20,6 +20,8 @@ mod member_commands;
 mod metrics;
 mod policy_change;
 mod policy_loader;
+#[cfg(test)]
+mod policy_tests;
 pub mod protocol;
 mod respond;
 #[cfg(test)]
@@ -27,7 +29,7 @@ mod tests;
 
 use crate::accept_backoff::AcceptBackoff;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Event, EventOwner, Handle, Output, Token};
+use crate::driver::{Driver, Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError, RebuildOpened};
@@ -35,15 +37,17 @@ use crate::reopen::MemberPlace;
 use crate::scrub::Scrub;
 use events::EventLog;
 use follow::Follower;
-use mirrorball_core::policies::Registry;
+use mirrorball_core::policies::{OBJECT_BYTES_MAX, Registry};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use policy_loader::PolicyLoader;
 use protocol::StateChange;
 use std::io;
 
-/// Length limit of a request.
+/// Length limit of a request over HTTP, and bytes that a client may send at first.
 const LINE_BYTES: usize = 4096;
+/// Length limit of a request on the control socket, which may have the digits of an object.
+const REQUEST_BYTES_MAX: usize = 2 * OBJECT_BYTES_MAX + LINE_BYTES;
 /// Number of clients of each listener that are served at once.
 const CLIENTS_MAX: usize = 32;
 
@@ -67,6 +71,10 @@ pub struct Control {
     backoff: AcceptBackoff,
     /// Loads programs; `None` if the service was given no registry.
     loader: Option<PolicyLoader>,
+    /// Number of requests so far that set a policy.
+    policy_requests: u64,
+    /// Number of the request that set the policy in force; 0 if none did.
+    policy_set_by: u64,
     stopping: bool,
 }
 
@@ -130,6 +138,8 @@ struct Client {
     /// The request, then the response; `None` while the request is carried out.
     buffer: Option<BufferKey>,
     received: usize,
+    /// Size of the buffer of the request.
+    capacity: usize,
     /// Number of operations on its socket that have not ended.
     in_flight: u32,
     /// What it was sent, if it asked for events.
@@ -155,6 +165,8 @@ impl Control {
             accepted: 0,
             backoff: AcceptBackoff::default(),
             loader: None,
+            policy_requests: 0,
+            policy_set_by: 0,
             stopping: false,
         };
         control.accept(executor);
@@ -252,6 +264,7 @@ impl Control {
             number,
             buffer: Some(buffer),
             received: 0,
+            capacity: LINE_BYTES,
             in_flight: 1,
             follower: None,
         };
@@ -288,7 +301,7 @@ impl Control {
     fn on_received(&mut self, key: ClientKey, bytes: usize, mut parts: ServiceParts<'_>) {
         let client = self.clients.get_mut(key);
         client.received += bytes;
-        let Client { socket, listener, received, .. } = *client;
+        let Client { socket, listener, received, capacity, .. } = *client;
         let protocol = self.listeners[listener as usize].endpoint.protocol;
         let buffer = client.buffer.expect("a client that sends has a buffer");
         let driver = &mut parts.executor.driver;
@@ -298,10 +311,16 @@ impl Control {
             Protocol::Http => input.windows(4).position(|bytes| bytes == b"\r\n\r\n"),
         };
         let Some(end) = end else {
-            if received == LINE_BYTES {
-                return self.remove(key, parts.executor);
+            let mut buffer = buffer;
+            if received == capacity {
+                if protocol == Protocol::Http || capacity == REQUEST_BYTES_MAX {
+                    return self.remove(key, parts.executor);
+                }
+                client.capacity = (4 * capacity).min(REQUEST_BYTES_MAX);
+                buffer = enlarge(buffer, received, client.capacity, driver);
+                client.buffer = Some(buffer);
             }
-            let room = Slice::data(buffer, received, LINE_BYTES - received);
+            let room = Slice::data(buffer, received, client.capacity - received);
             client.in_flight += 1;
             return driver.receive(
                 Token::new(EventOwner::ControlReceive, key.slot()),
@@ -340,7 +359,7 @@ impl Control {
     /// Uses the programs that were loaded, and responds to the clients that asked for them.
     fn on_programs_loaded(&mut self, mut parts: ServiceParts<'_>) {
         while let Some(loaded) = self.loader.as_ref().and_then(PolicyLoader::poll) {
-            let client = ClientKey::from_slot(loaded.client);
+            let client = ClientKey::from_slot(loaded.request.client);
             let text = respond::policy_loaded(self, loaded, &mut parts);
             self.send(client, &text, parts.executor);
         }
@@ -376,4 +395,13 @@ impl Control {
             executor.driver.release(buffer);
         }
     }
+}
+
+/// A larger buffer with the same first bytes, in the place of another.
+fn enlarge(old: BufferKey, bytes: usize, capacity: usize, driver: &mut Driver) -> BufferKey {
+    let received = driver.bytes(Slice::data(old, 0, bytes)).to_vec();
+    let buffer = driver.acquire(capacity);
+    driver.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(&received);
+    driver.release(old);
+    buffer
 }

@@ -8,43 +8,109 @@ use mirrorball_core::policies::{OBJECT_BYTES_MAX, PROGRAM_FILE, Registry};
 use std::fs::{self, File};
 use std::io::{self, Read};
 
+/// Characters that end a path, and how they are written in one.
+const ESCAPES: [(&str, &str); 4] = [("%2C", ","), ("%2B", "+"), ("%3F", "?"), ("%25", "%")];
+
 /// Loads the programs that a policy string, or a list of them separated by commas, names by file.
 /// Returns the text with the canonical names in place of the files. A path ends at a comma, a plus
-/// or a question mark.
+/// or a question mark; within a path these are written `%2C`, `%2B` and `%3F`.
 ///
 /// # Errors
 /// If a file cannot be read, or is not a program that this build can run.
 pub fn load_programs(text: &str, registry: &mut Registry) -> Result<String, Diagnostic> {
     let mut items = Vec::new();
     for item in text.split(',') {
-        items.push(match item.trim_start().strip_prefix(PROGRAM_FILE) {
-            Some(reference) => load_program(reference, registry)?,
+        items.push(match ProgramReference::parse(item) {
+            Some(reference) => {
+                let object = reference.read()?;
+                reference.load(&object, registry)?
+            }
             None => item.to_owned(),
         });
     }
     Ok(items.join(","))
 }
 
-/// Loads the program of one item; `reference` is what follows `program:`.
-fn load_program(reference: &str, registry: &mut Registry) -> Result<String, Diagnostic> {
-    let end = reference.find(['?', '+']).unwrap_or(reference.len());
-    let (path, rest) = reference.split_at(end);
-    if path.is_empty() {
-        return Err(Diagnostic::new("the file of the program is missing")
-            .with_help("write for example `program:ewma.wasm`"));
-    }
-    let object = read_object(path).map_err(|error| {
-        let error = Diagnostic::new(format!("cannot read the program `{path}`: {error}"));
-        match path.ends_with(".c") {
-            true => error.with_help("compile it with `mirrorball program build`"),
-            false => error.with_help("give the path of a file that `program build` made"),
+/// A program that is named by its file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProgramReference {
+    /// Path of the object.
+    pub path: String,
+    /// Parameters and modifiers, as they were written.
+    pub rest: String,
+}
+
+impl ProgramReference {
+    /// Parses `program:FILE`, followed by parameters and modifiers; `None` if the text begins
+    /// otherwise.
+    pub fn parse(text: &str) -> Option<ProgramReference> {
+        let reference = text.trim_start().strip_prefix(PROGRAM_FILE)?;
+        let end = reference.find(['?', '+', ',']).unwrap_or(reference.len());
+        let (path, rest) = reference.split_at(end);
+        let mut path = path.to_owned();
+        for (escape, character) in ESCAPES {
+            path = path.replace(escape, character);
+            path = path.replace(&escape.to_ascii_lowercase(), character);
         }
-    })?;
-    let program = registry.load(&object).map_err(|error| {
-        let message = format!("the program `{path}`: {}", error.message);
-        Diagnostic { message, ..error }
-    })?;
-    Ok(format!("{}{rest}", program.name()))
+        Some(ProgramReference { path, rest: rest.to_owned() })
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is longer than an object may be.
+    pub fn read(&self) -> Result<Vec<u8>, Diagnostic> {
+        let path = &self.path;
+        if path.is_empty() {
+            return Err(Diagnostic::new("the file of the program is missing")
+                .with_help("write for example `program:ewma.wasm`"));
+        }
+        let object = read_object(path).map_err(|error| {
+            let error = Diagnostic::new(format!("cannot read the program `{path}`: {error}"));
+            match (path.ends_with(".c"), self.rest.is_empty()) {
+                (true, _) => error.with_help("compile it with `mirrorball program build`"),
+                (false, true) => error.with_help(
+                    "give the path of a file that `program build` made; a comma in a path is \
+                     written %2C",
+                ),
+                (false, false) => error.with_help(
+                    "give the path of a file that `program build` made; a path ends at `+` and \
+                     `?`, which are written %2B and %3F in one",
+                ),
+            }
+        })?;
+        if object.len() > OBJECT_BYTES_MAX {
+            let most = OBJECT_BYTES_MAX >> 10;
+            let what = format!("the program `{path}` has more than {most} KiB");
+            return Err(Diagnostic::new(what).with_help("objects of policies are smaller"));
+        }
+        Ok(object)
+    }
+
+    /// Loads an object; returns the policy string with its canonical name.
+    ///
+    /// # Errors
+    /// If it is not a program that this build can run.
+    pub fn load(&self, object: &[u8], registry: &mut Registry) -> Result<String, Diagnostic> {
+        let program = registry.load(object).map_err(|error| {
+            let message = format!("the program `{}`: {}", self.path, error.message);
+            Diagnostic { message, ..error }
+        })?;
+        Ok(format!("{}{}", program.name(), self.rest))
+    }
+}
+
+/// Bytes as text for the control socket, two hexadecimal digits each.
+pub fn hex_digits(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits");
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Bytes of text that [`hex_digits`] made; `None` of other text.
+pub fn parse_hex_digits(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
 /// Reads an object, and at most a byte more than an object may have.
@@ -56,4 +122,34 @@ fn read_object(path: &str) -> io::Result<Vec<u8>> {
     let mut object = Vec::new();
     File::open(path)?.take(OBJECT_BYTES_MAX as u64 + 1).read_to_end(&mut object)?;
     Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_end_at_separators_unless_they_are_escaped() {
+        let parse = |text: &str| {
+            let ProgramReference { path, rest } = ProgramReference::parse(text).unwrap();
+            (path, rest)
+        };
+        let expect = |path: &str, rest: &str| (path.to_owned(), rest.to_owned());
+        assert_eq!(parse("program:a.wasm?gain=4+hedge"), expect("a.wasm", "?gain=4+hedge"));
+        assert_eq!(parse("program:c%2B%2b/a%2Cb%3f.wasm"), expect("c++/a,b?.wasm", ""));
+        assert_eq!(parse("program:100%/%252C"), expect("100%/%2C", ""));
+        assert_eq!(ProgramReference::parse("pid"), None);
+        let error = ProgramReference::parse("program:none+more.wasm").unwrap().read().unwrap_err();
+        assert!(error.to_string().contains("written %2B and %3F in one"), "{error}");
+    }
+
+    #[test]
+    fn digits_of_bytes_are_those_bytes_again() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(hex_digits(&bytes[..2]), "0001");
+        assert_eq!(parse_hex_digits(&hex_digits(&bytes)), Some(bytes));
+        for text in ["0", "0g", "\u{e9}\u{e9}", "+1"] {
+            assert_eq!(parse_hex_digits(text), None, "{text}");
+        }
+    }
 }

@@ -1,15 +1,16 @@
 //! Loads programs for a running volume, without blocking the service.
 //!
-//! Reading and compiling a program takes milliseconds, in which no request would be served, so a
+//! Compiling a program takes milliseconds, in which no request would be served, so a
 //! `BlockingWorker` does it. The policy changes when the program is ready, between two decisions.
 
 use super::protocol::{RequestError, RequestErrorKind};
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, EventOwner, Token};
-use crate::programs::load_programs;
+use crate::programs::{ProgramReference, parse_hex_digits};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Registry, Spec};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Loads programs in the background.
 pub(super) struct PolicyLoader {
@@ -19,12 +20,21 @@ pub(super) struct PolicyLoader {
 
 /// A policy that was loaded, or the reason why it was not.
 pub(super) struct LoadedPolicy {
-    /// Slot of the client that asked.
-    pub(super) client: u32,
-    /// True if the labels are to name it.
-    pub(super) keep: bool,
+    /// The request.
+    pub(super) request: LoadRequest,
     /// The policy.
     pub(super) spec: Result<Spec, Diagnostic>,
+}
+
+/// A request to load a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadRequest {
+    /// Slot of the client that asked.
+    pub(super) client: u32,
+    /// Number of the request among those that set a policy.
+    pub(super) number: u64,
+    /// True if the labels are to name the program.
+    pub(super) keep: bool,
 }
 
 impl PolicyLoader {
@@ -37,16 +47,25 @@ impl PolicyLoader {
         Ok(PolicyLoader { registry, worker })
     }
 
-    /// Queues a request to load the program that a policy string names by file.
+    /// Queues a request to load the program that a policy string names by file; `object` holds its
+    /// digits.
     ///
     /// # Errors
-    /// If the service has no loader, or the system cannot start a thread.
+    /// If the service has no loader, the object is missing or malformed, or the system cannot start
+    /// a thread.
     pub(super) fn load(
         loader: Option<&mut PolicyLoader>,
-        client: u32,
-        name: String,
-        keep: bool,
+        request: LoadRequest,
+        reference: ProgramReference,
+        object: Option<&str>,
     ) -> Result<(), RequestError> {
+        let object = object.and_then(parse_hex_digits).ok_or_else(|| RequestError {
+            error:
+                "the request has no object of the program\n  help: use `mirrorball ctl` of this \
+                    version, which reads the file and sends the object"
+                    .to_owned(),
+            kind: RequestErrorKind::Policy,
+        })?;
         let loader = loader.ok_or_else(|| RequestError {
             error: "this service cannot run programs\n  help: start it with a build of Mirrorball \
                     that has the feature `programs`"
@@ -56,9 +75,16 @@ impl PolicyLoader {
         // A copy: programs that were replaced are freed with the policy that ran them.
         let mut registry = loader.registry.clone();
         let task = move || {
-            let text = load_programs(&name, &mut registry);
-            let spec = text.and_then(|text| registry.parse(&text));
-            LoadedPolicy { client, keep, spec }
+            let load = || {
+                let text = reference.load(&object, &mut registry)?;
+                registry.parse(&text)
+            };
+            // The registry is a copy, which nothing uses afterwards.
+            let spec = catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| {
+                let what = "the loader of programs panicked, which is a bug of Mirrorball";
+                Err(Diagnostic::new(what).with_help("please report it, with the program"))
+            });
+            LoadedPolicy { request, spec }
         };
         loader.worker.run(task).map_err(|error| RequestError {
             error: format!("cannot load the program: {error}"),

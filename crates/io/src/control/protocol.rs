@@ -47,8 +47,12 @@ pub enum ControlRequest {
     /// Uses another policy from the next read on; answered with its name.
     SetPolicy {
         /// Its name, as `mirrorball policies` lists it, with parameters; or `program:` and the path
-        /// of an object, which is relative to the working directory of the service.
+        /// of an object, which the service does not open.
         name: String,
+        /// The object, two hexadecimal digits for each byte: the client reads it, so that its
+        /// permissions count and not those of the service.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        object: Option<String>,
         /// Records it in the labels, too, so that the volume starts with it from now on.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         keep: bool,

@@ -3,7 +3,7 @@
 use super::events::{health, reported_state};
 use super::member_commands::{fail, failed_members, remove, replacement};
 use super::policy_change::{Kept, change_policy};
-use super::policy_loader::{LoadedPolicy, PolicyLoader};
+use super::policy_loader::{LoadRequest, LoadedPolicy, PolicyLoader};
 use super::protocol::{
     ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
     MemberStatsReport, Misplaced, OddMember, PolicyCounter, Quantiles, RebuildProgress,
@@ -13,6 +13,7 @@ use super::protocol::{
 use super::{ClientKey, Control, ServiceParts};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
+use crate::programs::ProgramReference;
 use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
 use crate::reopen::{MemberPlace, PathState};
 use crate::scrub::{Scrub, ScrubRequest};
@@ -20,7 +21,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberConfig, MemberState};
-use mirrorball_core::policies::{PROGRAM_FILE, Spec};
+use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
 use mirrorball_core::volume::{REGION_BYTES, Volume};
@@ -48,8 +49,8 @@ pub(super) fn respond(
             let members = parts.executor.members().count();
             encode(control.policy.clone().ok_or_else(|| no_volume(members)))
         }
-        ControlRequest::SetPolicy { name, keep } => {
-            return policy_request(control, client, name, keep, parts);
+        ControlRequest::SetPolicy { name, object, keep } => {
+            return policy_request(control, client, PolicyRequest { name, object, keep }, parts);
         }
         ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
         ControlRequest::Remove { devid } => encode(remove(devid, parts.executor, parts.rebuild)),
@@ -201,28 +202,51 @@ pub(super) fn policy_loaded(
     loaded: LoadedPolicy,
     parts: &mut ServiceParts<'_>,
 ) -> String {
-    encode(set_policy(control, loaded.spec, loaded.keep, parts))
+    let LoadRequest { number, keep, .. } = loaded.request;
+    if number < control.policy_set_by {
+        let policy = control.policy.as_deref().unwrap_or_default();
+        return failed(
+            RequestErrorKind::Refused,
+            format!(
+                "the policy was set to {policy} while the program was loaded, and stays\n  help: \
+                 run the command again to use the program"
+            ),
+        );
+    }
+    encode(set_policy(control, loaded.spec, number, keep, parts))
+}
+
+/// The fields of [`ControlRequest::SetPolicy`].
+struct PolicyRequest {
+    name: String,
+    object: Option<String>,
+    keep: bool,
 }
 
 /// Changes the policy; `None` if it is a program, which has to be loaded first.
 fn policy_request(
     control: &mut Control,
     client: ClientKey,
-    name: String,
-    keep: bool,
+    request: PolicyRequest,
     parts: &mut ServiceParts<'_>,
 ) -> Option<String> {
-    if name.starts_with(PROGRAM_FILE) {
-        let loading = PolicyLoader::load(control.loader.as_mut(), client.slot(), name, keep);
+    let PolicyRequest { name, object, keep } = request;
+    control.policy_requests += 1;
+    let number = control.policy_requests;
+    if let Some(reference) = ProgramReference::parse(&name) {
+        let request = LoadRequest { client: client.slot(), number, keep };
+        let loader = control.loader.as_mut();
+        let loading = PolicyLoader::load(loader, request, reference, object.as_deref());
         return Some(encode::<String>(Err(loading.err()?)));
     }
-    Some(encode(set_policy(control, Spec::parse(&name), keep, parts)))
+    Some(encode(set_policy(control, Spec::parse(&name), number, keep, parts)))
 }
 
-/// Changes the policy of the volume.
+/// Changes the policy of the volume, for the request of this number.
 fn set_policy(
     control: &mut Control,
     parsed: Result<Spec, Diagnostic>,
+    number: u64,
     keep: bool,
     parts: &mut ServiceParts<'_>,
 ) -> Result<String, RequestError> {
@@ -236,6 +260,7 @@ fn set_policy(
     };
     let name = change_policy(parsed, is_kept, volume)?;
     control.policy = Some(name.clone());
+    control.policy_set_by = number;
     let change = StateChange::PolicyChanged { policy: name.clone() };
     control.events.record(change, executor);
     Ok(name)

@@ -24,7 +24,7 @@ fn requests_keep_their_form() {
         (ControlRequest::Policy, json!({ "request": "policy" })),
         (ControlRequest::Stats { reset: true }, json!({ "request": "stats", "reset": true })),
         (
-            ControlRequest::SetPolicy { name: "pid".to_owned(), keep: false },
+            ControlRequest::SetPolicy { name: "pid".to_owned(), object: None, keep: false },
             json!({ "request": "set-policy", "name": "pid" }),
         ),
         (
