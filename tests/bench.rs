@@ -3,6 +3,8 @@
 //! The copy stands for the machine: its files of the kernel are set and restored, its disks count,
 //! and the file to read is created in it. The fio is a script on `PATH`. Nothing is timed.
 
+mod again;
+mod inputs;
 mod machine;
 
 use crate::common::{stderr, stdout};
@@ -83,10 +85,18 @@ fn a_killed_bench_is_restored_by_its_watchdog() {
 #[test]
 fn what_is_left_when_both_are_killed_is_restored_by_the_command() {
     let machine = Machine::btrfs();
-    machine.fio("pkill -9 -P $PPID mirrorball; kill -9 $PPID");
+    let process = machine.folder.path("process");
+    let kills_both = "pkill -9 -P $PPID mirrorball; kill -9 $PPID; exec sleep 600 >/dev/null 2>&1";
+    machine.fio(&format!("echo $$ > '{}'; {kills_both}", process.display()));
     let arguments = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/devid:2", "--rounds", "2"];
     let output = machine.bench(&arguments);
     assert_eq!(output.status.code(), None, "killed");
+    let fio = fs::read_to_string(process).unwrap();
+    let fio_runs = || {
+        let state = fs::read_to_string(format!("/proc/{}/stat", fio.trim())).unwrap_or_default();
+        !state.is_empty() && !state.contains(") Z ")
+    };
+    assert!(fio_runs(), "its number is recorded before it starts");
     assert!(machine.policy().contains("[devid:2]"), "{}", machine.policy());
     assert_eq!(machine.left().len(), 2, "a journal and a folder: {:?}", machine.left());
 
@@ -97,6 +107,12 @@ fn what_is_left_when_both_are_killed_is_restored_by_the_command() {
     let restore = ["bench", "--restore", "--sysroot", &root];
     let output = machine.folder.run(&restore);
     assert!(stderr(&output).contains("devid:2 -> pid"), "{}", stderr(&output));
+    let ended = format!("ended sleep, process {}, which bench had started", fio.trim());
+    assert!(stderr(&output).contains(&ended), "{}", stderr(&output));
+    // The kernel ends a killed process soon, and not at once.
+    while fio_runs() {
+        std::thread::yield_now();
+    }
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(machine.policy(), POLICY_BEFORE);
     assert_eq!(machine.left(), Vec::<String>::new());
@@ -227,7 +243,13 @@ fn advise_takes_what_was_measured_on_the_same_array() {
     let other = Machine::md();
     let other_root = other.path("").display().to_string();
     let of_other = ["advise", "/srv/data", "--sysroot", &other_root, "--measured", "live"];
-    refused(&of_other, &["these are results of the array", "not of md0"]);
+    refused(&of_other, &["these are results of the array btrfs pool (UUID", "not of md md0"]);
+    // Another one of the same label.
+    let twin = Machine::btrfs();
+    let (fsid, other_fsid) = twin.rename_file_system();
+    let twin_root = twin.path("").display().to_string();
+    let of_twin = ["advise", "/srv/data", "--sysroot", &twin_root, "--measured", "live"];
+    refused(&of_twin, &[&format!("(UUID {fsid}), not of btrfs pool (UUID {other_fsid})")]);
     let simulate =
         ["compare", "two-hdd-raid1", "rand-4k-qd1", "--policy", "pid", "-o", "simulated"];
     let simulate = [&simulate[..], &["--duration", "10ms", "--repeats", "2"]].concat();

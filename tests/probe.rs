@@ -35,6 +35,39 @@ fn json_and_toml_have_the_whole_result() {
 }
 
 #[test]
+fn outputs_that_have_one_place_are_refused_before_anything_is_measured() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("below")).unwrap();
+    std::os::unix::fs::symlink("below", folder.path("link")).unwrap();
+    // The target is missing, which would be an error of its own once it is opened.
+    let probe = |more: &[&'static str]| [&["probe", "missing"], more].concat();
+    for (one, other) in [("x", "x"), ("x", "./x"), ("below/x", "link/x")] {
+        let both = probe(&["-o", one, "--report", other]);
+        folder.refuses(&both, &["-o and --report name the same file", "help: give each its own"]);
+        folder.refuses(&[&both[..], &["--force"]].concat(), &["name the same file"]);
+    }
+    let both = probe(&["-o", "-", "--report", "-"]);
+    folder.refuses(&both, &["-o and --report both write to standard output"]);
+    let json = probe(&["--format", "json", "-o", "-"]);
+    folder.refuses(&json, &["--format json and -o - both write to standard output"]);
+    let toml = probe(&["--format", "toml", "--report", "-"]);
+    folder.refuses(&toml, &["--format toml and --report - both write to standard output"]);
+    std::fs::write(folder.path("there"), "kept").unwrap();
+    folder.refuses(&probe(&["-o", "there"]), &["there already exists", "--force"]);
+    folder.refuses(&probe(&["--report", "there"]), &["there already exists", "--force"]);
+}
+
+#[test]
+fn a_profile_on_standard_output_leaves_the_tables_to_standard_error() {
+    let folder = Folder::new();
+    let probed = folder.run(&["probe", "--model", "ssd-sata-plp", "-o", "-"]);
+    let profile = stdout(&probed);
+    assert!(profile.contains("\nkind = \"ssd\"\n") && !profile.contains("demerit  of mean"));
+    let said = stderr(&probed);
+    assert!(said.starts_with("verdict: ") && said.contains("random-qd4"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_by_name() {
     let folder = Folder::new();
     folder.refuses(&["probe", "missing"], &["cannot probe `missing`: no such file or device"]);

@@ -1,7 +1,7 @@
 //! Traces as a user meets them with `import trace`.
 
 use crate::common::external::skip_missing;
-use crate::common::{Folder, stdout};
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::process::Command;
 
@@ -24,6 +24,9 @@ fn a_trace_is_characterised_and_a_job_fitted_to_it() {
     }
     let job = stdout(&folder.run(&["check", "web.fio"]));
     assert!(job.contains("random reads (80 %) and writes"), "{job}");
+    let fitted = folder.run(&["import", "trace", "web.csv", "--fit", "-"]);
+    assert_eq!(stdout(&fitted), fs::read_to_string(folder.path("web.fio")).unwrap());
+    assert!(stderr(&fitted).contains("format    alibaba"), "{}", stderr(&fitted));
 }
 
 #[test]

@@ -86,6 +86,15 @@ impl Machine {
             .join("read_policy")
     }
 
+    /// Gives the btrfs another UUID; returns the old one and the new one.
+    pub(super) fn rename_file_system(&self) -> (String, String) {
+        let folder = self.read_policy().parent().unwrap().to_owned();
+        let fsid = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let other = "11111111-2222-3333-4444-555555555555".to_owned();
+        fs::rename(&folder, folder.with_file_name(&other)).unwrap();
+        (fsid, other)
+    }
+
     /// The state of a member of md0.
     pub(super) fn state(&self, member: &str) -> String {
         let path = format!("sys/devices/virtual/block/md0/md/dev-{member}/state");

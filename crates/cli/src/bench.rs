@@ -1,5 +1,6 @@
 //! `mirrorball bench`: measures an array with fio under the settings that its system offers.
 
+mod prediction;
 mod restoring;
 
 use crate::compare;
@@ -11,13 +12,14 @@ use mirrorball_core::units::{MIB, Nanos, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
     BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes,
-    SavedRun, Steadiness, prediction_table, watch,
+    SavedRun, Steadiness, watch,
 };
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::results;
 use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::report::{FORMATS, Findings, draw};
+use prediction::Prediction;
 use restoring::{counted, restore, said};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -192,35 +194,50 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let Some(target) = &args.target else {
         return Err(Failure::WrongUse(anyhow!("missing PATH|DEVICE")));
     };
-    check_folders(args).map_err(Failure::WrongUse)?;
-    let bench = bench(args, &sysroot, target)?;
+    check_output(args).map_err(Failure::WrongUse)?;
+    let prediction = args.predicted.as_deref().map(Prediction::load).transpose();
+    let prediction = prediction.map_err(Failure::WrongUse)?;
+    let mut bench = bench(args, &sysroot, target)?;
+    if let Some(prediction) = &prediction {
+        bench.notes.extend(prediction.check(&bench).map_err(Failure::WrongUse)?);
+    }
+    let folder = args.output.clone().unwrap_or_else(|| free_folder(&bench.array.name));
+    let saved = bench.saved_runs(&folder);
+    let saved = saved.map_err(|error| Failure::WrongUse(error.into()))?;
     screen::print(&outline(&bench))?;
+    say_what_is_saved(&bench, saved, &folder);
     if args.plan {
         return Ok(Ending::Done);
     }
-    let folder = args.output.clone().unwrap_or_else(|| free_folder(&bench.array.name));
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
         .context("cannot listen for Ctrl-C")
         .map_err(Failure::Fault)?;
     let outcome = measured(args, &bench, &folder)?;
-    ending(args, &bench, &outcome, &folder)
+    ending(prediction.as_ref(), &bench, &outcome, &folder)
 }
 
-/// Checks the folders that are used at the end, after many minutes of runs.
-fn check_folders(args: &Args) -> anyhow::Result<()> {
-    if let Some(output) = args.output.as_deref().filter(|path| path.exists() && !path.is_dir()) {
-        let output = output.display();
-        bail!("cannot use {output} as results folder: it is a file\n  help: give another with -o");
+/// Checks the folder of -o before anything else.
+fn check_output(args: &Args) -> anyhow::Result<()> {
+    let Some(output) = args.output.as_deref().filter(|path| path.exists() && !path.is_dir()) else {
+        return Ok(());
+    };
+    let output = output.display();
+    bail!("cannot use {output} as results folder: it is a file\n  help: give another with -o");
+}
+
+/// Says which runs an earlier bench has saved in the folder.
+fn say_what_is_saved(bench: &Bench, saved: usize, folder: &Path) {
+    let (all, shown) = (bench.plan.cells().len(), folder.display());
+    match saved {
+        0 => {}
+        saved if saved == all => screen::say(format_args!(
+            "note: all {all} runs are saved in {shown}, so nothing is measured; give another \
+             folder with -o to measure again"
+        )),
+        saved => screen::say(format_args!(
+            "note: {saved} of {all} runs are saved in {shown}, and are not run again"
+        )),
     }
-    let Some(predicted) = &args.predicted else { return Ok(()) };
-    if results::load(std::slice::from_ref(predicted), &Criteria::default()).sets.is_empty() {
-        bail!(
-            "--predicted: {} is not a folder with results\n  help: give the results folder of \
-             `mirrorball compare`",
-            predicted.display()
-        );
-    }
-    Ok(())
 }
 
 /// Parses --size.
@@ -339,7 +356,7 @@ fn watchdog(args: &Args) -> std::io::Result<Vec<OsString>> {
 
 /// Prints the results, and says how it ended.
 fn ending(
-    args: &Args,
+    prediction: Option<&Prediction>,
     bench: &Bench,
     outcome: &BenchOutcome,
     folder: &Path,
@@ -356,9 +373,12 @@ fn ending(
         return Err(fault(error.clone()));
     }
     if !outcome.runs.is_empty() {
-        print_results(args, bench, outcome, folder)?;
+        print_results(prediction, bench, outcome, folder)?;
         say_what_is_not_compared(&outcome.runs);
         screen::say(format_args!("results are in {}", folder.display()));
+    }
+    if outcome.is_interrupted {
+        say_what_was_interrupted(bench, outcome, folder, is_restored);
     }
     for refused in &outcome.refused {
         screen::say(format_args!("refused: {refused}: this host is too busy to measure"));
@@ -375,6 +395,27 @@ fn ending(
         outcome if !outcome.refused.is_empty() => Ending::FoundFailure,
         _ => Ending::Done,
     })
+}
+
+/// Says what Ctrl-C has left.
+fn say_what_was_interrupted(
+    bench: &Bench,
+    outcome: &BenchOutcome,
+    folder: &Path,
+    is_restored: bool,
+) {
+    let (done, all) = (outcome.runs.len(), bench.plan.cells().len());
+    match done {
+        0 => screen::say("interrupted before the first run was finished: no result is saved"),
+        done => {
+            let shown = folder.display();
+            screen::say(format_args!("interrupted: {done} of {all} runs are saved in {shown}"));
+            screen::say(format_args!("  run the same command with -o {shown} to continue"));
+        }
+    }
+    if is_restored {
+        screen::say("the settings of the array are as before, and no file of bench is left on it");
+    }
 }
 
 /// Says how many runs the comparison leaves out, and why.
@@ -401,7 +442,7 @@ fn say_what_is_not_compared(runs: &[SavedRun]) {
 
 /// Prints the report, the comparisons and the members.
 fn print_results(
-    args: &Args,
+    prediction: Option<&Prediction>,
     bench: &Bench,
     outcome: &BenchOutcome,
     folder: &Path,
@@ -421,26 +462,14 @@ fn print_results(
             let Some(grid) = grid else { continue };
             screen::print(&format!("\n{title} during {}\n\n{}", source.name, draw(&grid, style)))?;
         }
+        if let Some(warning) = outcome.pid_warning(bench, job) {
+            screen::say(format_args!("warning: {warning}"));
+        }
     }
-    let (Some(predicted), Some(measured)) = (&args.predicted, loaded.sets.first()) else {
-        return Ok(());
-    };
-    let simulated = results::load(std::slice::from_ref(predicted), &Criteria::default());
-    let table =
-        simulated.sets.first().and_then(|set| prediction_table(&set.study, &measured.study));
-    let Some(table) = table else {
-        screen::say(format_args!(
-            "note: {} has no result of these jobs and settings",
-            predicted.display()
-        ));
-        return Ok(());
-    };
-    let mut text = format!("\npredicted and measured\n\n{}", draw(&table.grid, style));
-    text += &format!("\ngreatest difference {:.1} %", 100.0 * table.worst);
-    if let Some(tau) = table.tau {
-        text += &format!("; Kendall's tau of settings more than 10 % apart {tau:.2}");
+    match (prediction, loaded.sets.first()) {
+        (Some(prediction), Some(measured)) => prediction.print(&measured.study, style),
+        _ => Ok(()),
     }
-    screen::print(&(text + "\n"))
 }
 
 fn fault(error: mirrorball_core::diagnostic::Diagnostic) -> Failure {

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_lab::temporary_file::{TemporaryFile, folder_of};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 /// What happens to an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,8 +59,37 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails if the file exists and must be kept, or its folder does not exist. Called before long
-/// work, whose output could not be written.
+/// Fails if two of the options that name an output file name the same one, also by another path, or
+/// two of them standard output. Called before long work.
+///
+/// # Errors
+/// If they do.
+pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<()> {
+    let given: Vec<(&str, &Path)> =
+        outputs.iter().filter_map(|(option, path)| Some((*option, (*path)?))).collect();
+    for (index, (option, path)) in given.iter().enumerate() {
+        let is_same = |other: &&(&str, &Path)| resolved(other.1) == resolved(path);
+        let Some((other, _)) = given[..index].iter().find(is_same) else { continue };
+        if is_stdout(path) {
+            bail!("{other} and {option} both write to standard output\n  help: give one a file");
+        }
+        let path = path.display();
+        bail!("{other} and {option} name the same file, {path}\n  help: give each its own file");
+    }
+    Ok(())
+}
+
+/// The path without links and dots; of a file that does not exist, that of its folder and its name.
+fn resolved(path: &Path) -> PathBuf {
+    if is_stdout(path) {
+        return path.to_owned();
+    }
+    let in_folder = || Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+}
+
+/// Fails if the file exists and must be kept, is a block device, or its folder does not exist.
+/// Called before long work, whose output could not be written.
 ///
 /// # Errors
 /// If the file cannot be written for one of these reasons.
@@ -70,6 +100,12 @@ pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {
         bail!("cannot write {shown}: it is a folder\n  help: give the name of a file in it");
+    }
+    if path.metadata().is_ok_and(|it| it.file_type().is_block_device()) {
+        bail!(
+            "cannot write {shown}: it is a block device, whose data would be lost\n  help: give \
+             the name of a file"
+        );
     }
     if let Existing::Keep(options) = existing
         && path.symlink_metadata().is_ok()
@@ -161,4 +197,33 @@ fn give_name(temporary: TemporaryFile, path: &Path, existing: Existing) -> io::R
     // The new name survives a crash only if the folder is flushed too. Not every file system can.
     let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_under_two_names_is_one_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("there"), "").unwrap();
+        std::os::unix::fs::symlink("there", path("link")).unwrap();
+        fs::create_dir(path("below")).unwrap();
+        let check = |one: &str, other: &str| {
+            check_distinct(&[("-o", Some(&path(one))), ("--report", Some(&path(other)))])
+        };
+        for (one, other) in
+            [("there", "there"), ("there", "./link"), ("new", "below/../new"), ("new", "./new")]
+        {
+            let error = check(one, other).unwrap_err().to_string();
+            assert!(error.starts_with("-o and --report name the same file, "), "{error}");
+        }
+        check("there", "new").unwrap();
+        check("new", "below/new").unwrap();
+        let stdout = Some(Path::new("-"));
+        let error = check_distinct(&[("-o", stdout), ("--report", stdout)]).unwrap_err();
+        assert!(error.to_string().contains("both write to standard output"), "{error}");
+        check_distinct(&[("-o", stdout), ("--report", None)]).unwrap();
+    }
 }

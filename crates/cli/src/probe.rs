@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODEL|FILE", conflicts_with = "targets")]
     model: Option<String>,
 
-    /// Write the profile to FILE
+    /// Write the profile to FILE; `-` is standard output, and the tables go to standard error then
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -101,11 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if args.targets.len() > 1 {
         return together::run(args);
     }
-    let output = args.output.as_deref().or(args.report.as_deref());
-    let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
-    for path in [&args.output, &args.report].into_iter().flatten() {
-        output_file::check(path, existing).map_err(Failure::WrongUse)?;
-    }
+    let existing = check_outputs(args)?;
     let budget = if args.full { Budget::Full } else { Budget::Quick };
     let class = args.class.map(|class| match class {
         Class::Hdd => DeviceClass::Hdd,
@@ -124,9 +120,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         (None, Some(path)) => from_device(path, options, stop)?,
         (None, None) => return Err(Failure::WrongUse(anyhow!("missing DEVICE|FILE or --model"))),
     };
-    let is_shown = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_stdout);
-    if !is_shown(&args.output) && !is_shown(&args.report) {
-        print(args, &outcome)?;
+    match on_stdout(args) {
+        None => print(args, &outcome)?,
+        Some(_) => screen::say(text(&outcome).trim_end()),
     }
     for (path, text) in [(&args.output, outcome.profile_text()), (&args.report, outcome.page())] {
         let Some(path) = path else { continue };
@@ -140,6 +136,42 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         ProbeVerdict::Doubtful(_) => Ending::FoundFailure,
         ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) => Ending::Done,
     })
+}
+
+/// What happens to existing files.
+///
+/// # Errors
+/// If a file cannot be written, or two outputs have one place.
+fn check_outputs(args: &Args) -> Result<Existing, Failure> {
+    let (output, report) = (args.output.as_deref(), args.report.as_deref());
+    let options = "-o FILE or --report FILE";
+    let existing = Existing::from_force(args.force, output.or(report), options)?;
+    output_file::check_distinct(&[("-o", output), ("--report", report)])
+        .map_err(Failure::WrongUse)?;
+    for path in [output, report].into_iter().flatten() {
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
+    }
+    // `-o -` is what `--format toml` prints.
+    let format = match (args.format, on_stdout(args)) {
+        (Format::Json, Some(_)) => "json",
+        (Format::Toml, Some("--report")) => "toml",
+        _ => return Ok(existing),
+    };
+    let option = on_stdout(args).unwrap_or_default();
+    Err(Failure::WrongUse(anyhow!(
+        "--format {format} and {option} - both write to standard output\n  help: give {option} a \
+         file, or leave out --format"
+    )))
+}
+
+/// The option that has standard output as its file.
+fn on_stdout(args: &Args) -> Option<&'static str> {
+    let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_stdout);
+    match (is_stdout(&args.output), is_stdout(&args.report)) {
+        (true, _) => Some("-o"),
+        (_, true) => Some("--report"),
+        _ => None,
+    }
 }
 
 /// Adds to an error without a help what to do where the class was named.

@@ -150,6 +150,8 @@ fn check_listing(args: &Args) -> Result<()> {
 
 /// Fails before minutes of work if an output file exists.
 fn check_outputs(args: &Args, existing: Existing) -> Result<()> {
+    let page = args.report.then_some(Path::new(PAGE));
+    output_file::check_distinct(&[("-o", args.output.as_deref()), ("--report", page)])?;
     if let Some(path) = &args.output {
         output_file::check(path, existing)?;
     }

@@ -9,10 +9,12 @@
 //! | `journal`, `array_lock`, `watchdog`, `changed_array` | nothing is left changed |
 //! | `knob_place`, `restore` | what is changed is found and put back |
 //! | `design` | the order of runs |
-//! | `fio_job`, `data_folder`, `background`, `fio_run`, `process_tree` | one run of fio |
-//! | `disk_counters`, `measured_cell`, `stability`, `pid_residue`, `tables` | what a run gave |
+//! | `fio_job`, `data_folder`, `background`, `fio_run` | one run of fio |
+//! | `process_tree`, `process_numbers`, `reader_log` | its processes |
+//! | `disk_counters`, `measured_cell`, `stability`, `tables` | what a run gave |
+//! | `pid_remainders`, `pid_residue` | the setting whose choice follows from the process |
 //! | `block_statistics`, `comparison_tables` | how the settings compare |
-//! | `request`, `session`, `runs`, `outcome` | everything in its order |
+//! | `request`, `session`, `runs`, `saved_runs`, `outcome` | everything in its order |
 //!
 //! **Nothing is left changed.** A journal with the text of each file is on the disk before the
 //! first change. It is used at the end, on an error, on a signal and on a panic by `bench` itself;
@@ -35,11 +37,15 @@ mod knob;
 mod knob_place;
 mod measured_cell;
 mod outcome;
+mod pid_remainders;
 mod pid_residue;
+mod process_numbers;
 mod process_tree;
+mod reader_log;
 mod request;
 mod restore;
 mod runs;
+mod saved_runs;
 mod session;
 mod setting_commands;
 mod stability;

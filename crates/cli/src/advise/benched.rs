@@ -5,8 +5,8 @@ use super::question::chosen_system;
 use super::target::{self, Target};
 use super::{Args, Failure};
 use crate::screen;
-use anyhow::{Result, anyhow, bail};
-use mirrorball_disk::array_file::{ArrayFile, ArraySource, ArraySpec};
+use anyhow::{Result, bail};
+use mirrorball_disk::array_file::{ArraySource, ArraySpec};
 use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::plan::{Plan, Reference};
@@ -69,15 +69,21 @@ fn check(folder: &Path, plan: &Plan, array: &ArraySpec, now: &str) -> Result<()>
              an array; without --measured, advise simulates"
         );
     }
-    let source = ArrayFile::parse(&plan.array.text, &plan.array.name)?.spec.source;
-    let identity =
-        |source: &ArraySource| (source.system.clone(), source.name.clone(), source.fsid.clone());
-    if source.as_ref().map(identity) != array.source.as_ref().map(identity) {
-        return Err(anyhow!(
-            "--measured {place}: these are results of the array {}, not of {}",
-            plan.array.name,
-            array.name
-        ));
+    let measured = ArraySource::of_text(&plan.array.text);
+    let is_same = match (&measured, &array.source) {
+        (Some(measured), Some(source)) => measured.is_same_array(source),
+        (measured, source) => measured == source,
+    };
+    if !is_same {
+        let named = |source: &Option<ArraySource>, name: &str| {
+            source.as_ref().map_or_else(|| name.to_owned(), ToString::to_string)
+        };
+        bail!(
+            "--measured {place}: these are results of the array {}, not of {}\n  help: give the \
+             folder of a `bench` of this array",
+            named(&measured, &plan.array.name),
+            named(&array.source, &array.name)
+        );
     }
     if !plan.policies.iter().any(|policy| policy == now) {
         bail!(

@@ -29,7 +29,8 @@ pub(super) struct TraceArgs {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
-    /// Job file to write, with the read share, sizes, sequentiality, locality and rate of the trace
+    /// Job file to write, with the read share, sizes, sequentiality, locality and rate of the
+    /// trace. `-` is standard output, and the description goes to standard error then
     #[arg(long, value_name = "JOB.fio")]
     fit: Option<PathBuf>,
 
@@ -54,11 +55,17 @@ pub(super) fn run(args: &TraceArgs) -> Result<Ending, Failure> {
     let wrong = |error| Failure::WrongUse(Error::new(error));
     let file = TraceFile::new(path, args.format.as_deref(), args.device.clone()).map_err(wrong)?;
     let summary = TraceSummary::of(&file).map_err(wrong)?;
-    screen::print(&format!("format    {}\n{}", file.format.name, summary.describe()))?;
+    let description = format!("format    {}\n{}", file.format.name, summary.describe());
+    match args.fit.as_deref().is_some_and(output_file::is_stdout) {
+        true => screen::say(description.trim_end()),
+        false => screen::print(&description)?,
+    }
     if let Some(job) = &args.fit {
         let text = summary.fit(&path.display().to_string()).map_err(wrong)?;
         output_file::write(job, &text, existing).map_err(Failure::Fault)?;
-        screen::say(format_args!("wrote {}", job.display()));
+        if !output_file::is_stdout(job) {
+            screen::say(format_args!("wrote {}", job.display()));
+        }
     }
     Ok(Ending::Done)
 }

@@ -3,9 +3,11 @@
 //! `mirrorball detect` writes it, with the names that commands of that system need. It does not
 //! change a simulation, so it is no part of the canonical text.
 
-use super::reader::TomlSection;
+use super::reader::{TomlSection, TomlSource};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
+use std::fmt::{self, Display, Formatter};
+use toml::de::DeTable;
 
 /// The array of a machine that an array file describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,39 @@ pub struct ArraySource {
     pub condition: Option<String>,
     /// What of it could not be read, so that something else was assumed.
     pub not_known: Option<String>,
+}
+
+impl ArraySource {
+    /// The source that the text of an array file has, without reading the models that it names;
+    /// `None` if it has none, or is no array file.
+    pub fn of_text(text: &str) -> Option<ArraySource> {
+        let table = DeTable::parse(text).ok()?;
+        read_array_source(&TomlSource { file: "", text }.root(&table)).ok()?
+    }
+
+    /// Returns true if both are of one array: by the UUID, else by the name.
+    pub fn is_same_array(&self, other: &ArraySource) -> bool {
+        let is_same = match (&self.fsid, &other.fsid) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            _ => self.name == other.name,
+        };
+        self.system == other.system && is_same
+    }
+}
+
+/// The array in words: `btrfs pool (UUID 585f)`.
+impl Display for ArraySource {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.system)?;
+        // A btrfs without a label is called by its UUID.
+        let name = self.name.as_ref().filter(|name| Some(*name) != self.fsid.as_ref());
+        match (name, &self.fsid) {
+            (Some(name), Some(fsid)) => write!(f, " {name} (UUID {fsid})"),
+            (Some(name), None) => write!(f, " {name}"),
+            (None, Some(fsid)) => write!(f, " (UUID {fsid})"),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 /// How well the model of a member is known to fit the real disk. The best comes first.
@@ -155,6 +190,28 @@ mod tests {
         let without = ArrayFile::parse(without, "a.toml").unwrap().spec;
         assert_eq!(without.source, None);
         assert_eq!(without.canonical_text(), with.canonical_text());
+    }
+
+    #[test]
+    fn an_array_is_known_again_by_its_uuid_and_else_by_its_name() {
+        let source = ArraySource::of_text(&format!("{SOURCE}{MEMBERS}")).unwrap();
+        assert_eq!(source.to_string(), "btrfs pool (UUID 585f)");
+        let renamed = ArraySource { name: Some("other".to_owned()), ..source.clone() };
+        assert!(source.is_same_array(&renamed));
+        let other = ArraySource { fsid: Some("1111".to_owned()), ..source.clone() };
+        assert!(!source.is_same_array(&other), "of the same label");
+        let md = |name: &str| ArraySource {
+            system: "md".to_owned(),
+            name: Some(name.to_owned()),
+            ..ArraySource::default()
+        };
+        assert!(md("md0").is_same_array(&md("md0")) && !md("md0").is_same_array(&md("md1")));
+        assert_eq!(md("md0").to_string(), "md md0");
+        let unnamed = ArraySource { name: source.fsid.clone(), ..source };
+        assert_eq!(unnamed.to_string(), "btrfs (UUID 585f)");
+        let fitted = "[source]\nsystem = \"md\"\n[[member]]\nmodel = \"not-here.toml\"\n";
+        assert_eq!(ArraySource::of_text(fitted).unwrap().system, "md");
+        assert_eq!(ArraySource::of_text("profile = \"raid1\"\n"), None);
     }
 
     #[test]

@@ -2,19 +2,21 @@
 //! the watchdog.
 
 use super::array_lock::ArrayLock;
-use super::journal::{Journal, StartedLoad};
+use super::journal::{Journal, StartedLoad, StartedProcess};
 use super::knob::{Knob, KnobKind};
+use super::process_tree::start_time;
 use super::restore::{self, RestoreReport};
 use super::watchdog::Watchdog;
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;
 
 /// Settings that may be changed. Dropping it restores them.
 pub(super) struct ChangedArray {
     sysroot: Sysroot,
-    journal: Journal,
+    journal: RefCell<Journal>,
     is_restored: bool,
     // Released before the watchdog ends, which would wait for it if a journal is left.
     lock: ArrayLock,
@@ -40,7 +42,7 @@ impl ChangedArray {
         })?;
         match Watchdog::start(&command) {
             Ok(watchdog) => {
-                let sysroot = sysroot.clone();
+                let (sysroot, journal) = (sysroot.clone(), RefCell::new(journal));
                 Ok(ChangedArray { sysroot, journal, is_restored: false, lock, watchdog })
             }
             Err(error) => {
@@ -53,7 +55,7 @@ impl ChangedArray {
     /// Restores the settings.
     pub(super) fn restore(&mut self) -> RestoreReport {
         self.is_restored = true;
-        restore::restore(&self.sysroot, self.lock.journal(), &self.journal)
+        restore::restore(&self.sysroot, self.lock.journal(), &self.journal.borrow())
     }
 
     /// The watchdog, which ends the processes that it knows.
@@ -77,11 +79,28 @@ impl ChangedArray {
     /// # Errors
     /// If the journal cannot be written.
     pub(super) fn set_load(&mut self, load: Option<StartedLoad>) -> Result<(), Diagnostic> {
-        if self.journal.load == load {
+        if self.journal.borrow().load == load {
             return Ok(());
         }
-        self.journal.load = load;
+        self.journal.get_mut().load = load;
         self.write()
+    }
+
+    /// Records on the disk, and with the watchdog, that fio is about to run in this process.
+    ///
+    /// # Errors
+    /// If the journal cannot be written, or the watchdog has ended.
+    pub(super) fn fio_starts(&self, process: u32) -> io::Result<()> {
+        let start_time = start_time(process).unwrap_or_default();
+        self.journal.borrow_mut().fio = Some(StartedProcess { process, start_time });
+        self.journal.borrow().write(self.lock.journal())?;
+        self.watchdog.started(process)
+    }
+
+    /// Records that fio has ended. The journal on the disk may name it until its next change.
+    pub(super) fn fio_ended(&self, process: u32) {
+        self.journal.borrow_mut().fio = None;
+        self.watchdog.ended(process);
     }
 
     /// Records that the folder of the data was not created: one of that name is there.
@@ -89,25 +108,27 @@ impl ChangedArray {
     /// # Errors
     /// If the journal cannot be written.
     pub(super) fn forget_folder(&mut self) -> Result<(), Diagnostic> {
-        self.journal.folder = None;
+        self.journal.get_mut().folder = None;
         self.write()
     }
 
     /// The positions of md's check, each with its value before the first change.
     pub(super) fn positions(&self) -> Vec<(Knob, String)> {
-        let positions = self.journal.knobs.iter().filter(|it| it.knob.kind == KnobKind::Position);
+        let journal = self.journal.borrow();
+        let positions = journal.knobs.iter().filter(|it| it.knob.kind == KnobKind::Position);
         positions.map(|it| (it.knob.clone(), it.knob.kind.value(&it.before))).collect()
     }
 
     /// The value that the knob of a path had before the first change.
     pub(super) fn value_before(&self, path: &str) -> Option<String> {
-        let entry = self.journal.knobs.iter().find(|it| it.knob.path == path)?;
+        let journal = self.journal.borrow();
+        let entry = journal.knobs.iter().find(|it| it.knob.path == path)?;
         Some(entry.knob.kind.value(&entry.before))
     }
 
     fn write(&self) -> Result<(), Diagnostic> {
         let path = self.lock.journal();
-        self.journal.write(path).map_err(|error: io::Error| {
+        self.journal.borrow().write(path).map_err(|error: io::Error| {
             Diagnostic::new(format!("cannot write the journal {}: {error}", path.display()))
         })
     }

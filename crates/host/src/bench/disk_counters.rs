@@ -4,6 +4,7 @@
 //! milliseconds and wrap at 32 bits.
 
 use mirrorball_core::units::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// Bytes in a sector, as the kernel counts them.
 const SECTOR_BYTES: u64 = 512;
@@ -11,7 +12,7 @@ const SECTOR_BYTES: u64 = 512;
 const TIME_WRAP_MS: u64 = 1 << 32;
 
 /// The counters of one disk, or their differences over a while.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskCounters {
     /// Reads completed.
     pub reads: u64,

@@ -3,14 +3,15 @@
 //! While fio runs, this thread sleeps and wakes up. How late it wakes up says how loaded the host
 //! is: fio's threads are as late. The counters of the disks are read twice a second.
 
+use super::changed_array::ChangedArray;
 use super::disk_counters::DiskCounters;
-use super::process_tree::{children_of, kill_tree};
-use super::watchdog::Watchdog;
+use super::process_tree::kill_tree;
+use super::reader_log::ReaderLog;
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -25,6 +26,10 @@ const SLEEPS_PER_SAMPLE: u32 = 100;
 const SLEEPS_BEFORE_ACCEPTING: u32 = 40;
 /// Most characters of fio's messages that an error quotes.
 const MESSAGE_MAX: usize = 400;
+/// Becomes fio when it is let: if `bench` dies before it has recorded the process, fio never runs.
+const GATE: &str = "read -r _ && exec fio \"$@\" </dev/null";
+/// What a shell ends with if there is no such program.
+const NO_PROGRAM: i32 = 127;
 
 /// The counters of all members at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +49,8 @@ pub(super) struct FioRun {
     pub(super) samples: Vec<CounterSample>,
     /// How late each sleep ended, in seconds.
     pub(super) lateness: Vec<f64>,
-    /// Processes that fio started, by their first appearance.
-    pub(super) children: Vec<u32>,
+    /// Numbers of the threads that read, by the first appearance of their job.
+    pub(super) readers: Vec<u32>,
 }
 
 /// How fio ended.
@@ -73,9 +78,11 @@ pub(super) struct FioWatch<'a> {
     /// Names of the kernel; empty for a member without a disk.
     pub(super) members: &'a [String],
     pub(super) is_stopped: &'a dyn Fn() -> bool,
-    /// Ends fio if this process dies.
-    pub(super) watchdog: &'a Watchdog,
-    /// True if the run may go on with these processes; asked once, soon after the start.
+    /// Knows which fio to end if this process dies.
+    pub(super) changed: &'a ChangedArray,
+    /// Called when fio is about to start its processes.
+    pub(super) before_start: &'a dyn Fn(),
+    /// True if the run may go on with these readers; asked once, soon after the start.
     pub(super) accepts: &'a dyn Fn(&[u32]) -> bool,
 }
 
@@ -90,17 +97,21 @@ pub(super) fn run(
 ) -> Result<FioEnd, Diagnostic> {
     let messages = command.output.with_extension("err");
     let mut child = start(command, &messages)?;
-    let outcome = match watch.watchdog.started(child.id()) {
+    let outcome = match let_start(&mut child, watch) {
         Ok(()) => watched(&mut child, watch, on_sample),
         Err(error) => kill(&mut child).and(Err(error)),
     };
-    watch.watchdog.ended(child.id());
+    watch.changed.fio_ended(child.id());
     let (status, run) = match outcome {
         Ok(Watched::Ended(status, run)) => (status, run),
         Ok(Watched::Killed(end)) => return Ok(end),
         Err(error) => return Err(Diagnostic::new(format!("cannot wait for fio: {error}"))),
     };
     let message = fs::read_to_string(&messages).unwrap_or_default();
+    if status.code() == Some(NO_PROGRAM) {
+        return Err(Diagnostic::new("cannot start fio: no such program")
+            .with_help("install fio 3, for example: apt install fio"));
+    }
     if !status.success() {
         let mut what = format!("fio failed on {} ({status})", command.job.display());
         let shown: String = message.trim().chars().take(MESSAGE_MAX).collect();
@@ -122,18 +133,22 @@ fn start(command: &FioCommand<'_>, messages: &Path) -> Result<Child, Diagnostic>
         File::create(path)
             .map_err(|error| Diagnostic::new(format!("cannot write {}: {error}", path.display())))
     };
-    let mut fio = Command::new("fio");
-    fio.args(["--output-format=json+", "--eta=never"]);
+    let mut fio = Command::new("sh");
+    fio.args(["-c", GATE, "sh", "--output-format=json+", "--eta=never"]);
     if command.is_read_only {
         fio.arg("--readonly");
     }
-    fio.arg(command.job).stdin(Stdio::null()).process_group(0);
+    fio.arg(command.job).stdin(Stdio::piped()).process_group(0);
     fio.stdout(create(command.output)?).stderr(create(messages)?);
-    fio.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Diagnostic::new("cannot start fio: no such program")
-            .with_help("install fio 3, for example: apt install fio"),
-        _ => Diagnostic::new(format!("cannot start fio: {error}")),
-    })
+    fio.spawn().map_err(|error| Diagnostic::new(format!("cannot start a shell for fio: {error}")))
+}
+
+/// Records the process, and lets it become fio.
+fn let_start(child: &mut Child, watch: &FioWatch<'_>) -> io::Result<()> {
+    watch.changed.fio_starts(child.id())?;
+    (watch.before_start)();
+    let gate = child.stdin.take();
+    gate.map_or(Ok(()), |mut gate| gate.write_all(b"\n"))
 }
 
 /// What watching fio came to.
@@ -155,8 +170,9 @@ fn watched(
         output: Vec::new(),
         samples: vec![sample(watch, Nanos::ZERO)],
         lateness: Vec::new(),
-        children: Vec::new(),
+        readers: Vec::new(),
     };
+    let mut readers = ReaderLog::default();
     let mut sleeps = 0;
     loop {
         let due = Instant::now() + SLEEP;
@@ -165,6 +181,7 @@ fn watched(
         sleeps += 1;
         if let Some(status) = child.try_wait()? {
             run.samples.push(sample(watch, now()));
+            run.readers = readers.numbers();
             return Ok(Watched::Ended(status, run));
         }
         if (watch.is_stopped)() {
@@ -172,8 +189,9 @@ fn watched(
             return Ok(Watched::Killed(FioEnd::Stopped));
         }
         if sleeps == SLEEPS_BEFORE_ACCEPTING {
-            let children = children_of(child.id());
-            if !children.is_empty() && !(watch.accepts)(&children) {
+            readers.look(child.id());
+            let numbers = readers.numbers();
+            if !numbers.is_empty() && !(watch.accepts)(&numbers) {
                 kill(child)?;
                 return Ok(Watched::Killed(FioEnd::NotAccepted));
             }
@@ -184,11 +202,7 @@ fn watched(
                 kill(child)?;
                 return Err(error);
             }
-            for id in children_of(child.id()) {
-                if !run.children.contains(&id) {
-                    run.children.push(id);
-                }
-            }
+            readers.look(child.id());
         }
     }
 }

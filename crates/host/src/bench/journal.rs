@@ -42,6 +42,19 @@ pub(super) struct Journal {
     pub(super) knobs: Vec<JournalKnob>,
     /// The work in the background that `bench` has started, while it runs.
     pub(super) load: Option<StartedLoad>,
+    /// The fio that `bench` has started, while it runs. Journals of earlier versions have none.
+    #[serde(default)]
+    pub(super) fio: Option<StartedProcess>,
+}
+
+/// A process that was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartedProcess {
+    /// Its number.
+    pub(super) process: u32,
+    /// When it was started, in ticks since the boot: another process may get its number later.
+    pub(super) start_time: u64,
 }
 
 /// The folder of the data.
@@ -100,6 +113,7 @@ impl Journal {
             folder: None,
             knobs,
             load: None,
+            fio: None,
         }
     }
 
@@ -233,6 +247,7 @@ mod tests {
                 folder: folder.map(|path| JournalFolder { above: path.clone(), path }),
                 knobs: knobs.into_iter().map(knob).collect(),
                 load: Some(StartedLoad::EndedBy(vec!["btrfs".to_owned(), "scrub".to_owned()])),
+                fio: Some(StartedProcess { process: 7, start_time: 9 }),
             }
         })
     }
@@ -260,6 +275,15 @@ mod tests {
         for end in 0..text.len() - 2 {
             assert!(Journal::decode(&text[..end]).is_err(), "{end}");
         }
+    }
+
+    #[test]
+    fn a_journal_without_processes_is_of_an_earlier_program() {
+        let sysroot = Sysroot::recorded(Path::new("/nowhere"));
+        let journal = Journal::new(&sysroot, "md0", Identifiers::default(), Vec::new());
+        let text = journal.encode().replace(",\n  \"fio\": null", "");
+        assert!(!text.contains("fio"), "{text}");
+        assert_eq!(Journal::decode(&text), Ok(journal));
     }
 
     #[test]

@@ -84,7 +84,8 @@ pub struct SavedRun {
     pub window: MemberWindow,
     /// What it achieved, section by section.
     pub summary: CellSummary,
-    /// Remainders of the reading processes, if the choice follows from them.
+    /// The remainder of each process that read, that of the first one first, if the choice follows
+    /// from them.
     pub remainders: Vec<u32>,
     /// Bytes that the members read, as a part of those that fio read; none if not known.
     pub part_from_disks: Option<f64>,

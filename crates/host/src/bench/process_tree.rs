@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
+use std::path::Path;
 
 /// The processes whose parent is `process`, from Linux's list of the children of its main thread.
 pub(super) fn children_of(process: u32) -> Vec<u32> {
@@ -18,7 +19,44 @@ pub(super) fn start_time(process: u32) -> Option<u64> {
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Ends a process that leads its group, its group and its children at once. The jobs of fio are in
+/// The name of a process; `None` if there is no such process.
+pub(super) fn name_of(process: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+/// The processes that have a file below `folder` open, as far as this process may know.
+pub(super) fn processes_with_files_in(folder: &Path) -> Vec<u32> {
+    let has_one = |process: &u32| {
+        let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        targets.any(|target| target.starts_with(folder))
+    };
+    numbers_in("/proc").into_iter().filter(has_one).collect()
+}
+
+/// Bytes that each thread of a process has read from devices, as the kernel accounts them; none
+/// where that is not known.
+pub(super) fn bytes_read_by_threads_of(process: u32) -> Vec<(u32, u64)> {
+    let folder = format!("/proc/{process}/task");
+    let bytes = |thread: u32| {
+        let text = fs::read_to_string(format!("{folder}/{thread}/io")).ok()?;
+        let bytes = text.lines().find_map(|line| line.strip_prefix("read_bytes:"))?;
+        Some((thread, bytes.trim().parse().ok()?))
+    };
+    numbers_in(&folder).into_iter().filter_map(bytes).collect()
+}
+
+/// The names in a folder that are numbers, in ascending order.
+fn numbers_in(folder: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Ends a process, the group that it leads, and its children at once. The jobs of fio are in
 /// sessions of their own.
 pub(super) fn kill_tree(process: u32) {
     let pid = |id: u32| i32::try_from(id).ok().and_then(Pid::from_raw);
@@ -27,6 +65,7 @@ pub(super) fn kill_tree(process: u32) {
     }
     if let Some(leader) = pid(process) {
         let _ = kill_process_group(leader, Signal::KILL);
+        let _ = kill_process(leader, Signal::KILL);
     }
 }
 
@@ -35,6 +74,17 @@ mod tests {
     use super::*;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn processes_are_found_by_the_files_that_they_have_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        assert!(processes_with_files_in(&path).is_empty());
+        let _file = fs::File::create(path.join("data")).unwrap();
+        assert_eq!(processes_with_files_in(&path), [std::process::id()]);
+        assert!(name_of(std::process::id()).is_some() && name_of(u32::MAX).is_none());
+        assert!(bytes_read_by_threads_of(u32::MAX).is_empty());
+    }
 
     #[test]
     fn a_process_is_ended_with_children_that_left_its_group() {

@@ -8,6 +8,7 @@ use super::data_folder;
 use super::design::{self, BenchStep, RunTimes};
 use super::fio_job;
 use super::journal;
+use super::pid_remainders::{self, PidRemainders};
 use crate::detect::{DetectedArray, DetectedMember, Identifiers, Sysroot, array_identifiers};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, format_bytes};
@@ -15,7 +16,7 @@ use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::load_job;
-use mirrorball_lab::experiment::plan::{Choices, InputText, Plan, Reference};
+use mirrorball_lab::experiment::plan::{Cell, Choices, InputText, Plan, Reference};
 use mirrorball_sim::job::{BackgroundKind, Direction, JobFile, Mix};
 use rustix::fs::statvfs;
 use rustix::io::Errno;
@@ -146,6 +147,12 @@ impl Bench {
         let mut notes = arms.notes.clone();
         notes.extend(notes_on(&request, &arms, &jobs, &sources));
         notes.extend(design::imbalance(rounds, arms.arms.len()));
+        let policies: Vec<String> = arms.arms.iter().map(|arm| arm.spec.clone()).collect();
+        notes.extend(PidRemainders::new(array.profile).and_then(|remainders| {
+            let namespace = pid_remainders::namespace();
+            let is_live = request.sysroot.is_live();
+            remainders.note(rounds, &policies, if is_live { &namespace } else { "" })
+        }));
         let silent = array.members.iter().filter_map(|it| silent_disk(request.sysroot, it));
         notes.extend(silent.map(|disk| {
             format!(
@@ -157,7 +164,7 @@ impl Bench {
         let fingerprint = stable_hash([&*described.spec.canonical_text()]);
         let source = InputText { name: array.name.clone(), text, fingerprint };
         let choices = Choices {
-            policies: arms.arms.iter().map(|arm| arm.spec.clone()).collect(),
+            policies,
             repeats: rounds as u32,
             seed: request.seed,
             duration_ns: Some(request.times.measure.0),
@@ -192,6 +199,17 @@ impl Bench {
 
     pub(super) fn steps(&self) -> Vec<BenchStep> {
         design::steps(self.rounds, self.jobs.len(), self.arms.arms.len())
+    }
+
+    /// The cell of a run.
+    pub(super) fn cell(&self, step: &BenchStep) -> Cell<'_> {
+        Cell {
+            plan: &self.plan,
+            job_index: step.job,
+            policy: &self.plan.policies[step.arm],
+            repeat: step.round as u32,
+            seed: self.plan.seeds[step.round],
+        }
     }
 
     /// The kernel's name of a member whose I/O is counted.

@@ -8,8 +8,10 @@ use super::fio_job::{JobPlace, job_for_fio};
 use super::fio_run::{self, FioCommand, FioEnd, FioRun, FioWatch};
 use super::measured_cell::{self, Windows};
 use super::outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
-use super::pid_residue::{self, PidRemainders};
+use super::pid_remainders::{self, PidRemainders};
+use super::process_numbers::ProcessNumbers;
 use super::request::{Bench, DataPlace};
+use super::saved_runs;
 use super::stability::steadiness;
 use crate::probe::quantile;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -26,7 +28,7 @@ use std::path::Path;
 const FIO_FOLDER: &str = "fio";
 /// How often a run is tried if the host was late.
 const ATTEMPTS: usize = 3;
-/// How often fio is started again for a process with another remainder.
+/// How often fio is started for a process with the remainder that is due.
 const STARTS_MAX: usize = 40;
 
 /// The runs that are left to do.
@@ -40,23 +42,25 @@ pub(super) struct Runs<'a, 'c> {
     members: Vec<String>,
     /// The value of each knob, as it was set last.
     now: Vec<String>,
-    /// None if no choice follows from processes.
+    /// None if no choice follows from processes, or their numbers are not known.
     remainders: Option<PidRemainders>,
+    numbers: ProcessNumbers,
     outcome: BenchOutcome,
 }
 
 /// What came of one try of a run.
 enum Attempt {
-    Good(FioRun),
+    Good(FioRun, Nanos),
     Late(Nanos),
     Stopped,
 }
 
 impl<'a, 'c> Runs<'a, 'c> {
-    /// The runs of a benchmark whose journal is written.
+    /// The runs of a benchmark whose journal is written; `kept` were done before.
     pub(super) fn new(
         bench: &'a Bench,
         results: Results,
+        kept: Vec<SavedRun>,
         control: BenchControl<'a>,
         changed: &'c mut ChangedArray,
     ) -> Runs<'a, 'c> {
@@ -69,8 +73,10 @@ impl<'a, 'c> Runs<'a, 'c> {
             devids: members.clone().map(|member| member.devid).collect(),
             members: members.map(|it| bench.counted_name(it).unwrap_or_default()).collect(),
             now: bench.arms.in_force.clone(),
-            remainders: PidRemainders::new(bench.array.profile).filter(|_| bench.sysroot.is_live()),
-            outcome: BenchOutcome::default(),
+            remainders: PidRemainders::new(bench.array.profile)
+                .filter(|_| bench.sysroot.is_live() && PidRemainders::are_known()),
+            numbers: ProcessNumbers::new(),
+            outcome: BenchOutcome { runs: kept, ..BenchOutcome::default() },
         }
     }
 
@@ -87,18 +93,27 @@ impl<'a, 'c> Runs<'a, 'c> {
     fn in_order(&mut self) -> Result<bool, Diagnostic> {
         let folder = self.results.folder().join(FIO_FOLDER);
         fs::create_dir_all(&folder).map_err(|error| cannot("create the folder", &folder, error))?;
-        let Some(file) = self.data()? else { return Ok(false) };
         let bench = self.bench;
         let steps = bench.steps();
         let mut decided = vec![false; bench.jobs.len()];
-        for (index, step) in steps.iter().enumerate() {
+        if !self.outcome.runs.is_empty() {
+            self.decide(0, &mut decided);
+        }
+        let is_left = |(index, step): (usize, &BenchStep)| match self.has(step) || decided[step.job]
+        {
+            true => None,
+            false => Some(index),
+        };
+        let Some(first) = steps.iter().enumerate().find_map(is_left) else { return Ok(true) };
+        let Some(file) = self.data()? else { return Ok(false) };
+        for (index, step) in steps.iter().enumerate().skip(first) {
             if index > 0 && steps[index - 1].round < step.round {
                 self.decide(step.round, &mut decided);
             }
-            if decided[step.job] {
+            if decided[step.job] || self.has(step) {
                 continue;
             }
-            let cell = cell(bench, step);
+            let cell = bench.cell(step);
             (self.control.on_event)(BenchEvent::Run {
                 number: index + 1,
                 of: steps.len(),
@@ -113,6 +128,13 @@ impl<'a, 'c> Runs<'a, 'c> {
             }
         }
         Ok(true)
+    }
+
+    /// True if the run was done, by this bench or an earlier one.
+    fn has(&self, step: &BenchStep) -> bool {
+        let is_it =
+            |run: &SavedRun| (run.job, run.arm, run.round) == (step.job, step.arm, step.round);
+        self.outcome.runs.iter().any(is_it)
     }
 
     /// Marks the jobs that need no more rounds after `rounds`, if the request says so.
@@ -189,11 +211,11 @@ impl<'a, 'c> Runs<'a, 'c> {
         for attempt in 1..=ATTEMPTS {
             match self.attempt(step, cell, file)? {
                 Attempt::Stopped => return Ok(false),
-                Attempt::Good(run) => {
+                Attempt::Good(run, lateness) => {
                     // A run during which the array or a setting has changed is void.
                     self.bench.check_array()?;
                     self.check_knobs()?;
-                    self.save(step, cell, &run)?;
+                    self.save(step, cell, &run, lateness)?;
                     return Ok(true);
                 }
                 Attempt::Late(lateness) => {
@@ -235,7 +257,7 @@ impl<'a, 'c> Runs<'a, 'c> {
         let lateness = Nanos::from_secs_f64(quantile(&run.lateness, 0.99));
         Ok(match lateness > self.bench.lateness_max {
             true => Attempt::Late(lateness),
-            false => Attempt::Good(run),
+            false => Attempt::Good(run, lateness),
         })
     }
 
@@ -259,20 +281,24 @@ impl<'a, 'c> Runs<'a, 'c> {
             Diagnostic::new(format!("cannot start the work in the background: {error}"))
         })?;
         let mut keep_up = || load.as_mut().map_or(Ok(()), RunningLoad::keep_up);
-        let of_step = |run: &&SavedRun| (run.job, run.arm) == (step.job, step.arm);
-        let before = self.outcome.runs.iter().filter(of_step);
-        let before: Vec<u32> = before.flat_map(|run| run.remainders.clone()).collect();
-        let remainders = self.remainders_of(cell.policy);
+        let due = self.remainders_of(cell.policy).map(|it| (it, self.due(it, step)));
         for start in 1..=STARTS_MAX {
-            let accepts = |processes: &[u32]| {
-                let is_due = |it: PidRemainders| it.of(processes).contains(&it.least_seen(&before));
-                start == STARTS_MAX || remainders.is_none_or(is_due)
+            let before_start = || {
+                if let Some((remainders, due)) = due {
+                    self.numbers.take_until(due, remainders.copies());
+                }
+            };
+            let accepts = |readers: &[u32]| {
+                let (Some((remainders, due)), [first, ..]) = (due, readers) else { return true };
+                self.numbers.seen(*first);
+                start == STARTS_MAX || remainders.of(&[*first]) == [due]
             };
             let watch = FioWatch {
                 sysroot: &self.bench.sysroot,
                 members: &self.members,
                 is_stopped: self.control.is_stopped,
-                watchdog: self.changed.watchdog(),
+                changed: &*self.changed,
+                before_start: &before_start,
                 accepts: &accepts,
             };
             match fio_run::run(command, &watch, &mut keep_up)? {
@@ -284,7 +310,21 @@ impl<'a, 'c> Runs<'a, 'c> {
         Err(Diagnostic::new("fio could not be started often enough"))
     }
 
-    fn save(&mut self, step: &BenchStep, cell: &Cell<'_>, run: &FioRun) -> Result<(), Diagnostic> {
+    /// The remainder that the first process of a run is to have.
+    fn due(&self, remainders: PidRemainders, step: &BenchStep) -> u32 {
+        let of_step = |run: &&SavedRun| (run.job, run.arm) == (step.job, step.arm);
+        let before = self.outcome.runs.iter().filter(of_step);
+        let first: Vec<u32> = before.filter_map(|run| run.remainders.first().copied()).collect();
+        remainders.least_seen(&first)
+    }
+
+    fn save(
+        &mut self,
+        step: &BenchStep,
+        cell: &Cell<'_>,
+        run: &FioRun,
+        lateness: Nanos,
+    ) -> Result<(), Diagnostic> {
         let settle = self.bench.times.settle;
         let windows = Windows { settle, groups: self.bench.jobs[step.job].groups };
         let about = |error: &str| {
@@ -295,15 +335,13 @@ impl<'a, 'c> Runs<'a, 'c> {
         let summary = CellSummary::new(&record);
         let summary = summary.ok_or_else(|| about("has damaged histograms"))?;
         let remainders = self.remainders_of(cell.policy);
-        let remainders = remainders.map_or_else(Vec::new, |it| it.of(&run.children));
+        let remainders = remainders.map_or_else(Vec::new, |it| it.of(&run.readers));
         record.counters.extend(remainders.iter().map(|&remainder| CounterRecord {
             devid: None,
             name: "remainder of the process".to_owned(),
             value: remainder.into(),
         }));
-        let saved = self.results.save(cell, &record);
-        saved.map_err(|error| Diagnostic::new(format!("{error:#}")))?;
-        self.outcome.runs.push(SavedRun {
+        let run = SavedRun {
             job: step.job,
             arm: step.arm,
             round: step.round,
@@ -312,13 +350,17 @@ impl<'a, 'c> Runs<'a, 'c> {
             summary,
             remainders,
             steadiness: steadiness(&measured_cell::rates(windows, &run.samples)),
-        });
+        };
+        saved_runs::save(&self.results, &cell.file_name(), &run, lateness)?;
+        let saved = self.results.save(cell, &record);
+        saved.map_err(|error| Diagnostic::new(format!("{error:#}")))?;
+        self.outcome.runs.push(run);
         Ok(())
     }
 
     /// The remainders that the choices of this policy follow from, if they do.
     fn remainders_of(&self, policy: &str) -> Option<PidRemainders> {
-        self.remainders.filter(|_| pid_residue::applies_to(policy))
+        self.remainders.filter(|_| pid_remainders::applies_to(policy))
     }
 }
 
@@ -328,16 +370,6 @@ fn part_from_disks(record: &CellRecord, members: usize) -> Option<f64> {
     let asked: u64 = record.reads().map(|(_, read)| read.bytes).sum();
     let read: u64 = record.members.iter().map(|member| member.read_bytes).sum();
     (asked > 0 && record.members.len() == members).then(|| read as f64 / asked as f64)
-}
-
-fn cell<'a>(bench: &'a Bench, step: &BenchStep) -> Cell<'a> {
-    Cell {
-        plan: &bench.plan,
-        job_index: step.job,
-        policy: &bench.plan.policies[step.arm],
-        repeat: step.round as u32,
-        seed: bench.plan.seeds[step.round],
-    }
 }
 
 fn cannot(what: &str, path: &Path, error: impl Display) -> Diagnostic {

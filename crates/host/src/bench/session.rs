@@ -13,7 +13,6 @@ use crate::detect::{
     DetectError, DetectedArray, Identifiers, StorageSystem, Sysroot, detect_at, md_members,
 };
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_lab::experiment::results::Results;
 use std::path::Path;
 
 impl Bench {
@@ -32,11 +31,14 @@ impl Bench {
         // Another bench may have run since.
         self.check_array()?;
         self.check_in_force()?;
-        let results = Results::open(control.results, &self.plan)
-            .map_err(|error| Diagnostic::new(format!("{error:#}")))?;
+        let results = self.open_results(control.results)?;
+        let kept = self.kept_runs(&results);
+        if kept.len() == self.steps().len() {
+            return Ok(BenchOutcome { runs: kept, ..BenchOutcome::default() });
+        }
         let journal = self.journal();
         let mut changed = ChangedArray::new(&self.sysroot, lock, journal, &control.watchdog)?;
-        let outcome = Runs::new(self, results, control, &mut changed).all();
+        let outcome = Runs::new(self, results, kept, control, &mut changed).all();
         let restored = changed.restore();
         Ok(BenchOutcome { restored, ..outcome })
     }
@@ -93,7 +95,10 @@ impl Bench {
 
     /// Checks that the array is the one that the request was made for, complete and idle.
     pub(super) fn check_array(&self) -> Result<(), Diagnostic> {
-        let now = detect_at(&self.sysroot, &self.target).map_err(|error| match error {
+        // Another btrfs may be mounted meanwhile, with the same label.
+        let id = self.array.id.as_ref().filter(|_| self.array.system == StorageSystem::Btrfs);
+        let target = id.filter(|_| !self.target.contains('/')).unwrap_or(&self.target);
+        let now = detect_at(&self.sysroot, target).map_err(|error| match error {
             DetectError::NoArray(error) | DetectError::Unreadable(error) => error,
         })?;
         check_condition(&now)?;

@@ -5,6 +5,8 @@
 //! cut in two at every place. The cut with the greatest difference of means, measured in standard
 //! errors, is where the level changed, if that difference is large in itself too.
 
+use serde::{Deserialize, Serialize};
+
 /// Fewest rates on either side of a cut.
 const SIDE_MIN: usize = 5;
 /// Least difference in standard errors. With forty rates, noise alone comes so far in about one
@@ -14,7 +16,8 @@ const ERRORS_MIN: f64 = 4.5;
 const CHANGE_MIN: f64 = 0.1;
 
 /// Whether the rates kept their level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Steadiness {
     /// They did.
     Steady,

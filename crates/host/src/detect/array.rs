@@ -106,6 +106,11 @@ pub struct DetectedPolicy {
 }
 
 impl DetectedArray {
+    /// Whether `other` is the same array, found in another way.
+    pub(super) fn is_same(&self, other: &DetectedArray) -> bool {
+        (self.system, &self.name, &self.id) == (other.system, &other.name, &other.id)
+    }
+
     /// Whether its members are paths to one device, of which there is one copy.
     pub fn has_paths(&self) -> bool {
         matches!(self.system, StorageSystem::Nvme | StorageSystem::Dm)

@@ -35,15 +35,26 @@ impl<'a> Btrfs<'a> {
         fsids.map(|fsid| Btrfs { sysroot, fsid }).collect()
     }
 
-    /// The one with this device, UUID or label.
+    /// The one with this device or UUID.
     pub(super) fn find(sysroot: &'a Sysroot, name: &str) -> Option<Btrfs<'a>> {
         let device = BlockDevice::by_path(sysroot, name);
         Btrfs::all(sysroot).into_iter().find(|btrfs| {
             let has_device = |device: &BlockDevice| btrfs.device_names().contains(&device.name);
-            btrfs.fsid == name
-                || btrfs.text("label").is_some_and(|label| label == name)
-                || device.as_ref().is_some_and(has_device)
+            btrfs.fsid == name || device.as_ref().is_some_and(has_device)
         })
+    }
+
+    /// Those with this label, which is not unique.
+    pub(super) fn labelled(sysroot: &'a Sysroot, label: &str) -> Vec<Btrfs<'a>> {
+        let mut all = Btrfs::all(sysroot);
+        all.retain(|btrfs| btrfs.text("label").is_some_and(|text| text == label));
+        all
+    }
+
+    /// Its UUID, and where it is mounted, in words.
+    pub(super) fn described(&self) -> String {
+        let mount = self.mount().map(|mount| format!(" at {}", mount.point));
+        format!("the btrfs with the UUID {}{}", self.fsid, mount.unwrap_or_default())
     }
 
     fn text(&self, file: &str) -> Option<String> {

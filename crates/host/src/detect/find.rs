@@ -205,11 +205,34 @@ fn device_of(sysroot: &Sysroot, path: &str) -> Option<BlockDevice> {
     BlockDevice::by_number(sysroot, &format!("{major}:{minor}"))
 }
 
-/// The array that is called `name`.
+/// The array that is called `name`. The label of a btrfs may be the name of another array, too.
 fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
     if let Some(btrfs) = Btrfs::find(sysroot, name) {
         return Some(of_btrfs(sysroot, name, &btrfs, Vec::new()));
     }
+    let labelled = Btrfs::labelled(sysroot, name);
+    let found = |btrfs: &Btrfs<'_>| of_btrfs(sysroot, name, btrfs, Vec::new());
+    let other = by_name_of_system(sysroot, name);
+    match (&labelled[..], other) {
+        ([], other) => other,
+        ([one], None | Some(Err(_))) => Some(found(one)),
+        // The btrfs is on the array.
+        ([one], Some(Ok(other))) if found(one).is_ok_and(|array| array.is_same(&other)) => {
+            Some(found(one))
+        }
+        (labelled, other) => {
+            let mut all: Vec<String> = labelled.iter().map(Btrfs::described).collect();
+            let other = other.and_then(Result::ok);
+            all.extend(other.map(|it| format!("{} {}", it.system.name(), it.name)));
+            let what = format!("{name} stands for several arrays: {}", all.join(", "));
+            let help = "give the mount point, a device or the UUID of one of them";
+            Some(Err(DetectError::NoArray(Diagnostic::new(what).with_help(help))))
+        }
+    }
+}
+
+/// The array that its storage system, or the kernel, calls `name`.
+fn by_name_of_system(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
     if name.starts_with("nvme-subsys") {
         return all(sysroot)
             .into_iter()

@@ -12,8 +12,9 @@ use mirrorball_core::units::{MIB, Nanos};
 use mirrorball_io::driver::buffers::{BufferKey, Slice};
 use mirrorball_io::driver::{Driver, EventOwner, Handle, Output, Token};
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
-use serde::Serialize;
-use std::path::PathBuf;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -61,11 +62,29 @@ impl DeviceRate {
     }
 }
 
-/// The rates of several devices.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The rates of several devices. As JSON it has the link that they share, too.
+#[derive(Clone, Debug, PartialEq)]
 pub struct SharedRates {
     /// The devices, in the order in which they were named.
     pub devices: Vec<DeviceRate>,
+}
+
+/// A link that several devices share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SharedLink<'a> {
+    /// Their paths, in the order in which they were named.
+    pub devices: Vec<&'a Path>,
+    /// Their rate together, in bytes per second.
+    pub rate: f64,
+}
+
+impl Serialize for SharedRates {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("devices", &self.devices)?;
+        map.serialize_entry("link", &self.link())?;
+        map.end()
+    }
 }
 
 /// Reads several devices, each alone and all together.
@@ -241,18 +260,17 @@ impl SharedRates {
         }
     }
 
-    /// The devices that slow each other, and their rate together in bytes per second; `None` if
-    /// fewer than two are slowed.
-    pub fn link(&self) -> Option<(Vec<&DeviceRate>, f64)> {
-        let slowed: Vec<&DeviceRate> =
-            self.devices.iter().filter(|device| device.is_slowed()).collect();
-        let rate = slowed.iter().map(|device| device.together).sum();
-        (slowed.len() > 1).then_some((slowed, rate))
+    /// The link of the devices that slow each other; `None` if fewer than two are slowed.
+    pub fn link(&self) -> Option<SharedLink<'_>> {
+        let slowed = || self.devices.iter().filter(|device| device.is_slowed());
+        let devices: Vec<&Path> = slowed().map(|device| device.path.as_path()).collect();
+        let rate = slowed().map(|device| device.together).sum();
+        (devices.len() > 1).then_some(SharedLink { devices, rate })
     }
 
     /// What the table says, and the lines for an array file if devices share a link.
     pub fn conclusion(&self) -> String {
-        let Some((slowed, rate)) = self.link() else {
+        let Some(SharedLink { devices, rate }) = self.link() else {
             return match self.devices.iter().find(|device| device.is_slowed()) {
                 None => "no link: together they are as fast as alone\n".to_owned(),
                 Some(device) => format!(
@@ -262,8 +280,7 @@ impl SharedRates {
                 ),
             };
         };
-        let names: Vec<String> =
-            slowed.iter().map(|device| device.path.display().to_string()).collect();
+        let names: Vec<String> = devices.iter().map(|path| path.display().to_string()).collect();
         format!(
             "a link: {} share {}. For the array file:\n\n[[link]]\nname = \"shared\"\n\
              read = \"{}\"\n\nand in the [[member]] of each of them:\n\nlink = \"shared\"\n",
@@ -295,14 +312,19 @@ mod tests {
     #[test]
     fn devices_that_slow_each_other_share_a_link() {
         let three = rates(&[(200.0, 120.0), (180.0, 178.0), (210.0, 130.0)]);
-        let (slowed, rate) = three.link().unwrap();
-        assert_eq!((slowed.len(), rate), (2, 250.0 * MEGABYTE));
+        let link = three.link().unwrap();
+        assert_eq!((link.devices.len(), link.rate), (2, 250.0 * MEGABYTE));
+        let json = serde_json::to_value(&three).unwrap();
+        assert_eq!(json["devices"].as_array().unwrap().len(), 3);
+        assert_eq!(json["link"]["devices"], serde_json::json!(["/dev/sd0", "/dev/sd2"]));
+        assert_eq!(json["link"]["rate"], 250.0 * MEGABYTE);
         let said = three.conclusion();
         for part in ["/dev/sd0, /dev/sd2 share 250.0MB/s", "read = \"250.0MB/s\"", "[[link]]"] {
             assert!(said.contains(part), "{said}");
         }
         let independent = rates(&[(200.0, 199.0), (180.0, 181.0)]);
         assert_eq!(independent.link(), None);
+        assert!(serde_json::to_value(&independent).unwrap()["link"].is_null());
         assert!(independent.conclusion().starts_with("no link: together they are as fast"));
         let one = rates(&[(200.0, 100.0), (180.0, 181.0)]);
         assert_eq!(one.link(), None, "a link slows at least two");
