@@ -64,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     let TortureReport { histories, operations, replies, power_cuts, kills, starts, .. } = report;
+    let TortureReport { damages, refusals, unpromised, .. } = report;
     let histories = match histories {
         1 => "1 history".to_owned(),
         _ => format!("{histories} histories"),
@@ -71,7 +72,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     screen::print(&format!(
         "{operations} operations in {histories} broke no rule; in the course of them {replies} \
          requests were answered, the volume started {starts} times, after {power_cuts} power cuts \
-         and {kills} kills, and {} times a member was out of sync and was rebuilt\n",
+         and {kills} kills, and {} times a member was out of sync and was rebuilt; disks damaged \
+         data or metadata without an error {damages} times, and {refusals} clones, old copies and \
+         damaged members were refused\nno promise without checksums: {unpromised} reads of \
+         damaged data and starts with copies a few seconds old were not checked\n",
         report.failures
     ))?;
     Ok(Ending::Done)

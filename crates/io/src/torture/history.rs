@@ -16,6 +16,19 @@ pub(super) enum End {
     PowerCut,
 }
 
+/// What a disk does wrong without an error. One disk of a volume does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Damage {
+    /// A bit of a block of the clients changes.
+    Data { block: u64 },
+    /// A bit of a block of metadata changes.
+    Metadata { block: u64 },
+    /// The next write of data goes to the place of a block.
+    MisdirectedData { block: u64 },
+    /// The next write of metadata goes to a place that nothing reads.
+    MisdirectedMetadata,
+}
+
 /// One step of a history. A member is taken modulo their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
@@ -45,6 +58,18 @@ pub(super) enum Operation {
     Settle,
     /// The service ends, and is started again without the members whose bit is set.
     Restart { end: End, without: u8 },
+    /// A disk damages its data.
+    Damage(Damage),
+    /// A member ends before its data do.
+    Shrink { member: usize },
+    /// A copy of a member is made, for later.
+    Snapshot { member: usize },
+    /// The service ends, and is to be started with the copy in the place of the member. Then it is
+    /// started with the member.
+    RestoreSnapshot { end: End },
+    /// The service ends, and is to be started with a clone and its member. Then it is started
+    /// without the copy.
+    Clone { end: End, member: usize },
 }
 
 impl Operation {
@@ -66,12 +91,18 @@ impl Operation {
             Operation::Scrub => "scrub".to_owned(),
             Operation::Wait { millis } => format!("{millis} ms pass"),
             Operation::Settle => "requests in flight end".to_owned(),
+            Operation::Damage(damage) => damage.in_words(),
+            Operation::Shrink { member } => format!("devid {} is cut short", devid(member)),
+            Operation::Snapshot { member } => format!("devid {} is copied", devid(member)),
+            Operation::RestoreSnapshot { end } => {
+                format!("{}, start with the copy, then without it", end.in_words())
+            }
+            Operation::Clone { end, member } => {
+                let (end, devid) = (end.in_words(), devid(member));
+                format!("{end}, start with a clone of devid {devid}, then without it")
+            }
             Operation::Restart { end, without } => {
-                let end = match end {
-                    End::Stop => "stop",
-                    End::Kill => "kill",
-                    End::PowerCut => "power cut",
-                };
+                let end = end.in_words();
                 let left_out = (0..count).filter(|member| without >> member & 1 != 0);
                 let left_out: Vec<String> = left_out.map(|it| devid(it).to_string()).collect();
                 match &left_out[..] {
@@ -83,12 +114,64 @@ impl Operation {
     }
 }
 
+impl End {
+    fn in_words(self) -> &'static str {
+        match self {
+            End::Stop => "stop",
+            End::Kill => "kill",
+            End::PowerCut => "power cut",
+        }
+    }
+}
+
+impl Damage {
+    fn in_words(self) -> String {
+        match self {
+            Damage::Data { block } => format!("a bit of block {block} changes on the bad disk"),
+            Damage::Metadata { block } => {
+                format!("a bit of metadata block {block} changes on the bad disk")
+            }
+            Damage::MisdirectedData { block } => {
+                format!("the next write to the bad disk goes to block {block}")
+            }
+            Damage::MisdirectedMetadata => {
+                "the next write of metadata to the bad disk goes nowhere".to_owned()
+            }
+        }
+    }
+}
+
+/// The faults of a seed that are not in every history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ExtraFaults {
+    /// None.
+    None,
+    /// One disk damages its data without an error.
+    Damage,
+    /// Disks are cloned, copied and put back, cut short and found in any order.
+    Identity,
+}
+
+/// The extra faults of a seed.
+pub(super) fn extra_faults(seed: u64) -> ExtraFaults {
+    match seed % 7 {
+        3 => ExtraFaults::Damage,
+        4 => ExtraFaults::Identity,
+        _ => ExtraFaults::None,
+    }
+}
+
 /// Draws a history. In half of them, members are replaced, too, and in a fifth removed.
 pub(super) fn draw(seed: u64, count: u64) -> Vec<Operation> {
     let rng = &mut Rng::stream(seed, "history");
     let replacements = &mut Rng::stream(seed, "replacements");
     let removals = &mut Rng::stream(seed, "removals");
+    let extra = &mut Rng::stream(seed, "extra faults");
+    let extra_faults = extra_faults(seed);
     let operation = |_| match operation(rng) {
+        operation if !matches!(operation, Operation::Restart { .. }) && extra.below(12) == 0 => {
+            extra_fault(extra_faults, extra).unwrap_or(operation)
+        }
         Operation::Settle | Operation::Mend { .. }
             if seed.is_multiple_of(5) && removals.below(2) == 0 =>
         {
@@ -100,6 +183,22 @@ pub(super) fn draw(seed: u64, count: u64) -> Vec<Operation> {
         operation => operation,
     };
     (0..count).map(operation).collect()
+}
+
+fn extra_fault(kind: ExtraFaults, rng: &mut Rng) -> Option<Operation> {
+    let (member, block) = (rng.below(12) as usize, rng.below(BLOCKS));
+    let end = [End::Stop, End::Kill, End::PowerCut][rng.below(3) as usize];
+    match (kind, rng.below(4)) {
+        (ExtraFaults::None, _) => None,
+        (ExtraFaults::Damage, 0) => Some(Operation::Damage(Damage::Data { block })),
+        (ExtraFaults::Damage, 1) => Some(Operation::Damage(Damage::Metadata { block })),
+        (ExtraFaults::Damage, 2) => Some(Operation::Damage(Damage::MisdirectedData { block })),
+        (ExtraFaults::Damage, _) => Some(Operation::Damage(Damage::MisdirectedMetadata)),
+        (ExtraFaults::Identity, 0) => Some(Operation::Shrink { member }),
+        (ExtraFaults::Identity, 1) => Some(Operation::Snapshot { member }),
+        (ExtraFaults::Identity, 2) => Some(Operation::RestoreSnapshot { end }),
+        (ExtraFaults::Identity, _) => Some(Operation::Clone { end, member }),
+    }
 }
 
 fn operation(rng: &mut Rng) -> Operation {

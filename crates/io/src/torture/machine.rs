@@ -1,10 +1,12 @@
 //! A machine with simulated disks, on which a volume is served, stopped, killed and started again.
 
+mod damage;
 mod finish;
+mod identity;
 mod start;
 
 use super::Promises;
-use super::history::{BLOCKS, End, Operation};
+use super::history::{BLOCKS, End, ExtraFaults, Operation, extra_faults};
 use super::model::{BLOCK_BYTES, Model, contents};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
@@ -14,6 +16,7 @@ use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildOpened, RebuildRequest};
 use crate::reopen::MemberPlace;
 use crate::scrub::{Scrub, ScrubRequest};
+use identity::Snapshot;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::label::{LABEL_SLOTS, Label, Uuid};
@@ -39,6 +42,9 @@ pub(super) struct Tally {
     pub(super) kills: u64,
     pub(super) starts: u64,
     pub(super) failures: u64,
+    pub(super) damages: u64,
+    pub(super) refusals: u64,
+    pub(super) unpromised: u64,
 }
 
 /// A request of a client.
@@ -87,6 +93,14 @@ pub(super) struct Machine {
     pub(super) changes: u64,
     /// True once a copy was damaged.
     may_differ: bool,
+    /// True if reads of damaged data are checked.
+    checks_damage: bool,
+    /// True once metadata were damaged.
+    has_bad_metadata: bool,
+    /// True if only the user can start the volume now.
+    is_refused: bool,
+    /// A copy of a member from earlier.
+    snapshot: Option<Snapshot>,
     pub(super) tally: Tally,
 }
 
@@ -119,6 +133,10 @@ impl Machine {
             served: None,
             changes: 0,
             may_differ: promises == Promises::FlushLies,
+            checks_damage: promises == Promises::DamageIsChecked,
+            has_bad_metadata: false,
+            is_refused: false,
+            snapshot: None,
             tally: Tally::default(),
         };
         for row in 0..count {
@@ -151,6 +169,9 @@ impl Machine {
         self.start(0)?;
         for &operation in operations {
             self.perform(operation)?;
+            if self.is_refused {
+                return Ok(self.tally);
+            }
             let turns = self.rng.below(12);
             for _ in 0..turns {
                 self.turn(Nanos::from_millis(1))?;
@@ -193,6 +214,14 @@ impl Machine {
                 }
             }
             Operation::Settle => return self.settle(),
+            Operation::Damage(damage) => self.damage(damage),
+            Operation::Shrink { member } => {
+                let end = MEMBER_BYTES / 2;
+                self.set_fault(member % count, FileFault::Ends(end));
+            }
+            Operation::Snapshot { member } => self.take_snapshot(member % count),
+            Operation::RestoreSnapshot { end } => return self.try_snapshot(end),
+            Operation::Clone { end, member } => return self.try_clone(end, member % count),
             Operation::Restart { end, without } => {
                 self.end(end)?;
                 return self.start(without);
@@ -255,8 +284,7 @@ impl Machine {
             let slice = Slice::data(buffer, 0, BLOCK_BYTES);
             executor.driver.bytes_mut(slice).copy_from_slice(&contents(block, value));
         }
-        let capacity = executor.size_bytes(Target::Volume);
-        let offset = capacity / BLOCKS / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * block;
+        let offset = offset_of(executor.size_bytes(Target::Volume), block);
         let key = served.next_key;
         served.next_key += 1;
         let changes = self.changes;
@@ -304,6 +332,10 @@ impl Machine {
         let mut events = Vec::new();
         let timeout = Some(Duration::from_nanos(timeout.0));
         executor.wait(timeout, &mut events).map_err(|error| error.to_string())?;
+        if extra_faults(self.seed) == ExtraFaults::Damage {
+            self.take_misdirected();
+        }
+        let Some(Served { executor, .. }) = &mut self.served else { return Ok(()) };
         for event in events {
             if event.token.owner() == EventOwner::MemberFile {
                 executor.on_event(&event);
@@ -330,10 +362,14 @@ impl Machine {
             (RequestKind::Write, result) => {
                 self.changes += 1;
                 self.model.end_write(block, value, result.is_ok());
+                if result.is_ok() {
+                    self.on_written();
+                }
             }
             (RequestKind::Flush, Ok(())) => self.model.end_flush(&acknowledged),
             (RequestKind::Read, Ok(())) => {
                 let bytes = bytes.expect("a read has a buffer");
+                self.tally.unpromised += u64::from(self.model.is_damaged(block));
                 let may_change = changes != self.changes || !is_well || !all_in_sync;
                 let since = acknowledged[block as usize];
                 self.model.end_read(block, since, &possible, &bytes, may_change)?;
@@ -364,6 +400,7 @@ impl Machine {
         if end == End::Stop {
             self.stop()?;
         }
+        self.on_end();
         let Some(served) = self.served.take() else { return Ok(()) };
         match end {
             End::Stop => {}
@@ -410,8 +447,17 @@ impl Machine {
         Err("the end of the volume is not recorded".to_owned())
     }
 
+    /// Where a block of the clients is on the volume.
+    fn block_offset(&self, map: &ChunkMap, block: u64) -> u64 {
+        offset_of(map.capacity_bytes(), block)
+    }
+
     pub(super) fn map(&self) -> ChunkMap {
         let map = self.label.array.chunk_map(&self.label.map_configs());
         map.expect("the members of a new volume fit its profile")
     }
+}
+
+fn offset_of(capacity_bytes: u64, block: u64) -> u64 {
+    capacity_bytes / BLOCKS / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * block
 }

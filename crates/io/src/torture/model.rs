@@ -23,6 +23,9 @@ struct Block {
     writes_in_flight: u32,
     /// What was last read, while nothing may have changed it.
     seen: Option<Vec<u64>>,
+    /// The last value when a mirror of it was damaged without an error. Until a later one is
+    /// flushed, a volume without checksums cannot tell which mirror is right: nothing is promised.
+    damaged_at: Option<u64>,
 }
 
 /// The bytes of a block with a value.
@@ -49,7 +52,13 @@ fn values(block: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
 
 impl Model {
     pub(super) fn new() -> Model {
-        let block = Block { values: vec![0], acknowledged: 0, writes_in_flight: 0, seen: None };
+        let block = Block {
+            values: vec![0],
+            acknowledged: 0,
+            writes_in_flight: 0,
+            seen: None,
+            damaged_at: None,
+        };
         Model { blocks: vec![block; BLOCKS as usize], last_value: 0 }
     }
 
@@ -83,6 +92,19 @@ impl Model {
         self.blocks[block as usize].values.clone()
     }
 
+    /// Takes that a mirror of a block was damaged.
+    pub(super) fn damage(&mut self, block: u64) {
+        let last_value = self.last_value;
+        let it = &mut self.blocks[block as usize];
+        (it.damaged_at, it.seen) = (Some(last_value), None);
+    }
+
+    /// Returns true if nothing is promised of a block.
+    pub(super) fn is_damaged(&self, block: u64) -> bool {
+        let Block { values, damaged_at, .. } = &self.blocks[block as usize];
+        damaged_at.is_some_and(|last| values[0] <= last)
+    }
+
     /// Takes the success of a flush that began when these were acknowledged.
     pub(super) fn end_flush(&mut self, acknowledged: &[u64]) {
         for (block, &value) in self.blocks.iter_mut().zip(acknowledged) {
@@ -104,6 +126,10 @@ impl Model {
         bytes: &[u8],
         may_change: bool,
     ) -> Result<(), String> {
+        if self.is_damaged(block) {
+            self.blocks[block as usize].seen = None;
+            return Ok(());
+        }
         let found = values(block, bytes)?;
         let it = &mut self.blocks[block as usize];
         for &value in &found {

@@ -30,6 +30,17 @@ pub enum FileFault {
     RefusesDiscards,
     /// A sync ends with success and makes nothing durable.
     SyncsNothing,
+    /// The device ends at this offset: there are no bytes behind it.
+    Ends(u64),
+}
+
+/// A write that goes to a wrong place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Misdirection {
+    /// The next write that begins in this range,
+    pub from: (u64, u64),
+    /// goes to this offset, or as near to it as the end of the file allows.
+    pub to: u64,
 }
 
 /// A file in memory.
@@ -43,6 +54,10 @@ pub(super) struct SimFile {
     unsynced: VecDeque<Change>,
     /// Number of changes so far.
     changes: u64,
+    /// A write that is to go to a wrong place.
+    misdirection: Option<Misdirection>,
+    /// Offset and length of a write that went to a wrong place, and that place.
+    misdirected: Vec<(u64, u64, u64)>,
 }
 
 #[derive(Clone)]
@@ -64,13 +79,48 @@ impl SimFile {
             durable: Pieces::default(),
             unsynced: VecDeque::new(),
             changes: 0,
+            misdirection: None,
+            misdirected: Vec::new(),
         }
     }
 
     /// Its length, and the bytes that are allocated for it.
     pub(super) fn size(&self) -> FileSize {
         let allocated_bytes = self.contents.0.len() as u64 * PIECE_BYTES;
-        FileSize { size_bytes: self.size_bytes, allocated_bytes }
+        FileSize { size_bytes: self.end(), allocated_bytes }
+    }
+
+    /// Where reads and writes end.
+    pub(super) fn end(&self) -> u64 {
+        match self.fault {
+            FileFault::Ends(offset) => self.size_bytes.min(offset),
+            _ => self.size_bytes,
+        }
+    }
+
+    /// Changes a byte without a write, as a damaged medium does.
+    pub(super) fn flip(&mut self, offset: u64, bits: u8) {
+        for pieces in [&mut self.contents, &mut self.durable] {
+            let mut byte = [0];
+            pieces.read(offset, &mut byte);
+            pieces.apply(&Change::Write { offset, bytes: vec![byte[0] ^ bits] });
+        }
+    }
+
+    /// Has a later write go to a wrong place.
+    pub(super) fn misdirect(&mut self, misdirection: Misdirection) {
+        self.misdirection = Some(misdirection);
+    }
+
+    /// The writes that went to a wrong place since the last call: offset, length, and that place.
+    pub(super) fn take_misdirected(&mut self) -> Vec<(u64, u64, u64)> {
+        std::mem::take(&mut self.misdirected)
+    }
+
+    /// A copy of what it holds, with all of it durable.
+    pub(super) fn copy(&self) -> SimFile {
+        let contents = self.contents.clone();
+        SimFile { durable: contents.clone(), contents, ..SimFile::new(self.size_bytes) }
     }
 
     /// Loses all contents.
@@ -81,12 +131,21 @@ impl SimFile {
 
     /// Reads up to the end of the file; returns the number of bytes.
     pub(super) fn read(&self, offset: u64, target: &mut [u8]) -> usize {
-        let length = target.len().min(self.size_bytes.saturating_sub(offset) as usize);
+        let length = target.len().min(self.end().saturating_sub(offset) as usize);
         self.contents.read(offset, &mut target[..length]);
         length
     }
 
-    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
+    pub(super) fn write(&mut self, mut offset: u64, bytes: &[u8]) {
+        if let Some(Misdirection { from: (begin, end), to }) = self.misdirection
+            && (begin..end).contains(&offset)
+        {
+            let length = bytes.len() as u64;
+            let to = to.min(self.size_bytes - length);
+            self.misdirected.push((offset, length, to));
+            self.misdirection = None;
+            offset = to;
+        }
         self.size_bytes = self.size_bytes.max(offset + bytes.len() as u64);
         self.change(Change::Write { offset, bytes: bytes.to_vec() });
     }

@@ -24,8 +24,8 @@ mod power;
 use super::buffers::Buffers;
 use super::operation::{OperationKey, OperationKind};
 use super::{Endpoint, FileSize, Waker};
-pub use file::FileFault;
 use file::SimFile;
+pub use file::{FileFault, Misdirection};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use rustix::io::Errno;
@@ -214,6 +214,28 @@ impl SimulatedWorld {
         let read = self.world().file(file).read(offset, &mut bytes);
         bytes.truncate(read);
         bytes
+    }
+
+    /// Changes bits of a byte of a file, as a damaged medium does.
+    pub fn flip(&self, file: ObjectId, offset: u64, bits: u8) {
+        self.world().file(file).flip(offset, bits);
+    }
+
+    /// Has the next write to a range of a file go to a wrong place.
+    pub fn misdirect(&self, file: ObjectId, misdirection: Misdirection) {
+        self.world().file(file).misdirect(misdirection);
+    }
+
+    /// The writes that went to a wrong place since the last call: offset, length, and that place.
+    pub fn take_misdirected(&self, file: ObjectId) -> Vec<(u64, u64, u64)> {
+        self.world().file(file).take_misdirected()
+    }
+
+    /// Adds a file with the contents of another.
+    pub fn copy_file(&self, file: ObjectId) -> ObjectId {
+        let mut world = self.world();
+        let copy = world.file(file).copy();
+        world.add(Object::File(copy))
     }
 
     /// Adds a listening socket.

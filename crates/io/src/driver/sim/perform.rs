@@ -48,7 +48,9 @@ impl World {
             FileFault::RefusesDiscards if matches!(kind, OperationKind::Discard { .. }) => {
                 return Some(Err(Errno::OPNOTSUPP));
             }
-            FileFault::FailsReads(_)
+            FileFault::Ends(end) if is_behind(kind, end) => return Some(Err(Errno::NOSPC)),
+            FileFault::Ends(_)
+            | FileFault::FailsReads(_)
             | FileFault::RefusesDiscards
             | FileFault::SyncsNothing
             | FileFault::None => {}
@@ -140,5 +142,14 @@ impl World {
         for word in [self.now.0, u64::from(operation.object.0), outcome] {
             self.trace = (self.trace ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
         }
+    }
+}
+
+/// Returns true if an operation changes bytes behind the end of its device.
+fn is_behind(kind: &OperationKind, end: u64) -> bool {
+    match kind {
+        OperationKind::Write { offset, slice } => offset + slice.length as u64 > end,
+        OperationKind::Discard { offset, length } => offset + length > end,
+        _ => false,
     }
 }

@@ -21,6 +21,9 @@ impl Machine {
             }
         }
         self.start(0)?;
+        if self.is_refused {
+            return Ok(());
+        }
         if self.served.is_none() {
             return Err("the volume does not start with all members".to_owned());
         }
@@ -51,6 +54,9 @@ impl Machine {
         for block in 0..BLOCKS {
             self.submit(RequestKind::Read, block);
             self.settle()?;
+        }
+        if self.tally.damages > 0 {
+            self.repair_damage()?;
         }
         self.scrub()?;
         self.end(End::Stop)?;

@@ -1,5 +1,6 @@
 //! Starting a tortured volume from what its members hold, as a service does it.
 
+use super::super::history::{ExtraFaults, extra_faults};
 use super::{MEMBER_BYTES, Machine, Served, VOLUME};
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
@@ -48,7 +49,7 @@ struct Assembled {
 }
 
 /// Opens the disks of members.
-struct Opener {
+pub(super) struct Opener {
     simulation: SimulatedWorld,
     /// The disk of each member at the start.
     rows: Vec<ObjectId>,
@@ -56,7 +57,7 @@ struct Opener {
 
 impl Opener {
     /// What a disk holds, if it has a label.
-    fn found(&self, disk: ObjectId) -> Option<FoundMember> {
+    pub(super) fn found(&self, disk: ObjectId) -> Option<FoundMember> {
         let read = |offset, length| self.simulation.read_file(disk, offset, length);
         let slots = LABEL_SLOTS.map(|slot| read(slot, METADATA_BYTES));
         let newest = newest_label([&slots[0], &slots[1]]).ok()?;
@@ -82,6 +83,9 @@ impl OpenMember for Opener {
             MemberPlace::Original => self.rows[request.member.get()],
             MemberPlace::Moved(address) | MemberPlace::New(address, _) => disk_at(address),
         };
+        if matches!(self.simulation.fault(disk), FileFault::Ends(_)) {
+            return Err("the disk is too small".to_owned());
+        }
         self.simulation.sync_file(disk);
         let found = self.found(disk);
         let found = found.filter(|it| Some(it.newest.found.member) == request.own_uuid);
@@ -98,7 +102,7 @@ impl OpenMember for Opener {
 }
 
 impl Machine {
-    fn opener(&self) -> Opener {
+    pub(super) fn opener(&self) -> Opener {
         Opener { simulation: self.simulation.clone(), rows: self.rows.clone() }
     }
 
@@ -116,6 +120,7 @@ impl Machine {
                     found.push(member);
                 }
                 None if disk.is_new => {}
+                None if self.has_bad_metadata => self.is_refused = true,
                 None => return Err("a label is lost".to_owned()),
             }
         }
@@ -132,20 +137,36 @@ impl Machine {
         let is_there = |file: &ObjectId| {
             let row = self.rows.iter().position(|member| member == file);
             let is_left_out = row.map_or(!has_others, |row| without >> row & 1 == 1);
-            let is_gone = self.simulation.fault(*file) == FileFault::Fails(Errno::NODEV);
+            let fault = self.simulation.fault(*file);
+            let is_gone = matches!(fault, FileFault::Fails(Errno::NODEV) | FileFault::Ends(_));
             !is_left_out && !is_gone
         };
-        let present: Vec<ObjectId> = all.iter().copied().filter(is_there).collect();
+        let mut present: Vec<ObjectId> = all.iter().copied().filter(is_there).collect();
+        if extra_faults(self.seed) == ExtraFaults::Identity {
+            // Disks may be found in any order.
+            for index in (1..present.len()).rev() {
+                present.swap(index, self.rng.below(index as u64 + 1) as usize);
+            }
+        }
         // The service flushes members before it reads their labels.
         present.iter().for_each(|&file| self.simulation.sync_file(file));
         let Some(found) = self.assembled(&present)? else { return Ok(()) };
         let whole = self.assembled(&all)?.ok_or("a label is lost")?.assembly.newest;
+        if self.is_refused {
+            self.tally.refusals += 1;
+            return Ok(());
+        }
         let newest = &found.assembly.newest;
         let has_newest = whole.lineage == newest.lineage && whole.generation == newest.generation;
         match found.assembly.verdict(&self.map()) {
             ArrayVerdict::Start => {}
             ArrayVerdict::NeedsDegraded { .. } if has_newest => {}
             ArrayVerdict::NeedsDegraded { .. } | ArrayVerdict::Incomplete { .. } => return Ok(()),
+            ArrayVerdict::Doubtful if self.has_bad_metadata => {
+                self.tally.refusals += 1;
+                self.is_refused = true;
+                return Ok(());
+            }
             ArrayVerdict::Doubtful => {
                 let standings: Vec<String> =
                     found.assembly.standings.iter().copied().map(standing_text).collect();
