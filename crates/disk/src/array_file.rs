@@ -95,15 +95,15 @@ pub struct ArrayFile {
 
 /// The arrays compiled in, the default first.
 const BUILTINS: [(&str, &str); 9] = [
-    ("hetero-hdd-raid1", include_str!("../../../arrays/hetero-hdd-raid1.toml")),
-    ("two-hdd-raid1", include_str!("../../../arrays/two-hdd-raid1.toml")),
-    ("two-ssd-raid1", include_str!("../../../arrays/two-ssd-raid1.toml")),
-    ("hdd-ssd-raid1", include_str!("../../../arrays/hdd-ssd-raid1.toml")),
-    ("eight-hdd-raid10", include_str!("../../../arrays/eight-hdd-raid10.toml")),
-    ("four-hdd-hba-raid10", include_str!("../../../arrays/four-hdd-hba-raid10.toml")),
-    ("three-nvme-raid1c3", include_str!("../../../arrays/three-nvme-raid1c3.toml")),
-    ("five-hdd-raid6", include_str!("../../../arrays/five-hdd-raid6.toml")),
-    ("two-delays-raid1", include_str!("../../../arrays/two-delays-raid1.toml")),
+    ("hetero-hdd-raid1", include_str!("../arrays/hetero-hdd-raid1.toml")),
+    ("two-hdd-raid1", include_str!("../arrays/two-hdd-raid1.toml")),
+    ("two-ssd-raid1", include_str!("../arrays/two-ssd-raid1.toml")),
+    ("hdd-ssd-raid1", include_str!("../arrays/hdd-ssd-raid1.toml")),
+    ("eight-hdd-raid10", include_str!("../arrays/eight-hdd-raid10.toml")),
+    ("four-hdd-hba-raid10", include_str!("../arrays/four-hdd-hba-raid10.toml")),
+    ("three-nvme-raid1c3", include_str!("../arrays/three-nvme-raid1c3.toml")),
+    ("five-hdd-raid6", include_str!("../arrays/five-hdd-raid6.toml")),
+    ("two-delays-raid1", include_str!("../arrays/two-delays-raid1.toml")),
 ];
 
 impl ArrayFile {

@@ -10,7 +10,6 @@
 //! load on the machine only makes a sample higher. Without clang there is nothing to measure, and
 //! the bench says so.
 
-#[path = "../../core/benches/decision_table/mod.rs"]
 mod decision_table;
 
 use criterion::{BenchmarkId, Criterion};

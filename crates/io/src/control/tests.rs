@@ -161,7 +161,7 @@ fn dashboard_metrics_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let (_, place) = start(&folder);
     let text = fetch(place, "GET /metrics HTTP/1.1");
-    let dashboard = include_str!("../../../../docs/grafana-dashboard.json");
+    let dashboard = include_str!("../../grafana-dashboard.json");
     let parsed: Value = serde_json::from_str(dashboard).unwrap();
     let panels = parsed["panels"].as_array().unwrap();
     let drawn: Vec<&str> = panels

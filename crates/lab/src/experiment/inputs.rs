@@ -25,22 +25,22 @@ const JOB: InputKind =
 
 /// The jobs compiled in, by name.
 const BUILTIN_JOBS: [(&str, &str); 16] = [
-    ("rand-4k-qd1", include_str!("../../../../jobs/rand-4k-qd1.fio")),
-    ("rand-4k-qd1-defrag", include_str!("../../../../jobs/rand-4k-qd1-defrag.fio")),
-    ("rand-4k-qd32", include_str!("../../../../jobs/rand-4k-qd32.fio")),
-    ("rand-4k-qd32-defrag", include_str!("../../../../jobs/rand-4k-qd32-defrag.fio")),
-    ("seq-read", include_str!("../../../../jobs/seq-read.fio")),
-    ("seq-read-defrag", include_str!("../../../../jobs/seq-read-defrag.fio")),
-    ("four-streams", include_str!("../../../../jobs/four-streams.fio")),
-    ("mixed-sizes", include_str!("../../../../jobs/mixed-sizes.fio")),
-    ("poisson-4k", include_str!("../../../../jobs/poisson-4k.fio")),
-    ("randrw-4k-70-30", include_str!("../../../../jobs/randrw-4k-70-30.fio")),
-    ("zipf-4k-qd16", include_str!("../../../../jobs/zipf-4k-qd16.fio")),
-    ("fsync-writer", include_str!("../../../../jobs/fsync-writer.fio")),
-    ("rand-4k-qd1-scrub", include_str!("../../../../jobs/rand-4k-qd1-scrub.fio")),
-    ("rand-4k-qd32-scrub", include_str!("../../../../jobs/rand-4k-qd32-scrub.fio")),
-    ("seq-read-scrub", include_str!("../../../../jobs/seq-read-scrub.fio")),
-    ("four-streams-scrub", include_str!("../../../../jobs/four-streams-scrub.fio")),
+    ("rand-4k-qd1", include_str!("../../jobs/rand-4k-qd1.fio")),
+    ("rand-4k-qd1-defrag", include_str!("../../jobs/rand-4k-qd1-defrag.fio")),
+    ("rand-4k-qd32", include_str!("../../jobs/rand-4k-qd32.fio")),
+    ("rand-4k-qd32-defrag", include_str!("../../jobs/rand-4k-qd32-defrag.fio")),
+    ("seq-read", include_str!("../../jobs/seq-read.fio")),
+    ("seq-read-defrag", include_str!("../../jobs/seq-read-defrag.fio")),
+    ("four-streams", include_str!("../../jobs/four-streams.fio")),
+    ("mixed-sizes", include_str!("../../jobs/mixed-sizes.fio")),
+    ("poisson-4k", include_str!("../../jobs/poisson-4k.fio")),
+    ("randrw-4k-70-30", include_str!("../../jobs/randrw-4k-70-30.fio")),
+    ("zipf-4k-qd16", include_str!("../../jobs/zipf-4k-qd16.fio")),
+    ("fsync-writer", include_str!("../../jobs/fsync-writer.fio")),
+    ("rand-4k-qd1-scrub", include_str!("../../jobs/rand-4k-qd1-scrub.fio")),
+    ("rand-4k-qd32-scrub", include_str!("../../jobs/rand-4k-qd32-scrub.fio")),
+    ("seq-read-scrub", include_str!("../../jobs/seq-read-scrub.fio")),
+    ("four-streams-scrub", include_str!("../../jobs/four-streams-scrub.fio")),
 ];
 
 /// The jobs that are run if none is named.

@@ -12,9 +12,9 @@ use std::process::Command;
 
 /// The crate for policies in Rust, by file.
 const CRATE: [(&str, &str); 3] = [
-    ("lib.rs", include_str!("../../../policy/src/lib.rs")),
-    ("helpers.rs", include_str!("../../../policy/src/helpers.rs")),
-    ("exports.rs", include_str!("../../../policy/src/exports.rs")),
+    ("lib.rs", include_str!("../../policy/lib.rs")),
+    ("helpers.rs", include_str!("../../policy/helpers.rs")),
+    ("exports.rs", include_str!("../../policy/exports.rs")),
 ];
 
 const TARGET: &str = "wasm32v1-none";

@@ -10,7 +10,7 @@ macro_rules! recipe {
             $name,
             &[$((
                 $file,
-                include_str!(concat!("../../../../../recipes/", $name, "/", $file)),
+                include_str!(concat!("../../../recipes/", $name, "/", $file)),
             )),+],
         )
     };
