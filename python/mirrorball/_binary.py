@@ -14,7 +14,7 @@ import subprocess
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Iterator, Optional, Sequence
 
 #: The environment variable that names the binary.
 VARIABLE = "MIRRORBALL"
@@ -79,15 +79,27 @@ def _script_folders() -> Iterator[Path]:
     yield Path(__file__).resolve().parent.parent / "bin"
 
 
-def run(arguments: Sequence[str], *, stdin: str = "", accepted: Sequence[int] = (0,)) -> Output:
+def run(
+    arguments: Sequence[str],
+    *,
+    stdin: str = "",
+    accepted: Sequence[int] = (0,),
+    columns: Optional[str] = None,
+) -> Output:
     """Run the binary with `arguments` to its end, and return what it printed.
 
+    Lines of tables and errors are broken after `columns`, or else not at all.
     Raises `CommandError` if the exit code is not one of `accepted`. An interrupt is passed on to
     the binary, which keeps what it has finished.
     """
     command = [str(find_binary()), *arguments]
+    # The binary takes this width of a terminal even where it writes to a pipe, for errors as well.
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    if columns is not None:
+        environment["COLUMNS"] = columns
     with subprocess.Popen(
         command,
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -197,7 +198,7 @@ class Comparison:
     def __str__(self) -> str:
         """The tables that `mirrorball report` prints."""
         arguments = ["report", "--format=table", *self._ranking, path_text(self.folder)]
-        return run(arguments).stdout
+        return run(arguments, columns=os.environ.get("COLUMNS")).stdout
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.policies)} policies in {self.folder}>"

@@ -152,8 +152,10 @@ def test_results_are_opened_as_a_frame(expected: mb.SweepResults, library: str) 
     assert all(row["requests"] > 100 and row["p50_ns"] > 1000 for row in rows)
 
 
-def test_errors_are_those_of_the_command(own_folder: Path) -> None:
-    with pytest.raises(mb.CommandError, match=r"there is\s+no\s+entry `9`"):
+def test_errors_are_those_of_the_command(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As wide as a terminal, which breaks no line of an error.
+    monkeypatch.setenv("COLUMNS", "40")
+    with pytest.raises(mb.CommandError, match="there is no entry `9`"):
         mb.Sweep(
             mb.grid(array=mb.array("two-ssd-raid1").vary({"member.9.model": ["x"]}), job="a.fio")
         ).plan("out")
@@ -162,11 +164,11 @@ def test_errors_are_those_of_the_command(own_folder: Path) -> None:
     with pytest.raises(TypeError, match="the value None"):
         mb.Sweep(mb.grid(array=mb.array("a").vary(x=[None]), job="b"))
     forty().plan("out")
-    with pytest.raises(mb.CommandError, match=r"40 of 40\s+cells are\s+not done"):
+    with pytest.raises(mb.CommandError, match="40 of 40 cells are not done"):
         mb.open("out").frame()
     with pytest.raises(TypeError, match="are for comparisons"):
         mb.open("out", rank="p99")
-    with pytest.raises(mb.CommandError, match=r"holds\s+another sweep"):
+    with pytest.raises(mb.CommandError, match="holds another sweep"):
         forty("60ms").run("out")
 
 
