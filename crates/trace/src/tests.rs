@@ -260,7 +260,9 @@ fn binary_records_are_read() {
     assert_eq!(seen, [(0, TraceOp::Read, 1536, 4096), (20_000, TraceOp::Write, 2560, 512)]);
 
     let format = TraceFormat::by_name("cloudphysics-v2").unwrap();
-    let records = read_all(reader(&vscsi_v2(0x8a, 3, 4096), format, None, 1)).unwrap();
+    let written = [vscsi_v2(0x8a, 3, 4096), vscsi_v2(0x8e, 3, 4096)].concat();
+    let records = read_all(reader(&written, format, None, 1)).unwrap();
+    assert_eq!(records[1].op, TraceOp::Write);
     assert_eq!(records[0].response, Some(Nanos::from_micros(250)));
 
     let cut = [vscsi_v2(0x8a, 3, 4096), vec![0; 39]].concat();

@@ -4,6 +4,11 @@
 //! segments (32 bits each), command and version (16 bits each), block and time (64 bits each).
 //! Version 2 has 40 bytes: command and version come first, and the response time last. The upper
 //! byte of the version field is the version. Commands that neither read nor write are skipped.
+//!
+//! Source: the layout is that of libCacheSim's header `vscsi.h`, which CloudPhysics wrote. The
+//! units are those with which libCacheSim's script for these traces converts them: lengths are in
+//! bytes, blocks have 512, and times are in microseconds. That response times have the unit of the
+//! times is an assumption.
 
 use super::{FrameParser, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
@@ -36,9 +41,10 @@ pub(super) const V2: TraceFormat = TraceFormat {
     parser: || Box::new(Parser { version: 2 }),
 };
 
-/// SCSI commands READ and WRITE with 6, 10, 12 and 16 bytes.
+/// SCSI commands READ, WRITE, and WRITE AND VERIFY, with 6, 10, 12 and 16 bytes (T10's list of
+/// operation codes).
 const READS: [u16; 4] = [0x08, 0x28, 0xa8, 0x88];
-const WRITES: [u16; 4] = [0x0a, 0x2a, 0xaa, 0x8a];
+const WRITES: [u16; 7] = [0x0a, 0x2a, 0xaa, 0x8a, 0x2e, 0xae, 0x8e];
 
 struct Parser {
     version: u16,

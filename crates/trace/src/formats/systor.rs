@@ -1,7 +1,12 @@
 //! SYSTOR '17: CSV of the LUNs of a virtual desktop service, over a month of 2016.
 //!
-//! A request without an operation is neither a read nor a write, and is skipped. The response time
-//! may be missing.
+//! A request without an operation got no response while it was recorded, and is skipped. The
+//! response time may be missing.
+//!
+//! Source: the README of the traces, SNIA IOTTA block I/O traces 4964. `Timestamp` is the time of
+//! issue in seconds since 1970 with nine digits behind the point, exact to the microsecond; offsets
+//! and sizes are in bytes. The README does not state the unit of `Response`: the values, such as
+//! 0.000806000, are seconds.
 
 use super::{FrameParser, TimeOrder, TraceFormat, read_or_write};
 use crate::device_names::DeviceNames;
