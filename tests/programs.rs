@@ -3,6 +3,8 @@
 //! The policies are compiled by the clang of this machine. Without one the tests are skipped,
 //! unless `CI` is set; `./test` installs it.
 
+mod kept;
+
 use crate::common::external::skip_missing;
 use crate::common::nbd_client::NbdClient;
 use crate::common::samples::{ARRAY, JOB};
@@ -12,6 +14,7 @@ use mirrorball_program::toolchain::{RustToolchain, Toolchain};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 /// A folder with an array and a job; `None` without a compiler.
 fn folder() -> Option<Folder> {
@@ -43,6 +46,20 @@ fn build_example(folder: &Folder, name: &str) {
     stdout(&folder.run(&["program", "build", source.to_str().unwrap(), "-o", &output]));
 }
 
+/// Compiles a policy as its Makefile does for a kernel; `None` if clang does not know BPF.
+fn clang_for_bpf(folder: &Folder, policy: &str) -> Option<Output> {
+    let targets = Command::new("clang").arg("-print-targets").output().ok()?;
+    if !String::from_utf8_lossy(&targets.stdout).contains("bpf ") {
+        eprintln!("skipped: no clang with the target bpf");
+        return None;
+    }
+    let makefile = fs::read_to_string(folder.path(&format!("{policy}/Makefile"))).unwrap();
+    let line = makefile.lines().find(|line| line.starts_with("\tclang --target=bpf")).unwrap();
+    let mut clang = Command::new("clang");
+    clang.args(line.split_whitespace().skip(1)).arg("-Werror");
+    Some(clang.current_dir(folder.path(policy)).output().unwrap())
+}
+
 /// The figures of each policy in a comparison, by policy: what follows the name in its rows.
 fn rows(folder: &Folder, results: &str, policy: &str) -> Vec<String> {
     let csv = stdout(&folder.run(&["report", results, "--format", "csv"]));
@@ -59,6 +76,8 @@ fn a_new_policy_is_compiled_checked_and_compared() {
     folder.refuses(&["program", "new", "My"], &["`My` cannot be the name of a policy"]);
     let output = folder.run(&["program", "build", "mine/mine.c"]);
     assert!(stderr(&output).starts_with("wrote mine/mine.wasm: program/mine@"), "no warning");
+    let compiled = clang_for_bpf(&folder, "mine");
+    assert!(compiled.is_none_or(|output| output.status.success()), "for a kernel");
     let checked = stdout(&folder.run(&["program", "check", "mine/mine.wasm"]));
     for part in ["version 0.1\n", "?gain=8: ", "after a fault: dm/queue-length\n", "\nchoose "] {
         assert!(checked.contains(part), "{checked}");
@@ -157,7 +176,7 @@ fn a_volume_changes_to_a_program_and_survives_its_fault() {
         client.read(block * 4096, 4096);
     }
     let status = folder.ctl(&["status"]);
-    let fault = "the program failed, and its fallback decides: program/bad@";
+    let fault = "the fallback decides in place of the program: program/bad@";
     assert!(
         status.contains(fault) && status.contains("choose returned 2, but nr is 2"),
         "{status}"

@@ -304,10 +304,18 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 /// The request for a policy. The object of a program is read here, so that the permissions of the
 /// user count and not those of the service.
 fn set_policy(name: &str, keep: bool) -> Result<ControlRequest, Failure> {
-    let read = ProgramReference::parse(name).map(|reference| reference.read()).transpose();
-    let object = read.map_err(|error| Failure::WrongUse(error.into()))?;
-    let object = object.map(|object| hex_digits(&object));
-    Ok(ControlRequest::SetPolicy { name: name.to_owned(), object, keep })
+    let Some(reference) = ProgramReference::parse(name) else {
+        return Ok(ControlRequest::SetPolicy { name: name.to_owned(), object: None, keep });
+    };
+    let object = reference.read().map_err(|error| Failure::WrongUse(error.into()))?;
+    // The service may have another working directory.
+    let path = std::path::absolute(&reference.path).ok();
+    let path = path.and_then(|path| path.into_os_string().into_string().ok());
+    let name = match path {
+        Some(path) => ProgramReference { path, ..reference }.to_string(),
+        None => name.to_owned(),
+    };
+    Ok(ControlRequest::SetPolicy { name, object: Some(hex_digits(&object)), keep })
 }
 
 /// Prints events, as the service sends them.

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use mirrorball_core::label::assembly::ArrayVerdict;
 use mirrorball_core::label::{BlockError, Label, LabelledMember};
 use mirrorball_core::member::MemberState;
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
@@ -65,7 +65,10 @@ struct VolumeReport {
     uuid: String,
     profile: String,
     layout: String,
+    /// The policy, or the fallback of `program`.
     policy: String,
+    /// The program that chooses in place of `policy`.
+    program: Option<ProgramRow>,
     clean: bool,
     generation: u64,
     data_id: String,
@@ -84,6 +87,17 @@ struct MemberRow {
     state: &'static str,
     /// The device that it starts from.
     device: Option<String>,
+}
+
+/// A program, as the newest label describes it.
+#[derive(Debug, Serialize)]
+struct ProgramRow {
+    /// `program:FILE`, with parameters and modifiers.
+    reference: String,
+    /// Its name, with the hash of its object.
+    name: String,
+    /// True if a fault ended it, so that the volume starts with `policy`.
+    has_faulted: bool,
 }
 
 /// A device, as its own label describes it.
@@ -198,6 +212,11 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
         profile: newest.array.profile.to_string(),
         layout: newest.array.layout.to_string(),
         policy: Spec::parse(&newest.policy).map_or(newest.policy.clone(), |it| it.to_string()),
+        program: newest.program.as_ref().map(|program| ProgramRow {
+            reference: program.reference.clone(),
+            name: program.name.clone(),
+            has_faulted: program.has_faulted,
+        }),
         clean: newest.is_clean,
         generation: newest.generation,
         data_id: data_id(newest),
@@ -244,6 +263,13 @@ fn text(examination: &Examination) -> String {
         };
         text += &format!("volume `{name}`: {verdict}\n  UUID {uuid}\n");
         text += &format!("  {clean}\n  profile {profile}, layout {layout}, policy {policy}\n");
+        if let Some(ProgramRow { reference, name, has_faulted }) = &volume.program {
+            let name = short_policy_name(name);
+            text += &match has_faulted {
+                true => format!("  {reference} ({name}) was ended by a fault\n"),
+                false => format!("  {reference} ({name}) chooses in place of the policy\n"),
+            };
+        }
         text += &format!("  generation {}, data id {}\n", volume.generation, volume.data_id);
         for member in &volume.members {
             // A device with its UUID may be there that is not used; it is listed below.

@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Write a folder with a commented policy, its header, and a Makefile
+    /// Write a folder with a commented policy, its headers, and a Makefile
     New {
         /// Name of the policy and of the folder: a to z, 0 to 9, - and _
         name: String,

@@ -7,7 +7,6 @@ use crate::programs;
 use crate::screen;
 use crate::serving::{self, ListenArgs};
 use anyhow::{anyhow, bail};
-use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
@@ -234,7 +233,9 @@ impl Args {
     fn serve_labelled(&self, addresses: Vec<DeviceAddress>) -> Result<Assembly, Failure> {
         let (policy, registry) = match self.policy.as_deref().map(programs::load).transpose()? {
             Some((policy, registry)) => (Some(policy), registry),
-            None => (None, Registry::default()),
+            // For the program that the labels may name. A machine that cannot run programs serves
+            // volumes all the same, by the fallback.
+            None => (None, programs::registry().unwrap_or_default()),
         };
         let serving = LabelledOptions {
             devices: addresses,

@@ -206,6 +206,9 @@ impl ScoreTerm {
 /// Why a policy no longer decides by its own rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicyFault {
+    /// Name of the program that the fault ended, without parameters; `None` if the program was
+    /// never started.
+    pub ended_program: Option<String>,
     /// The policy, what it did, and in which operation, on one line.
     pub summary: String,
     /// What the policy was shown when it did so, on several lines.

@@ -306,6 +306,7 @@ mod tests {
             is_clean: false,
             resync_from: None,
             policy: "pid".to_owned(),
+            program: None,
             members: Vec::new(),
             is_read_only: false,
         };

@@ -5,6 +5,7 @@
 
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{OBJECT_BYTES_MAX, PROGRAM_FILE, Registry};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
@@ -100,6 +101,17 @@ impl ProgramReference {
     }
 }
 
+/// The text that parses to this reference.
+impl fmt::Display for ProgramReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut path = self.path.clone();
+        for (escape, character) in ESCAPES.iter().rev() {
+            path = path.replace(character, escape);
+        }
+        write!(f, "{PROGRAM_FILE}{path}{}", self.rest)
+    }
+}
+
 /// Bytes as text for the control socket, two hexadecimal digits each.
 pub fn hex_digits(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits");
@@ -138,6 +150,11 @@ mod tests {
         assert_eq!(parse("program:a.wasm?gain=4+hedge"), expect("a.wasm", "?gain=4+hedge"));
         assert_eq!(parse("program:c%2B%2b/a%2Cb%3f.wasm"), expect("c++/a,b?.wasm", ""));
         assert_eq!(parse("program:100%/%252C"), expect("100%/%2C", ""));
+        for text in
+            ["program:a.wasm?gain=4+hedge", "program:c%2B%2B/a%2Cb%3F.wasm", "program:%252C"]
+        {
+            assert_eq!(ProgramReference::parse(text).unwrap().to_string(), text);
+        }
         assert_eq!(ProgramReference::parse("pid"), None);
         let error = ProgramReference::parse("program:none+more.wasm").unwrap().read().unwrap_err();
         assert!(error.to_string().contains("written %2B and %3F in one"), "{error}");

@@ -243,6 +243,9 @@ impl Service {
         let background = loop {
             let rebuild = self.rebuild.step(&mut self.executor);
             let scrub = self.scrub.step(&mut self.executor);
+            if let Some(volume) = self.executor.volume_mut() {
+                volume.record_policy_fault();
+            }
             let timer = rebuild.into_iter().chain(scrub).min();
             self.executor.turn();
             let mut has_replies = false;

@@ -106,7 +106,8 @@ fn run(
 fn describe(program: &Program, fault: &CallFault, shown: &str) -> PolicyFault {
     let summary = format!("{}: {}", program.name, fault.summary());
     let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
-    PolicyFault { summary, dump: frames.collect::<String>() + shown }
+    let ended_program = Some(program.name.clone());
+    PolicyFault { ended_program, summary, dump: frames.collect::<String>() + shown }
 }
 
 /// A row for each operation of the program whose cost matters.

@@ -72,8 +72,8 @@ impl ProgramPolicy {
             dump += &format!("in {frame}\n");
         }
         dump += shown;
-        self.fault =
-            Some(PolicyFault { summary: format!("{}: {}", self.name, fault.summary()), dump });
+        let summary = format!("{}: {}", self.name, fault.summary());
+        self.fault = Some(PolicyFault { ended_program: Some(self.name.clone()), summary, dump });
     }
 
     /// Calls `submit` or `complete`, if the program has it.

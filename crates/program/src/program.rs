@@ -37,11 +37,6 @@ impl Program {
         &self.metadata.summary
     }
 
-    /// Policy that decides after a fault.
-    pub fn fallback(&self) -> &str {
-        &self.metadata.fallback
-    }
-
     /// Operations that the program has.
     pub fn operations(&self) -> Vec<&'static str> {
         let names = ["choose", "submit", "complete", "init", "change"];
@@ -70,6 +65,10 @@ impl PolicyProgram for Program {
 
     fn object(&self) -> &[u8] {
         &self.object
+    }
+
+    fn fallback(&self) -> &str {
+        &self.metadata.fallback
     }
 
     fn parameters(&self) -> &[ProgramParameter] {

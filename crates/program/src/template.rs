@@ -1,6 +1,6 @@
 //! The files of a new policy, in C or in Rust.
 
-use crate::C_HEADER;
+use crate::{C_HEADER, KERNEL_HEADER};
 
 /// A language that a policy is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub struct TemplateFile {
     pub text: String,
 }
 
-/// The files of a policy called `name`: its source first, a Makefile, and for C the header.
+/// The files of a policy called `name`: its source first, a Makefile, and for C the headers.
 pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
     let header = "mirrorball_policy.h";
     let (ending, text) = match language {
@@ -32,7 +32,14 @@ pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
         Language::C => format!("{source} {header}"),
         Language::Rust => source.clone(),
     };
-    let makefile = include_str!("../template/Makefile");
+    let makefile = match language {
+        Language::C => concat!(
+            include_str!("../template/Makefile"),
+            "\n",
+            include_str!("../template/Makefile.kernel")
+        ),
+        Language::Rust => include_str!("../template/Makefile"),
+    };
     let makefile = makefile.replace("SOURCE", &source).replace("INPUTS", &inputs);
     let file = |name: &str, text: String| TemplateFile { name: name.to_owned(), text };
     let mut files = vec![
@@ -41,6 +48,7 @@ pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
     ];
     if language == Language::C {
         files.push(file(header, C_HEADER.to_owned()));
+        files.push(file("mirrorball_kernel.h", KERNEL_HEADER.to_owned()));
     }
     files
 }

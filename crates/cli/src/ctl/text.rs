@@ -29,7 +29,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("  profile {profile}, policy {policy}\n");
     }
     if let Some(fault) = &status.policy_fault {
-        text += &format!("  the program failed, and its fallback decides: {fault}\n");
+        text += &format!("  the fallback decides in place of the program: {fault}\n");
     }
     if status.unsynced_bytes > 0 {
         let size = format_bytes(status.unsynced_bytes);

@@ -44,7 +44,7 @@ fn new(name: &str, language: SourceLanguage) -> Result<Ending, Failure> {
         )));
     }
     let (language, and) = match language {
-        SourceLanguage::C => (Language::C, ", its header"),
+        SourceLanguage::C => (Language::C, ", its headers"),
         SourceLanguage::Rust => (Language::Rust, ""),
     };
     let files = template::files(name, language);

@@ -294,6 +294,7 @@ fn has_same_contents(one: &Label, other: &Label) -> bool {
         && one.array == other.array
         && one.members == other.members
         && one.policy == other.policy
+        && one.program == other.program
 }
 
 /// Returns true if `one` descends from `other`, or is of the same data and a later generation. Of

@@ -36,6 +36,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         is_clean: false,
         resync_from: None,
         policy: "pid".to_owned(),
+        program: None,
         members: members.collect(),
         is_read_only: false,
     };

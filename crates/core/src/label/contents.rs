@@ -16,7 +16,10 @@
 //! | 240 | 4 | CRC-32C of the chunk map |
 //! | 256 | 66 | name, with its length before it |
 //! | 322 | 66 | layout, likewise |
-//! | 388 | 258 | read policy, likewise |
+//! | 388 | 258 | read policy, likewise: the one of the table, or the fallback of a program |
+//! | 646 | 1 | program: 0 none, 1 chooses in place of the policy, 2 was ended by a fault |
+//! | 648 | 258 | reference to the program, `program:FILE` with parameters; likewise |
+//! | 906 | 76 | name of the program, with the hash of its object; likewise |
 //! | 1024 | 112 each | members |
 //!
 //! A member:
@@ -50,19 +53,28 @@ pub const NAME_BYTES_MAX: usize = TEXT_ROOM - 2;
 /// Limit of the length of a policy, in bytes.
 pub const POLICY_BYTES_MAX: usize = POLICY_ROOM - 2;
 
+/// Limit of the length of a reference to a program, in bytes.
+pub const PROGRAM_REFERENCE_BYTES_MAX: usize = POLICY_ROOM - 2;
+/// Limit of the length of the name of a program, in bytes.
+pub const PROGRAM_NAME_BYTES_MAX: usize = PROGRAM_NAME_ROOM - 2;
+
 /// Number of earlier data ids that a label keeps.
 const HISTORY: usize = 8;
 
 const TEXT_ROOM: usize = 66;
 const POLICY_ROOM: usize = 258;
+const PROGRAM_NAME_ROOM: usize = 76;
 const HISTORY_AT: usize = 80;
 const NAME: usize = 256;
 const LAYOUT: usize = NAME + TEXT_ROOM;
 const POLICY: usize = LAYOUT + TEXT_ROOM;
+const PROGRAM_STATE: usize = POLICY + POLICY_ROOM;
+const PROGRAM: usize = PROGRAM_STATE + 2;
+const PROGRAM_NAME: usize = PROGRAM + POLICY_ROOM;
 const MEMBERS: usize = 1024;
 const MEMBER_BYTES: usize = 112;
 const _: () = assert!(MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES < METADATA_BYTES - 4);
-const _: () = assert!(POLICY + POLICY_ROOM <= MEMBERS);
+const _: () = assert!(PROGRAM_NAME + PROGRAM_NAME_ROOM <= MEMBERS);
 
 /// Name of a state of the data. Another is drawn whenever a member leaves the set of members in
 /// sync, so two members with the same data id have missed no write that the other has. Not zero.
@@ -129,6 +141,18 @@ pub struct LabelledMember {
     pub priority: u32,
 }
 
+/// A program that a volume is read by. Versions that do not know it use the policy of the label,
+/// which is the fallback of the program, and write labels without the program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelledProgram {
+    /// Where its object is, with parameters and modifiers: `program:FILE?gain=4+hedge`.
+    pub reference: String,
+    /// Its name, `program/NAME@HASH`. An object with another hash is another program.
+    pub name: String,
+    /// True if a fault ended it, so that the volume starts with its fallback.
+    pub has_faulted: bool,
+}
+
 /// What all labels of a volume say, of one generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
@@ -144,6 +168,8 @@ pub struct Label {
     pub resync_from: Option<u64>,
     /// The read policy, as the user wrote it.
     pub policy: String,
+    /// The program that chooses in place of `policy`.
+    pub program: Option<LabelledProgram>,
     /// The members, in the order of their indexes.
     pub members: Vec<LabelledMember>,
     /// True if the label has features that a writer must know and this program does not.
@@ -206,6 +232,11 @@ impl Label {
         page.put_text(NAME, &self.array.name, TEXT_ROOM);
         page.put_text(LAYOUT, &layout.to_string(), TEXT_ROOM);
         page.put_text(POLICY, &self.policy, POLICY_ROOM);
+        if let Some(LabelledProgram { reference, name, has_faulted }) = &self.program {
+            page.put(PROGRAM_STATE, &[1 + u8::from(*has_faulted)]);
+            page.put_text(PROGRAM, reference, POLICY_ROOM);
+            page.put_text(PROGRAM_NAME, name, PROGRAM_NAME_ROOM);
+        }
         for (index, member) in self.members.iter().enumerate() {
             member.encode(&mut page, MEMBERS + index * MEMBER_BYTES);
         }
@@ -249,6 +280,7 @@ impl Label {
             is_clean: page.u8(208) == 1,
             resync_from: Some(page.u64(232)).filter(|&offset| offset != u64::MAX),
             policy: page.text(POLICY, POLICY_ROOM)?,
+            program: decode_program(&page)?,
             members,
             is_read_only: header.is_read_only,
         };
@@ -342,6 +374,18 @@ impl LabelledMember {
             priority: page.u32(at + 36),
         })
     }
+}
+
+fn decode_program(page: &Page) -> Result<Option<LabelledProgram>, BlockError> {
+    let has_faulted = match page.u8(PROGRAM_STATE) {
+        0 => return Ok(None),
+        1 => false,
+        2 => true,
+        _ => return Err(BlockError::Malformed("an impossible state of a program")),
+    };
+    let reference = page.text(PROGRAM, POLICY_ROOM)?;
+    let name = page.text(PROGRAM_NAME, PROGRAM_NAME_ROOM)?;
+    Ok(Some(LabelledProgram { reference, name, has_faulted }))
 }
 
 fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {

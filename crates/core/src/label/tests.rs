@@ -33,6 +33,7 @@ fn label() -> Label {
         is_clean: true,
         resync_from: Some(1 << 40),
         policy: "round-robin:256K".to_owned(),
+        program: None,
         members: vec![
             member(1, MemberState::InSync),
             member(2, MemberState::Failed),
@@ -55,6 +56,30 @@ fn the_encoding_never_changes() {
          0d000000000000000c00000000000000"
     );
     assert_eq!(crc32c(&bytes[..METADATA_BYTES - 4]), 0xdaef_1628);
+}
+
+#[test]
+fn a_program_is_recorded_with_its_fallback() {
+    let program = |has_faulted| LabelledProgram {
+        reference: "program:/etc/mirrorball/mine.wasm?gain=4".to_owned(),
+        name: "program/mine@9519bc6b7d21e6172f95774033c40107".to_owned(),
+        has_faulted,
+    };
+    let crcs = [false, true].map(|has_faulted| {
+        let label = Label { program: Some(program(has_faulted)), ..label() };
+        let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+        assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
+        // Versions that do not know programs find the fallback where they look for the policy.
+        assert_eq!(bytes[388..406], *b"\x10\0round-robin:256K");
+        crc32c(&bytes[..METADATA_BYTES - 4])
+    });
+    assert_eq!(crcs, [4_199_536_954, 3_645_804_027], "the encoding never changes");
+    let mut bytes = label().encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    bytes[646] = 3;
+    let checksum = crc32c(&bytes[..METADATA_BYTES - 4]);
+    bytes[METADATA_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+    let decoded = Label::decode(&bytes, LABEL_SLOTS[1]);
+    assert_eq!(decoded, Err(BlockError::Malformed("an impossible state of a program")));
 }
 
 #[test]

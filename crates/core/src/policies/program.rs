@@ -48,6 +48,9 @@ pub trait PolicyProgram: fmt::Debug + Send + Sync {
     /// The object that was loaded.
     fn object(&self) -> &[u8];
 
+    /// The policy that decides after a fault, as a policy string.
+    fn fallback(&self) -> &str;
+
     /// Its parameters, in the order of the object.
     fn parameters(&self) -> &[ProgramParameter];
 

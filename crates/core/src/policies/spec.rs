@@ -149,6 +149,26 @@ impl Spec {
         }
     }
 
+    /// The program, or `None` if it is a policy of the table.
+    pub fn program(&self) -> Option<&dyn PolicyProgram> {
+        match &self.rule {
+            Rule::Row(_) => None,
+            Rule::Program(configured) => Some(configured.program.as_ref()),
+        }
+    }
+
+    /// The fallback of a program, with the same modifiers unless they contradict it. `None` for a
+    /// policy of the table.
+    ///
+    /// # Errors
+    /// If the fallback is no policy of the table.
+    pub fn fallback(&self) -> Result<Option<Spec>, Diagnostic> {
+        let Some(program) = self.program() else { return Ok(None) };
+        let fallback = Spec::parse(program.fallback())?;
+        let modified = fallback.clone().with_modifiers(self.modifiers.clone());
+        Ok(Some(modified.unwrap_or(fallback)))
+    }
+
     /// A value for every parameter of a program: as given, or the default. Empty for a policy of
     /// the table.
     pub fn program_values(&self) -> Vec<u64> {

@@ -18,7 +18,7 @@ use super::scrub_keeper::ScrubKeeper;
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
-use crate::label::{DIRTY_REGIONS_MAX, Label, Uuid};
+use crate::label::{DIRTY_REGIONS_MAX, Label, LabelledProgram, Uuid};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
@@ -174,14 +174,28 @@ impl Volume {
         self.states.is_failed(member)
     }
 
-    /// Records a policy, with which the volume starts from now on. Returns false without labels.
-    pub fn keep_policy(&mut self, policy: &str) -> bool {
+    /// Records a policy with which the volume starts from now on, and a program that chooses in its
+    /// place. Returns false without labels.
+    pub fn keep_policy(&mut self, policy: &str, program: Option<LabelledProgram>) -> bool {
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else {
             return false;
         };
         policy.clone_into(&mut labels.policy);
+        labels.program = program;
         self.update_labels();
         true
+    }
+
+    /// Records that a fault ended the program that the labels name, if that is so, so that the
+    /// volume does not start with it again.
+    pub fn record_policy_fault(&mut self) {
+        let Some(fault) = self.policy.fault().filter(|_| !self.is_read_only) else { return };
+        let program = self.labels.as_mut().and_then(|labels| labels.program.as_mut());
+        let ended = fault.ended_program.as_ref();
+        if let Some(program) = program.filter(|it| !it.has_faulted && Some(&it.name) == ended) {
+            program.has_faulted = true;
+            self.update_labels();
+        }
     }
 
     /// Queues a piece whose start has to wait, and returns true. A write that need not wait is

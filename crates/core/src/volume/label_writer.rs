@@ -13,7 +13,9 @@ use super::unsynced_regions::REGION_BYTES;
 use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
-use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, ScrubRecord, Uuid};
+use crate::label::{
+    DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, LabelledProgram, ScrubRecord, Uuid,
+};
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
 use std::collections::BTreeSet;
@@ -129,6 +131,7 @@ pub(super) struct LabelWriter {
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
     pub(super) policy: String,
+    pub(super) program: Option<LabelledProgram>,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(super) waiting: Vec<PieceKey>,
@@ -177,6 +180,7 @@ impl LabelWriter {
             is_clean: label.is_clean,
             resync_from: label.resync_from,
             policy: label.policy.clone(),
+            program: label.program.clone(),
             uuids: label.members.iter().map(|row| row.uuid).collect(),
             committed: label,
             slots,
@@ -202,6 +206,7 @@ impl LabelWriter {
             && self.committed.is_clean == self.is_clean
             && self.committed.resync_from == self.resync_from
             && self.committed.policy == self.policy
+            && self.committed.program == self.program
             && rows.all(|((row, uuid), (_, member))| {
                 row.uuid == *uuid && is_true(row.state, member.state)
             })
@@ -348,6 +353,7 @@ impl LabelWriter {
         label.is_clean = self.is_clean;
         label.resync_from = self.resync_from;
         label.policy.clone_from(&self.policy);
+        label.program.clone_from(&self.program);
         self.is_due = false;
         let mut has_left = false;
         for (row, (index, member)) in label.members.iter_mut().zip(states.members().iter()) {

@@ -381,6 +381,7 @@ fn write_labels(
         is_clean: true,
         resync_from,
         policy: creation.policy.clone(),
+        program: None,
         members: rows,
         is_read_only: false,
     };

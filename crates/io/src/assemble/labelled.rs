@@ -1,7 +1,9 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
 mod error;
+mod fallback;
 mod notes;
+mod policy;
 
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
@@ -27,6 +29,7 @@ use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
 use notes::{absent, discarded_copy, missing_text, problems, without_effect};
+use policy::{StartPolicy, start_policy};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,7 +51,7 @@ pub struct LabelledOptions {
     pub peer_timeout: Nanos,
     /// The policy, if not the one that the label names.
     pub policy: Option<String>,
-    /// The programs that `policy` may name.
+    /// The programs that `policy` may name; loads the one of the label.
     pub registry: Registry,
     /// I/O backend; io_uring if available, else threads, if not given.
     pub backend: Option<BackendKind>,
@@ -355,12 +358,8 @@ fn build(
     mut notes: Vec<String>,
 ) -> Result<Assembly, LabelledError> {
     let newest = &assembly.newest;
-    let policy_name = serving.policy.clone().unwrap_or_else(|| newest.policy.clone());
-    let devids: Vec<u64> = newest.members.iter().map(|member| member.devid).collect();
-    // Labels may have the policy as a user wrote it.
-    let policy = serving.registry.parse(&policy_name);
-    let policy = policy.and_then(|spec| Ok((spec.to_string(), spec.build(&devids)?)));
-    let (policy_name, policy) = policy.map_err(|error| LabelledError::Policy(error.to_string()))?;
+    let StartPolicy { name: policy_name, policy, note } = start_policy(serving, newest)?;
+    notes.extend(note);
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
     let capacity_bytes = map.capacity_bytes();

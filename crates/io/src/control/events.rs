@@ -35,6 +35,8 @@ struct SeenState {
     members: Vec<(ReportedState, u64)>,
     is_unsynced: bool,
     scrub: Option<ReportedScrubState>,
+    /// True if the fallback of a program decides.
+    has_policy_fault: bool,
 }
 
 impl EventLog {
@@ -81,9 +83,10 @@ impl EventLog {
         let is_unsynced = volume.is_some_and(|volume| volume.unsynced_bytes() > 0);
         let members_version = volume.map_or(0, Volume::members_version);
         let state = scrub.map(|scrub| ReportedScrubState::from(scrub.state));
+        let fault = volume.and_then(Volume::policy_fault);
         if let Some(seen) = &self.seen
-            && (seen.members_version, seen.is_unsynced, seen.scrub)
-                == (members_version, is_unsynced, state)
+            && (seen.members_version, seen.is_unsynced, seen.scrub, seen.has_policy_fault)
+                == (members_version, is_unsynced, state, fault.is_some())
         {
             return;
         }
@@ -95,6 +98,7 @@ impl EventLog {
             members: members.clone(),
             is_unsynced,
             scrub: state,
+            has_policy_fault: fault.is_some(),
         });
         let mut changes = Vec::new();
         match &before {
@@ -115,6 +119,10 @@ impl EventLog {
             (false, true) => changes.push(StateChange::ResyncStarted { unsynced_bytes }),
             (true, false) => changes.push(StateChange::ResyncFinished),
             _ => {}
+        }
+        let had_fault = before.as_ref().is_some_and(|before| before.has_policy_fault);
+        if let Some(fault) = fault.filter(|_| !had_fault) {
+            changes.push(StateChange::PolicyFault { fault: fault.summary.clone() });
         }
         changes.extend(scrub_change(before.as_ref().map(|before| before.scrub), scrub));
         changes.into_iter().for_each(|change| self.record(change, executor));

@@ -1,18 +1,23 @@
 //! Changes the policy of a running volume, and records it in the labels.
+//!
+//! Of a program the labels have the path and the name, with the hash of the object. Their policy is
+//! then the fallback of the program.
 
 use super::protocol::{RequestError, RequestErrorKind};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::label::POLICY_BYTES_MAX;
+use mirrorball_core::label::{
+    LabelledProgram, POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
+};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::volume::Volume;
 
 /// Where a policy is to be recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
     /// Nowhere.
     No,
-    /// In the labels of the members.
-    InLabels,
+    /// In the labels of the members, as the user named it.
+    InLabels(String),
     /// In labels, which emulated members do not have.
     InNoLabels,
 }
@@ -33,41 +38,61 @@ pub(super) fn change_policy(
         error: error.to_string(),
         kind: RequestErrorKind::Policy,
     })?;
-    if kept != Kept::No {
-        keep_policy(&spec, kept, volume)
-            .map_err(|error| RequestError { error, kind: RequestErrorKind::Refused })?;
-    }
+    keep_policy(&spec, kept, volume).map_err(|why| RequestError {
+        error: format!("the policy cannot be kept: {why}"),
+        kind: RequestErrorKind::Refused,
+    })?;
     volume.set_policy(policy);
     Ok(spec.to_string())
 }
 
-/// Records a policy in the labels, or says why it cannot.
+/// Records a policy in the labels if it is to be kept, or says why it cannot.
 fn keep_policy(spec: &Spec, kept: Kept, volume: &mut Volume) -> Result<(), String> {
-    let name = &spec.to_string();
-    let why = if kept == Kept::InNoLabels {
-        format!(
-            "the members are emulated\n  help: leave out --keep, and start `emulate` with --policy \
-             {name}"
-        )
-    } else if volume.label().is_none() {
-        "the members have no labels\n  help: leave out --keep; `mirrorball adopt` labels files and \
-         devices while the server is stopped"
-            .to_owned()
-    } else if spec.info().is_none() {
-        "labels do not hold programs\n  help: leave out --keep, and start `serve` with --policy \
-         program:FILE"
-            .to_owned()
-    } else if name.len() > POLICY_BYTES_MAX {
-        format!(
-            "its name has {} bytes, but a label holds {POLICY_BYTES_MAX}\n  help: leave out --keep",
-            name.len()
-        )
-    } else if volume.keep_policy(name) {
-        return Ok(());
-    } else {
-        "the volume is read-only\n  help: leave out --keep, or restart the server without \
-         --read-only"
-            .to_owned()
+    let name = spec.to_string();
+    let reference = match kept {
+        Kept::No => return Ok(()),
+        Kept::InNoLabels => {
+            return Err(format!(
+                "the members are emulated\n  help: leave out --keep, and start `emulate` with \
+                 --policy {name}"
+            ));
+        }
+        Kept::InLabels(reference) => reference,
     };
-    Err(format!("the policy cannot be kept: {why}"))
+    if volume.label().is_none() {
+        return Err("the members have no labels\n  help: leave out --keep; `mirrorball adopt` \
+                    labels files and devices while the server is stopped"
+            .to_owned());
+    }
+    let fallback = spec.fallback().map_err(|error| error.to_string())?;
+    let policy = fallback.map_or(name, |fallback| fallback.to_string());
+    fits("the policy", &policy, POLICY_BYTES_MAX)?;
+    let program = spec.program().map(|program| LabelledProgram {
+        reference,
+        name: program.name().to_owned(),
+        has_faulted: false,
+    });
+    if let Some(LabelledProgram { reference, name, .. }) = &program {
+        fits(
+            "the path of the program with its parameters",
+            reference,
+            PROGRAM_REFERENCE_BYTES_MAX,
+        )?;
+        fits("the name of the program", name, PROGRAM_NAME_BYTES_MAX)?;
+    }
+    match volume.keep_policy(&policy, program) {
+        true => Ok(()),
+        false => Err("the volume is read-only\n  help: leave out --keep, or restart the server \
+                      without --read-only"
+            .to_owned()),
+    }
+}
+
+/// Checks that a label has room for a text.
+fn fits(what: &str, text: &str, most: usize) -> Result<(), String> {
+    let bytes = text.len();
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(format!("{what} has {bytes} bytes, but a label holds {most}\n  help: leave out --keep"))
 }

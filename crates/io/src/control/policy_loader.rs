@@ -11,6 +11,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Registry, Spec};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 /// Loads programs in the background.
 pub(super) struct PolicyLoader {
@@ -27,14 +28,14 @@ pub(super) struct LoadedPolicy {
 }
 
 /// A request to load a program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LoadRequest {
     /// Slot of the client that asked.
     pub(super) client: u32,
     /// Number of the request among those that set a policy.
     pub(super) number: u64,
-    /// True if the labels are to name the program.
-    pub(super) keep: bool,
+    /// The policy, as the user named it, if the labels are to name it.
+    pub(super) kept: Option<String>,
 }
 
 impl PolicyLoader {
@@ -77,6 +78,9 @@ impl PolicyLoader {
         let task = move || {
             let load = || {
                 let text = reference.load(&object, &mut registry)?;
+                if request.kept.is_some() {
+                    check_file(&reference, &object)?;
+                }
                 registry.parse(&text)
             };
             // The registry is a copy, which nothing uses afterwards.
@@ -95,5 +99,24 @@ impl PolicyLoader {
     /// The next policy that was loaded.
     pub(super) fn poll(&self) -> Option<LoadedPolicy> {
         self.worker.poll()
+    }
+}
+
+/// Checks that the service can read the object of a program from its file, as it will when the
+/// volume is started.
+fn check_file(reference: &ProgramReference, object: &[u8]) -> Result<(), Diagnostic> {
+    let path = &reference.path;
+    let refuse = |why: String| {
+        Diagnostic::new(format!("the policy cannot be kept: {why}")).with_help(
+            "put the object where the service can read it at each start, or leave out --keep",
+        )
+    };
+    if !Path::new(path).is_absolute() {
+        return Err(refuse(format!("the path `{path}` is not absolute")));
+    }
+    let found = reference.read().map_err(|error| refuse(error.message))?;
+    match found == object {
+        true => Ok(()),
+        false => Err(refuse(format!("for the service, `{path}` is another object"))),
     }
 }

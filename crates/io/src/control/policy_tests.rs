@@ -46,6 +46,10 @@ impl PolicyProgram for ScriptedProgram {
         &self.object
     }
 
+    fn fallback(&self) -> &str {
+        "dm/queue-length"
+    }
+
     fn parameters(&self) -> &[ProgramParameter] {
         &[]
     }

@@ -202,7 +202,7 @@ pub(super) fn policy_loaded(
     loaded: LoadedPolicy,
     parts: &mut ServiceParts<'_>,
 ) -> String {
-    let LoadRequest { number, keep, .. } = loaded.request;
+    let LoadRequest { number, kept, .. } = loaded.request;
     if number < control.policy_set_by {
         let policy = control.policy.as_deref().unwrap_or_default();
         return failed(
@@ -213,7 +213,7 @@ pub(super) fn policy_loaded(
             ),
         );
     }
-    encode(set_policy(control, loaded.spec, number, keep, parts))
+    encode(set_policy(control, loaded.spec, number, kept, parts))
 }
 
 /// The fields of [`ControlRequest::SetPolicy`].
@@ -233,32 +233,34 @@ fn policy_request(
     let PolicyRequest { name, object, keep } = request;
     control.policy_requests += 1;
     let number = control.policy_requests;
+    let kept = keep.then(|| name.clone());
     if let Some(reference) = ProgramReference::parse(&name) {
-        let request = LoadRequest { client: client.slot(), number, keep };
+        let request = LoadRequest { client: client.slot(), number, kept };
         let loader = control.loader.as_mut();
         let loading = PolicyLoader::load(loader, request, reference, object.as_deref());
         return Some(encode::<String>(Err(loading.err()?)));
     }
-    Some(encode(set_policy(control, Spec::parse(&name), number, keep, parts)))
+    Some(encode(set_policy(control, Spec::parse(&name), number, kept, parts)))
 }
 
-/// Changes the policy of the volume, for the request of this number.
+/// Changes the policy of the volume, for the request of this number; `kept` is how the user named
+/// it, if the labels are to name it.
 fn set_policy(
     control: &mut Control,
     parsed: Result<Spec, Diagnostic>,
     number: u64,
-    keep: bool,
+    kept: Option<String>,
     parts: &mut ServiceParts<'_>,
 ) -> Result<String, RequestError> {
     let ServiceParts { executor, rebuild, .. } = parts;
     let members = executor.members().count();
     let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
-    let is_kept = match (keep, rebuild.is_emulated()) {
-        (false, _) => Kept::No,
-        (true, true) => Kept::InNoLabels,
-        (true, false) => Kept::InLabels,
+    let kept = match (kept, rebuild.is_emulated()) {
+        (None, _) => Kept::No,
+        (Some(_), true) => Kept::InNoLabels,
+        (Some(reference), false) => Kept::InLabels(reference),
     };
-    let name = change_policy(parsed, is_kept, volume)?;
+    let name = change_policy(parsed, kept, volume)?;
     control.policy = Some(name.clone());
     control.policy_set_by = number;
     let change = StateChange::PolicyChanged { policy: name.clone() };

@@ -1,6 +1,7 @@
 //! Policies in Rust: the crate has the layout of the header, and programs of it run.
 
 use crate::common::{compile, rust_toolchain, toolchain};
+use mirrorball_core::policies::PolicyProgram;
 use mirrorball_policy as policy;
 use mirrorball_program::Loader;
 use mirrorball_program::abi;

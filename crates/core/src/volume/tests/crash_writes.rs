@@ -59,6 +59,7 @@ fn crashed(unsynced: usize) -> Volume {
         is_clean: false,
         resync_from: None,
         policy: "first".to_owned(),
+        program: None,
         members: configs.iter().map(member).collect(),
         is_read_only: false,
     };

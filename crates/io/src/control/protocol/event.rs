@@ -103,6 +103,11 @@ pub enum StateChange {
         /// Its name.
         policy: String,
     },
+    /// A program does not choose the mirrors any more, or was not started: its fallback does.
+    PolicyFault {
+        /// The program and what it did, or why it was not started.
+        fault: String,
+    },
     /// Events before this one were not sent, because the client did not take them in time.
     EventsLost {
         /// Their number.

@@ -254,6 +254,7 @@ pub(super) fn new_label(profile: Profile, count: usize) -> Label {
         is_clean: true,
         resync_from: None,
         policy: "first".to_owned(),
+        program: None,
         members: (1..=count as u64).map(member).collect(),
         is_read_only: false,
     }

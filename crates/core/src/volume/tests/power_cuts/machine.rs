@@ -101,6 +101,7 @@ pub(super) fn new_disks() -> Vec<Disk> {
         is_clean: true,
         resync_from: None,
         policy: "first".to_owned(),
+        program: None,
         members: configs.iter().map(member).collect(),
         is_read_only: false,
     };

@@ -1,0 +1,71 @@
+//! The fallback of a program that was not started: a policy of the table that reports why it
+//! decides.
+
+use mirrorball_core::io::{MemberIo, Outcome};
+use mirrorball_core::member::Members;
+use mirrorball_core::policy::{
+    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy,
+};
+use mirrorball_core::units::Nanos;
+
+/// A policy that decides in place of a program that was not started.
+pub(super) struct FallbackPolicy {
+    inner: Box<dyn ReadPolicy>,
+    fault: PolicyFault,
+    /// Reads for which it decided.
+    reads: i64,
+}
+
+impl FallbackPolicy {
+    /// The policy `inner` in place of a program; `reason` names the program and says why it was not
+    /// started, on one line.
+    pub(super) fn new(inner: Box<dyn ReadPolicy>, reason: String) -> FallbackPolicy {
+        let fault = PolicyFault { ended_program: None, summary: reason, dump: String::new() };
+        FallbackPolicy { inner, fault, reads: 0 }
+    }
+}
+
+impl ReadPolicy for FallbackPolicy {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        self.reads += 1;
+        self.inner.choose(read, mirrors, members, ctx)
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        self.inner.on_submit(io, ctx);
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        self.inner.on_complete(io, outcome, ctx);
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.inner.on_members_change(members);
+    }
+
+    /// The counters of a program after a fault.
+    fn counters(&self) -> Vec<Counter> {
+        let all = [("faults", 1), ("fallback_reads", self.reads)];
+        all.map(|(name, value)| Counter { member: None, name, value }).to_vec()
+    }
+
+    fn fault(&self) -> Option<&PolicyFault> {
+        Some(&self.fault)
+    }
+
+    fn explain(
+        &self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        now: Nanos,
+    ) -> Vec<MirrorScore> {
+        self.inner.explain(read, mirrors, members, now)
+    }
+}
