@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `plan`, `step`, `patterns` | what is read, by class of device |
 //! | `machine`, `recording` | the state machine, and what it saw |
-//! | `rotation`, `zones`, `seeks`, `track_map` | closed forms of hard disks |
-//! | `replay`, `workload_fit`, `search`, `nelder_mead` | the simulator in the loop |
+//! | `rotation`, `zones`, `seeks`, `track_map`, `cached_reads` | closed forms of hard disks |
+//! | `replay`, `workload_fit`, `search`, `nelder_mead`, `joint_width` | the simulator in the loop |
 //! | `hdd`, `ssd`, `network`, `device_fit`, `estimate` | the fit of each class |
 //! | `target`, `device`, `measure` | opening and running |
 //! | `together` | several devices at once: what they share |
@@ -18,11 +18,13 @@
 //! Reads never write. What reads cannot show (writes, flushes, caches that hold writes) keeps the
 //! default of the class, and is marked so.
 
+mod cached_reads;
 mod device;
 mod device_fit;
 mod estimate;
 mod fit;
 mod hdd;
+mod joint_width;
 mod machine;
 mod measure;
 mod nelder_mead;

@@ -8,6 +8,7 @@
 //! Not determined by reads: surfaces, skews and the size of a track (only their product shows, in
 //! the rates), and all that concerns writes.
 
+use super::cached_reads::{self, CacheContext, CachedReads};
 use super::device_fit::{DeviceFit, FitInput, class_default, complete, one_device, with_estimates};
 use super::estimate::Notation::{self, Bytes, Count, Duration, Fraction, Rate};
 use super::estimate::ParameterEstimate;
@@ -18,7 +19,6 @@ use super::replay::MODEL_SEED;
 use super::rotation::{self, RotationFit};
 use super::search::{Found, Search, Searched};
 use super::seeks::{self, Jumps, SeekFit};
-use super::statistics::quantile;
 use super::zones::{self, ZoneFit};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{KIB, MIB, Nanos};
@@ -74,9 +74,7 @@ struct ClosedForms {
     rotation: RotationFit,
     zones: ZoneFit,
     seeks: SeekFit,
-    /// Time of a command apart from the mechanism and the transfer.
-    overhead: Option<f64>,
-    interface_rate: Option<f64>,
+    cached: CachedReads,
     segments: Option<usize>,
     /// Size of a segment that was filled, and of the next larger that was not.
     segment_size: Option<(f64, f64)>,
@@ -107,7 +105,7 @@ pub(super) fn fit(input: &FitInput<'_>) -> Result<DeviceFit, Diagnostic> {
         let share = 100.0 * forms.rotation.cached_share;
         notes.push(format!("{share:.0} % of the repeated reads were answered by a cache"));
     }
-    if forms.overhead.is_none() {
+    if forms.cached.overhead.is_none() {
         notes.push("no cached read was seen: `command_overhead` is part of the seeks".to_owned());
     }
     if forms.recoveries.is_none() {
@@ -153,10 +151,15 @@ fn closed_forms(
     let few = || Diagnostic::new("too few reads to fit a hard disk");
     let zones = zones::fit(need(input.recording, "zones")?, input.capacity_bytes);
     let zones = zones.ok_or_else(few)?;
-    let (overhead, interface_rate) = cached_reads(input, rotation.period);
+    let host = input.host.mean.as_secs_f64();
+    let step = |name: &str| input.recording.step(name);
+    let cached = (step("cached-4k"), step("cached-256k"));
+    let assumed_rate = rate(defaults, "interface_rate");
+    let context = CacheContext { revolution: rotation.period, host, assumed_rate };
+    let cached = cached_reads::fit(cached.0, cached.1, context);
     let assumed = duration(defaults, "command_overhead");
     let block = 4096.0 / zones.tracks.rate(0.5);
-    let constant = input.host.mean.as_secs_f64() + overhead.unwrap_or(assumed) + block;
+    let constant = host + cached.overhead.map_or(assumed, |overhead| overhead.0) + block;
     let random = need(input.recording, "random-qd1")?;
     let mut jumps = Jumps::default();
     jumps.add(random, &zones.tracks, input.capacity_bytes, constant);
@@ -170,32 +173,7 @@ fn closed_forms(
     let longest = seeks.points.last().map_or(0.0, |point| point.1);
     let over = constant + longest + 1.1 * rotation.period;
     let recoveries = recoveries(&single_reads(input.recording), over, &rotation);
-    Ok(ClosedForms {
-        rotation,
-        zones,
-        seeks,
-        overhead,
-        interface_rate,
-        segments,
-        segment_size,
-        recoveries,
-    })
-}
-
-/// Overhead and interface rate, from reads of two sizes that the cache answers.
-fn cached_reads(input: &FitInput<'_>, period: f64) -> (Option<f64>, Option<f64>) {
-    let hit = |name: &str| {
-        let latencies = input.recording.step(name)?.latencies();
-        let hits: Vec<f64> = latencies.into_iter().filter(|it| *it < HIT * period).collect();
-        (hits.len() >= 8).then(|| quantile(&hits, 0.5) - input.host.mean.as_secs_f64())
-    };
-    let small = hit("cached-4k");
-    let rate = small
-        .zip(hit("cached-256k"))
-        .map(|(small, large)| (256 - 4) as f64 * KIB as f64 / (large - small).max(1e-6));
-    let rate = rate.filter(|rate| (20e6..20e9).contains(rate));
-    let overhead = small.map(|small| small - rate.map_or(0.0, |rate| 4096.0 / rate));
-    (overhead.map(|overhead| overhead.max(1e-6)), rate)
+    Ok(ClosedForms { rotation, zones, seeks, cached, segments, segment_size, recoveries })
 }
 
 /// The most interleaved streams whose reads the cache still answers.
@@ -317,7 +295,7 @@ fn closed_estimates(forms: &ClosedForms, defaults: &toml::Table) -> Vec<Paramete
             forms.zones.tracks.inner - step,
             moved(forms.zones.inner_interval, -step),
         ),
-        measured("seek_track", Duration, forms.seeks.track, None),
+        measured("seek_track", Duration, forms.seeks.track, forms.seeks.track_interval),
         seek_points(&forms.seeks),
     ];
     let track = &mut estimates[3];
@@ -327,11 +305,11 @@ fn closed_estimates(forms: &ClosedForms, defaults: &toml::Table) -> Vec<Paramete
     let as_track = track.text.clone();
     let head_switch = ParameterEstimate::assumed("head_switch", as_track);
     estimates.push(head_switch.noted("as the track seek"));
-    if let Some(overhead) = forms.overhead {
-        estimates.push(measured("command_overhead", Duration, overhead, None));
+    if let Some((overhead, interval)) = forms.cached.overhead {
+        estimates.push(measured("command_overhead", Duration, overhead, interval));
     }
-    if let Some(rate) = forms.interface_rate {
-        estimates.push(measured("interface_rate", Rate, rate, None));
+    if let Some((rate, interval)) = forms.cached.rate {
+        estimates.push(measured("interface_rate", Rate, rate, interval));
     }
     if let Some(segments) = forms.segments {
         let interval = Some((segments as f64, 2.0 * segments as f64 - 1.0));
@@ -346,8 +324,11 @@ fn closed_estimates(forms: &ClosedForms, defaults: &toml::Table) -> Vec<Paramete
         let spread = 2.0 * (recoveries.count as f64).sqrt() / recoveries.reads as f64;
         let interval = Some(((share - spread).max(0.0), share + spread));
         estimates.push(measured("recovery_probability", Fraction, share, interval));
-        estimates.push(measured("recovery_min", Duration, recoveries.least, None));
-        estimates.push(measured("recovery_max", Duration, recoveries.most, None));
+        let seen = format!("of {} that were seen", recoveries.count);
+        let least = measured("recovery_min", Duration, recoveries.least, None);
+        estimates.push(least.noted(format!("the shortest {seen}")));
+        let most = measured("recovery_max", Duration, recoveries.most, None);
+        estimates.push(most.noted(format!("the longest {seen}")));
     }
     estimates
 }
@@ -450,6 +431,11 @@ fn estimate(name: &'static str, notation: Notation, found: &Found) -> Option<Par
     let interval = found.interval?;
     let origin: ValueOrigin = Fitted;
     Some(ParameterEstimate::new(name, notation, origin, found.value, Some(interval)))
+}
+
+fn rate(table: &toml::Table, key: &str) -> f64 {
+    let text = table.get(key).and_then(toml::Value::as_str).unwrap_or("600MB/s");
+    mirrorball_core::units::parse_rate(text).unwrap_or(600_000_000) as f64
 }
 
 fn duration(table: &toml::Table, key: &str) -> f64 {

@@ -76,7 +76,10 @@ pub(super) fn fit(input: &FitInput<'_>) -> Result<DeviceFit, Diagnostic> {
     let of_servers = (f64::from(alike[0]), f64::from(alike[alike.len() - 1]));
     let servers =
         ParameterEstimate::new("servers", Count, Fitted, f64::from(servers), Some(of_servers));
-    let service = ParameterEstimate::new("service", Duration, Fitted, values[0], found[0].interval);
+    // More servers of a longer service have the same greatest rate.
+    let most = of_servers.1 / of_servers.0;
+    let interval = found[0].interval.map(|(low, high)| (low, high * most));
+    let service = ParameterEstimate::new("service", Duration, Fitted, values[0], interval);
     let service = match found[0].interval {
         Some(_) => service,
         None => ParameterEstimate::assumed("service", service.text)

@@ -1,9 +1,12 @@
 //! What a probe saw: every read with its times, by step.
 
+use super::statistics::bootstrap;
 use mirrorball_core::units::Nanos;
 
 /// Share of blank blocks above which a device is taken to be empty.
 const BLANK_MAX: f64 = 0.2;
+/// Blocks of consecutive reads that the interval of a rate is made from.
+const RATE_BLOCKS: usize = 20;
 
 /// A read that the probe asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +111,16 @@ impl StepRecord {
         let last = self.samples.last().map_or(Nanos::ZERO, |sample| sample.submitted_at);
         let elapsed = last.saturating_sub(first).as_secs_f64();
         if elapsed > 0.0 { counted as f64 / elapsed } else { 0.0 }
+    }
+
+    /// The interval of the rate, by drawing blocks of consecutive reads again.
+    pub(super) fn reads_per_second_interval(&self) -> Option<(f64, f64)> {
+        let size = self.samples.len().div_ceil(RATE_BLOCKS).max(1);
+        let firsts: Vec<Nanos> =
+            self.samples.chunks(size).map(|block| block[0].submitted_at).collect();
+        let block = |pair: &[Nanos]| vec![pair[1].saturating_sub(pair[0]).as_secs_f64()];
+        let blocks: Vec<Vec<f64>> = firsts.windows(2).map(block).collect();
+        bootstrap(&blocks, 7, |drawn| Some((size * drawn.len()) as f64 / drawn.iter().sum::<f64>()))
     }
 }
 

@@ -2,16 +2,21 @@
 //!
 //! The search runs over logarithms, within bounds. A term pulls each parameter to where the search
 //! began, so that one that makes no difference stays there. Afterwards each parameter is moved away
-//! from its best value on its own: how far it can go before the misfit grows by four (two standard
-//! deviations) is its interval. A parameter that can go far in either direction is not identified.
+//! from its best value on its own, until the misfit grows by four. A parameter that can go far in
+//! either direction is not identified. For two standard deviations its interval is wider: by what
+//! the others can make up for, and because the figures of a workload move together.
 
+use super::joint_width;
 use super::nelder_mead::{SearchRange, minimise};
 use super::virtual_time::HostCost;
-use super::workload_fit::Workload;
+use super::workload_fit::{Workload, growth_together};
 use mirrorball_disk::model_array::ModelArray;
 
 /// Growth of the misfit that bounds an interval.
 const GROWTH: f64 = 4.0;
+/// Least half-width of an interval, as a part of the value: the best value depends on the draws of
+/// the simulation, too.
+const HALF_WIDTH_MIN: f64 = 0.01;
 /// Logarithmic steps at which the misfit is looked at.
 const STEPS: [f64; 6] = [0.02, 0.05, 0.12, 0.25, 0.5, 0.8];
 
@@ -61,14 +66,15 @@ impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
         let identified: Vec<usize> =
             all.into_iter().filter(|index| both(&ends[*index]).is_some()).collect();
         let (best, intervals) = if identified.len() == parameters.len() {
-            (best, ends.iter().map(both).collect())
+            (best, ends.iter().map(both).collect::<Vec<Option<(f64, f64)>>>())
         } else {
             // What is not identified goes back to its start, and the rest is searched again.
             let best = self.best(parameters, &identified, evaluations / 2);
             let again = self.ends(parameters, &best);
             let joint = |index: usize| both(&ends[index]).and(both(&again[index]));
-            (best, (0..parameters.len()).map(joint).collect::<Vec<Option<(f64, f64)>>>())
+            (best, (0..parameters.len()).map(joint).collect())
         };
+        let intervals = self.widened(parameters, &best, intervals);
         let found = |index: usize| match intervals[index] {
             Some(interval) => {
                 Found { value: best[index], interval: Some(interval), at_least: None }
@@ -79,6 +85,46 @@ impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
             }
         };
         (0..parameters.len()).map(found).collect()
+    }
+
+    /// The intervals, wider by what the other identified parameters can make up for.
+    fn widened(
+        &self,
+        parameters: &[Searched],
+        best: &[f64],
+        intervals: Vec<Option<(f64, f64)>>,
+    ) -> Vec<Option<(f64, f64)>> {
+        let bounded: Vec<(usize, f64, f64)> = intervals
+            .iter()
+            .enumerate()
+            .filter_map(|(index, interval)| Some((index, interval.as_ref()?)))
+            .map(|(index, (low, high))| {
+                (index, (best[index] / low).ln(), (high / best[index]).ln())
+            })
+            .collect();
+        let least = self.misfit(best);
+        let step = |place: usize, part: f64| {
+            let (index, down, up) = bounded[place];
+            let step = part * if part < 0.0 { down } else { up };
+            (index, parameters[index].stepped(best[index], step))
+        };
+        let factors = joint_width::factors(bounded.len(), |one, other| {
+            let mut values = best.to_vec();
+            for (index, value) in [step(one.0, one.1), step(other.0, other.1)] {
+                values[index] = value;
+            }
+            (self.misfit(&values) - least) / GROWTH
+        });
+        let mut widened = intervals;
+        for (place, joint) in factors.into_iter().enumerate() {
+            let index = bounded[place].0;
+            let factor = joint * growth_together().sqrt();
+            let end = |part| step(place, part * factor).1;
+            let at_least = |part| parameters[index].stepped(best[index], part * HALF_WIDTH_MIN);
+            let (low, high) = (end(-1.0).min(at_least(-1.0)), end(1.0).max(at_least(1.0)));
+            widened[index] = Some((low, high));
+        }
+        widened
     }
 
     /// The least misfit that is found quickly, without intervals.

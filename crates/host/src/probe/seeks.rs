@@ -44,6 +44,8 @@ pub(super) struct SeekFit {
     pub(super) track: f64,
     /// Whether it was measured; otherwise it is extrapolated.
     pub(super) is_track_measured: bool,
+    /// Interval of the track seek, if that was measured.
+    pub(super) track_interval: Option<(f64, f64)>,
     /// Mean over random pairs of tracks.
     pub(super) mean: f64,
     /// Interval of the mean.
@@ -96,7 +98,15 @@ pub(super) fn fit(jumps: &Jumps, revolution: f64) -> Option<SeekFit> {
     let measured = middle(short, revolution).filter(|_| short.len() >= 16);
     let track = measured.unwrap_or(intercept(&points)).max(1e-5).min(points[0].1);
     let is_track_measured = measured.is_some();
-    Some(SeekFit { mean: mean_of(&points), track, is_track_measured, points, interval })
+    // Waits are spread evenly over a revolution, and the middle of the extremes of n of them is off
+    // by more than t with the probability exp(-2nt), t in revolutions, if n is large.
+    let off = revolution * 20f64.ln() / (2.0 * short.len().max(1) as f64);
+    // The shortest jump is longer than a track: the line through longer seeks says how much less
+    // one track may take.
+    let least = intercept(&points).min(track);
+    let track_interval = measured.map(|_| ((least - off).max(0.0), track + off));
+    let mean = mean_of(&points);
+    Some(SeekFit { mean, track, is_track_measured, track_interval, points, interval })
 }
 
 /// The mean over random pairs of tracks: distances have the density `2(1 - d)`.

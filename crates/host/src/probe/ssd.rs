@@ -102,6 +102,7 @@ struct ClosedForms {
     /// What each page type adds.
     types: Vec<f64>,
     link: f64,
+    link_interval: Option<(f64, f64)>,
     is_link_measured: bool,
     channel: Option<f64>,
     command: f64,
@@ -151,11 +152,9 @@ fn closed_forms(input: &FitInput<'_>) -> Result<ClosedForms, Diagnostic> {
     let modes = modes(&single);
     let fastest = (modes[0] - host).max(1e-6);
     let types: Vec<f64> = modes.iter().map(|mode| mode - modes[0]).collect();
-    let rate = |name: &str, bytes: u64| {
-        input.recording.step(name).map(|step| step.reads_per_second() * bytes as f64)
-    };
-    let measured = rate("sequential-1m", MIB).or_else(|| rate("size-128k", 128 * KIB));
-    let link = measured.unwrap_or(LINK_UNKNOWN);
+    let large = |name: &str, bytes: u64| Some((input.recording.step(name)?, bytes as f64));
+    let large = large("sequential-1m", MIB).or_else(|| large("size-128k", 128 * KIB));
+    let link = large.map_or(LINK_UNKNOWN, |(step, bytes)| step.reads_per_second() * bytes);
     let deepest = input.recording.steps.iter().filter(|step| step.name.starts_with("random-qd"));
     let rate = deepest.map(StepRecord::reads_per_second).fold(0.0, f64::max);
     // A page has four blocks, and takes the time of its slowest.
@@ -170,7 +169,11 @@ fn closed_forms(input: &FitInput<'_>) -> Result<ClosedForms, Diagnostic> {
         fastest,
         types,
         link,
-        is_link_measured: measured.is_some(),
+        link_interval: large.and_then(|(step, bytes)| {
+            let (low, high) = step.reads_per_second_interval()?;
+            Some((low * bytes, high * bytes))
+        }),
+        is_link_measured: large.is_some(),
         channel,
         command: (1.0 / rate.max(1.0) - BLOCK / link).clamp(50e-9, fastest / 2.0),
         has_read_ahead: sequential.is_some_and(|time| time < 0.6 * mean(&single)),
@@ -200,7 +203,7 @@ fn closed_estimates(forms: &ClosedForms, defaults: &toml::Table) -> Vec<Paramete
         text: format!("[{}]", types.join(", ")),
         ..ParameterEstimate::new("page_types", Duration, Measured, 0.0, None)
     }];
-    let link = ParameterEstimate::new("link", Rate, Measured, forms.link, None);
+    let link = ParameterEstimate::new("link", Rate, Measured, forms.link, forms.link_interval);
     estimates.push(match forms.is_link_measured {
         true => link,
         false => ParameterEstimate::assumed("link", link.text),

@@ -23,6 +23,16 @@ const SHIFTS: [f64; 2] = [0.0017, 0.0041];
 /// Least relative noise of a figure: drives of one model differ by more.
 const NOISE_MIN: f64 = 0.01;
 
+/// Noise of the figures of a workload, in units of its relative noise: of the demerit, the rate,
+/// the median, p90 and p99.
+const FIGURE_WEIGHTS: [f64; 5] = [1.5, 1.0, 2.0, 2.0, 4.0];
+
+/// How much the misfit of a workload grows if all its figures move by their noise together, as they
+/// do when latencies get longer as a whole.
+pub(super) fn growth_together() -> f64 {
+    FIGURE_WEIGHTS.iter().map(|weight| 1.0 / (weight * weight)).sum()
+}
+
 /// What was measured of a workload, summarised.
 pub(super) struct Workload<'a> {
     pub(super) step: &'a StepRecord,
@@ -99,12 +109,13 @@ impl<'a> Workload<'a> {
                 sorted_quantile(&measured.sorted, fraction),
             )
         };
+        let [of_demerit, of_iops, of_median, of_p90, of_p99] = FIGURE_WEIGHTS;
         let figures = [
-            (off, 1.5),
-            (log(simulated.iops, measured.iops), 1.0),
-            (quantile(0.5), 2.0),
-            (quantile(0.9), 2.0),
-            (quantile(0.99), 4.0),
+            (off, of_demerit),
+            (log(simulated.iops, measured.iops), of_iops),
+            (quantile(0.5), of_median),
+            (quantile(0.9), of_p90),
+            (quantile(0.99), of_p99),
         ];
         figures.iter().map(|(figure, weight)| (figure / (weight * noise)).powi(2)).sum()
     }

@@ -6,7 +6,7 @@
 use crate::probe::outcome::ProbeOutcome;
 use crate::probe::seeks::mean_of;
 use crate::probe::{Budget, ProbeOptions, probe_model};
-use mirrorball_core::units::{Nanos, parse_duration, parse_rate};
+use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use mirrorball_disk::link::LinkParameters;
 use mirrorball_disk::profile::ModelProfile;
 use std::fmt::Write;
@@ -112,9 +112,11 @@ fn without_average(base: &ModelProfile, set: &toml::Table) -> ModelProfile {
 fn number(table: &toml::Table, key: &str) -> f64 {
     match &table[key] {
         toml::Value::Integer(number) => *number as f64,
-        toml::Value::String(text) => match parse_rate(text) {
-            Ok(rate) => rate as f64,
-            Err(_) => parse_duration(text).unwrap().as_secs_f64(),
+        toml::Value::Float(number) => *number,
+        toml::Value::String(text) => match (parse_rate(text), parse_bytes(text)) {
+            (Ok(rate), _) => rate as f64,
+            (_, Ok(bytes)) => bytes as f64,
+            _ => parse_duration(text).unwrap().as_secs_f64(),
         },
         other => panic!("{key} = {other}"),
     }
@@ -179,6 +181,53 @@ fn held_out(outcome: &ProbeOutcome) -> String {
         .map(|workload| format!("{} {:+.1} %", workload.name, 100.0 * workload.iops_error()))
         .collect();
     texts.join(", ")
+}
+
+/// The intervals of an outcome whose hidden value is known: those that hold it, and, in words,
+/// those that do not.
+fn intervals(model: &HiddenModel, outcome: &ProbeOutcome) -> (usize, Vec<String>) {
+    let profile = model.profile();
+    let truth = profile.parameter_table();
+    let parsed = |text: &str| -> f64 {
+        let table: toml::Table = format!("value = {text}").parse().unwrap();
+        number(&table, "value")
+    };
+    let (mut held, mut missed) = (0, Vec::new());
+    for parameter in &outcome.parameters {
+        let (Some((low, high)), true) = (&parameter.interval, truth.contains_key(parameter.name))
+        else {
+            continue;
+        };
+        let hidden = number(truth, parameter.name);
+        // Bounds are written with four digits.
+        let holds = parsed(low) * 0.9995 <= hidden && hidden <= parsed(high) * 1.0005;
+        held += usize::from(holds);
+        if !holds {
+            let name = parameter.name;
+            let bare = |text: &str| text.trim_matches('"').to_owned();
+            let hidden = bare(&truth[name].to_string());
+            let (low, high) = (bare(low), bare(high));
+            missed.push(format!("{}: `{name}` {low} to {high}, is {hidden}", model.name));
+        }
+    }
+    (held, missed)
+}
+
+/// How many of the intervals of all outcomes hold the hidden value. Of a hundred 95 should.
+fn coverage(models: &[HiddenModel], outcomes: &[ProbeOutcome]) -> (usize, Vec<String>) {
+    let all = models.iter().zip(outcomes).map(|(model, outcome)| intervals(model, outcome));
+    let (held, missed) = all.fold((0, Vec::new()), |(held, missed), (more, others)| {
+        (held + more, [missed, others].concat())
+    });
+    assert!(held >= 9 * missed.len(), "{held} hold the hidden value, not those of {missed:?}");
+    (held, missed)
+}
+
+fn coverage_text(held: usize, missed: &[String]) -> String {
+    let all = held + missed.len();
+    let end = if missed.is_empty() { "." } else { "; not:\n" };
+    let lines: String = missed.iter().map(|it| format!("\n- {it}")).collect();
+    format!("\nOf {all} intervals {held} hold the hidden value{end}{lines}\n")
 }
 
 fn disk_rows(outcomes: &[ProbeOutcome]) -> String {
@@ -264,7 +313,8 @@ fn assert_workloads(model: &HiddenModel, outcome: &ProbeOutcome) {
 #[test]
 fn hidden_disks_are_found() {
     let outcomes = outcomes(&DISKS, Budget::Full);
-    check_chapter("hidden disks", &disk_rows(&outcomes));
+    let (held, missed) = coverage(&DISKS, &outcomes);
+    check_chapter("hidden disks", &(disk_rows(&outcomes) + &coverage_text(held, &missed)));
     for (model, outcome) in DISKS.iter().zip(&outcomes) {
         let profile = model.profile();
         let (truth, found) = (profile.parameter_table(), found(outcome));
@@ -283,7 +333,8 @@ fn hidden_disks_are_found() {
 #[test]
 fn hidden_solid_disks_and_links_are_found() {
     let outcomes = outcomes(&SOLID, Budget::Quick);
-    check_chapter("hidden devices", &solid_rows(&outcomes));
+    let (held, missed) = coverage(&SOLID, &outcomes);
+    check_chapter("hidden devices", &(solid_rows(&outcomes) + &coverage_text(held, &missed)));
     for (model, outcome) in SOLID.iter().zip(&outcomes) {
         let profile = model.profile();
         let truth = profile.parameter_table();
