@@ -19,7 +19,8 @@ from ._binary import CommandError, find_binary
 from ._comparison import Comparison, compare, open_comparison
 from ._frames import histograms, percentiles
 from ._histogram import Histogram
-from ._sweep import Input, Sweep, array, grid, job, run_shard
+from ._shards import run_shard
+from ._sweep import Input, Sweep, array, grid, job
 from ._sweep_results import SweepResults, is_sweep
 
 __all__ = [

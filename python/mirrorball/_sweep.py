@@ -1,28 +1,18 @@
 """Sweeps: grids of arrays, jobs, policies and seeds, run by any executor.
 
-The binary plans, runs and packs. An executor only starts it: a task is one shard, so engines that
-repeat tasks, lose workers or run a task twice do no harm.
+The binary plans, runs and packs. `_shards` has the tasks of executors.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 
-from ._arguments import Name, option, path_text
+from ._arguments import Name
 from ._binary import run
 from ._sweep_results import SweepResults
 from ._toml import document
-
-#: Cells of a shard, if the caller gives no number of shards.
-_CELLS_PER_SHARD = 2000
-#: Number of shards that keeps most clusters busy.
-_SHARDS = 64
-#: Seconds between looks at jobs that cannot call back.
-_POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -124,79 +114,8 @@ class Sweep:
         threads: Optional[int] = None,
         on_progress: Optional[Callable[[int, int], None]] = None,
     ) -> SweepResults:
-        """Run the cells that the folder `out` does not hold yet, and return the results.
-
-        Without an executor the binary runs them, on all CPUs or on `threads` of them. An executor,
-        such as `concurrent.futures.ProcessPoolExecutor`, Dask's `client.get_executor()` or one of
-        submitit, gets `shards` tasks, each of which runs the binary with one thread, or `threads`.
-        All workers must see the folder and have this package. After each task `on_progress` is
-        called with the number of tasks that are done and of all.
-
-        A task that fails is reported after the others have ended. The same call again runs what is
-        missing, whatever happened to the processes before.
-        """
-        results = self.plan(out)
-        if executor is None:
-            run(["sweep", "run", *option("--threads", threads), path_text(results.folder)])
-            return results
-        cells = results.status()["cells"]
-        count = min(cells, shards or max(_SHARDS, cells // _CELLS_PER_SHARD))
-        folder = str(results.folder)
-        tasks = [
-            executor.submit(run_shard, folder, number, count, threads or 1)
-            for number in range(1, count + 1)
-        ]
-        failure: Optional[BaseException] = None
-        for done, task in enumerate(_as_completed(tasks), 1):
-            error = _error_of(task)
-            failure = failure or error
-            if on_progress is not None:
-                on_progress(done, count)
-        if failure is not None:
-            raise failure
-        return results
+        """Plan the sweep into the folder `out` and run it: see `SweepResults.run`."""
+        return self.plan(out).run(executor, shards=shards, threads=threads, on_progress=on_progress)
 
     def __repr__(self) -> str:
         return f"<Sweep\n{self.text}>"
-
-
-@dataclass(frozen=True)
-class Shard:
-    """What a task returns."""
-
-    #: Its number, from one.
-    number: int
-    #: Wall-clock time of the binary.
-    seconds: float
-
-
-def run_shard(folder: str, number: int, count: int, threads: int = 1) -> Shard:
-    """Run the shard `number` of `count` of the sweep in `folder`: the task of an executor.
-
-    Cells that are done are not run again, so a task may be repeated.
-    """
-    start = time.monotonic()
-    run(["sweep", "run", f"--shard={number}/{count}", f"--threads={threads}", path_text(folder)])
-    return Shard(number, time.monotonic() - start)
-
-
-def _as_completed(tasks: List[Any]) -> Iterator[Any]:
-    """Yield tasks as they end. Those of submitit are no futures of `concurrent.futures`."""
-    if all(isinstance(task, concurrent.futures.Future) for task in tasks):
-        yield from concurrent.futures.as_completed(tasks)
-        return
-    pending = list(tasks)
-    while pending:
-        ended = [task for task in pending if task.done()]
-        pending = [task for task in pending if task not in ended]
-        yield from ended
-        if pending and not ended:
-            time.sleep(_POLL_S)
-
-
-def _error_of(task: Any) -> Optional[BaseException]:
-    try:
-        task.result()
-    except Exception as error:
-        return error
-    return None

@@ -7,12 +7,13 @@ import importlib.util
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
-from ._arguments import path_text
+from ._arguments import option, path_text
 from ._binary import run
 from ._frames import choose_library, frame_of_columns
 from ._rows import COLUMNS
+from ._shards import run_shards
 
 #: The columns that rows of a sweep have in addition, and their SQL types.
 _MORE = {"background_bytes": "UBIGINT", "member_ios": "UBIGINT"}
@@ -34,6 +35,39 @@ class SweepResults:
         """Return the number of `cells`, how many are `done`, and the `parts` and their `bytes`."""
         printed = run(["sweep", "status", "--json", path_text(self.folder)]).stdout
         return dict(json.loads(printed))
+
+    def run(
+        self,
+        executor: Optional[Any] = None,
+        *,
+        shards: Optional[int] = None,
+        threads: Optional[int] = None,
+        on_progress: Optional[Callable[[int, int], None]] = None,
+    ) -> SweepResults:
+        """Run the cells that the folder does not hold yet, and return the results.
+
+        Without an executor the binary runs them, on all CPUs or on `threads` of them. An executor,
+        such as `concurrent.futures.ProcessPoolExecutor`, Dask's `client.get_executor()` or one of
+        submitit, gets `shards` tasks, each of which runs the binary with one thread, or `threads`.
+        All workers must see the folder and have this package. After each task `on_progress` is
+        called with the number of tasks that are done and of all.
+
+        A task that fails is reported after the others have ended. The same call again runs what is
+        missing, whatever happened to the processes before.
+        """
+        folder = path_text(self.folder)
+        if executor is None:
+            run(["sweep", "run", *option("--threads", threads), folder])
+            return self
+        run_shards(
+            path_text(self.folder.absolute()),
+            executor,
+            cells=self.status()["cells"],
+            shards=shards,
+            threads=threads or 1,
+            on_progress=on_progress,
+        )
+        return self
 
     def pack(self, *, partial: bool = False) -> Path:
         """Merge all rows into one Parquet file in the folder, and return its path.

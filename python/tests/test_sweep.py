@@ -13,7 +13,7 @@ from typing import Any, Dict, List
 import pytest
 
 import mirrorball as mb
-from mirrorball import _sweep
+from mirrorball import _shards
 from mirrorball._toml import document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -203,7 +203,19 @@ def test_the_slurm_script_runs_its_shard(own_folder: Path) -> None:
     assert results.status()["done"] == 40
 
 
+def test_a_planned_sweep_is_run_by_an_executor(own_folder: Path) -> None:
+    league = ["league", "--sample=2", "--quick", "--sweep=out"]
+    binary = str(mb.find_binary())
+    subprocess.run([binary, *league], check=True, capture_output=True)
+    results = mb.open("out")
+    assert isinstance(results, mb.SweepResults)
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        assert results.run(executor, shards=2).status()["done"] == results.status()["cells"]
+    printed = subprocess.run([binary, *league], check=True, capture_output=True, text=True).stdout
+    assert "2 pairings" in printed
+
+
 def test_a_shard_is_importable_by_workers() -> None:
-    assert _sweep.run_shard is mb.run_shard
+    assert _shards.run_shard is mb.run_shard
     code = "import pickle, mirrorball as mb; pickle.loads(pickle.dumps(mb.run_shard))"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""The random league as a sweep, by processes: its table, its cost, and the speed-up of workers.
+
+    benches/league-sweep.py [--pairings 4000] [--seed 23] [--workers 1,2,4] [--speed-up 400]
+
+Each pairing is an array and a job that are drawn at random. The sweep of all pairings is run by as
+many processes as there are CPUs; the first `--speed-up` pairings are run by each number of workers,
+in a folder of its own, and must give the same bytes. Prints the results as Markdown, with the
+table of the league last. `--folder` keeps the sweep: the same command again resumes it.
+
+MIRRORBALL names the program; without it the release build with sweeps is made and used.
+"""
+
+import argparse
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+# Workers import the package, too.
+os.environ["PYTHONPATH"] = str(ROOT / "python")
+import mirrorball as mb  # noqa: E402
+
+
+def league(options, pairings, folder, *more):
+    """Plans the sweep of a random league, or prints its tables if all cells are done."""
+    command = [mb.find_binary(), "league", f"--sample={pairings}", f"--seed={options.seed}"]
+    command += [f"--sweep={folder}", *(["--quick"] if options.quick else []), *more]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def cpu_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def timed(work):
+    """The seconds of wall-clock and of CPU time that `work` takes."""
+    wall, cpu = time.monotonic(), cpu_s()
+    work()
+    return time.monotonic() - wall, cpu_s() - cpu
+
+
+def run(folder, workers):
+    """Runs a planned sweep by processes."""
+    results = mb.open(folder)
+    with ProcessPoolExecutor(workers) as executor:
+        results.run(executor)
+    return results
+
+
+def speed_up(options, folder):
+    """A row for each number of workers."""
+    first, digests = None, set()
+    for workers in options.workers:
+        own = Path(folder) / f"workers-{workers}"
+        league(options, options.speed_up, own)
+        wall, cpu = timed(lambda folder=own, workers=workers: run(folder, workers))
+        first = first or wall
+        digests.add(hashlib.sha256(mb.open(own).pack().read_bytes()).hexdigest())
+        print(f"| {workers} | {wall:.1f} | {cpu:.1f} | {first / wall:.2f} |", flush=True)
+    if len(digests) != 1:
+        sys.exit("the packed results of different numbers of workers differ")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pairings", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=23)
+    parser.add_argument(
+        "--workers", type=lambda text: list(map(int, text.split(","))), default="1,2,4"
+    )
+    parser.add_argument("--speed-up", type=int, default=400, help="pairings of the speed-up")
+    parser.add_argument("--quick", action="store_true", help="twelve rivals, short runs")
+    parser.add_argument("--folder", help="folder of the sweep [default: a temporary one]")
+    options = parser.parse_args()
+    if "MIRRORBALL" not in os.environ:
+        build = ["cargo", "build", "--quiet", "--locked", "--release", "--features", "sweeps"]
+        subprocess.run(build, cwd=ROOT, check=True)
+        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        os.environ["MIRRORBALL"] = str(target / "release/mirrorball")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(options.folder or Path(scratch) / "all")
+        planned = timed(lambda: league(options, options.pairings, folder))
+        ran = timed(lambda: run(folder, os.cpu_count()))
+        status = mb.open(folder).status()
+        print(f"# The random league as a sweep: {options.pairings} pairings, seed {options.seed}\n")
+        print(f"{os.cpu_count()} CPUs; {status['cells']} cells, of which a run saves", end=" ")
+        print(f"{status['bytes'] / status['cells']:.0f} bytes each.\n")
+        print("| step | wall-clock s | CPU s | CPU ms a cell |\n|---|--:|--:|--:|")
+        for step, (wall, cpu) in (("plan", planned), ("run", ran)):
+            print(f"| {step} | {wall:.1f} | {cpu:.1f} | {cpu * 1000 / status['cells']:.2f} |")
+        print(f"\nThe first {options.speed_up} pairings:\n")
+        print("| workers | wall-clock s | CPU s | speed-up |\n|--:|--:|--:|--:|", flush=True)
+        speed_up(options, scratch)
+        print()
+        print(league(options, options.pairings, folder, "--format=markdown"), end="")
+
+
+main()
