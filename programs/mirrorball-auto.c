@@ -297,8 +297,7 @@ static struct {
 	u32 writes_least;	/* in flight on the mirror that has the fewest */
 	u32 has_disk;
 	/* The stream that reads. */
-	u32 slot;		/* SLOTS if it has none */
-	u32 has_others;
+	u64 others;		/* workloads that are not its own, as bits */
 	u32 depth;
 	u32 shallow_shift;	/* logarithm of the depth of the deepest other stream over its own */
 	u64 excess[MB_MIRRORS_MAX];
@@ -411,187 +410,353 @@ static void release(struct member *m)
 		m->owner = 0;
 }
 
-/* Streams: how much each has in flight, and where. Those of like size and depth count as one
- * workload, with the depth of all together. */
+/* Streams: how much each has in flight, and in what part of the volume. Those of like size, depth
+ * and place count as one workload, with the depth of all together. */
 
-#define SLOTS 32
+#define SLOTS 64
+#define WAYS 4
+#define SETS_SHIFT 4
 #define WINDOW 16
+#define PLACE_READS 5
+#define PLACE_PARTS_BITS 6
+#define NARROW_PARTS 8
 #define DEPTH_MAX 255
 #define COUNT_MAX 4095
-#define BACKGROUND_DEPTH 8
+#define BACKGROUND_DEPTH 64
 #define EXCESS_BITS 4
 #define SIZES 16
 #define DEPTHS 4
+#define PLACE_UNKNOWN 9
 
 struct stream {
-	u64 stream;
+	u64 id;
+	u64 end;		/* of its last I/O */
+	u64 used_at;		/* I/O that the table had seen at its last one */
 	u32 in_flight;
 	u32 submitted;		/* in the present window */
 	u32 peaks[2];		/* most in flight in the present window, and in the one before */
-	u32 workload;		/* its index in workloads plus one; 0 until its depth is known */
+	u32 low[2], high[2];	/* parts of the volume touched in the same windows */
+	u32 workload;		/* while the stream has I/O in flight */
+};
+
+struct workload {
+	u32 kind;
+	u32 streams;
+	u32 depth;		/* sum of its streams' */
 };
 
 static struct stream streams[SLOTS];
-static u32 live_slots;		/* a bit for each with I/O in flight */
-static u16 inverse[SLOTS];	/* 2^16 / depth, rounded up */
-static u16 on_member[MEMBERS_MAX][SLOTS];
-static u8 workloads[SIZES * DEPTHS]; /* streams with I/O in flight, by size and depth */
+static struct workload workloads[SLOTS];
+static u64 live_workloads;	/* a bit for each with I/O in flight */
+static u16 inverse[SLOTS];	/* of workloads: 2^16 / depth, rounded up */
+static u32 of_stream[MEMBERS_MAX][SLOTS];
+static u32 of_workload[MEMBERS_MAX][SLOTS];
+static u64 stream_ios;
+static u64 volume_end = 1 << PLACE_PARTS_BITS;
+static u32 members_nr;
 
 static u16 inverse_of(u32 depth)
 {
 	return depth < 2 ? 0xffff : ((1u << 16) + depth - 1) / depth;
 }
 
-/* The slot of a stream, or SLOTS. */
-static u32 slot_of(u64 stream)
+static u32 lowest_bit(u64 set)
 {
-	u32 first = (stream * GOLDEN) >> (64 - 5) & (SLOTS - 2);
-
-	if (streams[first].stream == stream)
-		return first;
-	return streams[first + 1].stream == stream ? first + 1 : SLOTS;
+	return mb_log2(set & -set) & (SLOTS - 1);
 }
 
-/* The slot of a stream, or one that nothing in flight uses, or SLOTS. */
-static u32 slot_for(u64 stream)
+static void clear_stream(struct stream *stream, u64 id)
 {
-	u32 slot = slot_of(stream);
-	const struct stream fresh = { .stream = stream };
+	const struct stream fresh = { .id = id, .end = ~0ull, .low = { 255, 255 } };
 
-	if (slot < SLOTS)
-		return slot;
-	slot = (stream * GOLDEN) >> (64 - 5) & (SLOTS - 2);
-	if (streams[slot].in_flight)
-		slot++;
-	if (streams[slot].in_flight)
-		return SLOTS;
-	streams[slot] = fresh;
-	return slot;
+	*stream = fresh;
+}
+
+static u32 first_slot(u64 id)
+{
+	return (id * GOLDEN) >> (64 - SETS_SHIFT) << 2;
+}
+
+/* The slot of a stream, or SLOTS. */
+static u32 slot_of(u64 id)
+{
+	u32 first = first_slot(id);
+
+	for (u32 way = 0; way < WAYS; way++)
+		if (streams[first + way].id == id)
+			return first + way;
+	return SLOTS;
+}
+
+/* The workload of a kind, or SLOTS. A stream whose place is not known yet most likely belongs to
+ * the largest workload that is like it but for that. */
+static u32 workload_of(u32 kind)
+{
+	u64 left = live_workloads;
+	u32 best = SLOTS, most = 0;
+
+	for (u32 n = 0; n < SLOTS && left; n++) {
+		u32 i = lowest_bit(left);
+		const struct workload *workload = &workloads[i];
+
+		left &= left - 1;
+		if (kind / (SIZES * DEPTHS) != PLACE_UNKNOWN) {
+			if (workload->kind == kind)
+				return i;
+		} else if (workload->kind % (SIZES * DEPTHS) == kind % (SIZES * DEPTHS) &&
+			   workload->streams > most) {
+			most = workload->streams;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* Changes the depth of one of the streams of a workload. */
+static void deepen(u32 i, u32 old, u32 new)
+{
+	struct workload *workload = &workloads[i & (SLOTS - 1)];
+
+	workload->depth = workload->depth - old + new;
+	inverse[i & (SLOTS - 1)] = inverse_of(min_of(workload->depth, DEPTH_MAX));
+}
+
+static u32 join(u32 kind, u32 depth)
+{
+	u32 i = workload_of(kind);
+	const struct workload fresh = { .kind = kind };
+
+	if (i == SLOTS) {
+		i = lowest_bit(~live_workloads);
+		live_workloads |= 1ull << i;
+		workloads[i] = fresh;
+	}
+	workloads[i].streams++;
+	deepen(i, 0, depth);
+	return i;
+}
+
+static void leave(u32 i, u32 depth)
+{
+	deepen(i, depth, 0);
+	if (--workloads[i & (SLOTS - 1)].streams == 0)
+		live_workloads &= ~(1ull << (i & (SLOTS - 1)));
 }
 
 /* The most that a stream recently had in flight. */
-static u32 own_depth(const struct stream *stream)
+static u32 depth_of(const struct stream *stream)
 {
 	return max_of(stream->peaks[0], stream->peaks[1]);
 }
 
-static u8 *workload_of(const struct stream *stream)
+/* 0 for all of the volume, 1 to 8 for one eighth of it, or PLACE_UNKNOWN. */
+static u32 place_of(const struct stream *stream)
 {
-	return &workloads[(stream->workload - 1) & (SIZES * DEPTHS - 1)];
+	u32 low = min_of(stream->low[0], stream->low[1]);
+	u32 high = max_of(stream->high[0], stream->high[1]);
+
+	if (stream->peaks[1] == 0 && stream->submitted < PLACE_READS)
+		return PLACE_UNKNOWN;
+	return beyond(high, low) <= NARROW_PARTS ? (low + high) / 2 / NARROW_PARTS + 1 : 0;
 }
 
-/* Depth of a stream, with that of the streams that read alike. */
-static u32 depth_of(const struct stream *stream)
+/* What a stream has in common with those that read alike. */
+static u32 kind_of(u32 slot, u64 length)
 {
-	u32 alike = 1;
-
-	if (stream->workload)
-		alike = *workload_of(stream) + (stream->in_flight == 0);
-	return own_depth(stream) * alike;
-}
-
-static void classify(struct stream *stream, u64 length)
-{
+	const struct stream *stream = &streams[slot & (SLOTS - 1)];
 	u32 size = min_of(beyond(mb_log2(length), 12), SIZES - 1);
-	u32 depth = own_depth(stream);
 
-	if (stream->in_flight && stream->workload)
-		--*workload_of(stream);
-	stream->workload = 0;
-	if (!depth || !has(WORKLOADS))
-		return;
-	stream->workload = size * DEPTHS + min_of(mb_log2(depth), DEPTHS - 1) + 1;
-	++*workload_of(stream);
+	if (!has(WORKLOADS))
+		return ~0u - slot;
+	if (slot == SLOTS)
+		return (PLACE_UNKNOWN * SIZES + size) * DEPTHS;
+	return (place_of(stream) * SIZES + size) * DEPTHS +
+	       min_of(mb_log2(max_of(depth_of(stream), 1)), DEPTHS - 1);
 }
 
-static void submit_of_stream(const struct mb_event *e)
+/* Takes a stream and its I/O in flight out of its workload. */
+static void take_out(u32 slot)
 {
-	u32 slot = e->flags & MB_EVENT_BACKGROUND ? SLOTS : slot_for(e->stream);
-	struct stream *stream = &streams[slot & (SLOTS - 1)];
-	u16 *count = &on_member[e->member & (MEMBERS_MAX - 1)][slot & (SLOTS - 1)];
+	const struct stream *stream = &streams[slot];
 
-	if (slot == SLOTS || *count == 0x7fff)
-		return;
-	++*count;
-	if (!stream->in_flight ||
-	    (stream->submitted && !(stream->submitted & (stream->submitted - 1))))
-		classify(stream, e->length);
+	for (u32 i = 0; i < members_nr && i < MEMBERS_MAX; i++)
+		of_workload[i][stream->workload & (SLOTS - 1)] -= of_stream[i][slot];
+	leave(stream->workload, depth_of(stream));
+}
+
+/* The slot that a stream without one is to have: one without I/O in flight, of these the one used
+ * least recently; else one of the workload with the most streams, of these the one used most
+ * recently. */
+static u32 worst_slot(u64 id)
+{
+	u32 first = first_slot(id), worst = first, worst_streams = 0;
+	u64 worst_age = ~0ull;
+
+	for (u32 way = 0; way < WAYS; way++) {
+		const struct stream *stream = &streams[first + way];
+		u32 alike = stream->in_flight ? workloads[stream->workload & (SLOTS - 1)].streams
+					      : ~0u;
+		u64 age = stream->in_flight ? ~stream->used_at : stream->used_at;
+
+		if (alike > worst_streams || (alike == worst_streams && age < worst_age)) {
+			worst = first + way;
+			worst_streams = alike;
+			worst_age = age;
+		}
+	}
+	return worst;
+}
+
+static u32 slot_for(u64 id)
+{
+	u32 slot = slot_of(id);
+
+	if (slot < SLOTS)
+		return slot;
+	slot = worst_slot(id);
+	if (streams[slot].in_flight) {
+		take_out(slot);
+		for (u32 i = 0; i < members_nr && i < MEMBERS_MAX; i++)
+			of_stream[i][slot] = 0;
+	}
+	clear_stream(&streams[slot], id);
+	return slot;
+}
+
+/* Counts a stream to the workload of an I/O that is submitted. */
+static void classify(u32 slot, u64 length)
+{
+	struct stream *stream = &streams[slot];
+	u32 kind = kind_of(slot, length);
+
+	if (stream->in_flight) {
+		if (workload_of(kind) == stream->workload)
+			return;
+		take_out(slot);
+	}
+	stream->workload = join(kind, depth_of(stream));
+	for (u32 i = 0; stream->in_flight && i < members_nr && i < MEMBERS_MAX; i++)
+		of_workload[i][stream->workload & (SLOTS - 1)] += of_stream[i][slot];
+}
+
+/* Records the depth and the place of an I/O. */
+static void measure(struct stream *stream, const struct mb_event *e)
+{
+	u32 part;
+
+	volume_end = max_of(volume_end, e->volume_offset + e->length);
+	part = e->volume_offset >> (mb_log2(volume_end) + 1 - PLACE_PARTS_BITS);
+	stream->used_at = ++stream_ios;
 	stream->in_flight++;
 	if (stream->submitted == WINDOW) {
 		stream->submitted = 0;
 		stream->peaks[1] = stream->peaks[0];
+		stream->low[1] = stream->low[0];
+		stream->high[1] = stream->high[0];
 		stream->peaks[0] = 0;
+		stream->low[0] = 255;
+		stream->high[0] = 0;
 	}
 	stream->submitted++;
 	stream->peaks[0] = max_of(stream->peaks[0], stream->in_flight);
-	inverse[slot] = inverse_of(min_of(depth_of(stream), DEPTH_MAX));
-	live_slots |= 1u << slot;
+	/* A sequential reader has no place. */
+	if (e->volume_offset == stream->end) {
+		stream->low[0] = 0;
+		stream->high[0] = 255;
+	}
+	stream->low[0] = min_of(stream->low[0], part);
+	stream->high[0] = max_of(stream->high[0], part);
+	stream->end = e->volume_offset + e->length;
+}
+
+static void submit_of_stream(const struct mb_event *e)
+{
+	struct stream *stream;
+	u32 slot, before;
+
+	if (e->flags & MB_EVENT_BACKGROUND)
+		return;
+	slot = slot_for(e->stream);
+	stream = &streams[slot];
+	if (!stream->in_flight ||
+	    (stream->submitted && !(stream->submitted & (stream->submitted - 1))))
+		classify(slot, e->length);
+	before = depth_of(stream);
+	measure(stream, e);
+	deepen(stream->workload, before, depth_of(stream));
+	of_stream[e->member & (MEMBERS_MAX - 1)][slot]++;
+	of_workload[e->member & (MEMBERS_MAX - 1)][stream->workload & (SLOTS - 1)]++;
 }
 
 static void complete_of_stream(const struct mb_event *e)
 {
 	u32 slot = e->flags & MB_EVENT_BACKGROUND ? SLOTS : slot_of(e->stream);
 	struct stream *stream = &streams[slot & (SLOTS - 1)];
-	u16 *count = &on_member[e->member & (MEMBERS_MAX - 1)][slot & (SLOTS - 1)];
+	u32 *count = &of_stream[e->member & (MEMBERS_MAX - 1)][slot & (SLOTS - 1)];
 
-	/* 0 if it was submitted before the stream had a slot, or when the count was full. */
+	/* 0 if the stream gave up its slot while the I/O was in flight. */
 	if (slot == SLOTS || *count == 0)
 		return;
 	--*count;
-	if (--stream->in_flight)
-		return;
-	if (stream->workload)
-		--*workload_of(stream);
-	inverse[slot] = inverse_of(1);
-	live_slots &= ~(1u << slot);
+	of_workload[e->member & (MEMBERS_MAX - 1)][stream->workload & (SLOTS - 1)]--;
+	if (--stream->in_flight == 0)
+		leave(stream->workload, depth_of(stream));
 }
 
-/* How many I/O of its own the stream must count for those of other streams on a member, beyond
- * each once, in sixteenths. */
+/* How many I/O of its own the stream must count for those of other workloads on a member, beyond
+ * each once, in sixteenths. Workloads of equal depth count twice: they keep apart. */
 static u64 excess_on(u32 member)
 {
 	/* A little more than the depth, so that rounding down does not make equal ones unequal. */
-	u32 depth = (now.depth << EXCESS_BITS) + 1;
-	u32 others = live_slots;
-	u64 all = 0;
+	u32 depth = (2 * now.depth << EXCESS_BITS) + 1;
+	u64 left = now.others, all = 0;
 
-	if (now.slot < SLOTS)
-		others &= ~(1u << now.slot);
-	for (u32 n = 0; n < SLOTS && others; n++) {
-		u32 slot = mb_log2(others & -others) & (SLOTS - 1); /* of the lowest bit */
-		u32 ratio = (depth * inverse[slot]) >> 16;
+	for (u32 n = 0; n < SLOTS && left; n++) {
+		u32 i = lowest_bit(left);
+		u32 ratio = (depth * inverse[i]) >> 16;
 
-		others &= others - 1;
+		left &= left - 1;
 		all += beyond(ratio, 1 << EXCESS_BITS) *
-		       min_of(on_member[member & (MEMBERS_MAX - 1)][slot], COUNT_MAX);
+		       min_of(of_workload[member & (MEMBERS_MAX - 1)][i], COUNT_MAX);
 	}
 	return all;
+}
+
+/* Logarithm of the depth of the deepest other workload over that of this one, if that is more. */
+static u32 shallow_shift(void)
+{
+	u64 left = now.others;
+	u32 least = 0xffff;
+
+	for (u32 n = 0; n < SLOTS && left; n++) {
+		least = min_of(least, inverse[lowest_bit(left)]);
+		left &= left - 1;
+	}
+	/* Less one, so that one over a power of two counts as less than that. */
+	return beyond(mb_log2(inverse_of(now.depth) - 1), mb_log2(least - 1));
 }
 
 static void find_stream(const struct mb_choose *c)
 {
 	u32 is_background = c->flags & MB_BACKGROUND;
-	u32 slot = is_background ? SLOTS : slot_of(c->stream);
+	u32 slot = is_background ? SLOTS : slot_of(c->stream), own = SLOTS;
 	const struct stream *stream = &streams[slot & (SLOTS - 1)];
-	u32 least = 0xffff, own_shift, least_shift;
 
-	now.slot = slot;
-	now.has_others = (live_slots & ~(slot < SLOTS ? 1u << slot : 0)) != 0;
-	now.shallow_shift = 0;
-	now.depth = slot < SLOTS ? own_depth(stream) : 1;
-	if (!now.has_others)
-		return;
-	if (is_background)
-		now.depth = BACKGROUND_DEPTH;
-	else if (slot < SLOTS)
-		now.depth = max_of(depth_of(stream), stream->in_flight + 1);
+	now.depth = BACKGROUND_DEPTH;
+	if (slot < SLOTS && stream->in_flight) {
+		own = stream->workload;
+		now.depth = max_of(workloads[own & (SLOTS - 1)].depth, stream->in_flight + 1);
+	} else if (!is_background) {
+		own = workload_of(kind_of(slot, c->length));
+		now.depth = slot < SLOTS ? max_of(depth_of(stream), 1) : 1;
+		if (own < SLOTS)
+			now.depth += workloads[own].depth;
+	}
+	now.others = live_workloads & ~(own < SLOTS ? 1ull << own : 0);
 	now.depth = min_of(now.depth, DEPTH_MAX);
-	for (u32 i = 0; i < SLOTS; i++)
-		least = min_of(least, inverse[i]);
-	/* Less one, so that one over a power of two counts as less than that. */
-	own_shift = mb_log2(inverse_of(now.depth) - 1);
-	least_shift = mb_log2(least - 1);
-	now.shallow_shift = beyond(own_shift, least_shift);
+	now.shallow_shift = shallow_shift();
+	if (!now.others)
+		return;
 	MB_EACH_MIRROR(c, i)
 		now.excess[i] = excess_on(c->mirror[i].m.index);
 }
@@ -599,8 +764,9 @@ static void find_stream(const struct mb_choose *c)
 /* Cost of a read at a mirror; all costs are times. */
 
 #define IO_PER_WRITE_BEHIND 4
-#define FAIRNESS_FLASH 4
-#define FAIRNESS_DISK 8
+#define FAIRNESS_FLASH 2
+#define FAIRNESS_DISK 4
+#define GOES_ON 4
 #define DEDICATED_ACCESSES 1000
 #define INTRUSION_ACCESSES 2
 
@@ -629,6 +795,9 @@ static u64 disk_ns(const struct mb_choose *c, u32 place, const struct member *m)
 
 		/* On a busy disk a long seek mostly delays the others, whose reads are worth less. */
 		cost_ns = min_of(seek, m->io_ns) + (beyond(seek, m->io_ns) >> shift);
+		/* The disk reads ahead where a sequential reader goes on. */
+		if (now.is_reader && was_at(c, place))
+			cost_ns = min_of(seek, m->io_ns / GOES_ON);
 	}
 	if (m->owner != now.run.id && is_dedicated(m, c->now_ns))
 		accesses = now.is_reader ? DEDICATED_ACCESSES
@@ -656,7 +825,7 @@ static void add_cost(const struct mb_choose *c, u32 place, const struct load *lo
 		own_ns += disk_ns(c, place, m);
 	if (has(MARGINAL_COST))
 		cost->others_ns += delay_ns(m, load, length, now.has_disk);
-	if (now.has_others && has(FAIRNESS)) {
+	if (now.others && has(FAIRNESS)) {
 		u64 excess = now.excess[place & (MB_MIRRORS_MAX - 1)];
 		u64 delayed = min_of((excess * work_of(m, length) / IO) >> EXCESS_BITS, WORK_MAX);
 
@@ -1017,6 +1186,7 @@ static void start_members(void)
 		struct member *m = &members[i];
 		const struct member fresh = { .is_known = 1 };
 
+		members_nr = max_of(members_nr, i + 1);
 		if (m->is_known && !(from.flags & MB_FAILED))
 			continue;
 		*m = fresh;
@@ -1032,8 +1202,10 @@ static void start_members(void)
 MB_INIT()
 {
 	set_idle_access();
-	for (u32 slot = 0; slot < SLOTS; slot++)
+	for (u32 slot = 0; slot < SLOTS; slot++) {
 		inverse[slot] = inverse_of(1);
+		clear_stream(&streams[slot], 0);
+	}
 	start_members();
 }
 

@@ -1,6 +1,6 @@
 //! `mirrorball/auto` with a disk that slows fourfold and recovers: it is left alone as far as
 //! that pays, and soon used again. And with a copy far away, which a queue of 16 is no reason to
-//! read.
+//! read. And with a lone reader far from many that read alike: it does not wait for them.
 
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
@@ -34,19 +34,32 @@ model = "ssd-sata-plp"
 link = "network"
 "#;
 
+const EQUAL: &str = r#"
+name = "equal"
+profile = "raid1"
+[[member]]
+model = "hdd-7k2-ent"
+[[member]]
+model = "hdd-7k2-ent"
+"#;
+
 fn play(array: &str, depth: u32, seconds: u32) -> RunRecord {
-    let array = ArrayFile::parse(array, "one.toml").expect("a valid array").spec;
     let job = format!(
         "[random]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nnorandommap\n\
          time_based\nruntime={seconds}\niodepth={depth}\n"
     );
-    let jobs = JobFile::parse(&job, "random.fio", &JobContext::empty()).expect("valid jobs");
+    play_job(array, &job, 11)
+}
+
+fn play_job(array: &str, job: &str, seed: u64) -> RunRecord {
+    let array = ArrayFile::parse(array, "one.toml").expect("a valid array").spec;
+    let jobs = JobFile::parse(job, "random.fio", &JobContext::empty()).expect("valid jobs");
     let policy = PolicyUnderTest::Policy("mirrorball/auto");
     let run = run(&Simulation {
         array: &array,
         job: &jobs,
         policy,
-        seed: 11,
+        seed,
         duration: None,
         checks: Checks::On,
     });
@@ -88,4 +101,28 @@ fn at_depth_it_keeps_what_it_can_still_do() {
 fn what_is_far_is_known_to_be_far_though_it_is_seldom_read() {
     let share = share(&play(FAR, 16, 2), 1, 2);
     assert!(share < 0.0005, "{share} of the reads take ten times as long");
+}
+
+/// Random readers of one 4 KiB block at a time: one that reads `place`, next to many that read the
+/// first tenth of the disks, where a disk would serve them first.
+fn lone_reader_iops(place: &str, many: u32, seed: u64) -> f64 {
+    let job = format!(
+        "[global]\nioengine=libaio\ndirect=1\nnorandommap\ntime_based\nramp_time=10\n\
+         runtime=20\nbs=4k\nrw=randread\n[lone]\n{place}\n[many]\nnumjobs={many}\nsize=10%\n"
+    );
+    let record = play_job(EQUAL, &job, seed);
+    record.sections[0].read.bytes as f64 / 4096.0 / 20.0
+}
+
+#[test]
+fn a_lone_reader_does_not_wait_for_many_that_read_elsewhere() {
+    for seed in 0..3 {
+        for many in [8, 16, 60] {
+            // A disk of its own serves 125 a second; the age limit of a shared one, one.
+            let iops = lone_reader_iops("offset=90%\nsize=10%", many, seed);
+            assert!(iops > 90.0, "{iops} with {many} others, seed {seed}");
+        }
+        let iops = lone_reader_iops("", 16, seed);
+        assert!(iops > 60.0, "{iops} of all addresses, seed {seed}");
+    }
 }

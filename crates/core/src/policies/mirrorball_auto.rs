@@ -10,7 +10,7 @@
 //!
 //! # State
 //! Per member some 20 words: its costs, the centre of its addresses, the stream to which it is
-//! dedicated, the time of its last read. For the volume: 256 sequential runs, and 32 streams.
+//! dedicated, the time of its last read. For the volume: 256 sequential runs, and 64 streams.
 //!
 //! # Cost
 //! A hash, and a few additions and multiplications per mirror. A division when a read completes.
@@ -44,6 +44,7 @@ mod redundancy;
 mod runs;
 mod split;
 mod stream_affinity;
+mod streams;
 mod workloads;
 
 use self::components::Components;

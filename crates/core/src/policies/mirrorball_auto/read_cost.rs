@@ -6,16 +6,19 @@
 //! parallel and is not avoided.
 
 use super::components::Component;
-use super::fairness::EXCESS_BITS;
 use super::load::{IO, Load, WORK_MAX};
 use super::member_model::{MemberModels, ReadContext};
+use super::workloads::EXCESS_BITS;
 use crate::policy::{Mirror, MirrorScore};
 
 const IO_PER_WRITE_BEHIND: u64 = 4;
-/// Weight of the delay of streams with less in flight. One would do if the delay were known; what
-/// a read adds is estimated by the mean, which says less of a disk.
-const FAIRNESS_FLASH: u64 = 4;
-const FAIRNESS_DISK: u64 = 8;
+/// Weight of the delay of other workloads. One would do if the delay were known; what a read adds
+/// is estimated by the mean, which says less of a disk.
+const FAIRNESS_FLASH: u64 = 2;
+const FAIRNESS_DISK: u64 = 4;
+/// A sequential reader that shares a disk seeks less than others where it read last, since the disk
+/// reads ahead: at most this part of an access.
+const GOES_ON: u64 = 4;
 /// Cost to a sequential reader of a read from a disk that is dedicated to another one, in accesses:
 /// more than any queue, for it reads faster once the disk is its own.
 const DEDICATED_ACCESSES: u64 = 1000;
@@ -70,23 +73,12 @@ impl MemberModels {
     pub(super) fn cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
         let member = self.of(mirror);
         let (model, io_ns) = (&member.cost, member.cost.io_ns());
-        let seek_ns = match model.is_disk {
-            true if self.has(Component::Locality) => {
-                let seek_ns = member.locality.seek_ns(mirror.offset, load.work, io_ns);
-                let shift = match self.has(Component::Fairness) && load.work > 0 {
-                    true => context.stream.shallow_shift,
-                    false => 0,
-                };
-                // On a busy disk a long seek mostly delays the others, whose reads are worth less.
-                seek_ns.min(io_ns) + (seek_ns.saturating_sub(io_ns) >> shift)
-            }
-            true => io_ns,
-            false => 0,
-        };
         let is_dedicated =
             model.is_disk && member.affinity.is_dedicated_to_other(context.run, context.now);
         let writes_behind = u64::from(load.writes - context.writes_least);
         let continues = context.run.is_reader() && context.run.was_at(mirror.member);
+        let seek_ns =
+            if model.is_disk { self.seek_ns(mirror, load, continues, context) } else { 0 };
         let dedicated_accesses = match context.run.is_reader() {
             true => DEDICATED_ACCESSES,
             false => INTRUSION_ACCESSES * context.stream.weight(),
@@ -110,7 +102,33 @@ impl MemberModels {
         }
     }
 
-    /// Time by which the read delays those of streams with less in flight, beyond their load.
+    /// Time of the seek on a disk.
+    #[inline]
+    fn seek_ns(
+        &self,
+        mirror: &Mirror,
+        load: Load,
+        continues: bool,
+        context: &ReadContext<'_>,
+    ) -> u64 {
+        let member = self.of(mirror);
+        let io_ns = member.cost.io_ns();
+        if !self.has(Component::Locality) {
+            return io_ns;
+        }
+        let seek_ns = member.locality.seek_ns(mirror.offset, load.work, io_ns);
+        if continues {
+            return seek_ns.min(io_ns / GOES_ON);
+        }
+        let shift = match self.has(Component::Fairness) && load.work > 0 {
+            true => context.stream.shallow_shift,
+            false => 0,
+        };
+        // On a busy disk a long seek mostly delays the others, whose reads are worth less.
+        seek_ns.min(io_ns) + (seek_ns.saturating_sub(io_ns) >> shift)
+    }
+
+    /// Time by which the read delays those of other workloads, beyond their load.
     #[inline]
     fn fairness_ns(&self, mirror: &Mirror, context: &ReadContext<'_>) -> u64 {
         if !context.stream.has_others() || !self.has(Component::Fairness) {

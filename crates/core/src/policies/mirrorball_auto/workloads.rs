@@ -1,64 +1,267 @@
 //! Workloads: streams that read alike.
 //!
 //! A program with sixteen threads is one user, who waits for all of them together. A kernel sees
-//! sixteen streams. Streams of the same request size and depth, by powers of two, count as one
-//! workload, whose depth is a stream's own times their number. Depths of eight and more are alike.
-//! Programs that happen to read alike count as one as well; that costs them no more than their
-//! part.
+//! sixteen streams. Streams of the same request size and depth, by powers of two, that read in the
+//! same place, count as one workload, whose depth is that of its streams together. Depths of eight
+//! and more are alike. Programs that happen to read alike count as one as well; that costs them no
+//! more than their part. In the same place are streams that keep to one eighth of the volume, the
+//! same one, and all that do not, or that read sequentially. Without the place, a lone reader at
+//! the end of a disk counts as one more of the readers at its start, which it then waits for: a
+//! disk serves the nearer ones first.
 
+use crate::member::MemberIndex;
+use std::cmp::Reverse;
+
+/// At most one for each stream.
+pub(super) const WORKLOADS: usize = u64::BITS as usize;
 /// Sizes from 4 KiB, and depths from one, have classes by their logarithms.
 const SIZE_SHIFT_MIN: u32 = 12;
 const SIZES: u32 = 16;
 const DEPTHS: u32 = 4;
+/// One for all of the volume, and eight for its eighths, are before it.
+const PLACE_UNKNOWN: u32 = 9;
+/// Depths beyond this count as this.
+pub(super) const DEPTH_MAX: u32 = 255;
+/// Bits after the point of [`INVERSE`].
+const INVERSE_BITS: u32 = u16::BITS;
+/// One over a depth, without a division. A depth of zero is not asked for; one over one is as near
+/// to one as the type allows.
+const INVERSE: [u16; DEPTH_MAX as usize + 1] = {
+    let mut table = [u16::MAX; DEPTH_MAX as usize + 1];
+    let mut depth = 2;
+    while depth <= DEPTH_MAX as usize {
+        table[depth] = (1_u32 << INVERSE_BITS).div_ceil(depth as u32) as u16;
+        depth += 1;
+    }
+    table
+};
+/// Bits after the point of [`Workloads::excess`].
+pub(super) const EXCESS_BITS: u32 = 4;
+/// More I/O of a workload on a member count as this many, so that no sum overflows.
+const COUNT_MAX: u32 = 4095;
 
-/// Size and depth of a workload's streams.
+/// The part of the volume that a stream reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Too little was read.
+    Unknown,
+    /// More than an eighth, or sequentially.
+    All,
+    /// One eighth, counted from zero.
+    Eighth(u8),
+}
+
+/// Size, depth and place of a workload's streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Workload(u8);
+pub(super) struct Kind(u32);
 
-/// How many streams of each workload have I/O in flight.
+impl Kind {
+    /// Streams that read `length` bytes at a time, up to `depth` at once, here.
+    #[inline]
+    pub(super) fn of(length: u64, depth: u32, place: Place) -> Kind {
+        let size = length.max(1).ilog2().saturating_sub(SIZE_SHIFT_MIN).min(SIZES - 1);
+        let depth = depth.max(1).ilog2().min(DEPTHS - 1);
+        let place = match place {
+            Place::Unknown => PLACE_UNKNOWN,
+            Place::All => 0,
+            Place::Eighth(eighth) => u32::from(eighth) + 1,
+        };
+        Kind((place * SIZES + size) * DEPTHS + depth)
+    }
+
+    #[inline]
+    fn is_of_unknown_place(self) -> bool {
+        self.0 / (SIZES * DEPTHS) == PLACE_UNKNOWN
+    }
+
+    /// True if only the place may differ.
+    #[inline]
+    fn is_like(self, other: Kind) -> bool {
+        self.0 % (SIZES * DEPTHS) == other.0 % (SIZES * DEPTHS)
+    }
+
+    /// A stream that is like no other.
+    #[inline]
+    pub(super) fn unlike(slot: usize) -> Kind {
+        Kind(u32::MAX - slot as u32)
+    }
+}
+
+/// Numbers of I/O in flight by member, and by stream or workload.
+#[derive(Debug, Default)]
+pub(super) struct MembersTable<const COLUMNS: usize> {
+    rows: Vec<[u32; COLUMNS]>,
+}
+
+impl<const COLUMNS: usize> MembersTable<COLUMNS> {
+    /// Adds members up to this number.
+    pub(super) fn set_members(&mut self, count: usize) {
+        self.rows.resize(count.max(self.rows.len()), [0; COLUMNS]);
+    }
+
+    #[inline]
+    pub(super) fn of(&self, member: MemberIndex, column: usize) -> u32 {
+        self.rows[member.get()][column]
+    }
+
+    #[inline]
+    pub(super) fn of_mut(&mut self, member: MemberIndex, column: usize) -> &mut u32 {
+        &mut self.rows[member.get()][column]
+    }
+
+    /// The members.
+    pub(super) fn members(&self) -> impl Iterator<Item = MemberIndex> + use<COLUMNS> {
+        (0..self.rows.len() as u16).map(MemberIndex)
+    }
+}
+
+/// Streams of one kind that have I/O in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Workload {
+    kind: Kind,
+    streams: u32,
+    /// Sum of the depths of its streams.
+    depth: u32,
+}
+
+/// The workloads that have I/O in flight.
 #[derive(Debug)]
 pub(super) struct Workloads {
-    streams: [u8; (SIZES * DEPTHS) as usize],
+    list: [Workload; WORKLOADS],
+    /// One bit for each workload in use.
+    live: u64,
+    /// One over the depth of each workload in use.
+    inverse: [u16; WORKLOADS],
+    /// I/O in flight.
+    on_member: MembersTable<WORKLOADS>,
 }
 
 impl Default for Workloads {
     fn default() -> Workloads {
-        Workloads { streams: [0; (SIZES * DEPTHS) as usize] }
+        Workloads {
+            list: [Workload::default(); WORKLOADS],
+            live: 0,
+            inverse: [INVERSE[1]; WORKLOADS],
+            on_member: MembersTable::default(),
+        }
     }
 }
 
-impl Workload {
-    /// The workload of a stream that reads `length` bytes at a time, up to `depth` at once.
-    #[inline]
-    pub(super) fn of(length: u64, depth: u32) -> Workload {
-        let size = length.max(1).ilog2().saturating_sub(SIZE_SHIFT_MIN).min(SIZES - 1);
-        Workload((size * DEPTHS + depth.max(1).ilog2().min(DEPTHS - 1)) as u8)
-    }
+/// The places of the bits that are set, from the lowest.
+#[inline]
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(lowest)
+    })
 }
 
 impl Workloads {
-    /// Number of its streams.
-    #[inline]
-    pub(super) fn streams(&self, workload: Workload) -> u32 {
-        self.streams[usize::from(workload.0)].into()
+    /// Adds members up to this number.
+    pub(super) fn set_members(&mut self, count: usize) {
+        self.on_member.set_members(count);
     }
 
-    /// Number of streams of all workloads.
+    /// The workload of this kind, if it has I/O in flight. A stream whose place is not known yet
+    /// most likely belongs to the largest workload that is like it but for that.
+    #[inline]
+    pub(super) fn find(&self, kind: Kind) -> Option<usize> {
+        if kind.is_of_unknown_place() {
+            let like = bits(self.live).filter(|&index| self.list[index].kind.is_like(kind));
+            return like.max_by_key(|&index| (self.list[index].streams, Reverse(index)));
+        }
+        bits(self.live).find(|&index| self.list[index].kind == kind)
+    }
+
+    /// Number of streams of a workload that have I/O in flight.
+    #[inline]
+    pub(super) fn streams(&self, index: usize) -> u32 {
+        self.list[index].streams
+    }
+
+    /// Sum of the depths of the streams of a workload that have I/O in flight.
+    #[inline]
+    pub(super) fn depth(&self, index: usize) -> u32 {
+        self.list[index].depth
+    }
+
+    /// Counts one more stream, with nothing in flight; returns its workload.
+    pub(super) fn join(&mut self, kind: Kind, depth: u32) -> usize {
+        let index = self.find(kind).unwrap_or_else(|| {
+            let free = self.live.trailing_ones() as usize;
+            assert!(free < WORKLOADS, "more workloads than streams");
+            self.live |= 1 << free;
+            self.list[free] = Workload { kind, ..Workload::default() };
+            free
+        });
+        self.list[index].streams += 1;
+        self.deepen(index, 0, depth);
+        index
+    }
+
+    /// Counts one stream less, which has nothing in flight.
+    pub(super) fn leave(&mut self, index: usize, depth: u32) {
+        self.list[index].streams -= 1;
+        self.deepen(index, depth, 0);
+        if self.list[index].streams == 0 {
+            self.live &= !(1 << index);
+        }
+    }
+
+    /// Changes the depth of one of the streams.
+    #[inline]
+    pub(super) fn deepen(&mut self, index: usize, old: u32, new: u32) {
+        let depth = self.list[index].depth - old + new;
+        self.list[index].depth = depth;
+        self.inverse[index] = INVERSE[depth.min(DEPTH_MAX) as usize];
+    }
+
+    /// Counts `io` more I/O in flight on a member.
+    #[inline]
+    pub(super) fn add(&mut self, index: usize, member: MemberIndex, io: u32) {
+        *self.on_member.of_mut(member, index) += io;
+    }
+
+    /// Counts `io` less I/O in flight on a member.
+    #[inline]
+    pub(super) fn remove(&mut self, index: usize, member: MemberIndex, io: u32) {
+        *self.on_member.of_mut(member, index) -= io;
+    }
+
     #[cfg(test)]
-    pub(super) fn total(&self) -> u32 {
-        self.streams.iter().map(|&number| u32::from(number)).sum()
+    pub(super) fn in_flight(&self, index: usize, member: MemberIndex) -> u32 {
+        self.on_member.of(member, index)
     }
 
-    /// Counts one more stream.
+    /// The workloads in use, one bit each.
     #[inline]
-    pub(super) fn add(&mut self, workload: Workload) {
-        self.streams[usize::from(workload.0)] += 1;
+    pub(super) fn live(&self) -> u64 {
+        self.live
     }
 
-    /// Counts one stream less.
+    /// Logarithm of the depth of the deepest of these workloads over this depth, if that is more.
     #[inline]
-    pub(super) fn remove(&mut self, workload: Workload) {
-        self.streams[usize::from(workload.0)] -= 1;
+    pub(super) fn shallow_shift(&self, others: u64, depth: u32) -> u32 {
+        let least = bits(others).fold(INVERSE[1], |least, index| least.min(self.inverse[index]));
+        // Less one, so that one over a power of two counts as less than that.
+        let shift = |inverse: u16| (inverse - 1).ilog2();
+        shift(INVERSE[depth.clamp(1, DEPTH_MAX) as usize]).saturating_sub(shift(least))
+    }
+
+    /// How many I/O of its own a workload of this depth must count for those of these others on a
+    /// member, beyond each once, in sixteenths. Workloads of equal depth count twice: where two of
+    /// them have a member each, both read faster than where both share two.
+    #[inline]
+    pub(super) fn excess(&self, others: u64, depth: u32, member: MemberIndex) -> u64 {
+        // A little more than the depth, so that rounding down does not make equal ones unequal.
+        let depth = ((2 * depth) << EXCESS_BITS) + 1;
+        let of_workload = |index: usize| {
+            let ratio = (depth * u32::from(self.inverse[index])) >> INVERSE_BITS;
+            let beyond = ratio.saturating_sub(1 << EXCESS_BITS);
+            u64::from(beyond * self.on_member.of(member, index).min(COUNT_MAX))
+        };
+        bits(others).map(of_workload).sum()
     }
 }
 
@@ -67,21 +270,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_of_like_size_and_depth_are_one_workload() {
-        let of = Workload::of;
+    fn streams_of_like_size_depth_and_place_are_one_workload() {
+        let of = |length, depth| Kind::of(length, depth, Place::All);
         assert_eq!(of(4096, 1), of(7168, 1));
         assert_eq!(of(65_536, 4), of(65_536, 7));
         assert_eq!(of(65_536, 8), of(65_536, 64), "the deepest count alike");
+        assert_eq!(of(0, 0), of(512, 1));
         assert_ne!(of(4096, 1), of(8192, 1));
         assert_ne!(of(4096, 1), of(4096, 2));
-        let all: Vec<Workload> = [(0, 0), (512, 1), (u64::MAX, u32::MAX)]
-            .map(|(length, depth)| of(length, depth))
-            .into();
-        assert_eq!(all[0], all[1]);
+        assert_eq!(Kind::of(4096, 1, Place::Eighth(3)), Kind::of(4096, 1, Place::Eighth(3)));
+        assert_ne!(Kind::of(4096, 1, Place::Eighth(3)), Kind::of(4096, 1, Place::Eighth(4)));
+        assert_ne!(Kind::of(4096, 1, Place::Eighth(0)), of(4096, 1));
+        let greatest = Kind::of(u64::MAX, u32::MAX, Place::Unknown);
+        assert!((0..WORKLOADS).all(|slot| Kind::unlike(slot).0 > greatest.0));
+    }
+
+    #[test]
+    fn a_workload_is_as_deep_as_its_streams_together() {
         let mut workloads = Workloads::default();
-        all.iter().for_each(|&workload| workloads.add(workload));
-        assert_eq!(all.iter().map(|&it| workloads.streams(it)).max(), Some(2));
-        workloads.remove(all[0]);
-        assert_eq!(all.iter().map(|&it| workloads.streams(it)).max(), Some(1));
+        workloads.set_members(1);
+        let [small, large] = [4096, 65_536].map(|length| Kind::of(length, 1, Place::All));
+        let one = workloads.join(small, 1);
+        assert_eq!(workloads.join(small, 1), one);
+        let other = workloads.join(large, 2);
+        assert_eq!([one, other].map(|index| workloads.depth(index)), [2, 2]);
+        workloads.deepen(one, 1, 5);
+        workloads.leave(one, 1);
+        assert_eq!((workloads.depth(one), workloads.streams(one)), (5, 1));
+        workloads.leave(one, 5);
+        assert_eq!((workloads.live(), workloads.find(small)), (1 << other, None));
+        assert_eq!(workloads.find(large), Some(other));
+    }
+
+    #[test]
+    fn a_stream_whose_place_is_unknown_joins_the_most_that_read_alike() {
+        let mut workloads = Workloads::default();
+        workloads.set_members(1);
+        let small = |place| Kind::of(4096, 1, place);
+        assert_eq!(workloads.find(small(Place::Unknown)), None);
+        let one = workloads.join(small(Place::Unknown), 1);
+        workloads.join(Kind::of(65_536, 1, Place::All), 9);
+        assert_eq!(workloads.find(small(Place::Unknown)), Some(one));
+        let two = [1, 2].map(|_| workloads.join(small(Place::Eighth(2)), 1))[0];
+        assert_eq!(workloads.find(small(Place::Unknown)), Some(two));
+    }
+
+    #[test]
+    fn bits_are_found_in_order() {
+        assert_eq!(bits(0b1_0110).collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!(bits(u64::MAX).count(), 64);
+        assert_eq!(bits(0).count(), 0);
     }
 }

@@ -131,11 +131,13 @@ fn a_disk_is_dedicated_to_a_stream() {
 
 #[test]
 fn a_lone_read_goes_to_a_dedicated_disk_if_the_other_queue_is_longer_than_the_seeks() {
-    // At most 1.8 accesses for the seek there, and two for the owner's, which it delays.
-    for (in_flight, from) in [(1, 2), (4, 1)] {
+    // At most 1.8 accesses for the seek there, and two for the owner's, which it delays, for each
+    // read of its workload. The larger read is of another workload than those in flight, each of
+    // which then counts more than once.
+    for (in_flight, length, from) in [(1, 4096, 2), (4, 4096, 2), (4, 64 * KIB, 1)] {
         let mut script = with_dedicated_disk();
         (0..in_flight).for_each(|_| script.submit_read(2));
-        assert_eq!(script.read(MIB, 4096, 2), from, "{in_flight} in flight");
+        assert_eq!(script.read(MIB, length, 2), from, "{in_flight} in flight, {length} bytes");
     }
 }
 
