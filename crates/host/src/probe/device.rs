@@ -9,7 +9,7 @@ use super::statistics::quantile;
 use super::target::{DeviceCounters, DeviceFacts, ProbeTarget};
 use super::virtual_time::HostCost;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{KIB, Nanos};
 use mirrorball_io::driver::buffers::{BufferKey, Slice};
 use mirrorball_io::driver::{Driver, EventOwner, Handle, Output, Token};
 use rustix::fs::{Mode, OFlags, open};
@@ -22,6 +22,8 @@ const HOST_TRIALS: usize = 200;
 const SLEEP: Duration = Duration::from_millis(1);
 /// Time after which the runner looks for a stop request.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Reads from this length on have memory in one piece.
+const LONG_READ: u64 = 128 * KIB;
 /// Time between two reports of progress.
 const REPORT_EVERY: Nanos = Nanos::from_millis(250);
 
@@ -177,7 +179,11 @@ impl DeviceRun<'_> {
                 if let Some((buffer, _)) = other {
                     self.driver.release(buffer);
                 }
-                let buffer = self.driver.acquire(length as usize);
+                // A device takes memory in many pieces as several requests.
+                let buffer = match length >= LONG_READ {
+                    true => self.driver.acquire_in_one_piece(length as usize),
+                    false => self.driver.acquire(length as usize),
+                };
                 self.buffers[slot] = Some((buffer, length));
                 buffer
             }
@@ -223,6 +229,7 @@ fn read_cost(driver: &mut Driver) -> std::io::Result<HostCost> {
     Ok(HostCost {
         mean: Nanos::from_secs_f64(median),
         deviation: Nanos::from_secs_f64(deviation.min(median)),
+        request_bytes: None,
     })
 }
 

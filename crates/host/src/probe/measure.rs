@@ -11,7 +11,7 @@ use super::rotation;
 use super::target::ProbeTarget;
 use super::virtual_time::{self, HostCost};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{MIB, Nanos, format_bytes};
 use mirrorball_disk::link::LinkParameters;
 use mirrorball_disk::profile::ModelProfile;
 
@@ -20,8 +20,11 @@ const PLAN_SEED: u64 = 7;
 /// Seed of a model that is probed; others are used for fitting.
 const PROBED_SEED: u64 = 0x5eed;
 /// What the host adds to a read of a model that is probed, as in arrays without a `[host]`.
-const MODEL_HOST: HostCost =
-    HostCost { mean: Nanos::from_micros(15), deviation: Nanos::from_micros(2) };
+const MODEL_HOST: HostCost = HostCost {
+    mean: Nanos::from_micros(15),
+    deviation: Nanos::from_micros(2),
+    request_bytes: None,
+};
 /// Bounds of the p99 of a host's lateness, as for emulated disks.
 const LATE_ROTATIONAL: f64 = 500e-6;
 const LATE_SOLID: f64 = 150e-6;
@@ -62,7 +65,7 @@ pub fn probe_device(
     let input = FitInput {
         recording: &recording,
         capacity_bytes: target.size_bytes,
-        host: host.read_cost,
+        host: HostCost { request_bytes: target.facts.request_bytes, ..host.read_cost },
         queue_depth: target.facts.queue_depth,
     };
     let mut outcome = fit_device(&name, class, &input, doubts(class, &host, &recording))?;
@@ -156,6 +159,10 @@ fn notes(target: &ProbeTarget, class: DeviceClass, host: &HostCheck) -> Vec<Stri
             false => ("rotational", "it does not rotate"),
         };
         notes.push(format!("the kernel reports {} as {reported}, but {found}", facts.name));
+    }
+    if let Some(bytes) = facts.request_bytes.filter(|bytes| *bytes < MIB) {
+        let size = format_bytes(bytes);
+        notes.push(format!("the kernel splits reads above {size}, and so does the comparison"));
     }
     if facts.is_part {
         notes.push("only a part of the disk was read: longer seeks are not known".to_owned());

@@ -53,6 +53,8 @@ pub struct DeviceFacts {
     pub is_part: bool,
     /// Least size in bytes of the parts into which a longer read may be split.
     pub split_bytes: Option<u64>,
+    /// Greatest size in bytes of a request: longer reads are split in any case.
+    pub request_bytes: Option<u64>,
 }
 
 /// Counters of I/O of a device since it was there.
@@ -159,6 +161,9 @@ impl DeviceFacts {
             is_remote: ["nbd", "rbd", "drbd"].iter().any(|prefix| name.starts_with(prefix)),
             uses: uses(sysroot, folder, number),
             is_part: is_partition,
+            request_bytes: count("queue/max_sectors_kb")
+                .map(|kib| kib * KIB)
+                .filter(|bytes| *bytes > 0),
             split_bytes: split_bytes(count("queue/max_sectors_kb"), count("queue/max_segments")),
             name,
         }

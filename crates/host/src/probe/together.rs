@@ -145,7 +145,8 @@ struct Reader {
 
 impl Reader {
     fn new(driver: &mut Driver, file: Handle, size_bytes: u64) -> Reader {
-        let buffers = (0..DEPTH).map(|_| driver.acquire(READ_BYTES as usize)).collect();
+        let buffers =
+            (0..DEPTH).map(|_| driver.acquire_in_one_piece(READ_BYTES as usize)).collect();
         Reader { file, size_bytes, next_offset: 0, buffers, counted_bytes: 0 }
     }
 

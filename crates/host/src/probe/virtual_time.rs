@@ -4,6 +4,7 @@
 //! repeats measured reads on a model that is being fitted ([`super::replay`]).
 
 use super::machine::{Action, Probe, ReadEnd};
+use super::recording::ProbeRead;
 use mirrorball_core::io::Op;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::rng::Rng;
@@ -28,6 +29,42 @@ pub(super) struct HostCost {
     pub(super) mean: Nanos,
     /// Standard deviation.
     pub(super) deviation: Nanos,
+    /// Greatest size of a request that it hands over: longer reads are split, and end with their
+    /// last part.
+    pub(super) request_bytes: Option<u64>,
+}
+
+/// What is left of the reads that were split, by slot.
+#[derive(Default)]
+struct PartsLeft(Vec<u64>);
+
+impl PartsLeft {
+    /// Hands a read over in parts.
+    fn submit(
+        &mut self,
+        read: ProbeRead,
+        slot: usize,
+        request_bytes: Option<u64>,
+        mut hand_over: impl FnMut(DiskIo),
+    ) {
+        let ProbeRead { offset, length, .. } = read;
+        let most = request_bytes.unwrap_or(length).max(1);
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, 0);
+        }
+        self.0[slot] = length.div_ceil(most).max(1);
+        for part in 0..self.0[slot] {
+            let done = part * most;
+            let length = most.min(length - done);
+            hand_over(DiskIo { tag: slot as u64, op: Op::Read, offset: offset + done, length });
+        }
+    }
+
+    /// Takes the end of a part; true if it was the last one of its read.
+    fn end(&mut self, slot: usize) -> bool {
+        self.0[slot] -= 1;
+        self.0[slot] == 0
+    }
 }
 
 /// Runs `source` against the first member of `models` until it has finished.
@@ -43,13 +80,14 @@ pub(super) fn run(
     // Ends that the host still handles: time, order and slot.
     let mut returning: BinaryHeap<Reverse<(Nanos, u64, usize)>> = BinaryHeap::new();
     let mut number = 0;
+    let mut parts = PartsLeft::default();
     loop {
         let wake = loop {
             match source.poll(now) {
                 Action::Read { slot, read } => {
-                    let (offset, length) = (read.offset, read.length);
-                    let io = DiskIo { tag: slot as u64, op: Op::Read, offset, length };
-                    models.submit(now, MemberIndex(0), io);
+                    parts.submit(read, slot, host.request_bytes, |io| {
+                        models.submit(now, MemberIndex(0), io);
+                    });
                 }
                 Action::WaitUntil(at) => break Some(at),
                 Action::Wait => break None,
@@ -62,6 +100,9 @@ pub(super) fn run(
         now = next.max(now);
         models.advance(now, &mut ended);
         for (_, completion) in ended.drain(..) {
+            if !parts.end(completion.tag as usize) {
+                continue;
+            }
             number += 1;
             let at = completion.at + cost(&host, &mut rng);
             returning.push(Reverse((at, number, completion.tag as usize)));
@@ -90,5 +131,30 @@ impl ReadSource for Probe {
 
     fn complete(&mut self, end: ReadEnd) {
         Probe::complete(self, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PartsLeft, ProbeRead};
+    use mirrorball_core::units::{KIB, Nanos};
+
+    #[test]
+    fn a_read_that_is_split_ends_with_its_last_part() {
+        let mut parts = PartsLeft::default();
+        let mut handed = Vec::new();
+        let mut submit = |(offset, length), slot, most| {
+            handed.clear();
+            let read = ProbeRead { offset, length, pause: Nanos::ZERO };
+            parts.submit(read, slot, most, |io| handed.push((io.tag, io.offset, io.length)));
+            handed.clone()
+        };
+        assert_eq!(submit((0, 4 * KIB), 0, None), [(0, 0, 4 * KIB)]);
+        assert_eq!(submit((8 * KIB, 4 * KIB), 1, Some(512 * KIB)), [(1, 8 * KIB, 4 * KIB)]);
+        let split = submit((KIB, 1100 * KIB), 2, Some(512 * KIB));
+        let expected = [(2, KIB, 512 * KIB), (2, 513 * KIB, 512 * KIB), (2, 1025 * KIB, 76 * KIB)];
+        assert_eq!(split, expected);
+        assert!(parts.end(0) && parts.end(1));
+        assert_eq!([parts.end(2), parts.end(2), parts.end(2)], [false, false, true]);
     }
 }

@@ -87,6 +87,13 @@ impl Buffers {
         self.slab.insert(Buffer { memory, sources: 0, targets: 0 })
     }
 
+    /// Allocates a buffer of at least `data_bytes` that is in one piece if the system can.
+    pub(super) fn acquire_in_one_piece(&mut self, data_bytes: usize) -> BufferKey {
+        let bytes = class(data_bytes).map_or(data_bytes, |class| PAGE_BYTES << class);
+        let memory = Memory::in_one_piece(bytes);
+        self.slab.insert(Buffer { memory, sources: 0, targets: 0 })
+    }
+
     /// Frees a buffer.
     ///
     /// # Panics

@@ -9,13 +9,15 @@
 
 #![allow(unsafe_code, reason = "mapped memory is a pointer; see the page above")]
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
 /// Bytes before the data of a buffer, for the header of a reply.
 pub const HEAD_BYTES: usize = 64;
 /// Data begins on a multiple of this.
 pub(super) const PAGE_BYTES: usize = 4096;
+/// Size and alignment of a huge page on most architectures.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Memory of at least this size is mapped.
 const MAPPED_BYTES_MIN: usize = 256 << 10;
 
@@ -52,6 +54,18 @@ impl Memory {
         let first = bytes.get().as_ptr() as usize;
         let skip = (first + HEAD_BYTES).next_multiple_of(PAGE_BYTES) - HEAD_BYTES - first;
         Memory { bytes, skip, data_bytes }
+    }
+
+    /// Memory that the system is asked to have in one piece, from huge pages: a device that limits
+    /// the number of pieces then takes a long read as one request. It is as any other if the system
+    /// has no huge page.
+    pub(super) fn in_one_piece(data_bytes: usize) -> Memory {
+        let length = data_bytes.saturating_add(2 * HUGE_PAGE_BYTES);
+        let Some(mapping) = Mapping::new(length) else { return Memory::new(data_bytes) };
+        mapping.prefer_huge_pages();
+        let first = mapping.first.as_ptr() as usize;
+        let skip = (first + HEAD_BYTES).next_multiple_of(HUGE_PAGE_BYTES) - HEAD_BYTES - first;
+        Memory { bytes: Storage::Mapped(mapping), skip, data_bytes }
     }
 
     #[inline]
@@ -102,6 +116,12 @@ impl Mapping {
         Some(Mapping { first, length })
     }
 
+    fn prefer_huge_pages(&self) {
+        let first = self.first.as_ptr().cast();
+        // SAFETY: it is memory of this mapping; what it holds does not change.
+        let _ = unsafe { madvise(first, self.length, Advice::LinuxHugepage) };
+    }
+
     #[inline]
     fn get(&self) -> &[u8] {
         // SAFETY: the mapping has this length, is zeroed, and lives as long as `self`.
@@ -125,6 +145,16 @@ impl Drop for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_in_one_piece_begins_where_a_huge_page_does() {
+        for bytes in [0, 4096, 1 << 20, 5 << 20] {
+            let mut memory = Memory::in_one_piece(bytes);
+            assert_eq!(memory.slice(HEAD_BYTES, bytes).as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+            assert!(memory.slice(0, HEAD_BYTES + bytes).iter().all(|&byte| byte == 0));
+            memory.slice_mut(0, HEAD_BYTES + bytes).fill(7);
+        }
+    }
 
     #[test]
     fn memory_of_every_size_is_zeroed_aligned_and_writable() {

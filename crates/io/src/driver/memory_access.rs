@@ -12,6 +12,12 @@ impl Driver {
         self.buffers.acquire(data_bytes)
     }
 
+    /// Allocates a buffer as [`Driver::acquire`] does, whose memory is in one piece if the system
+    /// has huge pages. Each takes one at least.
+    pub fn acquire_in_one_piece(&mut self, data_bytes: usize) -> BufferKey {
+        self.buffers.acquire_in_one_piece(data_bytes)
+    }
+
     /// Number of buffers that are not released.
     #[cfg(test)]
     pub(crate) fn buffers_held(&self) -> usize {
