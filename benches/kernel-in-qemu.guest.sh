@@ -215,6 +215,71 @@ run_dm() {
     try dmsetup remove mp
 }
 
+# The target `mirror` needs two devices at least, so the path of one is measured through `linear`.
+run_dm_mirror() {
+    try modprobe dm_mirror
+    sectors=$(cat "/sys/block/${disks%% *}/size")
+    try dmsetup create mirror --table "0 $sectors linear $1 0"
+    try dmsetup mknodes
+    target=/dev/mapper/mirror
+    measure_alone
+    table="0 $sectors mirror core 2 1024 nosync $#"
+    for disk in "$@"; do table="$table $disk 0"; done
+    try dmsetup load mirror --table "$table"
+    try dmsetup suspend mirror
+    try dmsetup resume mirror
+    settings=none
+    measure_all
+    try dmsetup remove mirror
+}
+
+# There is nothing to set.
+set_dm_mirror() {
+    return 0
+}
+
+# Binds a controller of NVMe to its driver, and waits for its path.
+attach_path() {
+    echo "$1" >/sys/bus/pci/drivers/nvme/bind || fail "bind $1"
+    tries=0
+    until path=$(cd "/sys/bus/pci/devices/$1" && ls -d nvme/nvme*/nvme*c*n* 2>/dev/null); do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || fail "$1 has no path: is nvme_core.multipath Y?"
+        sleep 0.1
+    done
+    path=${path##*/}
+    disks="${disks:+$disks }$path"
+    echo none >"/sys/block/$path/queue/scheduler"
+    echo 2 >"/sys/block/$path/queue/nomerges"
+}
+
+set_nvme() {
+    echo "$1" >"$subsystem/iopolicy" || fail "$subsystem/iopolicy refuses $1"
+}
+
+# Controllers are bound one after the other, so that paths have the order of the members; the first
+# one is measured before it has company. The path through the first one is at PCI slot 11.
+run_nvme() {
+    echo 0 >/sys/bus/pci/drivers_autoprobe
+    try modprobe nvme
+    # What a driver that is built in has bound itself.
+    for address in /sys/bus/pci/drivers/nvme/0000:*; do
+        [ -e "$address" ] && echo "${address##*/}" >/sys/bus/pci/drivers/nvme/unbind
+    done
+    attach_path 0000:00:11.0
+    for subsystem in /sys/class/nvme-subsystem/nvme-subsys*; do :; done
+    target=$(cd "$subsystem" && ls -d nvme*n*)
+    target=/dev/$target
+    measure_alone
+    for number in $(seq 2 "$(word members)"); do attach_path "0000:00:1$number.0"; done
+    if [ -z "$settings" ]; then
+        for name in numa round-robin queue-depth; do
+            if echo $name >"$subsystem/iopolicy" 2>/dev/null; then settings="$settings $name"; fi
+        done
+    fi
+    measure_all
+}
+
 # Names of the policies that this kernel offers; `pid` for each parity of a process.
 btrfs_settings() {
     cat /sys/fs/btrfs/*-*/read_policy | tr -d '[]' | tr ' ' '\n' | while read -r policy; do
@@ -272,8 +337,10 @@ case $system in
         level=10
         layout=${system#md:}
         system=md ;;
+    dm-mirror) system=dm_mirror ;;
 esac
-attach_disks
+disks=""
+if [ "$system" != nvme ]; then attach_disks; fi
 # Merged requests would take a delay as long as one, which the simulation does not follow.
 for disk in $disks; do
     echo none >"/sys/block/$disk/queue/scheduler"

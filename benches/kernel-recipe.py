@@ -74,9 +74,9 @@ def setup(name):
     elif found := re.fullmatch(rf"lvm-raid1-({kinds})", name):
         count, kind = 2, found[1]
         array["layout"] = "lvm-raid1"
-    elif found := re.fullmatch(r"dm-([23])", name):
-        count, kind = int(found[1]), "solid"
-        array |= {"layout": "gmirror", "source": {"system": "dm"}}
+    elif found := re.fullmatch(r"(dm|dm-mirror|nvme)-([23])", name):
+        count, kind = int(found[2]), "solid"
+        array |= {"layout": "gmirror", "source": {"system": found[1]}}
     elif name == "btrfs-raid1-4":
         count, kind = 4, "rotational"
         array["profile"] = "raid1"
@@ -127,8 +127,9 @@ def array(given, folder):
 
 def system_of(array):
     layout = array.get("layout", "btrfs")
-    if array.get("source", {}).get("system") == "dm":
-        return "dm"
+    system = array.get("source", {}).get("system")
+    if system in ("dm", "dm-mirror", "nvme"):
+        return system
     if found := re.match(r"md-raid10-(near|far|offset)(?::(\d))?", layout):
         return f"md:{found[1][0]}{found[2] or 2}"
     names = {"md-raid1": "md", "lvm-raid1": "lvm", "btrfs": "btrfs"}
@@ -227,8 +228,10 @@ class Recipe:
 
     def policy(self, name, setting):
         system = system_of(self.arrays[name])
-        if system == "dm":
-            return f"dm/{setting}", {}
+        if system == "dm-mirror":
+            return "mirrorball/first", {}
+        if system in ("dm", "nvme"):
+            return f"{system}/{setting}", {}
         if system == "btrfs":
             if setting.startswith("pid-"):
                 return "btrfs/pid", {"process": setting.removeprefix("pid-")}
