@@ -54,9 +54,14 @@ pub(super) fn exponential_mean(logarithms: &[f64]) -> f64 {
 }
 
 /// The value that this part of the values is below, the values sorted.
-pub(super) fn quantile(sorted: &[f64], part: f64) -> f64 {
+fn quantile(sorted: &[f64], part: f64) -> f64 {
     let place = (part * (sorted.len() - 1) as f64).round() as usize;
     sorted[place]
+}
+
+/// The value in the middle of the values, sorted; of an even number, the mean of the middle two.
+pub(super) fn median(sorted: &[f64]) -> f64 {
+    (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }
 
 /// The 5th percentile.
@@ -87,7 +92,8 @@ mod tests {
     fn quantiles_and_means() {
         let values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
         assert_eq!(fifth_percentile(&values), 5.0);
-        assert_eq!(quantile(&[1.0, 2.0, 9.0], 0.5), 2.0);
+        assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
         assert!((exponential_mean(&[1f64.ln(), 100f64.ln()]) - 10.0).abs() < 1e-9);
     }
 }

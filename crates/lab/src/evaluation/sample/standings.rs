@@ -9,7 +9,7 @@
 //! - A *tie* is a ratio near one; there the tails of the sections are compared, where both have
 //!   reads enough to know them.
 
-use super::bootstrap::{Bounded, bounded, exponential_mean, fifth_percentile, quantile};
+use super::bootstrap::{Bounded, bounded, exponential_mean, fifth_percentile, median};
 use super::class::{Class, Classes};
 use super::record::{EntryRecord, PairingRecord, SectionFigures};
 use super::{REFERENCES, SampleRequest};
@@ -302,7 +302,7 @@ impl SampleRow {
         SampleRow {
             policy: pairings[0].entries[index].policy.clone(),
             geometric_mean: bounded(&logarithms, exponential_mean),
-            median: quantile(&ratios, 0.5),
+            median: median(&ratios),
             fifth_percentile,
             worst: worst_ratio,
             worst_number,

@@ -125,7 +125,11 @@ fn title(standings: &SampleStandings) -> String {
     )
 }
 
+/// A figure with its interval, if it has one: all draws of a single pairing are equal.
 fn interval(bounded: &Bounded) -> String {
+    if bounded.low == bounded.high {
+        return format!("{:.3}", bounded.value);
+    }
     format!("{:.3} [{:.3}, {:.3}]", bounded.value, bounded.low, bounded.high)
 }
 
@@ -220,12 +224,12 @@ fn classes(rows: &[ClassRow]) -> Grid {
         Column::left("class"),
         Column::right("pairings"),
         Column::right("geo. mean"),
-        Column::right("5th perc."),
-        Column::right("worst"),
-        Column::right("pairing"),
+        Column::right("5th perc.").droppable(1),
+        Column::right("worst").droppable(2),
+        Column::right("pairing").droppable(2),
         Column::right("starves"),
-        Column::left("best single rival").droppable(1),
-        Column::right("its mean").droppable(1),
+        Column::left("best single rival").droppable(3),
+        Column::right("its mean").droppable(3),
     ];
     let row = |row: &ClassRow| {
         let texts = vec![
