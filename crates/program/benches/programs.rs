@@ -125,11 +125,7 @@ fn measure(
         let mut samples = Vec::new();
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             bencher.iter_custom(|calls| {
-                let start = Instant::now();
-                for _ in 0..calls {
-                    call(&mut table);
-                }
-                let took = start.elapsed();
+                let took = table.time(calls, call);
                 samples.push(took.as_nanos() as f64 / calls as f64);
                 took
             });

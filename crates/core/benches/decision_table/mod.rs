@@ -8,8 +8,13 @@ use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, MIB, Nanos};
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 const READS: usize = 1024;
+/// Decisions after which all I/O in flight complete.
+const IN_FLIGHT: u64 = 32;
+/// What the last of them waits for.
+const SERVICE: Nanos = Nanos::from_micros(80);
 
 /// A policy, its members, and the reads for which it chooses.
 pub(crate) struct DecisionTable {
@@ -17,6 +22,8 @@ pub(crate) struct DecisionTable {
     members: Members,
     reads: Vec<(Read, Vec<Mirror>)>,
     next: usize,
+    /// I/O that are submitted and not completed.
+    in_flight: Vec<MemberIo>,
     rng: Rng,
 }
 
@@ -42,7 +49,14 @@ impl DecisionTable {
         let mut policy = build(&devids);
         policy.on_members_change(&members);
         let reads = (0..READS).map(|number| random_read(number, mirrors, &mut draw)).collect();
-        let mut table = DecisionTable { policy, members, reads, next: 0, rng: Rng::new(2) };
+        let mut table = DecisionTable {
+            policy,
+            members,
+            reads,
+            next: 0,
+            in_flight: Vec::new(),
+            rng: Rng::new(2),
+        };
         table.complete_one_each(&mut draw);
         table
     }
@@ -74,7 +88,36 @@ impl DecisionTable {
         let choice = self.choose();
         let (now, io) = (time_of(self.next), self.io_of(choice));
         self.policy.on_submit(&io, &mut Ctx { now, rng: &mut self.rng });
+        self.in_flight.push(io);
         choice
+    }
+
+    /// Time of so many calls, without that of the completions between them.
+    pub(crate) fn time(&mut self, calls: u64, call: fn(&mut DecisionTable) -> Choice) -> Duration {
+        let mut took = Duration::ZERO;
+        let mut left = calls;
+        while left > 0 {
+            let batch = left.min(IN_FLIGHT);
+            let start = Instant::now();
+            for _ in 0..batch {
+                call(self);
+            }
+            took += start.elapsed();
+            self.complete_all();
+            left -= batch;
+        }
+        took
+    }
+
+    /// Completes all that is in flight.
+    fn complete_all(&mut self) {
+        let completed_at = time_of(self.next);
+        for io in self.in_flight.drain(..) {
+            let wait = completed_at.saturating_sub(io.submitted_at) + SERVICE;
+            let outcome = Outcome { result: Ok(()), completed_at, wait, superseded: false };
+            let mut ctx = Ctx { now: completed_at, rng: &mut self.rng };
+            self.policy.on_complete(&io, &outcome, &mut ctx);
+        }
     }
 
     /// The I/O of the last choice.
