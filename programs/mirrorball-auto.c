@@ -800,8 +800,9 @@ static u64 disk_ns(const struct mb_choose *c, u32 place, const struct member *m)
 			cost_ns = min_of(seek, m->io_ns / GOES_ON);
 	}
 	if (m->owner != now.run.id && is_dedicated(m, c->now_ns))
-		accesses = now.is_reader ? DEDICATED_ACCESSES
-					 : INTRUSION_ACCESSES * max_of(now.depth, 1);
+		accesses = now.is_reader || c->flags & MB_BACKGROUND
+				   ? DEDICATED_ACCESSES
+				   : INTRUSION_ACCESSES * max_of(now.depth, 1);
 	if (has(WRITES))
 		accesses += IO_PER_WRITE_BEHIND * (u64)(m->writes - now.writes_least);
 	return cost_ns + accesses * m->io_ns;

@@ -1,6 +1,7 @@
 //! `mirrorball/auto` with a disk that slows fourfold and recovers: it is left alone as far as
 //! that pays, and soon used again. And with a copy far away, which a queue of 16 is no reason to
-//! read. And with a lone reader far from many that read alike: it does not wait for them.
+//! read. And with a lone reader far from many that read alike: it does not wait for them. And with
+//! sequential readers during a defragmentation: one of them keeps a disk for itself.
 
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
@@ -124,5 +125,18 @@ fn a_lone_reader_does_not_wait_for_many_that_read_elsewhere() {
         }
         let iops = lone_reader_iops("", 16, seed);
         assert!(iops > 60.0, "{iops} of all addresses, seed {seed}");
+    }
+}
+
+#[test]
+fn a_background_read_keeps_off_the_disk_that_a_sequential_reader_has() {
+    let job = "# mirrorball: background=defrag rate=5MB/s\n[four]\nioengine=psync\nrw=read\n\
+               bs=128k\nnumjobs=4\nsize=25%\noffset_increment=25%\ntime_based\nramp_time=2\n\
+               runtime=10\n";
+    for seed in 0..3 {
+        // The four divide 233 MB/s where all of them have to seek for each read.
+        let record = play_job(EQUAL, job, seed);
+        let rate = record.sections[0].read.bytes as f64 / 10.0 / 1e6;
+        assert!(rate > 150.0, "{rate} MB/s, seed {seed}");
     }
 }

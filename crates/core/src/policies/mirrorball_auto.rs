@@ -48,7 +48,7 @@ mod streams;
 mod workloads;
 
 use self::components::Components;
-use self::member_model::{MemberModels, ReadContext};
+use self::member_model::MemberModels;
 use self::runs::RunTable;
 use super::Build;
 use crate::diagnostic::Diagnostic;
@@ -80,9 +80,8 @@ impl ReadPolicy for Auto {
         let now = ctx.now;
         let run = self.runs.take(read, mirrors, now);
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
-        let (writes_least, has_disk) = self.models.update_loads(mirrors, members, now);
-        let (length, stream) = (read.length, self.models.streams.deciding(read));
-        let context = ReadContext { run: &run, length, now, writes_least, has_disk, stream };
+        let loads = self.models.update_loads(mirrors, members, now);
+        let context = self.models.context(&run, read, loads, now);
         let place = dedicated
             .or_else(|| self.models.disk_of_strip(mirrors, &context))
             .unwrap_or_else(|| self.models.cheapest(mirrors, self.turn, &context));
@@ -131,8 +130,7 @@ impl ReadPolicy for Auto {
         let load = |mirror: &Mirror| self.models.of(mirror).cost.load_of(&members[mirror.member]);
         let writes_least = mirrors.iter().map(|mirror| load(mirror).writes).min().unwrap_or(0);
         let has_disk = mirrors.iter().any(|mirror| self.models.of(mirror).cost.is_disk);
-        let (length, stream) = (read.length, self.models.streams.deciding(read));
-        let context = ReadContext { run: &run, length, now, writes_least, has_disk, stream };
+        let context = self.models.context(&run, read, (writes_least, has_disk), now);
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
         let strip = self.models.disk_of_strip(mirrors, &context);
         let reason = |(place, mirror): (usize, &Mirror)| {

@@ -44,6 +44,8 @@ pub(super) struct ReadContext<'a> {
     pub(super) has_disk: bool,
     /// The stream that reads.
     pub(super) stream: DecidingStream,
+    /// True if no client waits for the read.
+    pub(super) background: bool,
 }
 
 impl MemberModel {
@@ -133,6 +135,21 @@ impl MemberModels {
             has_disk |= model.is_disk;
         }
         (least, has_disk)
+    }
+
+    /// What a decision on this read takes into account; `loads` as
+    /// [`MemberModels::update_loads`] returns them.
+    #[inline]
+    pub(super) fn context<'a>(
+        &self,
+        run: &'a SequentialRun,
+        read: &Read,
+        (writes_least, has_disk): (u32, bool),
+        now: Nanos,
+    ) -> ReadContext<'a> {
+        let (length, background) = (read.length, read.background);
+        let stream = self.streams.deciding(read);
+        ReadContext { run, length, now, writes_least, has_disk, stream, background }
     }
 
     /// Records a choice; returns the mirror to probe with a copy of the read, if one is due.

@@ -20,7 +20,8 @@ const FAIRNESS_DISK: u64 = 4;
 /// reads ahead: at most this part of an access.
 const GOES_ON: u64 = 4;
 /// Cost to a sequential reader of a read from a disk that is dedicated to another one, in accesses:
-/// more than any queue, for it reads faster once the disk is its own.
+/// more than any queue, for it reads faster once the disk is its own. And to a background read, for
+/// which no client waits: the owner loses many reads for it, where others lose one each.
 const DEDICATED_ACCESSES: u64 = 1000;
 /// Accesses by which another read delays the owner: the one there, and the one back.
 const INTRUSION_ACCESSES: u64 = 2;
@@ -79,7 +80,7 @@ impl MemberModels {
         let continues = context.run.is_reader() && context.run.was_at(mirror.member);
         let seek_ns =
             if model.is_disk { self.seek_ns(mirror, load, continues, context) } else { 0 };
-        let dedicated_accesses = match context.run.is_reader() {
+        let dedicated_accesses = match context.run.is_reader() || context.background {
             true => DEDICATED_ACCESSES,
             false => INTRUSION_ACCESSES * context.stream.weight(),
         };
