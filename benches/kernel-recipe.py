@@ -292,7 +292,8 @@ class Recipe:
                  # The simulated figures are to be the mean; the measured ones are one draw.
                  *(["repeats = 5"] if "rw=rand" in JOBS[job][1] else []),
                  f"ranked = {inline(columns[-1:])}",
-                 *(["tau_at_least = 1.0"] if apart else []), "ratio_error_at_most = 0.05",
+                 *(["tau_at_least = 1.0"] if apart else []),
+                 *(["ratio_error_at_most = 0.05"] if len(rows) > 1 else []),
                  f"tolerance = {inline(tolerance)}"]
         for row in rows:
             row.pop(f"share_{count}")

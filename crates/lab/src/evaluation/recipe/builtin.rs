@@ -17,7 +17,7 @@ macro_rules! recipe {
 }
 
 /// The recipes, the files of each.
-pub(super) const BUILTINS: [(&str, &[Named]); 18] = [
+pub(super) const BUILTINS: [(&str, &[Named]); 21] = [
     recipe!(
         "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "qd1-defrag.fio", "qd1.fio",
         "qd32-defrag.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
@@ -66,6 +66,21 @@ pub(super) const BUILTINS: [(&str, &[Named]); 18] = [
     recipe!(
         "linux-6.12-dm-multipath": "recipe.toml", "dm-2-128k.toml", "dm-2.toml", "dm-3-128k.toml",
         "dm-3.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
+    ),
+    recipe!(
+        "linux-6.12-nvme-multipath": "recipe.toml", "nvme-2-128k.toml", "nvme-2.toml",
+        "nvme-3-128k.toml", "nvme-3.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
+    ),
+    recipe!(
+        "linux-6.12-dm-mirror": "recipe.toml", "dm-mirror-2-128k.toml", "dm-mirror-2.toml",
+        "dm-mirror-3-128k.toml", "dm-mirror-3.toml", "rand-qd1.fio", "rand-qd8.fio",
+        "read-128k.fio"
+    ),
+    recipe!(
+        "linux-6.12-lvm-raid1": "recipe.toml", "lvm-raid1-mixed-wm1.toml",
+        "lvm-raid1-mixed-wm2.toml", "lvm-raid1-mixed.toml", "lvm-raid1-rotational-wm1.toml",
+        "lvm-raid1-rotational-wm2.toml", "lvm-raid1-rotational.toml", "lvm-raid1-solid-wm1.toml",
+        "lvm-raid1-solid-wm2.toml", "lvm-raid1-solid.toml", "rand-qd1.fio", "rand-qd8.fio"
     ),
     recipe!(
         "linux-6.12-btrfs-raid1": "recipe.toml", "btrfs-raid1-4.toml", "rand-qd1.fio",
