@@ -9,8 +9,8 @@ use mirrorball_core::label::assembly::{
 };
 use mirrorball_core::label::{
     BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, METADATA_BYTES,
-    NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, ScrubRecord, Uuid, map_checksum, newest_label,
-    newest_record, newest_scrub,
+    NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET, ScrubRecord,
+    StaleMap, Uuid, map_checksum, newest_label, newest_record, newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ pub struct ExaminedDevice {
     pub record: Option<DirtyRecord>,
     /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
+    /// The stale maps that can be read.
+    pub stale_maps: Vec<StaleMap>,
 }
 
 impl ExaminedDevice {
@@ -37,17 +39,21 @@ impl ExaminedDevice {
         metadata: Result<FoundMember, DeviceError>,
     ) -> ExaminedDevice {
         match metadata {
-            Ok(FoundMember { newest, record, scrub }) => {
-                ExaminedDevice { address, label: Ok(newest), record, scrub }
+            Ok(FoundMember { newest, record, scrub, stale_maps }) => {
+                ExaminedDevice { address, label: Ok(newest), record, scrub, stale_maps }
             }
-            Err(error) => ExaminedDevice { address, label: Err(error), record: None, scrub: None },
+            Err(error) => {
+                let (record, scrub, stale_maps) = (None, None, Vec::new());
+                ExaminedDevice { address, label: Err(error), record, scrub, stale_maps }
+            }
         }
     }
 
     /// Its metadata, if it has a label.
     pub(crate) fn found(&self) -> Option<FoundMember> {
         let newest = self.label.as_ref().ok()?.clone();
-        Some(FoundMember { newest, record: self.record.clone(), scrub: self.scrub })
+        let (record, stale_maps) = (self.record.clone(), self.stale_maps.clone());
+        Some(FoundMember { newest, record, scrub: self.scrub, stale_maps })
     }
 }
 
@@ -267,7 +273,9 @@ pub(crate) fn metadata_from(
     let record = newest_record(&log, volume, member);
     let scrub = read(SCRUB_OFFSET, SCRUB_BYTES).map_err(unreadable)?;
     let scrub = newest_scrub(&scrub, volume, member);
-    Ok(FoundMember { newest, record, scrub })
+    let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES).map_err(unreadable)?;
+    let stale_maps = stale_maps(&maps, volume, member);
+    Ok(FoundMember { newest, record, scrub, stale_maps })
 }
 
 /// The label of a device of which `read(offset, length)` reads.
@@ -311,7 +319,8 @@ mod tests {
             is_read_only: false,
         };
         let found = MemberLabel { member: Uuid([member; 16]), label };
-        FoundMember { newest: NewestLabel { found, slot: 0 }, record: None, scrub: None }
+        let (newest, stale_maps) = (NewestLabel { found, slot: 0 }, Vec::new());
+        FoundMember { newest, record: None, scrub: None, stale_maps }
     }
 
     /// The generations that are found if the readings of the members give these in turn, and the

@@ -73,6 +73,8 @@ pub struct TortureReport {
     /// Number of reads of damaged data, and of old copies that were too young to be noticed: of
     /// these nothing is promised.
     pub unpromised: u64,
+    /// Number of members that came back and got only the regions that they lacked.
+    pub catch_ups: u64,
 }
 
 /// A history that broke a rule.
@@ -110,6 +112,7 @@ pub fn torture(
             report.damages += tally.damages;
             report.refusals += tally.refusals;
             report.unpromised += tally.unpromised;
+            report.catch_ups += tally.catch_ups;
             Ok(())
         }
         Err(_) => {
@@ -165,6 +168,7 @@ mod tests {
         }
         assert!(report.power_cuts > 20 && report.kills > 20 && report.failures > 10, "{report:?}");
         assert!(report.damages > 5 && report.refusals > 5 && report.unpromised > 0, "{report:?}");
+        assert!(report.catch_ups > 20, "{report:?}");
         let mut again = TortureReport::default();
         for seed in 0..40 {
             assert_eq!(torture(seed, Promises::Kept, &mut again), Ok(()));
@@ -195,6 +199,16 @@ mod tests {
     #[test]
     fn a_resync_that_did_not_reach_a_mirror_is_repeated() {
         assert_eq!(torture(6095, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
+    fn a_map_that_is_full_from_the_start_is_kept() {
+        assert_eq!(torture(200_183, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
+    fn a_label_that_a_kill_left_unflushed_may_be_lost() {
+        assert_eq!(torture(70_392, Promises::Kept, &mut TortureReport::default()), Ok(()));
     }
 
     #[test]

@@ -11,9 +11,9 @@
 //! | in sync | two or more behind | an older copy: refused |
 //! | in sync | current, but its dirty log is older than every member's is | the same |
 //! | being rebuilt | of the same generation, or one behind | the rebuild goes on |
-//! | being rebuilt | two or more behind, or likewise | stale: rebuilt whole |
+//! | being rebuilt | two or more behind, or likewise | stale: rebuilt |
 //! | not in sync | another one of the same generation and data, not in sync | stale: the same |
-//! | failed | older | stale: rebuilt whole |
+//! | failed | older | stale: rebuilt |
 //! | not a member | any that is older | unknown: ignored |
 //! | any | diverged from it | diverged: refused |
 //! | any | on two devices | cloned: refused |
@@ -31,6 +31,7 @@ use super::contents::{DataId, Label, MemberLabel};
 use super::dirty_record::DirtyRecord;
 use super::scrub_record::ScrubRecord;
 use super::slots::NewestLabel;
+use super::stale_map::StaleMap;
 use crate::geometry::ChunkMap;
 use crate::member::MemberState;
 
@@ -44,7 +45,7 @@ pub enum MemberStanding {
         /// The recovery offset.
         recovered_bytes: u64,
     },
-    /// It missed writes and is rebuilt whole.
+    /// It missed writes and is rebuilt: whole, or where it missed them (`catch_up`).
     Stale,
     /// A copy from earlier of a member in sync.
     OldCopy,
@@ -76,6 +77,8 @@ pub struct FoundMember {
     pub record: Option<DirtyRecord>,
     /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
+    /// The stale maps that can be read.
+    pub stale_maps: Vec<StaleMap>,
 }
 
 /// A member of an assembled volume.

@@ -20,7 +20,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         optimal_io_bytes: None,
         priority: 0,
     });
-    let past = ids[1..].iter().map(|&id| PastData { id: DataId(id), until: 5 });
+    let past = ids[1..].iter().map(|&id| PastData::new(DataId(id), 5));
     let label = Label {
         array: LabelledArray {
             uuid: Uuid([9; 16]),
@@ -49,6 +49,7 @@ fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
         newest: NewestLabel { found: label.clone(), slot: 0 },
         record: None,
         scrub: None,
+        stale_maps: Vec::new(),
     };
     labels.iter().map(device).collect()
 }
@@ -288,7 +289,7 @@ fn one_generation_announced_twice_with_a_member_being_rebuilt() {
 #[test]
 fn snapshot_with_a_current_label_and_an_old_dirty_log() {
     let record = |sequence, least_sequence| {
-        Some(DirtyRecord { sequence, least_sequence, regions: Vec::new() })
+        Some(DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() })
     };
     let standings = |states: [MemberState; 2], records: [Option<DirtyRecord>; 2]| {
         let labels = [1, 2].map(|number| found(number, 8, &[2, 1], &states));

@@ -48,6 +48,8 @@ pub(super) enum BlockKind {
     DirtyRecord = 2,
     /// The progress of a scrub.
     Scrub = 3,
+    /// The stale map.
+    StaleMap = 4,
 }
 
 /// The header of a metadata block.

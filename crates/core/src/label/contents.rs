@@ -20,7 +20,8 @@
 //! | 646 | 1 | program: 0 none, 1 chooses in place of the policy, 2 was ended by a fault |
 //! | 648 | 258 | reference to the program, `program:FILE` with parameters; likewise |
 //! | 906 | 76 | name of the program, with the hash of its object; likewise |
-//! | 1024 | 112 each | members |
+//! | 1024 | 112 each | members, at most 16 |
+//! | 2816 | 64 | how each earlier data id ended: see [`PastData`]; 0 if unknown |
 //!
 //! A member:
 //!
@@ -75,6 +76,11 @@ const MEMBERS: usize = 1024;
 const MEMBER_BYTES: usize = 112;
 const _: () = assert!(MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES < METADATA_BYTES - 4);
 const _: () = assert!(PROGRAM_NAME + PROGRAM_NAME_ROOM <= MEMBERS);
+/// Behind the members: how each earlier data id ended.
+const DEPARTURES: usize = MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES;
+const _: () = assert!(DEPARTURES + 8 * HISTORY < METADATA_BYTES - 4);
+/// Bit of a departure from members that were all in sync.
+const COMPLETE: u64 = 1 << 63;
 
 /// Name of a state of the data. Another is drawn whenever a member leaves the set of members in
 /// sync, so two members with the same data id have missed no write that the other has. Not zero.
@@ -98,6 +104,11 @@ pub struct PastData {
     /// The last generation that had it. A member with this id and a later generation went on
     /// without those that drew another id.
     pub until: u64,
+    /// The sequence number that the dirty log of every member in sync had at least, when a member
+    /// left them and the next id was drawn; `None` if it was not recorded.
+    pub sequence: Option<u64>,
+    /// True if all members were in sync until then.
+    pub was_complete: bool,
 }
 
 /// The properties of a volume that never change.
@@ -193,6 +204,30 @@ impl MemberLabel {
     }
 }
 
+impl PastData {
+    /// A data id that was had up to a generation.
+    pub fn new(id: DataId, until: u64) -> PastData {
+        PastData { id, until, sequence: None, was_complete: false }
+    }
+
+    /// The sequence number and 1, with the highest bit if all members were in sync; 0 for neither.
+    fn departure_word(&self) -> u64 {
+        let sequence = self.sequence.map_or(0, |sequence| (sequence + 1) & !COMPLETE);
+        sequence | if self.was_complete { COMPLETE } else { 0 }
+    }
+
+    fn decode(page: &Page, index: usize) -> PastData {
+        let at = HISTORY_AT + 16 * index;
+        let word = page.u64(DEPARTURES + 8 * index);
+        PastData {
+            id: DataId(page.u64(at)),
+            until: page.u64(at + 8),
+            sequence: (word & !COMPLETE).checked_sub(1),
+            was_complete: word & COMPLETE != 0,
+        }
+    }
+}
+
 impl Lineage {
     /// A lineage without a past.
     pub fn new(id: DataId) -> Lineage {
@@ -201,7 +236,7 @@ impl Lineage {
 
     /// The lineage after a member left the set of those in sync, in the generation after `until`.
     pub fn successor(&self, id: DataId, until: u64) -> Lineage {
-        let mut history = vec![PastData { id: self.id, until }];
+        let mut history = vec![PastData::new(self.id, until)];
         history.extend(self.history.iter().take(HISTORY - 1));
         Lineage { id, history }
     }
@@ -219,6 +254,7 @@ impl Label {
         for (index, past) in self.lineage.history.iter().take(HISTORY).enumerate() {
             page.put(HISTORY_AT + 16 * index, &past.id.0.to_le_bytes());
             page.put(HISTORY_AT + 16 * index + 8, &past.until.to_le_bytes());
+            page.put(DEPARTURES + 8 * index, &past.departure_word().to_le_bytes());
         }
         let LabelledArray { profile, layout, stripe_width_max, .. } = self.array;
         let profile = Profile::ALL.iter().position(|&other| other == profile);
@@ -256,8 +292,7 @@ impl Label {
     /// If there is none, it is damaged, or of a newer format.
     pub fn decode(bytes: &[u8], offset: u64) -> Result<MemberLabel, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::Label, offset)?;
-        let past = (0..HISTORY).map(|index| HISTORY_AT + 16 * index);
-        let past = past.map(|at| PastData { id: DataId(page.u64(at)), until: page.u64(at + 8) });
+        let past = (0..HISTORY).map(|index| PastData::decode(&page, index));
         let history = past.take_while(|past| past.id != DataId(0)).collect();
         let lineage = Lineage { id: DataId(page.u64(72)), history };
         if lineage.id == DataId(0) {

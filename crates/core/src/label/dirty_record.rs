@@ -9,7 +9,8 @@
 //! records is a copy from earlier, such as a restored snapshot, though its label may be current.
 //!
 //! The body, little-endian: the number of regions (4 bytes at 72), their numbers (4 bytes each,
-//! ascending, from 76 on), and the sequence number that every member in sync has (8 bytes at 4080).
+//! ascending, from 76 on), the sequence number that every member in sync has (8 bytes at 4080), and
+//! the generation of the stale map that is needed (4 bytes at 4088).
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
 
@@ -28,7 +29,9 @@ pub const DIRTY_REGIONS_MAX: usize = 1000;
 const REGIONS: usize = 76;
 const LEAST_SEQUENCE: usize = 4080;
 const _: () = assert!(REGIONS + 4 * DIRTY_REGIONS_MAX <= LEAST_SEQUENCE);
-const _: () = assert!(LEAST_SEQUENCE + 8 <= METADATA_BYTES - 4);
+const MAP_GENERATION: usize = 4088;
+const _: () = assert!(LEAST_SEQUENCE + 8 <= MAP_GENERATION);
+const _: () = assert!(MAP_GENERATION + 4 <= METADATA_BYTES - 4);
 
 /// A record of the dirty log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,6 +42,8 @@ pub struct DirtyRecord {
     pub least_sequence: u64,
     /// The active regions, ascending.
     pub regions: Vec<u32>,
+    /// The generation of the stale map that the record relies on; zero for none.
+    pub map_generation: u32,
 }
 
 impl DirtyRecord {
@@ -59,6 +64,7 @@ impl DirtyRecord {
             page.put(REGIONS + 4 * index, &region.to_le_bytes());
         }
         page.put(LEAST_SEQUENCE, &self.least_sequence.to_le_bytes());
+        page.put(MAP_GENERATION, &self.map_generation.to_le_bytes());
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::DirtyRecord, &header)
@@ -77,7 +83,8 @@ impl DirtyRecord {
         }
         let regions = (0..count).map(|index| page.u32(REGIONS + 4 * index)).collect();
         let least_sequence = page.u64(LEAST_SEQUENCE);
-        Ok(DirtyRecord { sequence: header.generation, least_sequence, regions })
+        let (sequence, map_generation) = (header.generation, page.u32(MAP_GENERATION));
+        Ok(DirtyRecord { sequence, least_sequence, regions, map_generation })
     }
 }
 
@@ -109,7 +116,8 @@ mod tests {
     }
 
     fn record(sequence: u64) -> DirtyRecord {
-        DirtyRecord { sequence, least_sequence: sequence / 2, regions: vec![7, 1 << 31] }
+        let (least_sequence, map_generation) = (sequence / 2, 3);
+        DirtyRecord { sequence, least_sequence, regions: vec![7, 1 << 31], map_generation }
     }
 
     #[test]
@@ -126,7 +134,7 @@ mod tests {
     #[test]
     fn a_full_record_fits_and_its_encoding_never_changes() {
         let regions = (0..DIRTY_REGIONS_MAX as u32).collect();
-        let mut full = DirtyRecord { sequence: 5, least_sequence: 0, regions };
+        let mut full = DirtyRecord { sequence: 5, regions, ..DirtyRecord::default() };
         assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
         let bytes = full.encode(VOLUME, MEMBER);
         assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x91f8_a8da);

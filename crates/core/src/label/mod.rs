@@ -5,6 +5,8 @@
 //! - `block`: the header and the checksum of every metadata block.
 //! - `contents`: the label.
 //! - `dirty_record`: the records of the dirty log.
+//! - `stale_map`: the regions that were written to while a member was missing.
+//! - `catch_up`: whether a member that comes back needs only those.
 //! - `scrub_record`: the progress of a scrub.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
@@ -35,14 +37,17 @@
 
 pub mod assembly;
 mod block;
+mod catch_up;
 mod contents;
 mod dirty_record;
 mod scrub_record;
 mod slots;
+mod stale_map;
 #[cfg(test)]
 mod tests;
 
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
+pub use catch_up::{assembled_map, can_catch_up};
 pub use contents::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember,
     LabelledProgram, Lineage, MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX,
@@ -55,3 +60,4 @@ pub use scrub_record::{
     SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,
 };
 pub use slots::{NewestLabel, newest_label};
+pub use stale_map::{STALE_MAP_BYTES, STALE_MAP_OFFSET, StaleMap, stale_maps};

@@ -88,10 +88,7 @@ fn a_history_forgets_the_oldest() {
     assert_eq!(lineage.id, DataId(19));
     assert_eq!(
         lineage.history,
-        (11..19)
-            .rev()
-            .map(|id| PastData { id: DataId(id), until: id + 1 })
-            .collect::<Vec<PastData>>()
+        (11..19).rev().map(|id| PastData::new(DataId(id), id + 1)).collect::<Vec<PastData>>()
     );
     let label = Label { lineage: lineage.clone(), ..label() };
     let bytes = label.encode(Uuid([1; 16]), LABEL_SLOTS[0]);

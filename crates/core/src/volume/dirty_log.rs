@@ -11,6 +11,9 @@
 //! the same way at once. A region whose mirrors are not yet synchronised stays; in a set full of
 //! those, writes to other regions wait until some are.
 //!
+//! While a member is missing, regions that leave are added to the stale map first
+//! (`stale_regions`).
+//!
 //! When a member starts to take writes, the next record goes to it before any write does, and
 //! before a step of its rebuild.
 //!
@@ -18,6 +21,8 @@
 //! number tells a member from a copy of it that is a few ticks old.
 
 use super::keys::PieceKey;
+use super::stale_regions::StaleRegions;
+use crate::io::Op;
 use crate::label::{DIRTY_REGIONS_MAX, DirtyRecord};
 use crate::member::MemberIndex;
 use crate::units::Nanos;
@@ -45,6 +50,10 @@ enum Phase {
     Resting,
     /// A record is written.
     Recording,
+    /// The stale map is written. Then the members are flushed, or a record is written.
+    Mapping {
+        then_flush: bool,
+    },
     /// The members are flushed, so that regions may leave.
     Flushing,
 }
@@ -72,6 +81,8 @@ pub(super) struct DirtyLog {
     foreign_sequence: u64,
     in_flight: usize,
     next_tick: Option<Nanos>,
+    /// What members lack that are missing.
+    pub(super) stale: StaleRegions,
     /// Pieces that start once a record has their regions.
     pub(super) waiting: Vec<PieceKey>,
 }
@@ -82,6 +93,11 @@ pub(super) enum LogStep {
     Recorded,
     /// The members were flushed.
     Flushed,
+    /// The stale map is durable.
+    Mapped {
+        /// True if the members are to be flushed now.
+        then_flush: bool,
+    },
     /// These members cannot be written or flushed.
     Unwritable {
         /// The members.
@@ -98,11 +114,12 @@ impl DirtyLog {
         sequence: u64,
         least_sequence: u64,
         unsynced: impl IntoIterator<Item = u32>,
+        stale: StaleRegions,
     ) -> DirtyLog {
         let region = ActiveRegion { is_unsynced: true, ..ActiveRegion::default() };
         DirtyLog {
             regions: unsynced.into_iter().map(|number| (number, region)).collect(),
-            record: DirtyRecord { sequence, least_sequence, regions: Vec::new() },
+            record: DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() },
             durable: Vec::new(),
             durable_on: Vec::new(),
             phase: Phase::Resting,
@@ -113,8 +130,19 @@ impl DirtyLog {
             foreign_sequence: 0,
             in_flight: 0,
             next_tick: None,
+            stale,
             waiting: Vec::new(),
         }
+    }
+
+    /// Returns true if a region is active.
+    pub(super) fn is_active(&self, number: u32) -> bool {
+        self.regions.contains_key(&number)
+    }
+
+    /// The sequence number that every member has at least that the labels call in sync.
+    pub(super) fn least_sequence(&self) -> u64 {
+        self.least_sequence
     }
 
     /// Number of active regions.
@@ -202,7 +230,8 @@ impl DirtyLog {
         let regions = self.regions.keys().copied().collect();
         let sequence = self.record.sequence.max(self.foreign_sequence) + 1;
         let least_sequence = self.least_sequence;
-        self.record = DirtyRecord { sequence, least_sequence, regions };
+        let map_generation = self.stale.durable_generation();
+        self.record = DirtyRecord { sequence, least_sequence, regions, map_generation };
         self.begin(Phase::Recording, members);
     }
 
@@ -220,6 +249,7 @@ impl DirtyLog {
             self.replaced.push(member);
         }
         self.foreign_sequence = self.foreign_sequence.max(sequence);
+        self.stale.on_joined();
     }
 
     /// Returns true if a region was written to since the last tick.
@@ -227,21 +257,42 @@ impl DirtyLog {
         self.regions.values().any(|region| region.is_used || region.in_flight > 0)
     }
 
-    /// Begins a flush of `members`, after which idle regions leave. Returns false if none is idle:
-    /// with `at_once`, those without a write in flight are.
-    pub(super) fn start_flush(&mut self, members: Vec<MemberIndex>, at_once: bool) -> bool {
+    /// Begins a flush of `members`, after which idle regions leave, or a write of the stale map if
+    /// that has to come first; returns which. Does nothing if none is idle: with `at_once`, those
+    /// without a write in flight are.
+    pub(super) fn start_flush(&mut self, members: Vec<MemberIndex>, at_once: bool) -> Option<Op> {
         assert!(self.is_resting(), "one flush at a time");
         let mut has_idle = false;
-        for region in self.regions.values_mut() {
+        for (&number, region) in &mut self.regions {
             let is_busy = region.in_flight > 0 || region.is_unsynced;
             region.is_leaving = !is_busy && (at_once || !region.is_used);
             region.is_used = false;
             has_idle |= region.is_leaving;
+            if region.is_leaving {
+                self.stale.insert(number);
+            }
         }
-        if has_idle {
-            self.begin(Phase::Flushing, members);
+        if !has_idle {
+            return None;
         }
-        has_idle
+        if self.stale.is_due() {
+            self.start_map(members, true);
+            return Some(Op::Write);
+        }
+        self.begin(Phase::Flushing, members);
+        Some(Op::Flush)
+    }
+
+    /// Begins to write the stale map to `members`.
+    pub(super) fn start_map(&mut self, members: Vec<MemberIndex>, then_flush: bool) {
+        assert!(self.is_resting(), "one map at a time");
+        self.stale.begin_write();
+        self.begin(Phase::Mapping { then_flush }, members);
+    }
+
+    /// Goes on with the flush that waited for the stale map.
+    pub(super) fn continue_flush(&mut self, members: Vec<MemberIndex>) {
+        self.begin(Phase::Flushing, members);
     }
 
     fn begin(&mut self, phase: Phase, members: Vec<MemberIndex>) {
@@ -272,6 +323,12 @@ impl DirtyLog {
         let members = std::mem::take(&mut self.left);
         self.replaced.clear();
         let was_flush = phase == Phase::Flushing;
+        if let Phase::Mapping { then_flush } = phase {
+            self.stale.on_written(members.is_empty());
+            if members.is_empty() {
+                return Some(LogStep::Mapped { then_flush });
+            }
+        }
         if !members.is_empty() {
             // Members that have the newer record are covered by it, the others by the one before.
             return Some(LogStep::Unwritable { members, was_flush });

@@ -14,11 +14,13 @@ use super::Volume;
 use super::dirty_log::DirtyLog;
 use super::keys::{PieceKey, RequestKey};
 use super::label_writer::{LabelWriter, VolumeLabels};
+use super::plan::PiecePlan;
 use super::scrub_keeper::ScrubKeeper;
+use super::stale_regions::StaleRegions;
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
-use crate::label::{DIRTY_REGIONS_MAX, Label, LabelledProgram, Uuid};
+use crate::label::{DIRTY_REGIONS_MAX, Label, LabelledProgram, Uuid, can_catch_up};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
@@ -32,6 +34,8 @@ pub(super) enum MetadataJob {
     Label,
     /// The dirty log: a record, or a flush before regions leave it.
     Log,
+    /// The stale map.
+    StaleMap,
     /// The progress of a scrub.
     Scrub,
 }
@@ -57,12 +61,17 @@ impl Volume {
         assert!(self.stripes.is_none(), "the dirty log does not cover parity");
         let (sequence, least_sequence) = (labels.sequence, labels.least_sequence);
         let unsynced = labels.unsynced.clone();
+        let regions = self.capacity_bytes().div_ceil(REGION_BYTES);
+        let stale = StaleRegions::new(regions, labels.stale.clone(), labels.map_generation);
+        for &member in &labels.catching_up {
+            self.states.set_catching_up(member, true);
+        }
         self.scrub = ScrubKeeper::new(labels.scrub);
         let mut writer = LabelWriter::new(labels);
         let (logged, tail) = split_unsynced(unsynced, self.capacity_bytes());
         writer.resync_from = writer.resync_from.into_iter().chain(tail).min();
         let resync_from = writer.resync_from;
-        let log = DirtyLog::new(sequence, least_sequence, logged.clone());
+        let log = DirtyLog::new(sequence, least_sequence, logged.clone(), stale);
         (self.labels, self.log) = (Some(Box::new(writer)), Some(Box::new(log)));
         if let Some(from) = resync_from {
             self.add_unsynced(from..self.capacity_bytes());
@@ -127,6 +136,33 @@ impl Volume {
         labels.on_replaced(member, found.map(|found| found.newest.slot));
         let record = found.and_then(|found| found.record.as_ref());
         log.on_joined(member, record.map_or(0, |record| record.sequence));
+        let committed = labels.committed();
+        let device = found.filter(|found| can_catch_up(committed, found));
+        self.states.set_catching_up(member, device.is_some());
+        if device.is_some() {
+            log.stale.set_base(committed.lineage.complete_id());
+            // A young copy of it may lack what was written in its last regions.
+            let regions = record.iter().flat_map(|record| &record.regions);
+            regions.for_each(|&region| log.stale.insert(region));
+        }
+    }
+
+    /// Returns true if a step of a rebuild is to copy this piece: the member may lack a write to
+    /// it, or it is the last, which has the labels and the log of the member brought up to date.
+    pub(super) fn must_copy(&self, member: MemberIndex, plan: &PiecePlan) -> bool {
+        let Some(log) = self.log.as_ref().filter(|_| self.states.is_catching_up(member)) else {
+            return true;
+        };
+        let size_bytes = self.members()[member].config.size_bytes;
+        let last = self.layout.allocated(member, 0..size_bytes).end;
+        plan.rebuilt_end().is_none_or(|end| end >= last)
+            || region_numbers(&plan.range())
+                .any(|region| log.stale.contains(region) || log.is_active(region))
+    }
+
+    /// Returns true if a member that is rebuilt gets only the regions that it may lack.
+    pub fn is_catching_up(&self, member: MemberIndex) -> bool {
+        self.states.is_catching_up(member)
     }
 
     /// The UUID by which the storage of a failed member is known when it returns; `None` without
@@ -217,7 +253,11 @@ impl Volume {
         }
         let numbers = || region_numbers(&range).filter(|_| writes);
         // A repair that a crash interrupts leaves mirrors that differ where they differed before.
-        // In the log, the resync after a crash could copy the wrong one.
+        // In the log, the resync after a crash could copy the wrong one. A member that is missing
+        // gets the repaired data.
+        if matches!(piece.kind, RequestKind::Repair(_)) {
+            region_numbers(&range).for_each(|region| log.stale.insert(region));
+        }
         let needs_record = !matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
         if needs_record && !log.covers(numbers(), self.states.active()) {
             log.waiting.push(key);

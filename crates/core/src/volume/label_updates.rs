@@ -1,5 +1,6 @@
 //! Updates of the labels: the member I/O that they take, and what follows from its ends.
 
+use super::dirty_log::DirtyLog;
 use super::durability::{MetadataJob, OwnIo};
 use super::keys::{IoKey, PieceKey};
 use super::label_writer::UpdateStep;
@@ -54,6 +55,11 @@ impl Volume {
                 let log = self.log.as_ref().expect("a volume with labels has a log");
                 log.record().encode(labels.committed().array.uuid, labels.uuid(io.member))
             }
+            MetadataJob::StaleMap => {
+                let map = self.log.as_ref().and_then(|log| log.stale.map());
+                let map = map.expect("it is not dropped while it is written");
+                map.encode(labels.committed().array.uuid, labels.uuid(io.member))
+            }
             MetadataJob::Scrub => {
                 let volume = labels.committed().array.uuid;
                 self.scrub.record().encode(volume, labels.uuid(io.member))
@@ -68,7 +74,8 @@ impl Volume {
             return;
         }
         assert!(!self.is_read_only, "a read-only volume writes nothing");
-        let members = labels.start(&self.states);
+        let least_sequence = self.log.as_deref().map_or(0, DirtyLog::least_sequence);
+        let members = labels.start(&self.states, least_sequence);
         self.queue_metadata(members, Op::Write, MetadataJob::Label);
         // With no member left to write, the update is over at once.
         self.advance_labels();
@@ -108,6 +115,10 @@ impl Volume {
         let (offset, length) = match (op, job) {
             (Op::Write, MetadataJob::Label) => (labels.slot_offset(member), METADATA_BYTES as u64),
             (Op::Write, MetadataJob::Log) => (log.record().offset(), METADATA_BYTES as u64),
+            (Op::Write, MetadataJob::StaleMap) => {
+                let map = log.stale.map().expect("it is not dropped while it is written");
+                (map.offset(), METADATA_BYTES as u64)
+            }
             (Op::Write, MetadataJob::Scrub) => {
                 (self.scrub.record().offset(), METADATA_BYTES as u64)
             }
@@ -159,7 +170,9 @@ impl Volume {
                 labels.on_written(io.member, result.is_ok());
                 self.advance_labels();
             }
-            MetadataJob::Log => self.on_log_io(io.member, result.is_ok(), now),
+            MetadataJob::Log | MetadataJob::StaleMap => {
+                self.on_log_io(io.member, result.is_ok(), now);
+            }
             MetadataJob::Scrub => self.on_scrub_record_io(),
         }
     }

@@ -14,7 +14,8 @@ use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
 use crate::label::{
-    DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, LabelledProgram, ScrubRecord, Uuid,
+    DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, LabelledProgram, ScrubRecord,
+    StaleMap, Uuid, assembled_map, can_catch_up,
 };
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
@@ -37,6 +38,13 @@ pub struct VolumeLabels {
     pub unsynced: Vec<u32>,
     /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
+    /// The regions that members may lack which are not in sync, and whether there are more than in
+    /// the map that the members have; `None` if there is no map.
+    pub stale: Option<(StaleMap, bool)>,
+    /// The generation of the newest stale map on any member.
+    pub map_generation: u64,
+    /// Members to be rebuilt that lack no other regions.
+    pub catching_up: Vec<MemberIndex>,
     /// Seed of data ids: not to be used for another start.
     pub seed: u64,
 }
@@ -62,7 +70,26 @@ impl VolumeLabels {
         let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
         let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
         let records = found.iter().filter_map(|device| device.record.as_ref());
+        let mut stale = assembled_map(assembly, found, capacity_bytes.div_ceil(REGION_BYTES));
+        let mut catching_up = Vec::new();
+        for &(member, AssembledMember { found: index, .. }) in &rows {
+            let Some(index) = index else { continue };
+            let is_stale = assembly.standings[index] == MemberStanding::Stale;
+            if let Some((map, has_more)) = &mut stale
+                && is_stale
+                && can_catch_up(newest, &found[index])
+            {
+                // A young copy of it may lack what was written in its last regions.
+                let regions = found[index].record.iter().flat_map(|record| &record.regions);
+                regions.for_each(|&region| *has_more |= map.insert(region));
+                catching_up.push(member);
+            }
+        }
+        let maps = found.iter().flat_map(|device| &device.stale_maps);
         VolumeLabels {
+            map_generation: maps.map(|map| map.generation).max().unwrap_or(0),
+            stale,
+            catching_up,
             label: newest.clone(),
             slots: assembly
                 .members
@@ -222,10 +249,12 @@ impl LabelWriter {
     }
 
     /// Starts an update, or the rest of one that was stuck; returns the members to write.
-    pub(super) fn start(&mut self, states: &MemberStates) -> Vec<MemberIndex> {
+    /// `least_sequence` is what the dirty log of every member has at least that the labels call in
+    /// sync.
+    pub(super) fn start(&mut self, states: &MemberStates, least_sequence: u64) -> Vec<MemberIndex> {
         assert!(!self.has_io_in_flight(), "one update at a time");
         if self.update.is_none() {
-            let label = self.next_label(states);
+            let label = self.next_label(states, least_sequence);
             self.generation = label.generation;
             let left = states.active().collect();
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
@@ -347,7 +376,7 @@ impl LabelWriter {
     }
 
     /// The label that says what is so.
-    fn next_label(&mut self, states: &MemberStates) -> Label {
+    fn next_label(&mut self, states: &MemberStates, least_sequence: u64) -> Label {
         let mut label = self.committed.clone();
         label.generation = self.generation + 1;
         label.is_clean = self.is_clean;
@@ -356,6 +385,7 @@ impl LabelWriter {
         label.program.clone_from(&self.program);
         self.is_due = false;
         let mut has_left = false;
+        let was_complete = label.members.iter().all(|row| row.state == MemberState::InSync);
         for (row, (index, member)) in label.members.iter_mut().zip(states.members().iter()) {
             row.uuid = self.uuids[index.get()];
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
@@ -364,6 +394,8 @@ impl LabelWriter {
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));
             label.lineage = label.lineage.successor(id, self.generation);
+            label.lineage.history[0].sequence = Some(least_sequence);
+            label.lineage.history[0].was_complete = was_complete;
         }
         label
     }

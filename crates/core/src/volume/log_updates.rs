@@ -5,9 +5,20 @@ use super::dirty_log::LogStep;
 use super::durability::{MetadataJob, region_numbers};
 use crate::io::Op;
 use crate::io::RequestKind;
-use crate::member::MemberIndex;
+use crate::member::{Member, MemberIndex, MemberState};
 use crate::units::Nanos;
 use std::ops::Range;
+
+/// Whether regions leave the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leaving {
+    /// They will, after a flush.
+    Started,
+    /// None can.
+    Nothing,
+    /// Not before the labels are current.
+    NotYet,
+}
 
 impl Volume {
     /// Starts a record with the regions of the writes that wait for one, unless the log is busy. A
@@ -23,12 +34,14 @@ impl Volume {
         let mut wanted: Vec<u32> =
             writes.flat_map(|piece| region_numbers(&piece.plan.range())).collect();
         wanted.dedup();
-        let members: Vec<MemberIndex> = self.states.active().collect();
         if log.is_full_for(&wanted) {
-            if log.start_flush(members.clone(), true) {
-                return self.queue_metadata(members, Op::Flush, MetadataJob::Log);
+            match self.start_flush(true) {
+                Leaving::Started => return,
+                // With labels that cannot be written, the writes fail.
+                Leaving::NotYet => return self.retry_log(),
+                Leaving::Nothing => {}
             }
-            if log.is_full() {
+            if self.log.as_ref().is_some_and(|log| log.is_full()) {
                 // Every region is being written to. The end of a write comes back here.
                 return;
             }
@@ -43,6 +56,10 @@ impl Volume {
             let waiting = std::mem::take(&mut log.waiting);
             return waiting.into_iter().for_each(|key| self.fail_piece(key));
         }
+        if log.stale.is_due() {
+            log.start_map(members.clone(), false);
+            return self.queue_metadata(members, Op::Write, MetadataJob::StaleMap);
+        }
         log.start_record(wanted, members.clone());
         self.queue_metadata(members, Op::Write, MetadataJob::Log);
     }
@@ -50,17 +67,47 @@ impl Volume {
     /// Lets regions leave that have been idle for a while, or writes another record if there are
     /// writes.
     pub(super) fn tick_log(&mut self, now: Nanos) {
-        let members: Vec<MemberIndex> = self.states.active().collect();
         let Some(log) = &mut self.log else { return };
         if !log.is_due(now) || !log.is_resting() {
             return;
         }
         let has_writes = log.has_writes();
-        if log.start_flush(members.clone(), false) {
-            self.queue_metadata(members, Op::Flush, MetadataJob::Log);
-        } else if has_writes {
+        if self.start_flush(false) != Leaving::Started && has_writes {
             self.write_record(&[]);
         }
+    }
+
+    /// Begins to let idle regions leave.
+    fn start_flush(&mut self, at_once: bool) -> Leaving {
+        if !self.update_stale_base() {
+            return Leaving::NotYet;
+        }
+        let members: Vec<MemberIndex> = self.states.active().collect();
+        let Some(log) = &mut self.log else { return Leaving::Nothing };
+        let job = match log.start_flush(members.clone(), at_once) {
+            None => return Leaving::Nothing,
+            Some(Op::Write) => (Op::Write, MetadataJob::StaleMap),
+            Some(op) => (op, MetadataJob::Log),
+        };
+        self.queue_metadata(members, job.0, job.1);
+        Leaving::Started
+    }
+
+    /// Has the stale map count from the time that the labels say. Returns false if a member failed
+    /// and they do not say so yet: then no region may leave the log.
+    fn update_stale_base(&mut self) -> bool {
+        let is_in_sync = |(_, member): (_, &Member)| member.state == MemberState::InSync;
+        let is_complete = self.states.members().iter().all(is_in_sync);
+        let (Some(labels), Some(log)) = (&mut self.labels, &mut self.log) else { return false };
+        if !labels.is_current(&self.states) {
+            if !self.is_read_only {
+                self.update_labels();
+            }
+            return is_complete;
+        }
+        let base = labels.committed().lineage.complete_id();
+        log.stale.set_base(base.filter(|_| !is_complete));
+        true
     }
 
     /// Takes the end of the log's I/O on a member.
@@ -77,6 +124,17 @@ impl Volume {
                 let waiting = std::mem::take(&mut log.waiting);
                 waiting.into_iter().for_each(|key| self.issue_first(key));
             }
+            Some(LogStep::Mapped { then_flush: true }) => {
+                let members: Vec<MemberIndex> = self.states.active().collect();
+                if !members.is_empty() {
+                    log.continue_flush(members.clone());
+                    self.queue_metadata(members, Op::Flush, MetadataJob::Log);
+                }
+            }
+            Some(LogStep::Mapped { then_flush: false }) if log.waiting.is_empty() => {
+                self.write_record(&[]);
+            }
+            Some(LogStep::Mapped { then_flush: false }) => self.start_record(),
             Some(LogStep::Flushed) if log.waiting.is_empty() => self.write_record(&[]),
             Some(LogStep::Flushed) => self.start_record(),
             Some(LogStep::Unwritable { members, was_flush }) => {

@@ -15,6 +15,8 @@ pub(super) struct MemberStates {
     /// How often the state of each member was set. A rebuild that began before the last time may
     /// have missed writes.
     changes: Vec<u32>,
+    /// For each member that is rebuilt, true if it lacks only stale regions.
+    catching_up: Vec<bool>,
     /// True if each member is in sync, in no back-off and not write-mostly.
     all_eligible: bool,
     /// Number of members that may fail without loss of data, whichever they are.
@@ -32,6 +34,7 @@ impl MemberStates {
             backoffs: vec![Backoff::default(); members.len()],
             rebuilds: vec![RecoveredRanges::default(); members.len()],
             changes: vec![0; members.len()],
+            catching_up: vec![false; members.len()],
             members,
             all_eligible: false,
             tolerated_failures,
@@ -104,10 +107,21 @@ impl MemberStates {
     /// Sets the state of a member; its back-off and rebuild progress start afresh.
     pub(super) fn set(&mut self, member: MemberIndex, state: MemberState) {
         self.members.get_mut(member).state = state;
+        self.catching_up[member.get()] &= matches!(state, MemberState::Rebuilding { .. });
         self.backoffs[member.get()] = Backoff::default();
         self.rebuilds[member.get()] = RecoveredRanges::default();
         self.changes[member.get()] = self.changes[member.get()].wrapping_add(1);
         self.changed();
+    }
+
+    /// Sets whether a member that is to be rebuilt lacks only stale regions.
+    pub(super) fn set_catching_up(&mut self, member: MemberIndex, lacks_only_stale: bool) {
+        self.catching_up[member.get()] = lacks_only_stale;
+    }
+
+    /// Returns true if a member that is rebuilt lacks only stale regions.
+    pub(super) fn is_catching_up(&self, member: MemberIndex) -> bool {
+        self.catching_up[member.get()]
     }
 
     #[inline]

@@ -60,6 +60,7 @@ mod recovered_ranges;
 mod row_plan;
 mod scrub_keeper;
 mod scrub_updates;
+mod stale_regions;
 mod stripe_cut;
 mod stripe_end;
 mod stripe_ops;

@@ -83,8 +83,10 @@ impl Volume {
         }
         while !rest.is_empty() {
             let plan = self.layout.rebuild_plan(member, rest.clone());
-            self.add_piece(key, request.kind, plan);
             rest.start += plan.length;
+            if self.must_copy(member, &plan) {
+                self.add_piece(key, request.kind, plan);
+            }
         }
         Ok(())
     }

@@ -29,7 +29,6 @@ use start::{disk_address, disk_at, new_label};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(super) const MEMBER_BYTES: u64 = 11 << 20;
 /// A run that needs more turns hangs.
 const TURNS_MAX: u32 = 200_000;
 pub(super) const VOLUME: Uuid = Uuid([0x77; 16]);
@@ -45,6 +44,7 @@ pub(super) struct Tally {
     pub(super) damages: u64,
     pub(super) refusals: u64,
     pub(super) unpromised: u64,
+    pub(super) catch_ups: u64,
 }
 
 /// A request of a client.
@@ -110,6 +110,12 @@ pub(super) fn shape(seed: u64) -> (Profile, usize) {
         [(seed % 4) as usize]
 }
 
+/// Size of the members of a seed: in a fifth, the volume has enough regions that a member which
+/// comes back lacks only some.
+pub(super) fn member_bytes(seed: u64) -> u64 {
+    if seed % 5 == 2 { 37 << 20 } else { 11 << 20 }
+}
+
 impl Machine {
     /// A machine with a new volume.
     pub(super) fn new(seed: u64, promises: Promises) -> Machine {
@@ -121,7 +127,7 @@ impl Machine {
             ..SimOptions::default()
         });
         let (profile, count) = shape(seed);
-        let label = new_label(profile, count);
+        let label = new_label(profile, count, member_bytes(seed));
         let mut machine = Machine {
             simulation,
             disks: Vec::new(),
@@ -154,7 +160,7 @@ impl Machine {
 
     /// Adds an empty disk.
     fn add_disk(&mut self) -> ObjectId {
-        let file = self.simulation.add_file(MEMBER_BYTES);
+        let file = self.simulation.add_file(member_bytes(self.seed));
         self.disks.push(Disk { file, is_bad: false, is_new: true });
         file
     }
@@ -216,8 +222,8 @@ impl Machine {
             Operation::Settle => return self.settle(),
             Operation::Damage(damage) => self.damage(damage),
             Operation::Shrink { member } => {
-                let end = MEMBER_BYTES / 2;
-                self.set_fault(member % count, FileFault::Ends(end));
+                let end = FileFault::Ends(member_bytes(self.seed) / 2);
+                self.set_fault(member % count, end);
             }
             Operation::Snapshot { member } => self.take_snapshot(member % count),
             Operation::RestoreSnapshot { end } => return self.try_snapshot(end),
@@ -323,6 +329,10 @@ impl Machine {
             return Err("a scrub found mirrors that differ".to_owned());
         }
         while let Some((member, opened)) = rebuild.poll_reply() {
+            let volume = executor.volume().filter(|_| opened.is_ok());
+            let is_catching_up =
+                volume.is_some_and(|it| it.is_catching_up(MemberIndex(member as u16)));
+            self.tally.catch_ups += u64::from(is_catching_up);
             if let Ok(RebuildOpened { place: MemberPlace::New(address, _), .. }) = opened {
                 self.rows[member as usize] = disk_at(&address);
                 self.changes += 1;

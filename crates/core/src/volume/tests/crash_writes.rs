@@ -71,6 +71,9 @@ fn crashed(unsynced: usize) -> Volume {
         least_sequence: 9,
         unsynced: (0..unsynced as u32).map(|index| index * 7).collect(),
         scrub: None,
+        stale: None,
+        map_generation: 0,
+        catching_up: Vec::new(),
         seed: 1,
     };
     Volume::new(map, Members::new(configs), Box::new(First), 1).with_labels(labels)

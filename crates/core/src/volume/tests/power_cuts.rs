@@ -11,6 +11,7 @@ mod machine;
 
 use crate::label::LABEL_SLOTS;
 use crate::label::assembly::{ArrayVerdict, MemberStanding};
+use crate::member::MemberIndex;
 use crate::rng::Rng;
 use crate::volume::REGION_BYTES;
 use crate::volume::dirty_log::IDLE_PERIOD;
@@ -256,6 +257,40 @@ fn a_snapshot_that_is_put_back_after_a_crash_is_noticed() {
     let (assembly, _, verdict) = assembled(&disks, &[0, 1, 2]);
     assert_eq!(assembly.standings[1], MemberStanding::OldCopy);
     assert_eq!(verdict, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn a_member_that_returns_lacks_only_some_regions_unless_it_is_an_older_copy() {
+    for is_older in [false, true] {
+        let rng = &mut Rng::new(1);
+        let started = Machine::start(new_disks(), &[0, 1, 2], new_cells(), 1);
+        let mut machine = started.unwrap_or_else(|_| panic!("a new volume starts"));
+        let mut write = |machine: &mut Machine| {
+            machine.begin(Operation::Write { cell: 0, count: 1 });
+            machine.settle(rng);
+            machine.begin(Operation::Wait);
+            machine.settle(rng);
+        };
+        write(&mut machine);
+        let snapshot = machine.disks[1].now();
+        (0..3).for_each(|_| write(&mut machine));
+        machine.begin(Operation::Lose(1));
+        write(&mut machine);
+        if is_older {
+            machine.disks[1].durable = snapshot;
+            machine.disks[1].cache.clear();
+        }
+        machine.begin(Operation::Return(1));
+        assert_eq!(machine.volume.is_catching_up(MemberIndex(1)), !is_older);
+        // The same after a restart.
+        if !is_older {
+            let (mut disks, cells) = cut(machine, |_| false);
+            disks[1].is_gone = false;
+            let started = Machine::start(disks, &[0, 1, 2], cells, 2);
+            let machine = started.unwrap_or_else(|_| panic!("all members are there"));
+            assert!(machine.volume.is_catching_up(MemberIndex(1)));
+        }
+    }
 }
 
 #[test]

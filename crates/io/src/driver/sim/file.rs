@@ -107,9 +107,9 @@ impl SimFile {
         }
     }
 
-    /// Has a later write go to a wrong place.
-    pub(super) fn misdirect(&mut self, misdirection: Misdirection) {
-        self.misdirection = Some(misdirection);
+    /// Has a later write go to a wrong place, or none.
+    pub(super) fn misdirect(&mut self, misdirection: Option<Misdirection>) {
+        self.misdirection = misdirection;
     }
 
     /// The writes that went to a wrong place since the last call: offset, length, and that place.

@@ -221,8 +221,8 @@ impl SimulatedWorld {
         self.world().file(file).flip(offset, bits);
     }
 
-    /// Has the next write to a range of a file go to a wrong place.
-    pub fn misdirect(&self, file: ObjectId, misdirection: Misdirection) {
+    /// Has the next write to a range of a file go to a wrong place, or none from now on.
+    pub fn misdirect(&self, file: ObjectId, misdirection: Option<Misdirection>) {
         self.world().file(file).misdirect(misdirection);
     }
 

@@ -39,11 +39,12 @@ impl Machine {
             Damage::Metadata { block } => self.damage_metadata(file, block),
             Damage::MisdirectedData { block } => self.place_on(file, block).map(|place| {
                 let from = (RESERVED_BYTES, u64::MAX);
-                self.simulation.misdirect(file, Misdirection { from, to: place.start });
+                let to = place.start;
+                self.simulation.misdirect(file, Some(Misdirection { from, to }));
             }),
             Damage::MisdirectedMetadata => {
                 let from = (0, RESERVED_BYTES);
-                self.simulation.misdirect(file, Misdirection { from, to: 0 });
+                self.simulation.misdirect(file, Some(Misdirection { from, to: 0 }));
                 self.has_bad_metadata = true;
                 Some(())
             }

@@ -15,6 +15,7 @@ impl Machine {
     pub(super) fn finish(&mut self) -> Result<(), String> {
         self.end(End::Stop)?;
         for disk in &mut self.disks {
+            self.simulation.misdirect(disk.file, None);
             if self.simulation.fault(disk.file) != FileFault::SyncsNothing {
                 disk.is_bad = false;
                 self.simulation.set_fault(disk.file, FileFault::None);

@@ -1,7 +1,7 @@
 //! Starting a tortured volume from what its members hold, as a service does it.
 
 use super::super::history::{ExtraFaults, extra_faults};
-use super::{MEMBER_BYTES, Machine, Served, VOLUME};
+use super::{Machine, Served, VOLUME, member_bytes};
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
 use crate::driver::Driver;
@@ -17,8 +17,8 @@ use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, SCRUB_BYTES, SCRUB_OFFSET, Uuid, map_checksum, newest_label,
-    newest_record, newest_scrub,
+    Lineage, METADATA_BYTES, SCRUB_BYTES, SCRUB_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid,
+    map_checksum, newest_label, newest_record, newest_scrub, stale_maps,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -53,6 +53,8 @@ pub(super) struct Opener {
     simulation: SimulatedWorld,
     /// The disk of each member at the start.
     rows: Vec<ObjectId>,
+    /// Size of a member.
+    member_bytes: u64,
 }
 
 impl Opener {
@@ -65,14 +67,16 @@ impl Opener {
         let record = newest_record(&log, VOLUME, newest.found.member);
         let scrub = read(SCRUB_OFFSET, SCRUB_BYTES as usize);
         let scrub = newest_scrub(&scrub, VOLUME, newest.found.member);
-        Some(FoundMember { newest, record, scrub })
+        let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES as usize);
+        let stale_maps = stale_maps(&maps, VOLUME, newest.found.member);
+        Some(FoundMember { newest, record, scrub, stale_maps })
     }
 
     fn source(&self, disk: ObjectId) -> Source {
         Source::Real(MemberFile {
             file: self.simulation.endpoint(disk),
             begin_bytes: 0,
-            least_bytes: Some(MEMBER_BYTES),
+            least_bytes: Some(self.member_bytes),
         })
     }
 }
@@ -103,19 +107,25 @@ impl OpenMember for Opener {
 
 impl Machine {
     pub(super) fn opener(&self) -> Opener {
-        Opener { simulation: self.simulation.clone(), rows: self.rows.clone() }
+        let member_bytes = member_bytes(self.seed);
+        Opener { simulation: self.simulation.clone(), rows: self.rows.clone(), member_bytes }
     }
 
     /// Those of these disks that have a label, what they hold, and how they relate. A disk may lack
     /// one only until the first was found on it.
-    fn assembled(&mut self, disks: &[ObjectId]) -> Result<Option<Assembled>, String> {
+    fn assembled(
+        &mut self,
+        disks: &[ObjectId],
+        are_flushed: bool,
+    ) -> Result<Option<Assembled>, String> {
         let opener = self.opener();
         let (mut labelled, mut found) = (Vec::new(), Vec::new());
         for &file in disks {
             let disk = self.disk(file);
             match opener.found(file) {
                 Some(member) => {
-                    disk.is_new = false;
+                    // What a kill left may be lost by a power cut, until the disk is flushed.
+                    disk.is_new &= !are_flushed;
                     labelled.push(file);
                     found.push(member);
                 }
@@ -150,8 +160,8 @@ impl Machine {
         }
         // The service flushes members before it reads their labels.
         present.iter().for_each(|&file| self.simulation.sync_file(file));
-        let Some(found) = self.assembled(&present)? else { return Ok(()) };
-        let whole = self.assembled(&all)?.ok_or("a label is lost")?.assembly.newest;
+        let Some(found) = self.assembled(&present, true)? else { return Ok(()) };
+        let whole = self.assembled(&all, false)?.ok_or("a label is lost")?.assembly.newest;
         if self.is_refused {
             self.tally.refusals += 1;
             return Ok(());
@@ -201,6 +211,7 @@ impl Machine {
         let policy = policy.map_err(|error| error.to_string())?;
         let seed = self.rng.next_u64();
         let labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
+        self.tally.catch_ups += labels.catching_up.len() as u64;
         let members = Members::new(configs.iter().cloned());
         let volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
         let opener = Arc::new(self.opener());
@@ -224,11 +235,11 @@ impl Machine {
 }
 
 /// The label of a new volume.
-pub(super) fn new_label(profile: Profile, count: usize) -> Label {
+pub(super) fn new_label(profile: Profile, count: usize, member_bytes: u64) -> Label {
     let member = |devid: u64| LabelledMember {
         uuid: Uuid([devid as u8; 16]),
         devid,
-        size_bytes: MEMBER_BYTES,
+        size_bytes: member_bytes,
         state: MemberState::InSync,
         write_mostly: false,
         rotational: None,
@@ -236,7 +247,7 @@ pub(super) fn new_label(profile: Profile, count: usize) -> Label {
         priority: 0,
     };
     let configs: Vec<MemberConfig> =
-        (1..=count as u64).map(|devid| MemberConfig::new(devid, MEMBER_BYTES)).collect();
+        (1..=count as u64).map(|devid| MemberConfig::new(devid, member_bytes)).collect();
     let map = ChunkMap::allocate(profile, None, &configs);
     let map = map.expect("the members of a new volume fit its profile");
     Label {

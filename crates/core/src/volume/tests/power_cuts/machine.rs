@@ -4,7 +4,8 @@ use super::disk::{Cached, Disk, SECTOR, Sectors, apply};
 use crate::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use crate::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, Uuid, map_checksum, newest_label, newest_record,
+    Lineage, METADATA_BYTES, STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid, map_checksum, newest_label,
+    newest_record, stale_maps,
 };
 use crate::rng::Rng;
 use crate::volume::tests::*;
@@ -128,7 +129,9 @@ pub(super) fn found(disks: &[Disk], present: &[usize]) -> Vec<FoundMember> {
             let newest = newest_label([&slots[0], &slots[1]]).expect("a label survives every cut");
             let log = disks[index].bytes(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
             let record = newest_record(&log, Uuid([9; 16]), newest.found.member);
-            FoundMember { newest, record, scrub: None }
+            let maps = disks[index].bytes(STALE_MAP_OFFSET, STALE_MAP_BYTES as usize);
+            let stale_maps = stale_maps(&maps, Uuid([9; 16]), newest.found.member);
+            FoundMember { newest, record, scrub: None, stale_maps }
         })
         .collect()
 }

@@ -1,0 +1,80 @@
+//! Catching up: whether a device that missed writes has to get only the regions that were written
+//! to since.
+//!
+//! It has if it was in sync by its own label when it left, its data id is of the time since all
+//! members were in sync for the last time (the stale map covers that time), and its dirty log is as
+//! new as that of every member in sync was then: an earlier copy of it may have missed more.
+
+use super::assembly::{FoundMember, LabelAssembly, MemberStanding};
+use super::contents::{DataId, Label, Lineage, MemberLabel};
+use super::dirty_record::DirtyRecord;
+use super::stale_map::StaleMap;
+use crate::member::MemberState;
+
+impl Lineage {
+    /// The data id that all members had when they were in sync for the last time; `None` if it was
+    /// forgotten, or they never were.
+    pub fn complete_id(&self) -> Option<DataId> {
+        self.history.iter().find(|past| past.was_complete).map(|past| past.id)
+    }
+}
+
+/// Returns true if a device that the newest label does not call in sync missed only writes that are
+/// in the stale map or in the dirty log.
+pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
+    let MemberLabel { member, label } = &device.newest.found;
+    let Some(row) = newest.row(*member) else { return false };
+    let history = &newest.lineage.history;
+    let Some(base) = history.iter().position(|past| past.was_complete) else { return false };
+    let Some(past) = history[..=base].iter().find(|past| past.id == label.lineage.id) else {
+        return false;
+    };
+    let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
+    newest.members[row].state != MemberState::InSync
+        && newest.resync_from.is_none()
+        && device.newest.found.calls_in_sync(*member)
+        && label.generation <= past.until
+        && past.sequence.is_some_and(|least| sequence >= least)
+}
+
+/// The stale map of an assembled volume, and whether it has more than members have; `None` if all
+/// members are in sync, or it is not known since when they are not.
+pub fn assembled_map(
+    assembly: &LabelAssembly,
+    found: &[FoundMember],
+    regions: u64,
+) -> Option<(StaleMap, bool)> {
+    let newest = &assembly.newest;
+    if newest.members.iter().all(|row| row.state == MemberState::InSync) {
+        return None;
+    }
+    let base = newest.lineage.complete_id()?;
+    let in_sync = || {
+        let devices = found.iter().zip(&assembly.standings);
+        devices.filter(|(_, it)| **it == MemberStanding::InSync).map(|(device, _)| device)
+    };
+    let records = || in_sync().filter_map(|device| device.record.as_ref());
+    let least = records().map(|record| u64::from(record.map_generation)).max().unwrap_or(0);
+    let maps = in_sync().flat_map(|device| &device.stale_maps);
+    let maps = maps.filter(|map| map.base == base && map.fits(regions));
+    let mut has_more = false;
+    let mut map = match maps.max_by_key(|map| map.generation) {
+        Some(map) if map.generation >= least => map.clone(),
+        _ => {
+            let mut map = StaleMap::new(base, regions);
+            if least > 0 || records().next().is_none() {
+                // It was damaged, or nothing says what was written.
+                map.insert_all();
+                has_more = true;
+            }
+            map
+        }
+    };
+    // Also after a stop in good order: the active regions were written to, and not yet in the map.
+    for region in records().flat_map(|record: &DirtyRecord| &record.regions) {
+        if u64::from(*region) < regions {
+            has_more |= map.insert(*region);
+        }
+    }
+    Some((map, has_more))
+}
