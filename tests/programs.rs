@@ -157,6 +157,19 @@ fn a_fault_fails_the_cell_and_shows_the_context() {
     assert!(row.ends_with(" fault"), "{row}");
 }
 
+/// Random reads are of eight streams; those of a simulation have process ids.
+#[test]
+fn a_check_finds_a_fault_that_only_simulations_lead_to() {
+    let Some(folder) = folder() else { return };
+    build(&folder, "streams", "if (c->stream > 64) mb_error(3); return 0;");
+    let checked = folder.run(&["program", "check", "streams.wasm"]);
+    assert_eq!(checked.status.code(), Some(1));
+    let message = stderr(&checked);
+    assert!(message.contains("choose called mb_error(3)"), "{message}");
+    let table = String::from_utf8(checked.stdout).unwrap();
+    assert!(table.contains("\nchoose        60000 "), "the random reads were fine: {table}");
+}
+
 /// A running volume changes to a program and back; a fault leaves the volume readable.
 #[test]
 fn a_volume_changes_to_a_program_and_survives_its_fault() {
@@ -220,6 +233,7 @@ fn what_is_no_program_is_refused() {
     folder.refuses(&compare("program:wrong.c"), &["not a WebAssembly object", "program build"]);
     folder.refuses(&compare("pid,program:empty.wasm"), &["not a WebAssembly object"]);
     folder.refuses(&compare("program/ewma@0123456789ab"), &["is not loaded"]);
+    folder.refuses(&compare("empty.wasm"), &["named by its file: program:empty.wasm"]);
 }
 
 /// Found by a review: another spelling of the path overwrote the source.

@@ -42,7 +42,8 @@ pub(crate) enum Action {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Run a program on random reads, and print its instructions and time per call
+    /// Run a program on random reads and in simulations, and print its instructions and time per
+    /// call
     ///
     /// Exits with code 1 if a call has a fault.
     Check {

@@ -50,6 +50,26 @@ pub struct CheckReport {
     pub fault: Option<PolicyFault>,
 }
 
+impl CheckReport {
+    /// Adds what calls took elsewhere.
+    pub fn add(&mut self, costs: &[OperationCost]) {
+        for cost in &mut self.costs {
+            if let Some(other) = costs.iter().find(|other| other.operation == cost.operation) {
+                cost.calls += other.calls;
+                cost.fuel_max = cost.fuel_max.max(other.fuel_max);
+            }
+        }
+    }
+}
+
+impl OperationCost {
+    /// Adds a call.
+    pub(crate) fn add(&mut self, fuel: u64) {
+        self.calls += 1;
+        self.fuel_max = self.fuel_max.max(fuel);
+    }
+}
+
 /// Runs a program on random reads.
 ///
 /// # Errors
@@ -110,8 +130,8 @@ fn describe(program: &Program, fault: &CallFault, shown: &str) -> PolicyFault {
     PolicyFault { ended_program, summary, dump: frames.collect::<String>() + shown }
 }
 
-/// A row for each operation of the program whose cost matters.
-fn costs_of(program: &Program) -> Vec<OperationCost> {
+/// A cost without calls for each operation of a program that decides or is notified of I/O.
+pub fn costs_of(program: &Program) -> Vec<OperationCost> {
     let limit_of = |operation| match operation {
         "choose" => Some(CHOOSE_FUEL),
         "submit" | "complete" => Some(EVENT_FUEL),
@@ -183,8 +203,7 @@ impl Trial {
 
     fn account(&self, costs: &mut [OperationCost], operation: &str, limit: u64) {
         if let Some(cost) = costs.iter_mut().find(|cost| cost.operation == operation) {
-            cost.calls += 1;
-            cost.fuel_max = cost.fuel_max.max(self.instance.fuel_used(limit));
+            cost.add(self.instance.fuel_used(limit));
         }
     }
 

@@ -28,6 +28,7 @@ mod fault;
 mod helpers;
 mod instance;
 mod loader;
+pub mod measured;
 mod metadata;
 mod policy;
 pub mod program;

@@ -62,6 +62,11 @@ impl ProgramPolicy {
         }
     }
 
+    /// Fuel that the last call used, of a budget; `None` after a fault.
+    pub(crate) fn fuel_used(&self, budget: u64) -> Option<u64> {
+        self.instance.as_ref().map(|instance| instance.fuel_used(budget))
+    }
+
     /// Ends the program.
     #[cold]
     fn fail(&mut self, fault: &CallFault, shown: &str) {

@@ -58,6 +58,20 @@ impl Program {
     }
 }
 
+impl Program {
+    /// As [`PolicyProgram::build`].
+    pub(crate) fn policy(
+        &self,
+        values: &[u64],
+        devids: &[u64],
+    ) -> Result<ProgramPolicy, Diagnostic> {
+        let fallback = Spec::parse(&self.metadata.fallback)?.build(devids)?;
+        let (name, instance) = (self.name.clone(), self.start(values)?);
+        let source = self.source.clone();
+        Ok(ProgramPolicy::new(name, source, instance, self.asks_members, fallback))
+    }
+}
+
 impl PolicyProgram for Program {
     fn name(&self) -> &str {
         &self.name
@@ -76,10 +90,7 @@ impl PolicyProgram for Program {
     }
 
     fn build(&self, values: &[u64], devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-        let fallback = Spec::parse(&self.metadata.fallback)?.build(devids)?;
-        let (name, instance) = (self.name.clone(), self.start(values)?);
-        let source = self.source.clone();
-        Ok(Box::new(ProgramPolicy::new(name, source, instance, self.asks_members, fallback)))
+        Ok(Box::new(self.policy(values, devids)?))
     }
 }
 

@@ -6,16 +6,31 @@ use crate::screen;
 use anyhow::{Context, anyhow};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{PROGRAM_FILE, PolicyProgram, Registry};
+use mirrorball_core::units::Nanos;
 use mirrorball_io::programs::load_programs;
+use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_program::Loader;
-use mirrorball_program::check::{OperationCost, check};
+use mirrorball_program::check::{CheckReport, OperationCost, check, costs_of};
+use mirrorball_program::measured::MeasuringLoader;
 use mirrorball_program::program::Program;
 use mirrorball_program::template::{self, Language};
 use mirrorball_program::toolchain::{ToolchainError, compile};
+use mirrorball_sim::SimError;
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+
+/// What `check` simulates: array, job and simulated time. Hard disks and SSDs, with two or three
+/// mirrors, writes, sequential streams and background work.
+const SIMULATIONS: [(&str, &str, Nanos); 5] = [
+    ("hdd-ssd-raid1", "rand-4k-qd32", Nanos::from_millis(100)),
+    ("two-ssd-raid1", "mixed-sizes", Nanos::from_millis(100)),
+    ("three-nvme-raid1c3", "randrw-4k-70-30", Nanos::from_millis(100)),
+    ("hetero-hdd-raid1", "seq-read-defrag", Nanos::from_secs(2)),
+    ("eight-hdd-raid10", "four-streams", Nanos::from_secs(2)),
+];
 
 pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
     match action {
@@ -113,10 +128,51 @@ pub(super) fn load(text: &str) -> Result<(Program, Vec<u64>), Failure> {
     Ok((program, values))
 }
 
-/// Runs a program on random reads, and prints what its calls took.
+/// Adds what the calls of a program take in short simulations, whose seeds are fixed.
+fn simulated(
+    text: &str,
+    program: &Program,
+    mut report: CheckReport,
+) -> Result<CheckReport, Failure> {
+    let wrong = |error: Diagnostic| Failure::WrongUse(error.into());
+    let loader = Arc::new(MeasuringLoader::new(costs_of(program)).map_err(wrong)?);
+    let mut registry = Registry::with_loader(loader.clone());
+    let text = text.strip_prefix(PROGRAM_FILE).unwrap_or(text);
+    let name = load_programs(&format!("{PROGRAM_FILE}{text}"), &mut registry).map_err(wrong)?;
+    let policy = registry.parse(&name).map_err(wrong)?;
+    for (array, job, duration) in SIMULATIONS {
+        let inputs = Inputs::load(array, &[job.to_owned()]).map_err(Failure::Fault)?;
+        let simulation = Simulation {
+            array: &inputs.array,
+            job: &inputs.jobs[0],
+            policy: PolicyUnderTest::Parsed(&policy),
+            seed: 1,
+            duration: Some(duration),
+            checks: Checks::Off,
+        };
+        match engine::run(&simulation) {
+            Ok(_) => {}
+            Err(SimError::Program(fault)) => {
+                report.fault = Some(fault);
+                // None of the times is of a program that works.
+                report.costs.iter_mut().for_each(|cost| cost.call_ns = None);
+                break;
+            }
+            Err(error) => return Err(Failure::Fault(error.into())),
+        }
+    }
+    report.add(&loader.costs());
+    Ok(report)
+}
+
+/// Runs a program on random reads and in simulations, and prints what its calls took.
 fn check_program(text: &str) -> Result<Ending, Failure> {
     let (program, values) = load(text)?;
     let report = check(&program, &values).map_err(|error| Failure::WrongUse(error.into()))?;
+    let report = match report.fault {
+        Some(_) => report,
+        None => simulated(text, &program, report)?,
+    };
     let mut text = page(&program);
     text += "\noperation     calls  most fuel     of  ns per call\n";
     for OperationCost { operation, calls, fuel_max, fuel_limit, call_ns } in &report.costs {

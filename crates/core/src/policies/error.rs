@@ -40,6 +40,10 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         let message = format!("`{name}` is a list of policies, but only one is allowed here");
         return Diagnostic::new(message).with_help("run the command once for each policy");
     }
+    if name.ends_with(".wasm") {
+        return Diagnostic::new(format!("unknown policy `{name}`"))
+            .with_help(format!("a program is named by its file: program:{name}"));
+    }
     if name.contains(char::is_whitespace) {
         let list = name.split_whitespace().collect::<Vec<&str>>().join(",");
         return Diagnostic::new(format!("unknown policy `{name}`"))
