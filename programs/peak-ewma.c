@@ -27,7 +27,8 @@ static struct peak peaks[MEMBERS_MAX];
 /* e to the power of -elapsed / decay time: halving, a short series, squaring. */
 static double decay(u64 elapsed_ns)
 {
-	double x = (double)elapsed_ns / (double)(MB_VALUE(decay_ms) * 1000000);
+	/* Signed numbers become floating-point numbers in one instruction. */
+	double x = (double)(s64)elapsed_ns / (double)(s64)(MB_VALUE(decay_ms) * 1000000);
 	double power;
 	u32 squarings = 0;
 
@@ -41,9 +42,15 @@ static double decay(u64 elapsed_ns)
 	return power;
 }
 
+/* The part of a latency that is left now. */
+static double kept_until(const struct peak *peak, u64 now_ns)
+{
+	return decay(now_ns > peak->updated_at_ns ? now_ns - peak->updated_at_ns : 0);
+}
+
 static void observe(struct peak *peak, double wait_ns, u64 now_ns)
 {
-	double kept = decay(now_ns > peak->updated_at_ns ? now_ns - peak->updated_at_ns : 0);
+	double kept = kept_until(peak, now_ns);
 
 	if (peak->is_known && wait_ns <= peak->cost_ns)
 		peak->cost_ns = peak->cost_ns * kept + wait_ns * (1.0 - kept);
@@ -67,9 +74,11 @@ static struct rank rank_of(const struct mb_choose *c, u32 place)
 	struct rank rank = { 0, 0 };
 
 	if (peak->is_known) {
-		observe(peak, 0.0, c->now_ns);
+		/* As an answer without delay would: the terms with 0 are left out. */
+		peak->cost_ns *= kept_until(peak, c->now_ns);
+		peak->updated_at_ns = c->now_ns;
 		rank.class = 1;
-		rank.load = (u64)(peak->cost_ns * ((double)mb_in_flight(m) + 1.0));
+		rank.load = (s64)(peak->cost_ns * (double)(s64)(mb_in_flight(m) + 1ull));
 	} else if (m->reads_in_flight) {
 		rank.class = 2;
 		rank.load = mb_in_flight(m);

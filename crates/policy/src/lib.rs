@@ -55,6 +55,8 @@ pub const FAILED: u32 = 8;
 pub const BACKGROUND: u32 = 1;
 /// Flag of a read: the layout places copies at different offsets by design.
 pub const COPIES_APART: u32 = 2;
+/// Flag of a read: the choice is not made but shown, and [`note`] has an effect.
+pub const EXPLAINED: u32 = 4;
 
 /// Operation of an event: a read.
 pub const READ: u8 = 0;

@@ -91,6 +91,7 @@ struct mb_mirror {
 /* Flags of a read. */
 #define MB_BACKGROUND 1u	/* scrub, rebuild, defragmentation */
 #define MB_COPIES_APART 2u	/* the layout places copies at different offsets by design */
+#define MB_EXPLAINED 4u		/* the choice is not made but shown: mb_note has an effect */
 
 /* A read for which a mirror is chosen (64 bytes and the mirrors). Read only. */
 struct mb_choose {
@@ -210,9 +211,19 @@ MB_HELPER(split) void mb_split(u32 mask);
 MB_HELPER(read_all) void mb_read_all(u32 mask);
 /* Adds `n` to counter `id` (0 to 15), which `ctl stats` and results show as count_ID. */
 MB_HELPER(count) void mb_count(u32 id, s64 n);
+MB_HELPER(note) void mb_note_score(u32 index, s64 score);
+
+extern struct mb_choose mb_context;
+
 /* Gives mirror `index` a score, for `mirrorball explain`; the lowest is the best. In choose; does
- * nothing otherwise. */
-MB_HELPER(note) void mb_note(u32 index, s64 score);
+ * nothing otherwise. The helper is called only while choices are explained, because a call takes
+ * longer than most scores. */
+static inline void mb_note(u32 index, s64 score)
+{
+	if (mb_context.flags & MB_EXPLAINED)
+		mb_note_score(index, score);
+}
+
 /* Ends the policy with a fault: a bug of the policy was found. The fallback decides from now on,
  * and a simulation fails. */
 MB_HELPER(error) __attribute__((noreturn)) void mb_error(u32 code);

@@ -6,6 +6,9 @@ use mirrorball_core::member::{Member, MemberIndex, MemberState, Members};
 use mirrorball_core::policy::{Mirror, Read};
 use mirrorball_core::units::Nanos;
 
+/// Place of the lowest byte of `flags` in a `struct mb_choose`.
+const FLAGS: usize = 44;
+
 /// Writes numbers one after the other, little endian.
 struct Fields<'a> {
     bytes: &'a mut [u8],
@@ -61,6 +64,12 @@ pub fn write_choose(
         let at = fields.at;
         write_member(&mut bytes[at..], mirror.member, &members[mirror.member]);
     }
+}
+
+/// Sets `MB_EXPLAINED` in the `struct mb_choose` at the start of `bytes`, so that the program calls
+/// `mb_note`.
+pub fn set_explained(bytes: &mut [u8]) {
+    bytes[FLAGS] |= 4;
 }
 
 /// Writes a `struct mb_member` to the start of `bytes`.

@@ -1,7 +1,7 @@
 //! A program as a policy: asks the program while it works, and its fallback after a fault.
 
 use crate::abi::COUNTERS;
-use crate::contexts::{write_choose, write_event};
+use crate::contexts::{set_explained, write_choose, write_event};
 use crate::fault::CallFault;
 use crate::helpers::{Operation, Wish};
 use crate::instance::{InstanceSource, ProgramInstance};
@@ -207,6 +207,9 @@ pub(crate) fn ask(
     // A call that ended with a fault may have left one.
     instance.state_mut().wish = Wish::Nothing;
     write_choose(instance.context_mut(), read, mirrors, members, now);
+    if instance.state().notes.is_some() {
+        set_explained(instance.context_mut());
+    }
     if asks_members {
         instance.show_members(members);
     }

@@ -123,6 +123,7 @@ fn the_crate_has_the_constants_of_the_header() {
         ("MB_FAILED", policy::FAILED),
         ("MB_BACKGROUND", policy::BACKGROUND),
         ("MB_COPIES_APART", policy::COPIES_APART),
+        ("MB_EXPLAINED", policy::EXPLAINED),
         ("MB_READ", policy::READ.into()),
         ("MB_WRITE", policy::WRITE.into()),
         ("MB_FLUSH", policy::FLUSH.into()),
