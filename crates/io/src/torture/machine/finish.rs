@@ -26,7 +26,12 @@ impl Machine {
             return Ok(());
         }
         if self.served.is_none() {
-            return Err("the volume does not start with all members".to_owned());
+            // A disk that was replaced while its mirror was gone may be the only one that has the
+            // newest label.
+            self.start_from(0, true)?;
+        }
+        if self.served.is_none() {
+            return Err("the volume does not start with all disks".to_owned());
         }
         for block in (0..BLOCKS).chain(0..BLOCKS) {
             self.submit(RequestKind::Read, block);

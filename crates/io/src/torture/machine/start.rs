@@ -139,11 +139,16 @@ impl Machine {
     }
 
     /// Starts the volume from the members that work and are not left out. Disks that are no members
-    /// any more are there, too, or not. Without the newest data it may only start if the user says
-    /// so, which this user does not.
+    /// any more are there, too, or not.
     pub(super) fn start(&mut self, without: u8) -> Result<(), String> {
-        let all: Vec<ObjectId> = self.disks.iter().map(|disk| disk.file).collect();
         let has_others = self.rng.below(2) == 0;
+        self.start_from(without, has_others)
+    }
+
+    /// Starts the volume, from disks that are no members any more as well if `has_others`. Without
+    /// the newest label it may only start if the user says so, which this user does not.
+    pub(super) fn start_from(&mut self, without: u8, has_others: bool) -> Result<(), String> {
+        let all: Vec<ObjectId> = self.disks.iter().map(|disk| disk.file).collect();
         let is_there = |file: &ObjectId| {
             let row = self.rows.iter().position(|member| member == file);
             let is_left_out = row.map_or(!has_others, |row| without >> row & 1 == 1);
