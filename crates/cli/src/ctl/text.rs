@@ -60,7 +60,8 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         let limit = limit_text(limit, total.saturating_sub(recovered));
         let devid = rebuild.devid;
         text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
-        text += &format!("({percent:.1} %){limit}\n");
+        let what = if rebuild.only_missed { ", only what it missed" } else { "" };
+        text += &format!("({percent:.1} %){what}{limit}\n");
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
 }
@@ -272,7 +273,12 @@ mod tests {
                 path: "a b.img".to_owned(),
                 size_bytes: 8,
             }],
-            rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
+            rebuilds: vec![RebuildProgress {
+                devid: 2,
+                recovered_bytes: 1,
+                total_bytes: 8,
+                only_missed: true,
+            }],
             unsynced_bytes: 4 << 20,
             active_bytes: 8 << 20,
             labelled: true,
@@ -310,7 +316,7 @@ mod tests {
              shows which mirror is right\n    devid 2 differed from most mirrors in 1 block of 4 \
              KiB\n    4 MiB were not compared: fewer than two mirrors were in sync\n    no mirror \
              could read 1 block of 4 KiB\n",
-            "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
+            "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }

@@ -338,7 +338,12 @@ mod tests {
             missing: Vec::new(),
             removed: Vec::new(),
             misplaced: Vec::new(),
-            rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
+            rebuilds: vec![RebuildProgress {
+                devid: 3,
+                recovered_bytes: 1,
+                total_bytes: 8,
+                only_missed: true,
+            }],
             unsynced_bytes: 0,
             active_bytes: 0,
             labelled: false,

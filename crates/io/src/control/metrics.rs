@@ -215,7 +215,7 @@ fn scrub_families(scrub: &ScrubReport) -> [Family; 7] {
 }
 
 /// How far the rebuilds of members are.
-fn rebuild_families(executor: &Executor) -> [Family; 2] {
+fn rebuild_families(executor: &Executor) -> [Family; 3] {
     let rebuilds = rebuilds(executor);
     let samples = |find: fn(&RebuildProgress) -> u64| {
         let sample = |rebuild: &RebuildProgress| {
@@ -232,6 +232,11 @@ fn rebuild_families(executor: &Executor) -> [Family; 2] {
             "rebuild_total_bytes",
             "Bytes to rebuild in all",
             samples(|rebuild| rebuild.total_bytes),
+        ),
+        gauge(
+            "rebuild_only_missed",
+            "1 if the member gets only what it missed",
+            samples(|rebuild| rebuild.only_missed.into()),
         ),
     ]
 }

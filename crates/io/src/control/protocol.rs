@@ -260,6 +260,9 @@ pub struct RebuildProgress {
     pub recovered_bytes: u64,
     /// Bytes to rebuild in all.
     pub total_bytes: u64,
+    /// True if the member gets only the regions to which it missed writes.
+    #[serde(default)]
+    pub only_missed: bool,
 }
 
 /// A volume or member that clients can attach to.

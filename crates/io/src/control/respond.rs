@@ -325,7 +325,8 @@ pub(super) fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
         // Past the last chunk there is nothing to copy.
         let total_bytes = volume.map().allocated(index).end;
         let recovered_bytes = recovered_bytes.min(total_bytes);
-        Some(RebuildProgress { devid: member.config.devid, recovered_bytes, total_bytes })
+        let (devid, only_missed) = (member.config.devid, volume.is_catching_up(index));
+        Some(RebuildProgress { devid, recovered_bytes, total_bytes, only_missed })
     });
     rebuilt.collect()
 }

@@ -88,7 +88,12 @@ fn status_keeps_its_fields() {
             path: "a.img".to_owned(),
             size_bytes: 8,
         }],
-        rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
+        rebuilds: vec![RebuildProgress {
+            devid: 2,
+            recovered_bytes: 1,
+            total_bytes: 8,
+            only_missed: true,
+        }],
         unsynced_bytes: 0,
         active_bytes: 0,
         labelled: false,
