@@ -2,6 +2,7 @@
 //! folder.
 
 use super::*;
+use crate::evaluation::recipe::read::TableColumn;
 
 #[test]
 fn every_recipe_in_the_folder_is_built_in_with_all_its_files() {
@@ -25,9 +26,15 @@ fn every_built_in_recipe_is_understood_and_uses_all_its_files() {
         let used = 1 + recipe.arrays.len() + recipe.jobs.len();
         assert_eq!(used, files.len(), "{name} has files that no row names");
         assert!(!recipe.mismatch.is_empty() && !recipe.sources.is_empty(), "{name}");
-        for table in recipe.tables.iter().filter(|table| table.columns.iter().any(|it| it.ranked)) {
-            let is_held = table.ratio_error_at_most.is_some();
-            assert!(is_held, "{name}, {}: nothing holds its figures", table.title);
+        for table in &recipe.tables {
+            // A single row has no ratio to another: the tolerance of its figure holds it.
+            let has_ratios = table.rows.len() > 1;
+            let is_held = |column: &TableColumn| match has_ratios {
+                true => table.ratio_error_at_most.is_some(),
+                false => column.tolerance.is_some(),
+            };
+            let are_held = table.columns.iter().filter(|it| it.ranked).all(is_held);
+            assert!(are_held, "{name}, {}: nothing holds its figures", table.title);
         }
     }
 }
