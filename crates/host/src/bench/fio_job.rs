@@ -6,23 +6,98 @@
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeSet;
 
-/// Options that are taken out because they change the machine, or the next run: they run programs,
-/// write or remove files, or leave the data of one run in the page cache for the next. Threads are
-/// processes here, because the mirror of `btrfs/pid` follows from these.
-const LEFT_OUT: [&str; 12] = [
-    "cgroup",
-    "cgroup_nodelete",
-    "exec_postrun",
-    "exec_prerun",
-    "invalidate",
-    "per_job_logs",
-    "status-interval",
-    "thread",
-    "unlink",
-    "unlink_each_loop",
-    "verify_state_save",
-    "write_iolog",
+/// Options that stay: those that say which I/O there is, when, and by how many. All others are
+/// taken out. fio runs as root, and among the others are ones that run programs, write or remove
+/// files (`mem=mmap:FILE` does), or leave the data of one run in the page cache for the next.
+/// Threads are processes here, because the mirror of `btrfs/pid` follows from these.
+const KEPT: [&str; 83] = [
+    "ba",
+    "blockalign",
+    "blocksize",
+    "blocksize_range",
+    "blocksize_unaligned",
+    "bs",
+    "bs_is_seq_rand",
+    "bs_unaligned",
+    "bsrange",
+    "bssplit",
+    "buffered",
+    "clat_percentiles",
+    "cpumask",
+    "cpus_allowed",
+    "cpus_allowed_policy",
+    "dedupe_percentage",
+    "description",
+    "direct",
+    "end_fsync",
+    "fdatasync",
+    "file_service_type",
+    "fixedbufs",
+    "fsync",
+    "fsync_on_close",
+    "gtod_reduce",
+    "group_reporting",
+    "hipri",
+    "io_limit",
+    "io_size",
+    "iodepth",
+    "iodepth_batch",
+    "iodepth_batch_complete",
+    "iodepth_batch_complete_max",
+    "iodepth_batch_complete_min",
+    "iodepth_batch_submit",
+    "iodepth_low",
+    "ioengine",
+    "latency_percentile",
+    "latency_target",
+    "latency_window",
+    "name",
+    "new_group",
+    "nice",
+    "nonvectored",
+    "norandommap",
+    "number_ios",
+    "numjobs",
+    "offset",
+    "offset_align",
+    "offset_increment",
+    "percentage_random",
+    "percentile_list",
+    "prio",
+    "prioclass",
+    "random_distribution",
+    "random_generator",
+    "randommap",
+    "rate",
+    "rate_cycle",
+    "rate_ignore_thinktime",
+    "rate_iops",
+    "rate_iops_min",
+    "rate_min",
+    "rate_process",
+    "readwrite",
+    "refill_buffers",
+    "registerfiles",
+    "rw",
+    "rw_sequencer",
+    "rwmixread",
+    "rwmixwrite",
+    "scramble_buffers",
+    "size",
+    "slat_percentiles",
+    "softrandommap",
+    "sqthread_poll",
+    "startdelay",
+    "stonewall",
+    "sync",
+    "thinktime",
+    "thinktime_blocks",
+    "wait_for_previous",
+    "zero_buffers",
 ];
+/// Engines that do I/O on the file that the job names, and nowhere else.
+const ENGINES: [&str; 9] =
+    ["io_uring", "libaio", "mmap", "posixaio", "psync", "pvsync", "pvsync2", "sync", "vsync"];
 /// Options that are taken out: those that are put in, and where a job's files and logs go.
 const DECIDED: [&str; 19] = [
     "allow_file_create",
@@ -62,7 +137,7 @@ pub(super) fn job_for_fio(text: &str, place: &JobPlace<'_>) -> String {
     for line in text.lines() {
         let bare = line.trim();
         let name = option_name(bare);
-        if DECIDED.contains(&name) || LEFT_OUT.contains(&name) {
+        if !name.is_empty() && !KEPT.contains(&name) {
             continue;
         }
         lines.push(line.to_owned());
@@ -77,8 +152,17 @@ pub(super) fn job_for_fio(text: &str, place: &JobPlace<'_>) -> String {
 /// The options of a job that are taken out and not replaced, each once.
 pub(super) fn left_out(text: &str) -> Vec<String> {
     let names: BTreeSet<&str> = text.lines().map(|line| option_name(line.trim())).collect();
-    let names = names.into_iter().filter(|name| LEFT_OUT.contains(name));
+    let is_left_out =
+        |name: &&str| !name.is_empty() && !KEPT.contains(name) && !DECIDED.contains(name);
+    let names = names.into_iter().filter(is_left_out);
     names.map(|name| format!("`{name}`")).collect()
+}
+
+/// The first engine of a job that may do I/O elsewhere than on the file that it gets.
+pub(super) fn foreign_engine(text: &str) -> Option<&str> {
+    let values = text.lines().map(str::trim).filter(|line| option_name(line) == "ioengine");
+    let mut values = values.map(|line| line.split_once('=').map_or("", |(_, value)| value.trim()));
+    values.find(|engine| !ENGINES.contains(engine))
 }
 
 /// True if fio would read another file as part of the job.
@@ -175,11 +259,14 @@ mod tests {
     #[test]
     fn options_that_change_the_machine_or_the_next_run_are_left_out() {
         let text = "[one]\nwrite_iolog=/etc/passwd\nexec_prerun=reboot\nunlink\ninvalidate = 0\n\
-            unlink=1\nthread\nrw=randread\n";
+            unlink=1\nthread\nmem=mmapshared:/etc/passwd\nrw=randread\n";
         let job = job_for_fio(text, &PLACE);
         assert!(job.ends_with("ramp_time=5000000us\nrw=randread\n"), "{job}");
-        let names = ["`exec_prerun`", "`invalidate`", "`thread`", "`unlink`", "`write_iolog`"];
-        assert_eq!(left_out(text), names);
+        let names = left_out(text).join(" ");
+        assert_eq!(names, "`exec_prerun` `invalidate` `mem` `thread` `unlink` `write_iolog`");
+        assert_eq!(foreign_engine(text), None);
+        assert_eq!(foreign_engine("[a]\nioengine=psync\n[b]\nioengine = nbd\n"), Some("nbd"));
+        assert_eq!(foreign_engine("ioengine=external:/tmp/x.so"), Some("external:/tmp/x.so"));
         assert!(!includes_a_file(text) && includes_a_file("[one]\n include more.fio\n"));
     }
 

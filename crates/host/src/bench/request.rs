@@ -349,6 +349,12 @@ fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), D
             let help = "copy its lines into the job: bench checks each before fio runs it as root";
             return Err(Diagnostic::new(what).with_help(help));
         }
+        if let Some(engine) = fio_job::foreign_engine(&source.text) {
+            let what = format!("job `{}` has the I/O engine `{engine}`", source.name);
+            let help = "bench runs fio as root on one file: give libaio, io_uring, psync or \
+                        another engine for files";
+            return Err(Diagnostic::new(what).with_help(help));
+        }
         if job.sections.iter().any(|section| section.replay.is_some()) {
             let what = format!("job `{}` replays a trace", source.name);
             let help = "bench runs fio as root, and fio opens the files that a trace names: fit a \

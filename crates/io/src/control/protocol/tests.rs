@@ -115,7 +115,7 @@ fn status_keeps_its_fields() {
         "misplaced": [
             { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
         ],
-        "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
+        "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8, "only_missed": true }],
         "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
         "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
