@@ -74,6 +74,10 @@ fn what_cannot_be_measured_is_refused_by_name() {
     folder.refuses(&["probe", "."], &["cannot probe `.`: it is a folder", "help: name a block"]);
     let character_device = ["cannot probe `/dev/null`: it is a character device", "help: name a"];
     folder.refuses(&["probe", "/dev/null"], &character_device);
+    // To open a FIFO would wait for a writer.
+    let made = std::process::Command::new("mkfifo").arg(folder.path("fifo")).status().unwrap();
+    assert!(made.success());
+    folder.refuses(&["probe", "fifo"], &["cannot probe `fifo`: it is neither a file nor a block"]);
     std::fs::write(folder.path("small"), vec![1; 1 << 20]).unwrap();
     folder.refuses(&["probe", "small"], &["cannot probe `small`: it has 1 MiB", "256 MiB"]);
     let holes = std::fs::File::create(folder.path("holes")).unwrap();

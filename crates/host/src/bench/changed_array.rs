@@ -112,6 +112,15 @@ impl ChangedArray {
         self.write()
     }
 
+    /// Records on the disk that another program has set the knob of a path: whatever it shows stays.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn forget_knob(&self, path: &str) -> Result<(), Diagnostic> {
+        self.journal.borrow_mut().knobs.retain(|entry| entry.knob.path != path);
+        self.write()
+    }
+
     /// The positions of md's check, each with its value before the first change.
     pub(super) fn positions(&self) -> Vec<(Knob, String)> {
         let journal = self.journal.borrow();

@@ -166,8 +166,12 @@ impl<'a, 'c> Runs<'a, 'c> {
         let is_whole = data_folder::write_data(&file, bytes, self.control.is_stopped)
             .map_err(|error| cannot("write", &file, error))?;
         if is_whole && self.bench.jobs.iter().any(|it| it.background == BackgroundLoad::Defrag) {
-            data_folder::write_fragmented(folder, bytes)
-                .map_err(|error| cannot("write a fragmented file in", folder, error))?;
+            match data_folder::write_fragmented(folder, bytes) {
+                Ok(()) => {}
+                // Ctrl-C ends fio too.
+                Err(_) if (self.control.is_stopped)() => return Ok(None),
+                Err(error) => return Err(cannot("write a fragmented file in", folder, error)),
+            }
         }
         Ok(is_whole.then(|| file.display().to_string()))
     }
@@ -193,6 +197,7 @@ impl<'a, 'c> Runs<'a, 'c> {
             let shown = shown.map_err(|error| Diagnostic::new(error.to_string()))?;
             if shown != *now {
                 let before = self.changed.value_before(&knob.path).unwrap_or_default();
+                self.changed.forget_knob(&knob.path)?;
                 let what = format!(
                     "{} shows `{shown}`, but bench left it at `{now}`: another program changed \
                      it, so bench leaves it at `{shown}`; before bench it was `{before}`",

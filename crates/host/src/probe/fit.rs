@@ -53,7 +53,7 @@ pub(super) fn fit_device(
         workload.compare(build, input.capacity_bytes, input.host)
     };
     outcome.workloads = compared(input.recording).into_iter().map(compare).collect();
-    outcome.verdict = judge(&outcome, doubts);
+    outcome.verdict = judge(&outcome.workloads, &outcome.missing, doubts);
     let not_judged = outcome.workloads.iter().find(|workload| workload.name == NOT_JUDGED);
     if let Some(off) = not_judged.map(WorkloadFit::iops_error).filter(|off| off.abs() > GOOD) {
         let note = format!(
@@ -66,24 +66,64 @@ pub(super) fn fit_device(
     Ok(outcome)
 }
 
-fn judge(outcome: &ProbeOutcome, mut doubts: Vec<String>) -> ProbeVerdict {
+fn judge(
+    workloads: &[WorkloadFit],
+    missing: &[&str],
+    mut doubts: Vec<String>,
+) -> ProbeVerdict {
     let mut off = Vec::new();
-    for workload in outcome.workloads.iter().filter(|workload| workload.name != NOT_JUDGED) {
+    for workload in workloads.iter().filter(|workload| workload.name != NOT_JUDGED) {
         let demerit = workload.demerit_of_mean();
         let floor = FLOORS * workload.floor_of_mean();
         let text = || format!("{} is off by {:.1} % of its mean", workload.name, 100.0 * demerit);
         if demerit > USABLE.max(floor) {
             doubts.push(text());
+        } else if demerit > USABLE {
+            // Noise is no proof that the model is right.
+            off.push(text() + ", and its reads vary too much to tell why");
         } else if demerit > GOOD.max(floor) {
             off.push(text());
         }
     }
-    if !outcome.missing.is_empty() {
-        off.push(format!("not measured: {}", outcome.missing.join(", ")));
+    if !missing.is_empty() {
+        off.push(format!("not measured: {}", missing.join(", ")));
     }
     match (doubts.is_empty(), off.is_empty()) {
         (false, _) => ProbeVerdict::Doubtful(doubts),
         (true, false) => ProbeVerdict::UsableForRanking(off),
         (true, true) => ProbeVerdict::Good,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict over one workload with this demerit and floor, in fractions of its mean.
+    fn verdict(name: &'static str, demerit_seconds: f64, floor_seconds: f64) -> String {
+        let workload = WorkloadFit {
+            name,
+            is_held_out: false,
+            reads: 1,
+            mean_seconds: 1.0,
+            model_mean_seconds: 1.0,
+            iops: 1.0,
+            model_iops: 1.0,
+            demerit_seconds,
+            floor_seconds,
+            distributions: (Vec::new(), Vec::new()),
+        };
+        let verdict = judge(&[workload], &[], Vec::new());
+        serde_json::to_value(verdict).unwrap()["verdict"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn noise_excuses_a_model_up_to_a_bound() {
+        assert_eq!(verdict("random-qd1", 0.04, 0.0), "good");
+        assert_eq!(verdict("random-qd1", 0.08, 0.0), "usable-for-ranking");
+        assert_eq!(verdict("random-qd1", 0.08, 0.05), "good");
+        assert_eq!(verdict("random-qd1", 0.3, 0.05), "doubtful");
+        assert_eq!(verdict("random-qd1", 0.3, 0.2), "usable-for-ranking", "not good by its noise");
+        assert_eq!(verdict(NOT_JUDGED, 0.3, 0.0), "good");
     }
 }

@@ -76,8 +76,13 @@ impl ProbeTarget {
             let error = Diagnostic::new(format!("cannot probe `{}`: {message}", path.display()));
             Err(if help.is_empty() { error } else { error.with_help(help) })
         };
-        let fd = match open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())
-        {
+        // To open some devices is to act on them: a watchdog starts to count, a tape moves, a FIFO
+        // waits for a writer.
+        if let Some((message, help)) = stat(path).ok().and_then(|it| unfit(it.st_mode)) {
+            return refuse(message, help);
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT | OFlags::NONBLOCK;
+        let fd = match open(path, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => {
                 let help = "give a block device such as /dev/sdb, or a file";
@@ -91,9 +96,6 @@ impl ProbeTarget {
                 return refuse("the system does not allow it", help);
             }
             Err(Errno::INVAL) => {
-                if let Some((message, help)) = stat(path).ok().and_then(|it| unfit(it.st_mode)) {
-                    return refuse(message, help);
-                }
                 let help = "probe the device below, or a file on ext4, XFS or btrfs";
                 return refuse("its file system has no direct reads", help);
             }
