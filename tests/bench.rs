@@ -269,6 +269,22 @@ fn disks_that_do_not_count_are_named() {
     assert!(!stderr(&output).contains("from a cache"), "{}", stderr(&output));
 }
 
+#[test]
+fn runs_that_a_cache_answered_are_in_no_table_and_not_run_again() {
+    let machine = Machine::btrfs();
+    machine.fio("if [ $runs = 2 ]; then runs=1; fi");
+    let arguments = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid", "--rounds", "3"];
+    let arguments = [&arguments[..], &["-o", "live"]].concat();
+    let output = machine.bench(&arguments);
+    assert!(stderr(&output).contains("from a cache"), "{}", stderr(&output));
+    assert_eq!(machine.saved("live"), 2);
+    let report = machine.folder.run(&["report", "live", "--format", "csv"]);
+    assert_eq!(stdout(&report).matches("btrfs/pid").count(), 2, "{}", stdout(&report));
+    assert!(stderr(&report).contains("1 cell is left out"), "{}", stderr(&report));
+    let again = machine.bench(&arguments);
+    assert!(stderr(&again).contains("all 3 runs are saved"), "{}", stderr(&again));
+}
+
 /// A fio that kills bench and its watchdog in its second run.
 fn kills_both_in_the_second_run(machine: &Machine) {
     let runs = machine.folder.path("runs");

@@ -35,42 +35,31 @@ impl Machine {
         let mut copy = Command::new("cp");
         copy.arg("-a").arg(recorded.join(name)).arg(machine.folder.path("root"));
         assert!(copy.status().unwrap().success());
-        machine.counters(0);
+        let at_rest = |name| format!("8 0 {name} 0 0 0 0 0 0 0 0 0 9 9\n");
+        let at_rest = ["sda", "sdb", "sdg", "sdh", "sdi"].map(at_rest).concat();
+        fs::write(machine.path("proc/diskstats"), at_rest).unwrap();
         machine.fio("");
         machine
     }
 
-    /// A fio that does `more` first, lets the disks count, and prints a result.
+    /// A fio that does `more`, lets the disks count as after `$runs` runs, and prints a result.
     pub(super) fn fio(&self, more: &str) {
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../lab/src/experiment/import/fio/fixtures/single.json");
         let bin = self.folder.path("bin");
         fs::create_dir_all(&bin).unwrap();
-        self.counters_text(1000, &self.folder.path("after"));
+        let count = "for disk in 'sda 1' 'sdb 3' 'sdg 1' 'sdh 1' 'sdi 0'; do set -- $disk; \
+            r=$((runs * $2 * 900)); echo \"8 0 $1 $r 0 $((8 * r)) $((2 * r)) 0 0 0 0 0 9 9\"; done";
         let script = format!(
-            "#!/bin/sh\nset -e\nfor job; do :; done\ngrep -q '^filename=' \"$job\"\n{more}\n\
-             cat '{}' > '{}'\ncat '{}'\n",
-            self.folder.path("after").display(),
+            "#!/bin/sh\nset -e\nfor job; do :; done\ngrep -q '^filename=' \"$job\"\n\
+             echo run >> '{runs}'\nruns=$(wc -l < '{runs}')\n{more}\n{count} > '{}'\ncat '{}'\n",
             self.path("proc/diskstats").display(),
-            fixture.display()
+            fixture.display(),
+            runs = self.folder.path("runs-of-fio").display(),
         );
         let path = bin.join("fio");
         fs::write(&path, script).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    pub(super) fn counters(&self, reads: u64) {
-        self.counters_text(reads, &self.path("proc/diskstats"));
-    }
-
-    /// Counters of the members after this number of reads of the first.
-    pub(super) fn counters_text(&self, reads: u64, path: &Path) {
-        let line = |(name, reads): (&str, u64)| {
-            format!("   8  0 {name} {reads} 0 {} {} 0 0 0 0 0 9 9\n", 8 * reads, 2 * reads)
-        };
-        let disks =
-            [("sda", reads), ("sdb", 3 * reads), ("sdg", reads), ("sdh", reads), ("sdi", 0)];
-        fs::write(path, disks.map(line).concat()).unwrap();
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {

@@ -433,7 +433,7 @@ fn say_what_is_not_compared(runs: &[SavedRun]) {
     if cached > 0 {
         screen::say(format_args!(
             "warning: {cached} of {} runs read from a cache of this host, not from the members; \
-             the comparison of settings leaves these out\n  help: give a --size of four times the \
+             the tables leave these out\n  help: give a --size of four times the \
              memory",
             runs.len()
         ));
@@ -449,7 +449,9 @@ fn print_results(
 ) -> Result<(), Failure> {
     let style = screen::style();
     let loaded = results::load(&[folder.to_owned()], &Criteria::default());
-    if let Some(table) = FORMATS.iter().find(|format| format.name == "table") {
+    let table = FORMATS.iter().find(|format| format.name == "table");
+    // Every run may have been left out.
+    if let Some(table) = table.filter(|_| !loaded.sets.is_empty()) {
         screen::print(&(table.render)(&Findings::of_sets(&loaded.sets), style))?;
     }
     for (job, source) in bench.plan.jobs.iter().enumerate() {

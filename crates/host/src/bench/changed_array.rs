@@ -112,7 +112,7 @@ impl ChangedArray {
         self.write()
     }
 
-    /// Records on the disk that another program has set the knob of a path: whatever it shows stays.
+    /// Records on the disk that another program has set the knob of a path: what it shows stays.
     ///
     /// # Errors
     /// If the journal cannot be written.

@@ -357,7 +357,10 @@ impl<'a, 'c> Runs<'a, 'c> {
             steadiness: steadiness(&measured_cell::rates(windows, &run.samples)),
         };
         saved_runs::save(&self.results, &cell.file_name(), &run, lateness)?;
-        let saved = self.results.save(cell, &record);
+        let saved = match run.is_compared() {
+            true => self.results.save(cell, &record),
+            false => self.results.save_left_out(cell, &record),
+        };
         saved.map_err(|error| Diagnostic::new(format!("{error:#}")))?;
         self.outcome.runs.push(run);
         Ok(())

@@ -1,5 +1,6 @@
 //! Runs that a results folder has from an earlier `bench`: one that was ended early goes on.
 //!
+//! A run that cannot be compared with others has its cell in `left-out/`, where no report finds it.
 //! Next to the cell of each run, `runs/` has what no record has: how steady it was, which processes
 //! read, how late this host was. `bench.json` has the conditions that are no part of a plan. Runs
 //! under other conditions are refused, because tables would mix them.
@@ -153,7 +154,7 @@ impl Bench {
 
     fn load(&self, results: &Results, step: &BenchStep) -> Option<SavedRun> {
         let cell = self.cell(step);
-        let record = results.load(&cell)?;
+        let record = results.load(&cell).or_else(|| results.load_left_out(&cell))?;
         let text = fs::read_to_string(run_path(results, &cell.file_name())).ok()?;
         let stored: StoredRun = serde_json::from_str(&text).ok()?;
         (stored.lateness_ns <= self.lateness_max.0).then_some(())?;

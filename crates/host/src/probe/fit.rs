@@ -66,11 +66,7 @@ pub(super) fn fit_device(
     Ok(outcome)
 }
 
-fn judge(
-    workloads: &[WorkloadFit],
-    missing: &[&str],
-    mut doubts: Vec<String>,
-) -> ProbeVerdict {
+fn judge(workloads: &[WorkloadFit], missing: &[&str], mut doubts: Vec<String>) -> ProbeVerdict {
     let mut off = Vec::new();
     for workload in workloads.iter().filter(|workload| workload.name != NOT_JUDGED) {
         let demerit = workload.demerit_of_mean();

@@ -28,6 +28,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
 pub(crate) const CELLS_FOLDER: &str = "cells";
+/// Cells of a benchmark that say nothing about their policy.
+pub(crate) const LEFT_OUT_FOLDER: &str = "left-out";
 /// The file that marks a results folder of a random league.
 pub(crate) const SAMPLE_FILE: &str = "sample.json";
 
@@ -110,7 +112,16 @@ impl Results {
 
     /// The saved record of `cell`, if it is there, as it was saved, and of the build of its plan.
     pub fn load(&self, cell: &Cell<'_>) -> Option<CellRecord> {
-        let text = fs::read_to_string(self.cell_path(cell)).ok()?;
+        Results::load_from(&self.cell_path(cell), cell)
+    }
+
+    /// The record of `cell` that was left out, under the conditions of [`Results::load`].
+    pub fn load_left_out(&self, cell: &Cell<'_>) -> Option<CellRecord> {
+        Results::load_from(&self.folder.join(LEFT_OUT_FOLDER).join(cell.file_name()), cell)
+    }
+
+    fn load_from(path: &Path, cell: &Cell<'_>) -> Option<CellRecord> {
+        let text = fs::read_to_string(path).ok()?;
         if digest::check(&text) != Integrity::Intact {
             return None;
         }
@@ -124,8 +135,24 @@ impl Results {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, cell: &Cell<'_>, record: &impl Serialize) -> Result<()> {
+        Results::save_at(&self.cell_path(cell), record)
+    }
+
+    /// Saves the record of `cell` where no report reads it, because it says nothing about the
+    /// policy.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save_left_out(&self, cell: &Cell<'_>, record: &impl Serialize) -> Result<()> {
+        let folder = self.folder.join(LEFT_OUT_FOLDER);
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        Results::save_at(&folder.join(cell.file_name()), record)
+    }
+
+    fn save_at(path: &Path, record: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(record).expect("a record is plain data");
-        write_whole(&self.cell_path(cell), digest::seal(&text).as_bytes())
+        write_whole(path, digest::seal(&text).as_bytes())
     }
 
     fn cell_path(&self, cell: &Cell<'_>) -> PathBuf {

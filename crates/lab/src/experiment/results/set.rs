@@ -10,7 +10,7 @@
 
 use super::derive;
 use super::read::{OF_SAMPLE, read_cell};
-use super::{CELLS_FOLDER, PLAN_FILE, SAMPLE_FILE};
+use super::{CELLS_FOLDER, LEFT_OUT_FOLDER, PLAN_FILE, SAMPLE_FILE};
 use crate::experiment::plan::{Plan, Reference};
 use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, SCHEMA_VERSION};
 use crate::experiment::study::{CellSummary, Criteria, Study};
@@ -242,7 +242,14 @@ fn into_set(
     }
     let mut cells = kept;
     let mut notes: Vec<String> = derive::mixed_builds(&cells).into_iter().collect();
-    let planned = plan.cells().len();
+    let left_out = json_files(&path.join(LEFT_OUT_FOLDER)).map_or(0, |files| files.len());
+    if left_out > 0 {
+        let cells = if left_out == 1 { "1 cell is" } else { &format!("{left_out} cells are") };
+        notes.push(format!(
+            "{cells} left out: a cache of the host answered, or the rate changed its level"
+        ));
+    }
+    let planned = plan.cells().len() - left_out.min(plan.cells().len());
     if cells.len() < planned {
         notes.push(format!(
             "{} of {planned} cells are saved; the command in plan.json, run again, simulates the \
