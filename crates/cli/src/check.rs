@@ -195,6 +195,10 @@ fn array(spec: &ArraySpec) -> Result<String> {
         }
     }
     text.push('\n');
+    if let Some(controller) = &spec.controller {
+        let cache = size(controller.cache_bytes);
+        text += &format!("  controller: write-back cache of {cache}, kept by a battery\n");
+    }
     for member in &spec.members {
         let what = match &member.source {
             MemberSource::Model(profile) => {

@@ -11,6 +11,11 @@
 //! overhead = { mean = "15us", jitter = "10%" } # per request, outside the device; or "15us"
 //! read_ahead_kb = 128
 //! cpus = 8
+//! [controller]                 # a write-back cache in front of the array; none if left out
+//! cache = "1GiB"
+//! high_mark = "75%"            # write-back starts
+//! low_mark = "25%"             # write-back stops
+//! depth = 16                   # full stripes written back at once
 //! [source]                     # where the array was found; written by `mirrorball detect`
 //! system = "btrfs"
 //! [[link]]
@@ -56,6 +61,7 @@
 //! and running anything.
 
 mod canonical;
+mod controller_table;
 mod edit;
 mod faults;
 mod members;
@@ -71,6 +77,7 @@ pub use spec::{
 };
 
 use crate::link::LinkParameters;
+use controller_table::read_controller;
 use members::read_members;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
@@ -148,7 +155,7 @@ impl ArrayFile {
 }
 
 /// The keys of the file, outside of its tables.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "name",
     "profile",
     "layout",
@@ -157,6 +164,7 @@ const KEYS: [&str; 11] = [
     "rmw_level",
     "used",
     "host",
+    "controller",
     "source",
     "link",
     "member",
@@ -183,6 +191,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     let host = read_host(root)?;
     let source = read_array_source(root)?;
     let members = read_members(root, &links)?;
+    let controller = read_controller(root, &members)?;
     layout.check_members(members.len()).map_err(|error| {
         let Diagnostic { message, help, .. } = error.diagnostic();
         Diagnostic { help, ..root.error_at("layout", message) }
@@ -205,6 +214,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         rmw_level,
         used,
         host,
+        controller,
         source,
         links,
         members,

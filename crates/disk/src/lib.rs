@@ -10,6 +10,7 @@
 
 pub mod array_file;
 pub mod characterise;
+pub mod controller;
 pub mod delay;
 mod disk_part;
 pub mod fault;

@@ -247,6 +247,7 @@ pub enum AssembleError {
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
     let EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend } =
         emulation;
+    refuse_controller(array)?;
     let configs = array.member_configs()?;
     let mut notes = Vec::new();
     let mut plans = Vec::new();
@@ -353,6 +354,19 @@ fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
     let help = "use a profile with copies, such as raid1 or raid10; `mirrorball emulate` and \
                 `mirrorball compare` take arrays with parity";
     Err(error.in_file(&array.file_name).with_help(help))
+}
+
+/// Refuses a model of a controller: emulated disks have none in front of them.
+///
+/// # Errors
+/// If the array has a controller.
+fn refuse_controller(array: &ArraySpec) -> Result<(), Diagnostic> {
+    if array.controller.is_none() {
+        return Ok(());
+    }
+    let message = "`[controller]` is simulated only: emulated disks have no controller in front";
+    let help = "remove it, or use the array with `mirrorball compare`";
+    Err(Diagnostic::new(message).in_file(&array.file_name).with_help(help))
 }
 
 fn volume(

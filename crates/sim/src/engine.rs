@@ -1,6 +1,7 @@
 //! The engine: runs one simulation on a virtual clock.
 //!
-//! Clients (clones of job sections, and background work) submit requests to a [`Volume`], which
+//! Clients (clones of job sections, and background work) submit requests to a [`Volume`], through
+//! the cache of a controller if the array has one (`submission`). The volume
 //! hands member I/O to a [`ModelArray`] of modelled disks. The clock jumps from event to event.
 //! Events of one instant are handled in a fixed order: completions by member, then replies in the
 //! order in which the volume gave them, then clients that wake, in the order in which they went to
@@ -9,6 +10,7 @@
 //! A run ends when all its sections have ended; background work is abandoned at that point.
 
 mod alike;
+mod submission;
 
 use crate::canary::Canary;
 use crate::checkers::Checkers;
@@ -22,7 +24,7 @@ use crate::policy_under_test::Forecast;
 use crate::progress::SectionProgress;
 use crate::record::{Recorder, RunRecord};
 use mirrorball_core::geometry::ChunkMap;
-use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
+use mirrorball_core::io::{IoError, IoId, MemberIo, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::slab::{Slab, SlabKey};
@@ -30,6 +32,7 @@ use mirrorball_core::time_queue::TimeQueue;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_disk::controller::WriteBackCache;
 use mirrorball_disk::model::{Completion, DiskIo};
 use mirrorball_disk::model_array::ModelArray;
 use std::cmp::Reverse;
@@ -123,6 +126,8 @@ struct Engine {
     host_overhead: HostOverhead,
     volume: Volume,
     model_array: ModelArray,
+    /// The cache of the controller, if the array has one.
+    cache: Option<WriteBackCache>,
     slots: Vec<ClientSlot>,
     /// Clones that have not ended, or have requests in flight.
     foreground_left: usize,
@@ -169,6 +174,7 @@ impl Engine {
                 .with_rmw_level(run.array.rmw_level)
                 .without_data(),
             model_array: run.array.model_array(run.seed)?,
+            cache: run.array.controller.map(WriteBackCache::new),
             slots: Vec::new(),
             foreground_left: 0,
             pending: Slab::default(),
@@ -264,6 +270,9 @@ impl Engine {
             self.deliver();
             self.wake();
             self.submit_member_io();
+            if self.cache.is_some() {
+                self.run_cache();
+            }
         }
         Ok(())
     }
@@ -273,7 +282,9 @@ impl Engine {
         let counters = self.volume.counters();
         let sections = self.sections.into_iter().map(SectionProgress::finish);
         let choices = self.volume.choices();
-        self.recorder.finish(until, sections.collect(), counters, choices)
+        let controller = self.cache.as_ref().map(WriteBackCache::counts);
+        let record = self.recorder.finish(until, sections.collect(), counters, choices);
+        RunRecord { controller, ..record }
     }
 
     /// When something happens next; `timeout` is that of the volume.
@@ -337,6 +348,9 @@ impl Engine {
             let ok = reply.result.is_ok();
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_reply(reply.request, ok, self.volume.members(), self.now);
+            }
+            if self.take_write_back(&reply) {
+                continue;
             }
             let end = if ok { RequestEnd::Done } else { RequestEnd::Failed };
             self.queue_reply(PendingKey::from_slot(reply.request.0 as u32), end);
@@ -428,31 +442,6 @@ impl Engine {
             self.foreground_left -= 1;
             self.sections[section].on_clone_end(self.now);
         }
-    }
-
-    #[inline]
-    fn submit(&mut self, slot: u32, request: ClientRequest) {
-        let submitter = &mut self.slots[slot as usize];
-        let overhead = self.host_overhead.draw(&mut submitter.overhead_rng);
-        let key = self.pending.insert(PendingRequest { slot, overhead, request });
-        submitter.in_flight += 1;
-        let base = match request.kind {
-            RequestKind::Rebuild(_) => 0,
-            _ => submitter.base,
-        };
-        let request = Request {
-            id: RequestId(u64::from(key.slot())),
-            kind: request.kind,
-            offset: base + request.offset,
-            length: request.length,
-            stream: submitter.stream,
-            cpu: submitter.cpu,
-            background: submitter.section.is_none(),
-        };
-        if let Some(checkers) = &mut self.checkers {
-            checkers.on_request(&request, self.now);
-        }
-        self.volume.submit(request);
     }
 
     /// Submits the volume's member I/O to the disks, until the volume has no more.

@@ -10,6 +10,7 @@ use mirrorball_core::io::{IoError, MemberIo, Op, Outcome, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::Nanos;
+use mirrorball_disk::controller::ControllerCounts;
 
 /// Maximum number of intervals in a record.
 pub const INTERVALS_MAX: usize = 96;
@@ -42,6 +43,8 @@ pub struct RunRecord {
     pub member_ios: u64,
     /// Reads of the whole run for which the policy had more than one mirror to choose from.
     pub choices: u64,
+    /// What the controller did in the whole run, if the array has one.
+    pub controller: Option<ControllerCounts>,
 }
 
 /// The results of one section within its measured window.
@@ -382,6 +385,7 @@ impl Recorder {
             background_bytes: self.background_bytes,
             member_ios: self.member_ios,
             choices,
+            controller: None,
         }
     }
 

@@ -2,10 +2,12 @@
 //!
 //! `{models}` in an answer stands for the names of the built-in models.
 
+mod controller_tests;
 mod fault_tests;
 
 use super::*;
 use crate::profile::ModelProfile;
+use controller_tests::CONTROLLER;
 use fault_tests::FAULT;
 
 /// The text of a file, and the error: its line, its message and, in parentheses, its help.
@@ -143,7 +145,7 @@ const TOP: &[(&str, &str)] = &[
     (
         r#"colour = "x""#,
         "1: unknown key `colour` (the known ones are name, profile, layout, chunk, \
-         stripe_width_max, rmw_level, used, host, source, link, member)",
+         stripe_width_max, rmw_level, used, host, controller, source, link, member)",
     ),
     (
         r#"name = "a\u001b[31mb""#,
@@ -436,6 +438,16 @@ fn mistakes_in_a_member() {
 }
 
 #[test]
+fn mistakes_in_a_controller() {
+    check(CONTROLLER, |line| {
+        format!("{line}\nprofile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2")
+    });
+    let real = "controller = { cache = \"1GiB\" }\nprofile = \"single\"\n[[member]]\npath = \"a\"";
+    let error = ArrayFile::parse(real, "a.toml").expect_err("a real member").to_string();
+    assert!(error.contains("`[controller]` is a model, but the array has real members"), "{error}");
+}
+
+#[test]
 fn mistakes_in_a_fault() {
     check(FAULT, |fault| in_member(&format!("fault = [{{ {fault} }}]")));
 }
@@ -463,7 +475,7 @@ proptest::proptest! {
     ) {
         let mut text = String::new();
         for (table, row, cut, kept) in pieces {
-            let table = [WHOLE, TOP, LAYOUT, MEMBER, FAULT][table];
+            let table = [WHOLE, TOP, LAYOUT, MEMBER, FAULT, CONTROLLER][table];
             let mut piece = table[row % table.len()].0.to_owned();
             let end = (cut..cut + kept).find(|&at| piece.is_char_boundary(at));
             if let Some(at) = end.filter(|&at| at < piece.len()) {

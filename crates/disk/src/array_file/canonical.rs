@@ -16,6 +16,7 @@
 use super::spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
 };
+use crate::controller::ControllerSpec;
 use crate::fault::{Fault, FaultWindow};
 use crate::link::LinkParameters;
 use mirrorball_core::geometry::ArrayLayout;
@@ -36,6 +37,7 @@ impl ArraySpec {
             rmw_level,
             used,
             host,
+            controller,
             source: _,
             links,
             members,
@@ -66,6 +68,8 @@ impl ArraySpec {
             Used::Share(share) => put(&mut table, "used_share", Value::Float(*share)),
         }
         put(&mut table, "host", Value::Table(canonical_host(host)));
+        let controller = controller.as_ref().map(|it| Value::Table(canonical_controller(it)));
+        put_if_some(&mut table, "controller", controller);
         let links = links.iter().map(|link| Value::Table(canonical_link(link))).collect();
         put(&mut table, "links", Value::Array(links));
         put(&mut table, "members", Value::Array(members));
@@ -81,6 +85,16 @@ fn canonical_host(host: &Host) -> Table {
     put(&mut table, "overhead_jitter", Value::Float(*jitter));
     put(&mut table, "read_ahead_kb", whole(*read_ahead_kb));
     put(&mut table, "cpus", whole(u64::from(*cpus)));
+    table
+}
+
+fn canonical_controller(controller: &ControllerSpec) -> Table {
+    let ControllerSpec { cache_bytes, high_mark, low_mark, depth } = controller;
+    let mut table = Table::new();
+    put(&mut table, "cache_bytes", whole(*cache_bytes));
+    put(&mut table, "high_mark", Value::Float(*high_mark));
+    put(&mut table, "low_mark", Value::Float(*low_mark));
+    put(&mut table, "depth", whole(u64::from(*depth)));
     table
 }
 

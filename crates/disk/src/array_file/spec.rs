@@ -2,6 +2,7 @@
 //! [`ModelArray`].
 
 use super::source::{ArraySource, ModelConfidence};
+use crate::controller::ControllerSpec;
 use crate::disk_part::DiskPart;
 use crate::fault::{Fault, Faulty};
 use crate::link::{Link, LinkParameters};
@@ -36,6 +37,8 @@ pub struct ArraySpec {
     pub used: Used,
     /// The machine around the disks.
     pub host: Host,
+    /// The controller in front of the volume, if it has a write-back cache.
+    pub controller: Option<ControllerSpec>,
     /// The array of a machine that this describes.
     pub source: Option<ArraySource>,
     /// The links that members may use.

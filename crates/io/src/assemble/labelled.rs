@@ -342,6 +342,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         rmw_level: RmwLevel::default(),
         used: Used::Bytes(0),
         host: Host::default(),
+        controller: None,
         source: None,
         links: Vec::new(),
         members: newest.members.iter().zip(found).map(member).collect(),

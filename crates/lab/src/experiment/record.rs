@@ -74,6 +74,9 @@ pub struct CellRecord {
     /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<u64>,
+    /// What the controller in front of the array did; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerRecord>,
     /// Where the cell comes from if another program measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportRecord>,
@@ -102,6 +105,8 @@ pub struct Measurement {
     pub member_ios: u64,
     /// See [`CellRecord::choices`].
     pub choices: Option<u64>,
+    /// See [`CellRecord::controller`].
+    pub controller: Option<ControllerRecord>,
 }
 
 /// What another program measured, and how far it says so. What it does not say is absent from the
@@ -191,8 +196,8 @@ pub struct SectionRecord {
     /// a fraction of the first; none if it wrote too little to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_change: Option<f64>,
-    /// True if it wrote, and the disks' write caches can hold all writes of the run, so that its
-    /// write rate is that of the caches.
+    /// True if it wrote, and the write caches of the disks or of a controller can hold all writes
+    /// of the run, so that its write rate is that of the caches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writes_fit_cache: bool,
     /// Reads, if there were any.
@@ -260,6 +265,24 @@ pub struct MemberRecord {
     pub read_wait_mean_ns: u64,
     /// Waits of all reads, 8 bins to the octave.
     pub read_wait: CoarseLatency,
+}
+
+/// What a controller with a write-back cache did during the whole run, ramp included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct ControllerRecord {
+    /// Writes copied into its cache.
+    pub writes: u64,
+    /// Those of them that waited for space in it.
+    pub delayed_writes: u64,
+    /// Reads that the cache answered.
+    pub read_hits: u64,
+    /// Full stripes written back; without parity, whole ranges of 1 MiB.
+    pub whole_units: u64,
+    /// Full stripes, or ranges, of which only a part was written back.
+    pub partial_units: u64,
+    /// Writes to the volume that failed, so that their data were lost.
+    pub failed_write_backs: u64,
 }
 
 /// The run in consecutive intervals, by column: every array has one entry per interval.

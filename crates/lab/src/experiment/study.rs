@@ -14,6 +14,7 @@
 //! No policy is treated differently from another; none is named here.
 
 mod comparison;
+mod controller;
 mod estimate;
 mod figures;
 pub mod goal;
@@ -25,6 +26,7 @@ mod summary;
 mod verdict;
 
 pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, Significance};
+pub use controller::ControllerFigures;
 pub use estimate::Estimate;
 pub use figures::{RowFigures, SectionRow};
 pub use goal::{Figure, Goal, Term};
@@ -181,6 +183,9 @@ pub struct Row {
     /// Member reads that were withdrawn before the member began them, per read that was needed.
     #[serde(default)]
     pub withdrawn_per_read: f64,
+    /// What the controller in front of the array did; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerFigures>,
     /// Mean score as a fraction of the oracle's; none for the oracle, or if it served nothing.
     pub fraction_of_oracle: Option<f64>,
 }
@@ -321,6 +326,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
         shares: summary::merged_shares(group.cells),
         extra_per_read: summary::extra_per_read(group.cells),
         withdrawn_per_read: summary::withdrawn_per_read(group.cells),
+        controller: ControllerFigures::of(group.cells),
         fraction_of_oracle: oracle
             .filter(|&oracle| oracle > 0.0 && group.policy != ORACLE)
             .map(|oracle| mean(index) / oracle),

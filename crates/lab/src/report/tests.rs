@@ -74,7 +74,7 @@ fn writes_that_fit_the_caches_are_remarked() {
         render("table", &study, PLAIN).replace('\n', " ")
     };
     let all = text([true, true]);
-    assert!(all.contains("j: all writes fit in the disks' write caches: the write rates"), "{all}");
+    assert!(all.contains("j: all writes fit in the write caches: the write rates"), "{all}");
     let one = text([true, false]);
     assert!(one.contains("write caches under 1 of 2 policies: the write rates"), "{one}");
 }

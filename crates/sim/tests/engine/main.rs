@@ -1,5 +1,6 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
+mod controller;
 mod layouts;
 mod measuring;
 mod parity;

@@ -2,13 +2,14 @@
 
 use super::declared::Declared;
 use crate::experiment::record::{
-    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, Measurement,
-    MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
+    CoarseLatency, ControllerRecord, CounterRecord, CounterSeries, DirectionRecord,
+    IntervalsRecord, Measurement, MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
 };
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::{KIB, Nanos};
 use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_disk::controller::ControllerCounts;
 use mirrorball_sim::job::{JobFile, Section};
 use mirrorball_sim::record as simulated;
 
@@ -30,11 +31,35 @@ pub fn measurement(array: &ArraySpec, jobs: &JobFile, run: &simulated::RunRecord
         background_bytes: run.background_bytes,
         member_ios: run.member_ios,
         choices: Some(run.choices),
+        controller: run.controller.map(controller_record),
     }
 }
 
-/// Returns true if the disks' caches can hold all writes of the run, and no flush emptied them.
+fn controller_record(counts: ControllerCounts) -> ControllerRecord {
+    let ControllerCounts {
+        writes,
+        delayed_writes,
+        read_hits,
+        whole_units,
+        partial_units,
+        failed_write_backs,
+    } = counts;
+    ControllerRecord {
+        writes,
+        delayed_writes,
+        read_hits,
+        whole_units,
+        partial_units,
+        failed_write_backs,
+    }
+}
+
+/// Returns true if the caches can hold all writes of the run: that of a controller, in which no
+/// write waited, or those of the disks, which no flush emptied.
 fn writes_fit_cache(array: &ArraySpec, run: &simulated::RunRecord) -> bool {
+    if let Some(counts) = run.controller.filter(|counts| counts.writes > 0) {
+        return counts.delayed_writes == 0;
+    }
     let is_flushed = run.sections.iter().any(|section| section.flush.latency.count() > 0);
     let mut members = array.members.iter().zip(&run.members);
     !is_flushed
@@ -178,7 +203,7 @@ mod tests {
 
     /// Whether the writes of a run fit the caches: 2 s of `options` on a mirror of two disks.
     fn fits(model: &str, options: &str) -> bool {
-        let text = format!("profile = \"raid1\"\n[[member]]\nmodel = \"{model}\"\ncount = 2\n");
+        let text = format!("profile = \"raid1\"\n[[member]]\ncount = 2\nmodel = \"{model}\"\n");
         let array = ArrayFile::parse(&text, "pair.toml").unwrap().spec;
         let text =
             format!("[a]\nioengine=libaio\ndirect=1\nbs=4k\nruntime=2\ntime_based\n{options}");
@@ -198,6 +223,14 @@ mod tests {
         assert!(!fits("hdd-7k2-ent", &format!("{few}\nfsync=10")), "flushes reach the media");
         assert!(!fits("delay", few), "there is no cache");
         assert!(!fits("hdd-7k2-ent", "rw=randread"), "there are no writes");
+    }
+
+    #[test]
+    fn writes_fit_the_cache_of_a_controller_in_which_none_waited() {
+        let controller = "delay\"\n[controller]\ncache = \"32MiB";
+        let few = "rw=randwrite\nrate_iops=100\nfsync=10";
+        assert!(fits(controller, few), "a battery keeps it, so flushes do not matter");
+        assert!(!fits(controller, "rw=write\nbs=1m\niodepth=32"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One cell in a line: the rates, percentiles and shares that tables are made of, by section.
 
 use crate::experiment::record::{
-    CellRecord, DirectionRecord, Percentiles, SectionRecord, per_second,
+    CellRecord, ControllerRecord, DirectionRecord, Percentiles, SectionRecord, per_second,
 };
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::MIB;
@@ -39,6 +39,9 @@ pub struct CellSummary {
     /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<u64>,
+    /// What the controller in front of the array did; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerRecord>,
     /// All member reads; the record of the cell has them.
     #[serde(skip)]
     pub member_reads: u64,
@@ -164,6 +167,7 @@ impl CellSummary {
             extra_reads: record.members.iter().map(|member| member.extra_reads).sum(),
             cancelled_reads: record.members.iter().map(|member| member.cancelled_reads).sum(),
             choices: record.choices,
+            controller: record.controller,
             member_reads: record.members.iter().map(|member| member.reads).sum(),
         })
     }
@@ -300,6 +304,7 @@ mod tests {
             extra_reads,
             cancelled_reads: 2 * extra_reads,
             choices: None,
+            controller: None,
             member_reads,
         };
         assert_eq!(extra_per_read(&[cell(10, 300, 100)]), 0.5, "most of them in the background");

@@ -60,6 +60,7 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     first.remarks = remarks::unsteady(&rows);
     first.remarks.extend(remarks::changing_writes(job));
     first.remarks.extend(remarks::cached_writes(job));
+    first.remarks.extend(remarks::controller(job));
     tables
 }
 

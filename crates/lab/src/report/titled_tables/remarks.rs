@@ -1,7 +1,9 @@
 //! Warnings and remarks below the tables of a job.
 
-use super::{counted, number, whole};
-use crate::experiment::study::{JobStudy, Row, SectionRow, SectionStudy, Spread};
+use super::{counted, number, percent, whole};
+use crate::experiment::study::{
+    ControllerFigures, JobStudy, Row, SectionRow, SectionStudy, Spread,
+};
 
 /// Policies that missed the rate of a section that are named below a table.
 const MISSED_SHOWN_MAX: usize = 4;
@@ -84,6 +86,26 @@ pub(super) fn changing_writes(job: &JobStudy) -> Vec<String> {
     sections.collect()
 }
 
+/// What the controller in front of the array did, as the range over the policies.
+pub(super) fn controller(job: &JobStudy) -> Option<String> {
+    let rows = job.rows.iter().filter_map(|row| row.controller);
+    let figures: Vec<ControllerFigures> = rows.collect();
+    let range = |of: fn(&ControllerFigures) -> f64| {
+        let least = figures.iter().map(of).fold(f64::INFINITY, f64::min);
+        let most = figures.iter().map(of).fold(0.0, f64::max);
+        let (least, most) = (percent(100.0 * least), percent(100.0 * most));
+        if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
+    };
+    (!figures.is_empty()).then(|| {
+        format!(
+            "controller: {} of the writes waited for space in its cache; {} of its write-backs \
+             were of whole units (full stripes, with parity)",
+            range(|it| it.delayed_writes),
+            range(|it| it.whole_units)
+        )
+    })
+}
+
 /// Sections whose writes the disks' caches can hold: their rate is steady, but does not last.
 pub(super) fn cached_writes(job: &JobStudy) -> Vec<String> {
     let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
@@ -96,9 +118,8 @@ pub(super) fn cached_writes(job: &JobStudy) -> Vec<String> {
         };
         let name = if job.sections.len() == 1 { &job.job } else { &section.name };
         Some(format!(
-            "{name}: all writes fit in the disks' write caches{policies}: the write rates are \
-             those \
-             of the caches, not of the media; use a longer --duration"
+            "{name}: all writes fit in the write caches{policies}: the write rates are those of \
+             the caches, not of the media; use a longer --duration"
         ))
     });
     sections.collect()
