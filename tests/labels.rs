@@ -1,5 +1,6 @@
 //! Labelled volumes: what survives a stop, a crash, a lost member, and a split brain.
 
+mod md;
 mod replace;
 mod scrub;
 

@@ -12,7 +12,7 @@ use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, md_text, volumes,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();
     let other = |device: &ExaminedDevice| {
         let error = device.label.as_ref().err()?;
-        Some(OtherDevice { device: device.address.to_string(), error: error.to_string() })
+        let error = md_text(&device.address).unwrap_or_else(|| error.to_string());
+        Some(OtherDevice { device: device.address.to_string(), error })
     };
     let others = devices.iter().filter_map(other).collect();
     let examination = Examination { volumes: found, others };
@@ -315,6 +316,8 @@ fn say_others(examination: &Examination) {
             format!("give the files and devices in it, for example {}", in_folder(device))
         } else if device.ends_with(".toml") {
             "an array file is not a member: give the files and devices that it names".to_owned()
+        } else if error.contains("of the md raid1") {
+            "`mirrorball serve --read-only` with its members serves the array".to_owned()
         } else if error.contains("Permission denied") {
             "run as root, or as a user who may read it".to_owned()
         } else if error.contains("No such file") {

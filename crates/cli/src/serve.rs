@@ -10,13 +10,16 @@ use anyhow::{anyhow, bail};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
-    self, AssembleError, Assembly, LabelledError, LabelledOptions, ServeOptions,
+    self, AssembleError, Assembly, LabelledError, LabelledOptions, MdError, MdOptions, ServeOptions,
 };
 use mirrorball_io::device_address::DeviceAddress;
-use mirrorball_io::examine::{ExaminedDevice, examine};
+use mirrorball_io::examine::{ExaminedDevice, examine, md_text};
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::{Path, PathBuf};
+
+/// The policy of a volume that names none.
+const DEFAULT_POLICY: &str = "mirrorball/auto";
 
 /// Serve a mirrored volume on real files and block devices
 #[derive(Debug, clap::Args)]
@@ -25,6 +28,9 @@ use std::path::{Path, PathBuf};
 the paths of its members, in any order, or from a folder with them (--scan). It starts only if \
 every member that was in sync is there; --degraded or --read-only starts it without those that \
 are missing.
+
+The members of an md raid1 with metadata of version 1.2 are served with --read-only, by what md \
+recorded of them. Nothing is written.
 
 An array file (a path that ends in .toml) whose members have no labels is served without recording \
 anything on them. When it starts, samples of all mirrors are compared, and it fails if they \
@@ -63,8 +69,8 @@ pub(crate) struct Args {
     #[arg(long)]
     degraded: bool,
 
-    /// For a labelled volume: serve it read-only, also if members are missing, and write nothing to
-    /// any member
+    /// For a labelled volume or the members of an md raid1: serve it read-only, also if members are
+    /// missing, and write nothing to any member
     #[arg(long)]
     read_only: bool,
 
@@ -167,7 +173,7 @@ impl Args {
 
     fn serve_array(&self, name: &str) -> Result<Assembly, Failure> {
         let array = load_array_file(name).map_err(Failure::WrongUse)?;
-        let policy_name = self.policy.as_deref().unwrap_or("mirrorball/auto");
+        let policy_name = self.policy.as_deref().unwrap_or(DEFAULT_POLICY);
         let (policy_name, policy) = serving::policy(policy_name, &array)?;
         let serving = ServeOptions {
             array: &array,
@@ -227,7 +233,41 @@ impl Args {
             Some(folder) => devices::scan(folder)?,
             None => devices::parse(&self.devices)?,
         };
-        self.serve_labelled(addresses)
+        let md = addresses.iter().find_map(|address| Some((address, md_text(address)?)));
+        match md.filter(|_| self.scan.is_none()) {
+            Some(_) if self.read_only => self.serve_md(addresses),
+            Some((device, what)) => Err(Failure::WrongUse(anyhow!(
+                "`{device}` {what}\n  help: an md array is only read: give --read-only, or \
+                 assemble it with `mdadm --assemble`; `mirrorball create` makes a new volume and \
+                 destroys the data"
+            ))),
+            None => self.serve_labelled(addresses),
+        }
+    }
+
+    /// Serves an md raid1 by its own metadata.
+    fn serve_md(&self, devices: Vec<DeviceAddress>) -> Result<Assembly, Failure> {
+        if self.volume.is_some() {
+            let text = "--volume is for members with labels\n  help: leave it out, and give the \
+                        members of one md array";
+            return Err(Failure::WrongUse(anyhow!(text)));
+        }
+        let (policy, registry) = programs::load(self.policy.as_deref().unwrap_or(DEFAULT_POLICY))?;
+        let serving = MdOptions {
+            devices,
+            options: self.options(),
+            peer_timeout: self.peer_timeout,
+            policy,
+            registry,
+            backend: self.listen.backend.map(serving::Backend::kind),
+        };
+        assemble::serve_md(serving).map_err(|error| match error {
+            MdError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
+            error @ (MdError::Diverged { .. } | MdError::Incomplete { .. }) => {
+                Failure::Fault(error.into())
+            }
+            error => Failure::WrongUse(error.into()),
+        })
     }
 
     fn serve_labelled(&self, addresses: Vec<DeviceAddress>) -> Result<Assembly, Failure> {

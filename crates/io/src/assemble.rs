@@ -3,6 +3,7 @@
 mod backing;
 mod create;
 mod labelled;
+mod md;
 mod open;
 mod replacement;
 
@@ -21,6 +22,7 @@ pub use backing::BackingError;
 use backing::open_backing;
 pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
 pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
+pub use md::{MdError, MdOptions, SuperblockError, serve_md};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -391,21 +393,11 @@ fn exports(
     executor: &Executor,
     block_bytes: u32,
 ) -> Vec<Export> {
-    let export = |name: String, description: String, target, rotational| Export {
-        name,
-        description,
-        target,
-        size_bytes: executor.size_bytes(target),
-        block_bytes,
-        rotational,
-        is_read_only: executor.volume().is_some_and(Volume::is_read_only),
-    };
     let stem = Path::new(&array.file_name).file_stem().unwrap_or_default();
     match shape {
         ExportMode::Volume => {
-            let rotational = executor.members().all(|(config, _)| config.rotational);
             let name = stem.display().to_string();
-            vec![export(name, array.name.clone(), Target::Volume, rotational)]
+            vec![volume_export(name, array.name.clone(), executor, block_bytes)]
         }
         ExportMode::Members => {
             let members = (0..).zip(executor.members());
@@ -416,10 +408,37 @@ fn exports(
                     MemberSource::Path(path) => path.display().to_string(),
                     MemberSource::Uri(uri) => uri.clone(),
                 };
-                export(name, what, Target::Member(MemberIndex(index)), config.rotational)
+                let target = Target::Member(MemberIndex(index));
+                Export {
+                    name,
+                    description: what,
+                    target,
+                    size_bytes: executor.size_bytes(target),
+                    block_bytes,
+                    rotational: config.rotational,
+                    is_read_only: false,
+                }
             };
             members.map(member).collect()
         }
+    }
+}
+
+/// The export of the volume of an executor.
+fn volume_export(
+    name: String,
+    description: String,
+    executor: &Executor,
+    block_bytes: u32,
+) -> Export {
+    Export {
+        name,
+        description,
+        target: Target::Volume,
+        size_bytes: executor.size_bytes(Target::Volume),
+        block_bytes,
+        rotational: executor.members().all(|(config, _)| config.rotational),
+        is_read_only: executor.volume().is_some_and(Volume::is_read_only),
     }
 }
 

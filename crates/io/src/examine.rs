@@ -2,6 +2,7 @@
 
 use crate::device_address::DeviceAddress;
 use crate::driver::read_aligned;
+use crate::md_superblock::{SuperblockError, superblock_from};
 use crate::member::remote::peer::Peer;
 use mirrorball_core::geometry::GeometryError;
 use mirrorball_core::label::assembly::{
@@ -244,7 +245,25 @@ pub fn standing_text(standing: MemberStanding) -> String {
     }
 }
 
+/// What a device is as a member of an md array, in words; `None` if it is none.
+pub fn md_text(address: &DeviceAddress) -> Option<String> {
+    let read = reader(address).ok()?;
+    match superblock_from(read).ok()? {
+        Ok(superblock) => Some(superblock.to_string()),
+        Err(SuperblockError::Absent) => None,
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 fn read_metadata(address: &DeviceAddress) -> Result<FoundMember, DeviceError> {
+    metadata_from(reader(address)?)
+}
+
+/// Reads a length from an offset on.
+type Reader = Box<dyn Fn(u64, u32) -> io::Result<Vec<u8>>>;
+
+/// Opens a device to read from it.
+fn reader(address: &DeviceAddress) -> Result<Reader, DeviceError> {
     let unreadable = |error: String| DeviceError::Unreadable(error);
     match address {
         DeviceAddress::Path(path) => {
@@ -252,12 +271,12 @@ fn read_metadata(address: &DeviceAddress) -> Result<FoundMember, DeviceError> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
             let file = rustix::fs::open(path, flags, Mode::empty());
             let file = file.map_err(|error| unreadable(error.to_string()))?;
-            metadata_from(|offset, length| Ok(read_aligned(&file, offset, length as usize)?))
+            Ok(Box::new(move |offset, length| Ok(read_aligned(&file, offset, length as usize)?)))
         }
         DeviceAddress::Uri(uri, _) => {
             let peer = Peer::open_unlocked(Arc::new(uri.clone()));
             let peer = peer.map_err(|error| unreadable(error.to_string()))?;
-            metadata_from(|offset, length| peer.read(offset, length))
+            Ok(Box::new(move |offset, length| peer.read(offset, length)))
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod examine;
 pub mod executor;
 pub mod export;
 pub mod lateness;
+mod md_superblock;
 pub mod member;
 pub mod mirror_check;
 pub mod nbd_protocol;

@@ -43,6 +43,20 @@ struct Period {
     rows: u64,
 }
 
+/// Whole copies of `length` bytes from `start_bytes` on, one on each member, cut as by the layout.
+pub(super) fn existing_copies(
+    layout: ArrayLayout,
+    members: usize,
+    start_bytes: u64,
+    length: u64,
+) -> Arranged {
+    let Arrangement::Whole { cut_bytes } = layout.rules().arrangement else {
+        unreachable!("{layout} has no whole copies")
+    };
+    let allocations = vec![whole(&vec![length; members], start_bytes)];
+    Arranged { copies: members, start_bytes, strip_bytes: cut_bytes, allocations }
+}
+
 /// Lays out an array of `members`.
 ///
 /// # Errors

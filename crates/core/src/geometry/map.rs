@@ -18,7 +18,7 @@
 //! to the same form (see `arrange`).
 
 use super::allocate::{Allocation, Allocator, Stripe};
-use super::arrange::{Arranged, arrange};
+use super::arrange::{Arranged, arrange, existing_copies};
 use super::rotation::ParityRules;
 use super::{ArrayLayout, GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
@@ -141,9 +141,25 @@ impl ChunkMap {
         layout: ArrayLayout,
         members: &[MemberConfig],
     ) -> Result<ChunkMap, GeometryError> {
-        let profile = layout.profile(members.len()).expect("a layout other than btrfs's");
-        let Arranged { copies, start_bytes, strip_bytes, allocations } = arrange(layout, members)?;
-        let mut map = ChunkMap::empty(layout, profile, members.len());
+        Ok(ChunkMap::arranged(layout, members.len(), arrange(layout, members)?))
+    }
+
+    /// The map of an md raid1 whose metadata say where the data are: on each of `members` members,
+    /// `length` bytes from the byte `start_bytes` on.
+    ///
+    /// # Panics
+    /// If there are no members, more than [`MAX_COPIES`], or no data.
+    pub fn md_raid1(members: usize, start_bytes: u64, length: u64) -> ChunkMap {
+        assert!((1..=super::MAX_COPIES).contains(&members), "{members} members have no map");
+        assert!(length > 0, "an array has data");
+        let layout: ArrayLayout = "md-raid1".parse().expect("a name in the table of layouts");
+        ChunkMap::arranged(layout, members, existing_copies(layout, members, start_bytes, length))
+    }
+
+    fn arranged(layout: ArrayLayout, members: usize, arranged: Arranged) -> ChunkMap {
+        let profile = layout.profile(members).expect("a layout other than btrfs's");
+        let Arranged { copies, start_bytes, strip_bytes, allocations } = arranged;
+        let mut map = ChunkMap::empty(layout, profile, members);
         map.copies = copies as u32;
         map.start_bytes = start_bytes;
         map.striped = strip_bytes.is_some();
@@ -154,7 +170,7 @@ impl ChunkMap {
         }
         // The copies of md's far layout lie one after the other on each member.
         map.zones.iter_mut().for_each(|zones| zones.sort_by_key(|zone| zone.offset));
-        Ok(map)
+        map
     }
 
     /// A map without chunks, of one copy of strips as btrfs has them.

@@ -172,18 +172,25 @@ impl Open {
 
     /// Its description for the volume. Properties in the array file take precedence.
     pub(super) fn config(&self, member: &MemberSpec) -> MemberConfig {
-        let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = self.traits();
-        let size_bytes = member.range.size_bytes.map_or(size_bytes, |size| size.min(size_bytes));
-        let usual = MemberConfig::new(member.devid, size_bytes - size_bytes % self.block_bytes());
+        let device = self.device_config(member.devid);
+        let size_bytes = member.range.size_bytes.unwrap_or(u64::MAX).min(self.size_bytes());
         MemberConfig {
-            queue_depth: queue_depth.unwrap_or(usual.queue_depth),
-            rotational: member.rotational.unwrap_or(rotational),
-            optimal_io_bytes: member.optimal_io_bytes.unwrap_or(optimal_io_bytes),
+            size_bytes: size_bytes - size_bytes % self.block_bytes(),
+            rotational: member.rotational.unwrap_or(device.rotational),
+            optimal_io_bytes: member.optimal_io_bytes.unwrap_or(device.optimal_io_bytes),
             priority: member.priority,
             write_mostly: member.write_mostly,
             state: member.state,
-            ..usual
+            ..device
         }
+    }
+
+    /// The description of the whole device.
+    pub(super) fn device_config(&self, devid: u64) -> MemberConfig {
+        let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = self.traits();
+        let usual = MemberConfig::new(devid, size_bytes - size_bytes % self.block_bytes());
+        let queue_depth = queue_depth.unwrap_or(usual.queue_depth);
+        MemberConfig { queue_depth, rotational, optimal_io_bytes, ..usual }
     }
 
     fn traits(&self) -> Traits {

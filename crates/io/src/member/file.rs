@@ -24,7 +24,8 @@ pub enum Caching {
     Buffered,
 }
 
-/// What to do with a block device that contains a known signature.
+/// What to do with a block device that is in use, or that contains a known signature and is opened
+/// for writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Occupied {
     /// Refuse it.
@@ -186,6 +187,7 @@ impl RealMember {
         };
         let plain = open(path, flags, Mode::empty()).map_err(in_use)?;
         if device.is_some()
+            && options.access == MemberAccess::ReadWrite
             && options.occupied == Occupied::Refuse
             && let Some(what) = guard::contents(&plain).map_err(system)?
         {
