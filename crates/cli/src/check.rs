@@ -221,6 +221,10 @@ fn array(spec: &ArraySpec) -> Result<String> {
         if let Some(link) = member.link {
             text += &format!(", behind {}", spec.links[link].name);
         }
+        if let Some(cache) = &member.cache {
+            let (size, mode) = (size(cache.device.capacity_bytes), cache.mode.name());
+            text += &format!(", {mode} cache of {size} on {}", cache.device.name);
+        }
         text += &state(member);
         if !member.faults.is_empty() {
             text += &format!(", faults: {}", member.faults.len());

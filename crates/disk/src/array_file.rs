@@ -60,11 +60,13 @@
 //! The first mistake gives an error with the place and what to do. Non-goals: opening real members,
 //! and running anything.
 
+mod cache_table;
 mod canonical;
 mod controller_table;
 mod edit;
 mod faults;
 mod members;
+mod model_reader;
 mod partition;
 mod reader;
 mod source;

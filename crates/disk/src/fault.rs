@@ -18,6 +18,7 @@
 mod bad_ranges;
 mod clock;
 
+use crate::cache_contents::CacheContents;
 use crate::model::{Completion, DiskIo, Model};
 use bad_ranges::BadRanges;
 use clock::{ClockRate, DiskClock, SlowPeriod};
@@ -315,6 +316,14 @@ impl Model for Faulty {
         // What completes at the instant of death has just made it.
         let dies_first = self.deaths.iter().any(|death| now < death.from && death.from < end);
         if dies_first { Nanos::MAX } else { end }
+    }
+
+    fn cache_contents(&self) -> Option<CacheContents> {
+        self.inner.cache_contents()
+    }
+
+    fn set_cache_contents(&mut self, contents: CacheContents) {
+        self.inner.set_cache_contents(contents);
     }
 
     fn boxed_clone(&self) -> Box<dyn Model> {

@@ -5,6 +5,8 @@
 //! nanoseconds and ties are broken by the order of submission, so equal inputs and seeds give equal
 //! completions.
 
+pub(crate) use crate::byte_range::ByteRange;
+use crate::cache_contents::CacheContents;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::units::Nanos;
 use std::fmt;
@@ -21,15 +23,6 @@ pub struct DiskIo {
     pub offset: u64,
     /// Number of bytes; zero for a flush.
     pub length: u64,
-}
-
-/// A range of bytes on a disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ByteRange {
-    /// First byte on the disk.
-    pub(crate) offset: u64,
-    /// Number of bytes.
-    pub(crate) length: u64,
 }
 
 /// The end of an I/O.
@@ -78,6 +71,15 @@ pub trait Model: Send {
     /// [`Nanos::MAX`] if the disk is dead or dies first: so soon an end is worth nothing. Only the
     /// oracle asks; it sees the model's future draws of chance.
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos;
+
+    /// What is in the cache in front of the disk, if it has one. A run that follows another one on
+    /// the same array begins with it.
+    fn cache_contents(&self) -> Option<CacheContents> {
+        None
+    }
+
+    /// Replaces what is in the cache in front of the disk. Without one, nothing changes.
+    fn set_cache_contents(&mut self, _contents: CacheContents) {}
 
     /// A copy in the same state, with the same draws of chance to come. Only the fair oracle asks.
     fn boxed_clone(&self) -> Box<dyn Model>;

@@ -14,6 +14,7 @@
 mod link_path;
 mod look_ahead;
 
+use crate::cache_contents::CacheContents;
 use crate::link::Link;
 use crate::model::{Completion, DiskIo, Model};
 use link_path::LinkPath;
@@ -159,6 +160,18 @@ impl ModelArray {
             for completion in self.completions.drain(..) {
                 completions.push((index, completion));
             }
+        }
+    }
+
+    /// What is in the caches in front of members, in the order of members.
+    pub fn cache_contents(&self) -> Vec<Option<CacheContents>> {
+        self.members.iter().map(|slot| slot.model.cache_contents()).collect()
+    }
+
+    /// Replaces what is in the caches in front of members, given in the order of members.
+    pub fn set_cache_contents(&mut self, contents: Vec<Option<CacheContents>>) {
+        for (slot, contents) in self.members.iter_mut().zip(contents) {
+            contents.into_iter().for_each(|contents| slot.model.set_cache_contents(contents));
         }
     }
 

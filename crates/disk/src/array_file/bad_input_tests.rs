@@ -2,11 +2,13 @@
 //!
 //! `{models}` in an answer stands for the names of the built-in models.
 
+mod cache_tests;
 mod controller_tests;
 mod fault_tests;
 
 use super::*;
 use crate::profile::ModelProfile;
+use cache_tests::CACHE;
 use controller_tests::CONTROLLER;
 use fault_tests::FAULT;
 
@@ -231,9 +233,9 @@ const MEMBER: &[(&str, &str)] = &[
     (
         "rpm = 4200",
         "4: unknown key `rpm` in [[member]] (the known ones are model, count, link, set, size, \
-         length, fault, devid, path, begin, uri, rotational, optimal_io, priority, write_mostly, \
-         rebuilding, failed, device, kernel_name, confidence; parameters of the model go into \
-         set = { … })",
+         length, fault, cache, devid, path, begin, uri, rotational, optimal_io, priority, \
+         write_mostly, rebuilding, failed, device, kernel_name, confidence; parameters of the \
+         model go into set = { … })",
     ),
     (
         r#"size = "1QB""#,
@@ -450,6 +452,11 @@ fn mistakes_in_a_controller() {
 #[test]
 fn mistakes_in_a_fault() {
     check(FAULT, |fault| in_member(&format!("fault = [{{ {fault} }}]")));
+}
+
+#[test]
+fn mistakes_in_a_cache() {
+    check(CACHE, |cache| in_member(&format!("cache = {{ {cache} }}")));
 }
 
 #[test]

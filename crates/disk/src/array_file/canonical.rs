@@ -16,9 +16,11 @@
 use super::spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
 };
+use crate::cached_disk::CacheSpec;
 use crate::controller::ControllerSpec;
 use crate::fault::{Fault, FaultWindow};
 use crate::link::LinkParameters;
+use crate::profile::ModelProfile;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
@@ -117,6 +119,7 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
         source,
         link,
         faults,
+        cache,
         priority,
         write_mostly,
         rotational,
@@ -133,13 +136,7 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
     put(&mut table, "devid", whole(*devid));
     match source {
         MemberSource::Model(profile) => {
-            let model = profile.canonical_table();
-            let known = models.iter().position(|other| *other == model);
-            let index = known.unwrap_or_else(|| {
-                models.push(model);
-                models.len() - 1
-            });
-            put(&mut table, "model", whole(index as u64));
+            put(&mut table, "model", model_number(profile, models));
         }
         MemberSource::Path(path) => put(&mut table, "path", text(&path.to_string_lossy())),
         MemberSource::Uri(uri) => put(&mut table, "uri", text(uri)),
@@ -147,6 +144,11 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
     put_if_some(&mut table, "link", link.map(|link| whole(link as u64)));
     let faults = faults.iter().map(|fault| Value::Table(canonical_fault(fault))).collect();
     put(&mut table, "faults", Value::Array(faults));
+    put_if_some(
+        &mut table,
+        "cache",
+        cache.as_ref().map(|cache| Value::Table(canonical_cache(cache, models))),
+    );
     put(&mut table, "priority", whole(u64::from(*priority)));
     put(&mut table, "write_mostly", Value::Boolean(*write_mostly));
     put_if_some(&mut table, "rotational", rotational.map(Value::Boolean));
@@ -165,6 +167,28 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
         put(&mut table, "partition_begin_bytes", whole(*begin_bytes));
         put(&mut table, "partition_length_bytes", whole(*length_bytes));
     }
+    table
+}
+
+/// The number of a model in `models`, to which it is added if it is not in it.
+fn model_number(profile: &ModelProfile, models: &mut Vec<Table>) -> Value {
+    let model = profile.canonical_table();
+    let known = models.iter().position(|other| *other == model);
+    let index = known.unwrap_or_else(|| {
+        models.push(model);
+        models.len() - 1
+    });
+    whole(index as u64)
+}
+
+fn canonical_cache(cache: &CacheSpec, models: &mut Vec<Table>) -> Table {
+    let CacheSpec { device, mode, sequential_cutoff_bytes, promote_after, warm_share } = cache;
+    let mut table = Table::new();
+    put(&mut table, "model", model_number(device, models));
+    put(&mut table, "mode", text(mode.name()));
+    put(&mut table, "sequential_cutoff_bytes", whole(*sequential_cutoff_bytes));
+    put(&mut table, "promote_after", whole(u64::from(*promote_after)));
+    put(&mut table, "warm_share", Value::Float(*warm_share));
     table
 }
 
@@ -252,6 +276,7 @@ mod tests {
         length = "200GiB"
         link = "hba"
         set = { rpm = 4200 }
+        cache = { model = "nvme-gen3", size = "480GB", sequential_cutoff = "8MiB", warm = "20%" }
         [[member]]
         model = "delay"
         devid = 9
@@ -307,6 +332,12 @@ mod tests {
             ("length = \"200GiB\"", ""),
             ("link = \"hba\"", ""),
             ("4200", "4300"),
+            ("nvme-gen3", "nvme-gen4"),
+            ("480GB", "481GB"),
+            ("8MiB", "9MiB"),
+            ("20%", "21%"),
+            ("warm", "mode = \"writearound\", warm"),
+            ("warm", "promote_after = 2, warm"),
             ("devid = 9", "devid = 8"),
             ("rotational = true", ""),
             ("128K", "129K"),

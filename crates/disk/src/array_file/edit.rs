@@ -4,7 +4,7 @@
 //! The result is a new text, in which each member has a table and a devid of its own, models named
 //! by a path have an absolute one, and there are no comments.
 
-use super::members::is_file_name;
+use super::model_reader::is_file_name;
 use super::{ArrayFile, ArraySpec, ModelConfidence, Partition};
 use crate::link::LinkParameters;
 use crate::profile::ModelProfile;
@@ -80,9 +80,9 @@ impl ArrayEdit {
         let mut members = Vec::new();
         for mut member in written.into_iter().filter_map(into_table) {
             let count = member.remove("count").and_then(|count| count.as_integer()).unwrap_or(1);
-            let model = member.get("model").and_then(Value::as_str).map(str::to_owned);
-            if let Some(model) = model.filter(|model| is_file_name(model)) {
-                put(&mut member, "model", &absolute(&folder.join(model)));
+            make_model_absolute(&mut member, folder);
+            if let Some(Value::Table(cache)) = member.get_mut("cache") {
+                make_model_absolute(cache, folder);
             }
             for devid in devids.by_ref().take(usize::try_from(count).unwrap_or(1)) {
                 let mut member = member.clone();
@@ -251,6 +251,14 @@ impl ArrayEdit {
 
     fn text_of(&self, key: &str) -> &str {
         self.file.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// Replaces the path of a model file by one that does not depend on the folder of the array file.
+fn make_model_absolute(table: &mut Table, folder: &Path) {
+    let model = table.get("model").and_then(Value::as_str).map(str::to_owned);
+    if let Some(model) = model.filter(|model| is_file_name(model)) {
+        put(table, "model", &absolute(&folder.join(model)));
     }
 }
 

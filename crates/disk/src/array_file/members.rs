@@ -1,8 +1,10 @@
 //! The `[[member]]` tables of an array file.
 
+use super::cache_table::read_cache;
 use super::faults::read_faults;
+use super::model_reader::read_model;
 use super::partition::{read_aligned, read_partition};
-use super::reader::{Located, TomlSection};
+use super::reader::TomlSection;
 use super::source::read_confidence;
 use super::spec::{DevicePart, MemberSource, MemberSpec};
 use crate::link::LinkParameters;
@@ -10,7 +12,6 @@ use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::units::{format_bytes, parse_bytes};
-use std::path::Path;
 
 /// The keys of a member of any kind, and those that only a modelled one has.
 const COMMON: [&str; 13] = [
@@ -28,7 +29,7 @@ const COMMON: [&str; 13] = [
     "kernel_name",
     "confidence",
 ];
-const MODELLED: [&str; 7] = ["model", "count", "link", "set", "size", "length", "fault"];
+const MODELLED: [&str; 8] = ["model", "count", "link", "set", "size", "length", "fault", "cache"];
 
 /// Largest number of members of an array. It bounds the time of a simulation: the layout of a wide
 /// striped chunk and the choice of the next event take time in proportion to the number of members.
@@ -114,6 +115,7 @@ fn read_member(
         source,
         link: read_link_name(section, links)?,
         faults: read_faults(section, size_bytes)?,
+        cache: read_cache(section)?.map(Box::new),
         priority: section.integer::<u8>("priority")?.map_or(config.priority, u32::from),
         write_mostly: section.flag("write_mostly")?.unwrap_or(false),
         rotational: section.flag("rotational")?,
@@ -179,56 +181,6 @@ fn read_range(section: &TomlSection<'_>) -> Result<DevicePart, Diagnostic> {
     };
     let size_bytes = section.quantity("size", parse_bytes)?;
     Ok(DevicePart { begin_bytes: begin.unwrap_or(0), size_bytes })
-}
-
-/// The model of a member: a built-in profile or a file, with size and parameters overridden.
-fn read_model(section: &TomlSection<'_>, model: Located<&str>) -> Result<ModelProfile, Diagnostic> {
-    let mut profile = match is_file_name(model.value) {
-        true => read_model_file(section, model)?,
-        false => ModelProfile::builtin(model.value).map_err(|error| {
-            let known: Vec<&str> = ModelProfile::builtin_names().collect();
-            let listing = "a model is a path ending in .toml, or one of";
-            let unknown = section.source.error(model.start, error.message);
-            unknown.with_suggestion(model.value, &known, listing)
-        })?,
-    };
-    let set = section.plain_table("set")?;
-    profile = profile.with_overrides(set).map_err(|Diagnostic { message, help, .. }| {
-        let error = section.error_at("set", format!("`set` of `{}`: {message}", model.value));
-        Diagnostic { help, ..error }
-    })?;
-    if let Some(size_bytes) = section.quantity("size", parse_bytes)? {
-        profile = profile.with_capacity(size_bytes);
-    }
-    profile.check_capacity().map_err(|problem| {
-        let whose = if section.has("size") { "`size`" } else { "the size" };
-        let message = format!("{whose} of a member of model `{}` {problem}", model.value);
-        section.error_at("size", message).with_help("write for example size = \"500G\"")
-    })?;
-    Ok(profile)
-}
-
-/// A name with a directory or the extension of a profile is a file.
-pub(super) fn is_file_name(model: &str) -> bool {
-    model.contains('/') || model.ends_with(".toml")
-}
-
-fn read_model_file(
-    section: &TomlSection<'_>,
-    model: Located<&str>,
-) -> Result<ModelProfile, Diagnostic> {
-    let path = Path::new(section.source.file).with_file_name("").join(model.value);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        let message = format!("cannot read the model file `{}`: {error}", path.display());
-        let error = section.source.error(model.start, message);
-        error.with_help("the path is relative to the folder of the array file")
-    })?;
-    ModelProfile::parse(&text, &path.display().to_string()).map_err(|error| {
-        let help = error.help.clone();
-        let inside = Diagnostic { help: None, ..error };
-        let message = format!("`{}` is not a model profile: {inside}", model.value);
-        Diagnostic { help, ..section.source.error(model.start, message) }
-    })
 }
 
 fn read_link_name(

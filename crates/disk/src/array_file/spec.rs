@@ -2,6 +2,7 @@
 //! [`ModelArray`].
 
 use super::source::{ArraySource, ModelConfidence};
+use crate::cached_disk::{CacheSpec, CachedDisk};
 use crate::controller::ControllerSpec;
 use crate::disk_part::DiskPart;
 use crate::fault::{Fault, Faulty};
@@ -88,6 +89,8 @@ pub struct MemberSpec {
     pub link: Option<usize>,
     /// Its faults.
     pub faults: Vec<Fault>,
+    /// The cache in front of it, if it has one.
+    pub cache: Option<Box<CacheSpec>>,
     /// A policy that uses priorities prefers the higher one.
     pub priority: u32,
     /// Whether it is read only if no other mirror can serve the read.
@@ -199,6 +202,15 @@ impl ArraySpec {
                 Some(part) => Box::new(DiskPart::new(model, part.begin_bytes)),
                 None => model,
             };
+            let model: Box<dyn Model> = match &member.cache {
+                Some(cache) => {
+                    // A stream of its own, so that a cache does not change the draws of the disk.
+                    let stream = format!("cache of member {}", config.devid);
+                    let seed = Rng::stream(seed, &stream).next_u64();
+                    Box::new(CachedDisk::new(model, cache, seed))
+                }
+                None => model,
+            };
             let model = match member.faults[..] {
                 [] => model,
                 _ => Box::new(Faulty::new(model, &member.faults, rng.next_u64())),
@@ -270,7 +282,10 @@ impl MemberSpec {
     /// Bytes of writes that fit into the caches of the modelled disk; zero for a real member.
     pub fn write_cache_bytes(&self) -> u64 {
         match &self.source {
-            MemberSource::Model(profile) => profile.write_cache_bytes(),
+            MemberSource::Model(profile) => {
+                let tier = self.cache.as_ref().map_or(0, |cache| cache.write_cache_bytes());
+                profile.write_cache_bytes().saturating_add(tier)
+            }
             MemberSource::Path(_) | MemberSource::Uri(_) => 0,
         }
     }
@@ -280,7 +295,8 @@ impl MemberSpec {
         MemberConfig {
             devid: self.devid,
             size_bytes: self.partition.map_or(profile.capacity_bytes, |part| part.length_bytes),
-            rotational: self.rotational.unwrap_or(profile.rotational),
+            // Linux reports the devices of bcache as not rotational, whatever the disk is.
+            rotational: self.rotational.unwrap_or(profile.rotational && self.cache.is_none()),
             optimal_io_bytes: self.optimal_io_bytes.unwrap_or(profile.optimal_io_bytes),
             queue_depth: profile.queue_depth(),
             priority: self.priority,

@@ -320,6 +320,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         },
         link: None,
         faults: Vec::new(),
+        cache: None,
         priority: row.priority,
         write_mostly: row.write_mostly,
         rotational: row.rotational,

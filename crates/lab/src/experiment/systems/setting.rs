@@ -209,8 +209,8 @@ fn are_alike(one: &MemberSpec, other: &MemberSpec) -> bool {
         MemberSource::Path(_) | MemberSource::Uri(_) => None,
     };
     let traits = |member: &MemberSpec| {
-        let fault = format!("{:?}", member.faults);
-        (member.range.size_bytes, member.link, fault, member.rotational, member.write_mostly)
+        let over = format!("{:?}, {:?}", member.faults, member.cache);
+        (member.range.size_bytes, member.link, over, member.rotational, member.write_mostly)
     };
     model(one).is_some() && model(one) == model(other) && traits(one) == traits(other)
 }
