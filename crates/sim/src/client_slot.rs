@@ -6,6 +6,7 @@
 
 use crate::background::{Defrag, RateLimit, Rebuild, Scrub};
 use crate::client::Client;
+use crate::file_client::{FileClient, make_file};
 use crate::job::{Background, BackgroundKind, Section};
 use crate::job_client::{BufferedClient, DirectClient, RequestSource};
 use crate::read_ahead::IoRange;
@@ -126,13 +127,22 @@ impl<'a> ClientFactory<'a> {
                 RequestSource::Replayed(Box::new(stream))
             }
         };
+        let exclusive = section.file.is_some_and(|file| file.is_exclusive);
+        let depth = if exclusive { 1 } else { section.depth };
+        if let Some(file) = section.file.filter(|file| !file.is_raw()) {
+            let region = section.region(clone, free_bytes);
+            let made = make_file(&file, free_bytes, region.offset + region.bytes);
+            let at_line =
+                |error: Diagnostic| error.in_file(&self.run.job.file).at_line(section.line);
+            return Ok(Box::new(FileClient::new(source, depth, made.map_err(at_line)?)));
+        }
         if section.direct {
-            return Ok(Box::new(DirectClient::new(source, section.depth)));
+            return Ok(Box::new(DirectClient::new(source, depth)));
         }
         let region = section.region(clone, free_bytes);
         let file = IoRange { offset: region.offset, length: region.bytes };
         let read_ahead_kib = self.run.array.host.read_ahead_kb;
-        Ok(Box::new(BufferedClient::new(source, section.depth, read_ahead_kib, file)))
+        Ok(Box::new(BufferedClient::new(source, depth, read_ahead_kib, file)))
     }
 
     fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {

@@ -34,7 +34,7 @@ pub(crate) enum RequestSource {
 }
 
 /// A workload, bounded by its queue depth and stopped by its first failed request.
-struct RequestStream {
+pub(crate) struct RequestStream {
     source: RequestSource,
     depth: u32,
     in_flight: u32,
@@ -42,13 +42,18 @@ struct RequestStream {
 }
 
 impl RequestStream {
-    fn new(source: RequestSource, depth: u32) -> RequestStream {
+    pub(crate) fn new(source: RequestSource, depth: u32) -> RequestStream {
         RequestStream { source, depth, in_flight: 0, failed: false }
+    }
+
+    /// Submits no further request, as after one that failed.
+    pub(crate) fn stop(&mut self) {
+        self.failed = true;
     }
 
     /// The next request, as an action that submits it.
     #[inline]
-    fn next_action(&mut self, now: Nanos) -> Action {
+    pub(crate) fn next_action(&mut self, now: Nanos) -> Action {
         if self.failed {
             return Action::End;
         }
@@ -71,7 +76,7 @@ impl RequestStream {
         }
     }
 
-    fn take_error(&mut self) -> Option<Diagnostic> {
+    pub(crate) fn take_error(&mut self) -> Option<Diagnostic> {
         match &mut self.source {
             RequestSource::Generated(_) => None,
             RequestSource::Replayed(stream) => stream.take_error(),
@@ -79,7 +84,12 @@ impl RequestStream {
     }
 
     #[inline]
-    fn on_end(&mut self, request: ClientRequest, end: RequestEnd, now: Nanos) -> ClientRequest {
+    pub(crate) fn on_end(
+        &mut self,
+        request: ClientRequest,
+        end: RequestEnd,
+        now: Nanos,
+    ) -> ClientRequest {
         self.in_flight -= 1;
         self.failed |= end == RequestEnd::Failed;
         match &mut self.source {

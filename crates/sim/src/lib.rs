@@ -13,6 +13,7 @@ pub mod engine;
 mod error;
 pub mod explain;
 mod fair_oracle;
+mod file_client;
 mod host_overhead;
 pub mod job;
 mod job_client;
@@ -24,6 +25,7 @@ mod read_ahead;
 pub mod record;
 mod simulation;
 pub mod workload;
+mod xfs_file;
 
 pub use client_slot::first_stream;
 pub use error::SimError;

@@ -80,6 +80,7 @@ impl Default for Draft {
             counts: true,
             group_reporting: false,
             replay: None,
+            file: None,
         };
         let (kb_base, engine) = (KbBase(1024), Engine::Synchronous);
         Draft {

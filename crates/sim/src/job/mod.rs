@@ -18,6 +18,7 @@
 
 mod draft;
 mod error;
+mod file;
 mod lexer;
 mod options;
 mod pragma;
@@ -35,8 +36,8 @@ mod tests;
 pub use pragma::{Background, BackgroundKind};
 pub use replay::{Replay, ReplayPace};
 pub use spec::{
-    Access, Arrivals, Direction, Distribution, Mix, PerDirection, Region, Section, SizeOrPercent,
-    SizeShare, Zone,
+    Access, Allocation, Arrivals, Direction, Distribution, FileSpec, Mix, PerDirection, Region,
+    Section, SizeOrPercent, SizeShare, Zone,
 };
 
 use draft::Draft;
@@ -208,6 +209,8 @@ struct OpenSection {
     counts: Option<bool>,
     /// What the pragma `replay` says.
     replay: Option<ReplayPragma>,
+    /// What the pragma `file` says.
+    file: Option<FileSpec>,
 }
 
 /// The state of reading one job file with its includes.
@@ -270,6 +273,7 @@ impl<'a> Reader<'a> {
             }
             Pragma::Counts(_) => "counts",
             Pragma::Replay(_) => "replay",
+            Pragma::File(_) => "file",
         };
         let help = "move it below the first line of its section, such as [load]";
         let section = self.section.as_mut().filter(|section| section.name != lexer::GLOBAL);
@@ -278,6 +282,7 @@ impl<'a> Reader<'a> {
         let repeated = match pragma {
             Pragma::Counts(counts) => section.counts.replace(counts).is_some(),
             Pragma::Replay(replay) => section.replay.replace(replay).is_some(),
+            Pragma::File(file) => section.file.replace(file).is_some(),
             Pragma::Background(_) => false,
         };
         if repeated {
@@ -337,6 +342,7 @@ impl<'a> Reader<'a> {
         }
         draft.job.counts = section.counts.unwrap_or(true);
         draft.replay.pragma = section.replay;
+        draft.job.file = section.file;
         self.apply_all(&mut draft, section.options)?;
         if global {
             self.defaults = draft;
@@ -352,8 +358,10 @@ impl<'a> Reader<'a> {
         if let Some(Note { file, line, option, reason }) = note {
             self.note(&file, line, &option, &reason);
         }
+        let checked = file::check(&job, &self.result.sections);
         self.result.sections.push(job);
-        self.check_in_flight()
+        checked
+            .and_then(|()| self.check_in_flight())
             .map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))
     }
 
@@ -460,7 +468,7 @@ impl<'a> Reader<'a> {
 
 impl OpenSection {
     fn new(name: String, line: usize) -> OpenSection {
-        OpenSection { name, line, options: Vec::new(), counts: None, replay: None }
+        OpenSection { name, line, options: Vec::new(), counts: None, replay: None, file: None }
     }
 }
 

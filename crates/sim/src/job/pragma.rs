@@ -7,7 +7,9 @@
 //! look like a loaded one.
 
 use super::error::job_error;
+use super::file;
 use super::replay_draft::{self, ReplayPragma};
+use super::spec::FileSpec;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
@@ -22,6 +24,8 @@ pub(super) enum Pragma {
     Counts(bool),
     /// Says how the section replays its trace.
     Replay(ReplayPragma),
+    /// Puts a file between the section and the volume.
+    File(FileSpec),
 }
 
 /// The kinds of background work.
@@ -57,12 +61,14 @@ const KINDS: [(&str, BackgroundKind); 3] = [
     ("rebuild", BackgroundKind::Rebuild),
     ("scrub", BackgroundKind::Scrub),
 ];
-pub(super) const WORDS: [&str; 6] = ["background", "rate", "devid", "from", "counts", "replay"];
+pub(super) const WORDS: [&str; 7] =
+    ["background", "rate", "devid", "from", "counts", "replay", "file"];
 /// Where to write a word that was taken for an option.
 pub(super) fn help_for_option(word: &str) -> String {
     let example = match word {
         "counts" => "counts=no",
         "replay" => "replay=open",
+        "file" => "file=sparse",
         _ => "background=scrub",
     };
     format!("write it in a comment on a line of its own, such as `; mirrorball: {example}`")
@@ -74,6 +80,9 @@ const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=1
 pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
     if words.split_whitespace().any(|word| word.starts_with("replay=")) {
         return replay_draft::parse_pragma(words).map(Pragma::Replay);
+    }
+    if words.split_whitespace().any(|word| word.starts_with("file=")) {
+        return file::parse_pragma(words).map(Pragma::File);
     }
     let (mut kind, mut rate_bytes_per_s, mut devid, mut counts) = (None, None, None, None);
     let mut from_percent = None;

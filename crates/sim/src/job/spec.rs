@@ -200,6 +200,44 @@ pub struct Section {
     /// The trace that it replays in place of requests of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
+    /// The file that it works on in place of the volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileSpec>,
+}
+
+/// The file that a section works on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct FileSpec {
+    /// When its blocks are allocated.
+    pub allocation: Allocation,
+    /// Whether each request waits for the one before, as under the exclusive lock of the inode.
+    pub is_exclusive: bool,
+    /// Stripe unit of the filesystem (`su` of mkfs.xfs).
+    pub unit_bytes: u64,
+    /// Stripe units in a full stripe (`sw`).
+    pub units: u64,
+    /// Whether extents are aligned to full stripes instead of units (`swalloc` of mount).
+    pub swalloc: bool,
+    /// Size of the allocation groups; that of mkfs.xfs if `None`.
+    pub ag_bytes: Option<u64>,
+}
+
+/// When the blocks of a file are allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Allocation {
+    /// There is no filesystem: the job works on the volume.
+    Raw,
+    /// All before the job starts, as by `fallocate=posix`.
+    Preallocated,
+    /// Each by the first write to it, as with `fallocate=none`.
+    Sparse,
+}
+
+impl FileSpec {
+    /// Whether there is a filesystem.
+    pub fn is_raw(&self) -> bool {
+        self.allocation == Allocation::Raw
+    }
 }
 
 /// The part of the volume that one clone works on: whole blocks of its smallest size.

@@ -1,6 +1,7 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
 mod controller;
+mod files;
 mod layouts;
 mod measuring;
 mod parity;

@@ -17,7 +17,7 @@ macro_rules! recipe {
 }
 
 /// The recipes, the files of each.
-pub(super) const BUILTINS: [(&str, &[Named]); 21] = [
+pub(super) const BUILTINS: [(&str, &[Named]); 22] = [
     recipe!(
         "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "qd1-defrag.fio", "qd1.fio",
         "qd32-defrag.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
@@ -99,6 +99,12 @@ pub(super) const BUILTINS: [(&str, &[Named]); 21] = [
         "zfs-mixed-mirror": "recipe.toml", "array.toml", "three-dd-prefetch.fio", "three-dd.fio"
     ),
     recipe!("btrfs-2021-rostecki": "recipe.toml", "hdds.toml", "mixed.toml", "seqread.fio"),
+    recipe!(
+        "xfs-2016-raid6": "recipe.toml", "array.toml", "raw.fio", "preallocated.fio", "sparse.fio",
+        "raw-locked.fio", "raw-short.fio", "raw-misaligned.fio", "raw-sequential.fio",
+        "file-locked.fio", "file-swalloc.fio", "file-whole-ags.fio",
+        "sparse-locked.fio"
+    ),
     recipe!("nvme-2025-adaptive": "recipe.toml", "array.toml", "randread.fio"),
     recipe!(
         "spdk-raid1": "recipe.toml", "one.toml", "two.toml", "three.toml", "4k.fio", "mixed.fio"
