@@ -53,12 +53,19 @@ pub(crate) struct ClientFactory<'a> {
     run: &'a Simulation<'a>,
     volume: &'a Volume,
     used_bytes: u64,
+    /// The seed of this run within a series of runs.
+    seed_in_series: u64,
 }
 
 impl<'a> ClientFactory<'a> {
-    pub(crate) fn new(run: &'a Simulation<'a>, volume: &'a Volume) -> ClientFactory<'a> {
+    /// `seed_in_series` is the seed of the run, unless it follows others on the same array.
+    pub(crate) fn new(
+        run: &'a Simulation<'a>,
+        volume: &'a Volume,
+        seed_in_series: u64,
+    ) -> ClientFactory<'a> {
         let used_bytes = run.array.used_bytes(volume.capacity_bytes());
-        ClientFactory { run, volume, used_bytes }
+        ClientFactory { run, volume, used_bytes, seed_in_series }
     }
 
     /// The clones of a section that starts at `now`.
@@ -118,7 +125,7 @@ impl<'a> ClientFactory<'a> {
         now: Nanos,
     ) -> Result<Box<dyn Client>, Diagnostic> {
         let free_bytes = self.volume.capacity_bytes() - self.used_bytes;
-        let seed = self.run.seed;
+        let seed = if section.random_repeat { self.run.seed } else { self.seed_in_series };
         let clone_spec = CloneSpec { clone, volume_bytes: free_bytes, group_start: now, seed };
         let source = match &section.replay {
             None => RequestSource::Generated(Box::new(Workload::new(section, clone_spec))),
@@ -158,7 +165,7 @@ impl<'a> ClientFactory<'a> {
                     let message = "the volume is too small for `background=defrag`".to_owned();
                     return Err(self.misfit(work, message, "use members of 16 GiB or more"));
                 }
-                Box::new(Defrag::new(source, target, rate_limit, self.run.seed))
+                Box::new(Defrag::new(source, target, rate_limit, self.seed_in_series))
             }
             BackgroundKind::Rebuild => {
                 let (member, stale) = self.rebuild_target(work)?;

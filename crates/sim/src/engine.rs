@@ -10,6 +10,7 @@
 //! A run ends when all its sections have ended; background work is abandoned at that point.
 
 mod alike;
+mod series;
 mod submission;
 
 use crate::canary::Canary;
@@ -42,15 +43,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use crate::policy_under_test::PolicyUnderTest;
 pub use crate::simulation::{Checks, Simulation};
 pub use alike::run_alike;
+pub use series::{ArrayState, run_next};
 
 /// Checks that a job file can run on an array, under any policy.
 ///
 /// # Errors
 /// As [`run`], but for the policy.
 pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
-    let (policy, checks) = (PolicyUnderTest::Canary, Checks::Off);
-    let run = Simulation { array, job, policy, seed: 0, duration: None, checks };
-    Engine::new(&run, array.chunk_map()?, Box::new(Canary::default()), None).map(|_| ())
+    let (canary, checks) = (PolicyUnderTest::Canary, Checks::Off);
+    let run = Simulation { array, job, policy: canary, seed: 0, duration: None, checks };
+    let policy = Box::new(Canary::default());
+    Engine::new(&run, array.chunk_map()?, policy, None, 0).map(|_| ())
 }
 
 /// Runs a simulation to its end.
@@ -74,7 +77,7 @@ pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
 /// # Panics
 /// As [`run`].
 pub fn run_until(run: &Simulation<'_>, stop: &AtomicBool) -> Result<RunRecord, SimError> {
-    let mut engine = Engine::with_policy(run)?;
+    let mut engine = Engine::with_policy(run, 0)?;
     engine.run_sections(run, stop)?;
     Ok(engine.finish())
 }
@@ -87,7 +90,7 @@ pub fn run_until(run: &Simulation<'_>, stop: &AtomicBool) -> Result<RunRecord, S
 /// # Panics
 /// As [`run`].
 pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation, SimError> {
-    let mut engine = Engine::with_policy(run)?;
+    let mut engine = Engine::with_policy(run, 0)?;
     engine.trace = Some(DecisionTrace::new(window));
     engine.run_sections(run, &NEVER)?;
     let trace = engine.trace.take().expect("it was set above");
@@ -128,6 +131,8 @@ struct Engine {
     model_array: ModelArray,
     /// The cache of the controller, if the array has one.
     cache: Option<WriteBackCache>,
+    /// The seed of this run, which differs from the others of its series.
+    seed_in_series: u64,
     slots: Vec<ClientSlot>,
     /// Clones that have not ended, or have requests in flight.
     foreground_left: usize,
@@ -148,9 +153,9 @@ struct Engine {
 
 impl Engine {
     /// An engine with the policy of the run.
-    fn with_policy(run: &Simulation<'_>) -> Result<Engine, SimError> {
+    fn with_policy(run: &Simulation<'_>, runs_before: u64) -> Result<Engine, SimError> {
         let (policy, forecast) = run.policy.build(&run.devids())?;
-        Engine::new(run, run.array.chunk_map()?, policy, forecast)
+        Engine::new(run, run.array.chunk_map()?, policy, forecast, runs_before)
     }
 
     fn new(
@@ -158,6 +163,7 @@ impl Engine {
         map: ChunkMap,
         policy: Box<dyn ReadPolicy>,
         forecast: Option<Forecast>,
+        runs_before: u64,
     ) -> Result<Engine, SimError> {
         let members = Members::new(run.array.member_configs()?);
         let sections = run.sections()?;
@@ -167,14 +173,16 @@ impl Engine {
         let recorder = Recorder::new(&members, measure_from.unwrap_or_default());
         let free_bytes = map.capacity_bytes() - run.array.used_bytes(map.capacity_bytes());
         run.job.validate_against(free_bytes)?;
+        let seed = series::seed_of(run.seed, runs_before);
         let mut engine = Engine {
             now: Nanos::ZERO,
             host_overhead: HostOverhead::new(run.array.host.overhead),
-            volume: Volume::new(map, members, policy, run.seed)
+            volume: Volume::new(map, members, policy, seed)
                 .with_rmw_level(run.array.rmw_level)
                 .without_data(),
-            model_array: run.array.model_array(run.seed)?,
+            model_array: run.array.model_array(seed)?,
             cache: run.array.controller.map(WriteBackCache::new),
+            seed_in_series: seed,
             slots: Vec::new(),
             foreground_left: 0,
             pending: Slab::default(),
@@ -189,7 +197,7 @@ impl Engine {
             checkers,
             trace: None,
         };
-        let workers = ClientFactory::new(run, &engine.volume).background()?;
+        let workers = ClientFactory::new(run, &engine.volume, seed).background()?;
         for slot in workers {
             engine.add_client(slot);
         }
@@ -205,7 +213,8 @@ impl Engine {
     ) -> Result<(), SimError> {
         for section in sections {
             self.sections.push(SectionProgress::new(section, self.now));
-            let slots = ClientFactory::new(run, &self.volume).clones(section, self.now)?;
+            let factory = ClientFactory::new(run, &self.volume, self.seed_in_series);
+            let slots = factory.clones(section, self.now)?;
             for slot in slots {
                 // A clone submits its whole depth here, which takes time if both are large.
                 if stop.load(Ordering::Relaxed) {

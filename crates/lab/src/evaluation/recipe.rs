@@ -21,12 +21,15 @@ mod pool;
 mod published;
 mod read;
 pub mod run;
+mod series;
+mod source_text;
 pub mod text;
 
 pub use measure::{MEASURES, Measure};
 pub use picture::{Dot, Picture, RateStep};
 pub use published::Published;
 pub use read::{Claim, FreeParameter, Process, Recipe, RecipeRow, RecipeTable};
+pub use series::Series;
 
 use anyhow::{Context, Result};
 use builtin::BUILTINS;

@@ -29,7 +29,7 @@ pub fn run_alike(
     if forecast.is_none() && !others.is_empty() {
         policy = Box::new(Lockstep::new(policy, others, &devids, run.seed, same.clone())?);
     }
-    let mut engine = Engine::new(run, map.clone(), policy, forecast)?;
+    let mut engine = Engine::new(run, map.clone(), policy, forecast, 0)?;
     engine.run_sections(run, stop)?;
     let record = engine.finish();
     Ok((record, same.take()))

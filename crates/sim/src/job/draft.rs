@@ -68,6 +68,7 @@ impl Default for Draft {
             distribution: Distribution::Uniform,
             random_map: true,
             random_seed: None,
+            random_repeat: true,
             rate_bytes_per_s: PerDirection([None; 3]),
             rate_ios_per_s: PerDirection([None; 3]),
             arrivals: Arrivals::Linear,

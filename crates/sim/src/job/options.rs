@@ -130,6 +130,10 @@ const ROWS: &[Row] = &[
     takes(&["random_distribution"], Setter::Text(setters::distribution)),
     takes(&["norandommap"], Setter::Flag(|draft, on| draft.job.random_map = !on)),
     takes(&["randseed"], Setter::Number(WIDE, |draft, seed| draft.job.random_seed = Some(seed))),
+    takes(
+        &["randrepeat", "allrandrepeat"],
+        Setter::Truth(|draft, on| draft.job.random_repeat = on),
+    ),
     takes(&["direct"], Setter::Truth(|draft, on| draft.job.direct = on)),
     takes(&["buffered"], Setter::Truth(|draft, on| draft.job.direct = !on)),
     takes(&["fsync"], Setter::Number(ANY, |draft, writes| draft.job.fsync = writes)),
@@ -164,7 +168,7 @@ const ROWS: &[Row] = &[
     takes(&["thinktime_blocks"], Setter::Number(COUNT, |draft, ios| draft.job.think_ios = ios)),
     takes(&["group_reporting"], Setter::Flag(|draft, on| draft.job.group_reporting = on)),
     // Options without an effect.
-    ignored(&["randrepeat", "allrandrepeat", "random_generator"], OWN_SEEDS),
+    ignored(&["random_generator"], OWN_SEEDS),
     ignored(&["softrandommap"], "the simulation always has the memory for the random map"),
     ignored(
         &[

@@ -171,6 +171,10 @@ pub struct Section {
     pub random_map: bool,
     /// `randseed=`, if given: mixed into the seed of the run, which decides.
     pub random_seed: Option<u64>,
+    /// Whether runs that follow one another on one array make the same requests. Other runs do if
+    /// their seeds are equal.
+    #[serde(skip_serializing_if = "is_true")]
+    pub random_repeat: bool,
     /// Most bytes a second, per direction.
     pub rate_bytes_per_s: PerDirection<Option<u64>>,
     /// Most requests a second, per direction. A rate in bytes goes before.
@@ -396,6 +400,12 @@ pub(super) const VOLUME: &str = "the volume";
 /// `percent` percent of `bytes`, rounded down.
 fn part(bytes: u64, percent: u64) -> u64 {
     (u128::from(bytes) * u128::from(percent) / 100) as u64
+}
+
+/// Leaves out what most sections have, so that their canonical form stays what it was.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 fn nanos<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {

@@ -357,6 +357,7 @@ fn canonical_form_follows_the_meaning_and_not_the_writing() {
         text.replace("runtime=10", "runtime=11"),
         text.replace("[a]\n", "[b]\n; mirrorball: counts=no\n[a]\n"),
         format!("{text}randseed=1\n"),
+        format!("{text}randrepeat=0\n"),
         format!("{text}random_distribution=zipf:1.2\n"),
     ] {
         assert_ne!(canonical(text), canonical(&changed), "{changed}");

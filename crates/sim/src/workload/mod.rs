@@ -21,9 +21,10 @@
 //!   completed.
 //! - `startdelay` counts from the start of the run, `runtime` from the start of the clone.
 //!
-//! Seeds: the run's seed decides, whatever `randrepeat` says. Each clone draws from a stream of its
-//! own, named by the job's place in the file, the clone and, where given, `randseed`. Asking before
-//! it is time draws nothing, so the sequence does not depend on how often the engine asks.
+//! Seeds: the run's seed decides. With `randrepeat=0` the runs that follow one another on one array
+//! differ in the seed that they give here. Each clone draws from a stream of its own, named by the
+//! job's place in the file, the clone and, where given, `randseed`. Asking before it is time draws
+//! nothing, so the sequence does not depend on how often the engine asks.
 
 mod arrivals;
 mod block_source;

@@ -6,9 +6,11 @@
 use super::RECIPE_FILE;
 use super::measure::{self, Measure};
 use super::published::Published;
+use super::series::Series;
+use super::source_text::SourceText;
 use crate::experiment::inputs::check_fit;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
-use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::first_stream;
@@ -35,6 +37,8 @@ pub struct Recipe {
     pub free: Vec<FreeParameter>,
     /// What does not match, and the reason found.
     pub mismatch: String,
+    /// Runs that follow one another.
+    pub series: Vec<Series>,
     /// Its tables.
     pub tables: Vec<RecipeTable>,
     /// The arrays that its rows name, by file name.
@@ -118,6 +122,8 @@ pub struct RecipeRow {
     pub array: String,
     /// The job's file.
     pub job: String,
+    /// The series that its runs are of; none if they run alone.
+    pub series: Option<String>,
     /// The seeds of its repeats.
     pub seeds: Vec<u64>,
     /// The member that its columns are of.
@@ -159,6 +165,8 @@ struct RecipeText {
     #[serde(default = "one")]
     repeats: u64,
     process: Option<Process>,
+    #[serde(default)]
+    series: Vec<Spanned<Series>>,
     table: Vec<Spanned<TableText>>,
 }
 
@@ -171,6 +179,7 @@ struct TableText {
     #[serde(default = "default_array")]
     array: String,
     job: Option<String>,
+    series: Option<String>,
     section: Option<String>,
     repeats: Option<u64>,
     columns: Vec<String>,
@@ -199,56 +208,6 @@ fn default_array() -> String {
     "array.toml".to_owned()
 }
 
-/// Keys that a recipe must have, each with a line that has it.
-const EXAMPLES: [(&str, &str); 6] = [
-    ("title", "title = \"Random reads of 4 KiB from two hard disks\""),
-    ("sources", "sources = [\"https://example.org/post, 21 July 2009\"]"),
-    ("about", "about = \"What was measured, and how\""),
-    ("mismatch", "mismatch = \"Nothing known\""),
-    ("columns", "columns = [\"read_iops\"]"),
-    ("table", "[[table]] and below it title, job, columns and row"),
-];
-
-/// The text of `recipe.toml`, for the positions of errors.
-struct SourceText<'a> {
-    path: &'a str,
-    text: &'a str,
-}
-
-impl SourceText<'_> {
-    fn toml(&self, error: &toml::de::Error) -> Diagnostic {
-        let mut diagnostic = Diagnostic::of_serde(error.message()).in_file(self.path);
-        let missing = diagnostic.message.clone();
-        let example = |(key, _): &&(&str, &str)| missing == format!("the key `{key}` is missing");
-        if let Some((_, line)) = EXAMPLES.iter().find(example) {
-            diagnostic = diagnostic.with_help(format!("add for example {line}"));
-        }
-        match error.span() {
-            Some(span) => diagnostic.at(TextPosition::of_byte(self.text, span.start)),
-            None => diagnostic,
-        }
-    }
-
-    /// Adds the place of an error: the part of the recipe at `span`, whose name `part` precedes the
-    /// message. An error that has a place keeps it.
-    fn place(&self, span: &Range<usize>, error: Error, part: &str) -> Error {
-        if error.downcast_ref::<Diagnostic>().is_some_and(|it| it.file.is_some()) {
-            return error;
-        }
-        let (message, help) = match error.downcast::<Diagnostic>() {
-            Ok(diagnostic) => (diagnostic.message, diagnostic.help),
-            Err(error) => (format!("{error:#}"), None),
-        };
-        let message = if part.is_empty() { message } else { format!("{part}: {message}") };
-        let placed = Diagnostic::new(message).in_file(self.path);
-        let placed = placed.at(TextPosition::of_byte(self.text, span.start));
-        Error::new(match help {
-            Some(help) => placed.with_help(help),
-            None => placed,
-        })
-    }
-}
-
 /// Gives the text of a file of the recipe.
 pub(super) type Files<'a> = dyn Fn(&str) -> Result<String> + 'a;
 
@@ -259,6 +218,12 @@ impl Recipe {
         let source = files(RECIPE_FILE)?;
         let source = SourceText { path: &path, text: &source };
         let text: RecipeText = toml::from_str(source.text).map_err(|error| source.toml(&error))?;
+        let mut series: Vec<Series> = Vec::new();
+        for next in text.series {
+            let span = next.span();
+            let checked = next.into_inner().check(&series);
+            series.push(checked.map_err(|error| source.place(&span, error, ""))?);
+        }
         let (repeats, process) = (text.repeats, text.process);
         let tables = text.table.into_iter().map(|table| {
             let span = table.span();
@@ -273,6 +238,7 @@ impl Recipe {
             about: text.about,
             free: text.free,
             mismatch: text.mismatch,
+            series,
             tables: tables.collect::<Result<_>>()?,
             arrays: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -310,37 +276,53 @@ impl Recipe {
         files: &Files<'_>,
         source: &SourceText<'_>,
     ) -> Result<()> {
-        let Recipe { tables, arrays, jobs, .. } = self;
+        let Recipe { series, tables, arrays, jobs, .. } = self;
         for row in tables.iter().flat_map(|table| &table.rows) {
-            read_row_files(row, folder, files, arrays, jobs)
-                .map_err(|error| source.place(&row.span, error, &format!("row `{}`", row.name)))?;
+            let read = runs_of(row, series).and_then(|runs| {
+                runs.iter().try_for_each(|&(policy, job)| {
+                    read_run_files((&row.array, job, policy), folder, files, arrays, jobs)
+                })
+            });
+            read.map_err(|error| source.place(&row.span, error, &format!("row `{}`", row.name)))?;
         }
         Ok(())
     }
 }
 
-/// Reads the array and the job of a row, unless another row did, and checks them with its policy.
-fn read_row_files(
-    row: &RecipeRow,
+/// Policy and job of the runs that a row needs: its own, or all of its series.
+fn runs_of<'a>(row: &'a RecipeRow, series: &'a [Series]) -> Result<Vec<(&'a str, &'a str)>> {
+    let Some(name) = &row.series else { return Ok(vec![(&row.policy, &row.job)]) };
+    let Some(found) = series.iter().find(|series| series.name == *name) else {
+        let names: Vec<&str> = series.iter().map(|series| &*series.name).collect();
+        let error = Diagnostic::new(format!("there is no series `{name}`"));
+        return Err(error.with_suggestion(name, &names, "the series are").into());
+    };
+    found.check_row(&row.policy, &row.job)?;
+    Ok(found.runs().collect())
+}
+
+/// Reads the array and the job of a run, unless another run did, and checks them with its policy.
+fn read_run_files(
+    (array, job, policy): (&str, &str, &str),
     folder: &str,
     files: &Files<'_>,
     arrays: &mut BTreeMap<String, ArraySpec>,
     jobs: &mut BTreeMap<String, JobFile>,
 ) -> Result<()> {
-    if !arrays.contains_key(&row.array) {
-        let path = format!("{folder}/{}", row.array);
-        let array = ArrayFile::parse(&files(&row.array)?, &path)?.spec;
-        arrays.insert(row.array.clone(), array);
+    if !arrays.contains_key(array) {
+        let path = format!("{folder}/{array}");
+        let spec = ArrayFile::parse(&files(array)?, &path)?.spec;
+        arrays.insert(array.to_owned(), spec);
     }
-    if !jobs.contains_key(&row.job) {
-        let path = format!("{folder}/{}", row.job);
-        let job = JobFile::parse(&files(&row.job)?, &path, &JobContext::empty())?;
-        jobs.insert(row.job.clone(), job);
+    if !jobs.contains_key(job) {
+        let path = format!("{folder}/{job}");
+        let file = JobFile::parse(&files(job)?, &path, &JobContext::empty())?;
+        jobs.insert(job.to_owned(), file);
     }
-    let array = &arrays[&row.array];
+    let array = &arrays[array];
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-    Spec::parse(&row.policy)?.build(&devids)?;
-    check_fit(&array.file_name, array, &jobs[&row.job])
+    Spec::parse(policy)?.build(&devids)?;
+    check_fit(&array.file_name, array, &jobs[job])
 }
 
 fn read_table(
@@ -362,7 +344,8 @@ fn read_table(
     });
     let columns: Vec<TableColumn> = columns.collect::<Result<_>>()?;
     let repeats = text.repeats.unwrap_or(repeats);
-    let defaults = Defaults { array: text.array, job: text.job, repeats, process };
+    let TableText { array, job, series, .. } = text;
+    let defaults = Defaults { array, job, series, repeats, process };
     let rows = text.row.into_iter().map(|row| {
         let span = row.span();
         let read = read_row(row, &columns, &defaults);
@@ -404,6 +387,7 @@ fn read_table(
 struct Defaults {
     array: String,
     job: Option<String>,
+    series: Option<String>,
     repeats: u64,
     process: Option<Process>,
 }
@@ -421,6 +405,7 @@ fn read_row(
     let array = take_text(&mut row, "array")?.unwrap_or_else(|| defaults.array.clone());
     let job = take_text(&mut row, "job")?.or_else(|| defaults.job.clone());
     let job = job.ok_or_else(|| anyhow!("row `{name}` has no `job`, and its table has none"))?;
+    let series = take_text(&mut row, "series")?.or_else(|| defaults.series.clone());
     let explained = take_text(&mut row, "explained")?;
     let instead_of = take_text(&mut row, "instead_of")?;
     let devid = take_number(&mut row, "devid")?;
@@ -442,7 +427,19 @@ fn read_row(
     if let Some(key) = row.keys().next() {
         bail!("row `{name}`: `{key}` is not one of the table's columns");
     }
-    Ok(RecipeRow { name, policy, array, job, seeds, devid, instead_of, explained, published, span })
+    Ok(RecipeRow {
+        name,
+        policy,
+        array,
+        job,
+        series,
+        seeds,
+        devid,
+        instead_of,
+        explained,
+        published,
+        span,
+    })
 }
 
 /// The first seeds whose runs are by a process of this parity.

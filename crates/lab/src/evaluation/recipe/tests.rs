@@ -53,6 +53,11 @@ ranked = ["read_iops"]
 row = [{ policy = "pid", read_iops = 100, share_1 = [0, 50] }]
 "#;
 
+/// The job of `job.fio`, with more options.
+fn files_job(more: &str) -> String {
+    format!("[again]\nioengine=libaio\ndirect=1\nrw=randread\nnumber_ios=100\n{more}")
+}
+
 fn read(text: &str) -> Result<Recipe> {
     Recipe::read("made-up", "made-up", &|file| {
         Ok(match file {
@@ -60,6 +65,13 @@ fn read(text: &str) -> Result<Recipe> {
             "array.toml" => "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\n\
                              size = \"16GiB\"\nset = { service = \"1ms\" }\ncount = 2\n"
                 .to_owned(),
+            "cached.toml" => "profile = \"raid1\"\n[host]\noverhead = \"10us\"\n[[member]]\n\
+                              model = \"delay\"\nset = { service = \"10ms\" }\ncount = 2\n\
+                              size = \"16GiB\"\n[member.cache]\nmodel = \"delay\"\n\
+                              size = \"1GiB\"\nset = { service = \"1ms\" }\n"
+                .to_owned(),
+            "again.fio" => files_job(""),
+            "fresh.fio" => files_job("randrepeat=0\n"),
             "job.fio" => "[job]\nioengine=libaio\ndirect=1\nrw=randread\nnumber_ios=100\n".into(),
             "two.fio" => "[global]\nrw=randread\nnumber_ios=9\n[small]\n[large]\nbs=1m\n".into(),
             other => anyhow::bail!("no file {other}"),
@@ -123,6 +135,73 @@ fn a_run_is_compared_with_the_published_value() {
     assert!([0.0, 100.0].contains(&share.ours), "a process reads from one: {}", share.ours);
     let text = text::render(&repetition, crate::report::Style::FILE);
     assert!(text.contains("9.85"), "{text}");
+}
+
+/// Two policies after each other, on an array with caches.
+const SERIES: &str = r#"
+title = "a"
+sources = ["b"]
+about = "c"
+mismatch = "d"
+[[series]]
+name = "s"
+order = ["devid:1", "devid:2"]
+jobs = ["job.fio", "again.fio"]
+[[table]]
+title = "e"
+job = "again.fio"
+array = "cached.toml"
+columns = ["read_mean_ms"]
+row = [
+    { policy = "devid:1", name = "alone" },
+    { policy = "devid:1", name = "second", series = "s" },
+    { policy = "devid:2", name = "third", series = "s", job = "job.fio" },
+    { policy = "devid:2", name = "fourth", series = "s" },
+]
+"#;
+
+#[test]
+fn a_run_of_a_series_begins_with_the_caches_that_the_run_before_left() {
+    let ours: Vec<f64> = repeat(SERIES).rows.iter().map(|row| row.cells[0].ours).collect();
+    // A read takes 10 ms, or 1 ms from the cache, and 10 us of the host. Both jobs read the same.
+    for (ours, expected) in ours.iter().zip([10.01, 1.01, 10.01, 1.01]) {
+        assert!((ours - expected).abs() < 0.2, "{ours:?}, not {expected}");
+    }
+    let fresh = SERIES.replace("\"job.fio\", \"again.fio\"", "\"job.fio\", \"fresh.fio\"");
+    let fresh = fresh.replace("job = \"again.fio\"", "job = \"fresh.fio\"");
+    let second = &repeat(&fresh).rows[1].cells[0];
+    assert!(second.ours > 9.0, "other offsets with randrepeat=0: {}", second.ours);
+    assert_eq!(run::count(&read(SERIES).unwrap()), 5, "four in order, and one alone");
+    let first =
+        SERIES.replace("    { policy = \"devid:2\", name = \"fourth\", series = \"s\" },\n", "");
+    assert_eq!(run::count(&read(&first).unwrap()), 4, "up to the last that a row shows");
+}
+
+#[test]
+fn what_is_wrong_with_a_series_is_named() {
+    for (right, wrong, message) in [
+        ("\"devid:1\", \"devid:2\"]", "\"devd:1\"]", "recipe.toml:6:1: "),
+        ("\"devid:1\", \"devid:2\"]", "]", "recipe.toml:6:1: `order` of the series `s` has no"),
+        (
+            "\"devid:1\", \"devid:2\"]",
+            "\"devid:1\", \"devid:1\"]",
+            "recipe.toml:6:1: the series `s` has `btrfs/devid:1` twice",
+        ),
+        (
+            "\"devid:1\", \"devid:2\"]",
+            "\"devid:1\"]",
+            "row `third`: `btrfs/devid:2` is not in `order` of the series `s`",
+        ),
+        ("[\"job.fio\", ", "[", "row `third`: `job.fio` is not in `jobs` of the series `s`"),
+        ("[\"job.fio\", ", "[\"no.fio\", \"job.fio\", ", "row `second`: no file no.fio"),
+        ("series = \"s\"", "series = \"t\"", "there is no series `t`"),
+        ("name = \"s\"\n", "name = \"s\"\nseeds = 3\n", "recipe.toml:8:1: unknown key `seeds`"),
+    ] {
+        let text = SERIES.replacen(right, wrong, 1);
+        assert_ne!(text, SERIES, "{right}");
+        let error = format!("{:#}", read(&text).unwrap_err());
+        assert!(error.contains(message), "{error}");
+    }
 }
 
 fn repeat(text: &str) -> compare::TableComparison {
