@@ -15,8 +15,17 @@ use std::path::{Path, PathBuf};
 /// A held lock.
 #[derive(Debug)]
 pub(super) struct ArrayLock {
-    _file: File,
+    file: File,
     journal: PathBuf,
+}
+
+/// A process that this one just started has the file until it executes its program, so that
+/// closing the file here might release the lock later than the next one asks for it.
+impl Drop for ArrayLock {
+    fn drop(&mut self) {
+        // If it fails, closing the file releases the lock.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl ArrayLock {
@@ -63,7 +72,7 @@ impl ArrayLock {
             false => FlockOperation::NonBlockingLockExclusive,
         };
         match flock(&file, operation) {
-            Ok(()) => Ok(ArrayLock { _file: file, journal: journal.to_owned() }),
+            Ok(()) => Ok(ArrayLock { file, journal: journal.to_owned() }),
             Err(Errno::WOULDBLOCK) => {
                 let what = "another `mirrorball bench` runs on this array, or one with the same \
                             settings";
@@ -114,6 +123,17 @@ mod tests {
         let name = "md-6a7b1cf305836719a38e9f19423ff1af.journal";
         assert!(one.journal().ends_with(name), "{:?}", one.journal());
         take(&recorded("md-raid10", "md0")).unwrap();
+    }
+
+    /// As a process that was just started has them.
+    #[test]
+    fn a_copy_of_the_file_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("md-md0.journal");
+        let lock = ArrayLock::of_journal(&journal, false).unwrap();
+        let _inherited = lock.file.try_clone().unwrap();
+        drop(lock);
+        ArrayLock::of_journal(&journal, false).unwrap();
     }
 
     #[test]
