@@ -39,10 +39,18 @@ pub(crate) struct Args {
     /// a rule is broken
     #[arg(long)]
     lying_flush: bool,
+
+    /// Test volumes with checksums: data that a disk damaged must not be returned
+    #[arg(long, conflicts_with = "lying_flush")]
+    checksums: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let promises = if args.lying_flush { Promises::FlushLies } else { Promises::Kept };
+    let promises = match (args.lying_flush, args.checksums) {
+        (true, _) => Promises::FlushLies,
+        (false, true) => Promises::KeptWithChecksums,
+        (false, false) => Promises::Kept,
+    };
     let histories = args.operations.div_ceil(HISTORY_OPERATIONS);
     if !args.operations.is_multiple_of(HISTORY_OPERATIONS) {
         screen::say(format_args!(
@@ -56,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     for history in 0..histories {
         let seed = args.seed.wrapping_add(history);
         if let Err(failure) = torture(seed, promises, &mut report) {
-            screen::print(&failure_text(&failure, args.lying_flush))?;
+            screen::print(&failure_text(&failure, args))?;
             return Ok(Ending::FoundFailure);
         }
         if (history + 1).is_multiple_of(PROGRESS) {
@@ -81,13 +89,17 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn failure_text(failure: &TortureFailure, lying_flush: bool) -> String {
+fn failure_text(failure: &TortureFailure, args: &Args) -> String {
     let TortureFailure { seed, volume, what, history } = failure;
     let mut text = format!("the history of seed {seed} ({volume}) breaks a rule: {what}\n");
     for operation in history {
         text += &format!("  {operation}\n");
     }
-    let lying = if lying_flush { " --lying-flush" } else { "" };
+    let option = match (args.lying_flush, args.checksums) {
+        (true, _) => " --lying-flush",
+        (false, true) => " --checksums",
+        (false, false) => "",
+    };
     let history = format!("--seed {seed} --operations {HISTORY_OPERATIONS}");
-    text + &format!("repeat it with `mirrorball torture {history}{lying}`\n")
+    text + &format!("repeat it with `mirrorball torture {history}{option}`\n")
 }

@@ -138,6 +138,8 @@ pub enum IoError {
     Transport,
     /// The member is gone.
     Gone,
+    /// The data do not match their checksums: the medium returned other data than were written.
+    Checksum,
     /// The executor cancelled it because
     /// [`Volume::poll_cancel`](crate::volume::Volume::poll_cancel) named it. Not an error of the
     /// member.

@@ -5,7 +5,7 @@
 //! global random generator or disk model: `now` and the generator are arguments. The same code
 //! therefore runs on a virtual clock, on modelled disks in real time, and on real devices.
 
-pub mod crc32c;
+pub mod checksum;
 pub mod diagnostic;
 pub mod geometry;
 pub mod histogram;

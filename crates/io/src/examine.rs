@@ -324,6 +324,7 @@ mod tests {
             layout: "btrfs".parse::<ArrayLayout>().unwrap(),
             stripe_width_max: None,
             block_bytes: 4096,
+            has_checksums: false,
             map_checksum: 0,
         };
         let label = Label {

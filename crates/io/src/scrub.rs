@@ -2,8 +2,9 @@
 //!
 //! A step takes the lock of its range, so no write is in flight there, reads every mirror in sync
 //! and compares the bytes. A mirror whose medium cannot be read is rewritten from another one, as
-//! after any read. Blocks that differ are counted, and left as they are unless the user asked for a
-//! repair. Then the data that more than half of the mirrors have are copied to the others; where
+//! after any read. With checksums, a block that does not match its own is rewritten from a mirror
+//! that does. Other blocks that differ are counted, and left as they are unless the user asked for
+//! a repair. Then the data that more than half of the mirrors have are copied to the others; where
 //! there are no such data, as with two mirrors, those of the member that the user named, or none.
 //! What was found is recorded before it is repaired.
 //!
@@ -20,7 +21,7 @@ use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Bytes that one step reads of each mirror: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
@@ -110,6 +111,8 @@ pub struct Scrub {
     settled_bytes: u64,
     /// Blocks to repair, each with the member whose data are right.
     to_repair: VecDeque<(u64, MemberIndex)>,
+    /// Blocks that did not match their checksums, each counted once.
+    mismatched: BTreeSet<(MemberIndex, u64)>,
     /// True if blocks were repaired since the last flush.
     needs_flush: bool,
     buffer: Option<BufferKey>,
@@ -141,6 +144,7 @@ impl Scrub {
             progress,
             settled_bytes: progress.map_or(0, |progress| progress.checked_bytes),
             to_repair: VecDeque::new(),
+            mismatched: BTreeSet::new(),
             needs_flush: progress.is_some_and(|progress| progress.repaired_blocks > 0),
             buffer: None,
             step_in_flight: None,
@@ -174,6 +178,7 @@ impl Scrub {
         self.progress = Some(ScrubProgress::begin(repairs, from, rate));
         (self.settled_bytes, self.single_until, self.needs_flush) = (0, 0, false);
         self.to_repair.clear();
+        self.mismatched.clear();
         self.is_superseded = self.step_in_flight.is_some();
         self.next_step = executor.driver.now();
         self.keep(executor);
@@ -258,6 +263,9 @@ impl Scrub {
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let step = self.step_in_flight.take().expect("a step was under way");
         let differences = executor.take_differences();
+        let mismatched = executor.take_mismatched();
+        // Also of a step of the scrub before: what it repaired is not found again.
+        let has_mismatched = self.count_mismatched(mismatched);
         if std::mem::take(&mut self.is_superseded) {
             return;
         }
@@ -283,7 +291,7 @@ impl Scrub {
         let checked_bytes = self.progress.map_or(0, |progress| progress.checked_bytes);
         let now = executor.driver.now();
         let is_repaired = matches!(step.kind, RequestKind::Repair(_)) && self.to_repair.is_empty();
-        let has_news = !differences.is_empty() || is_repaired;
+        let has_news = !differences.is_empty() || is_repaired || has_mismatched;
         if self.to_repair.is_empty() {
             self.settled_bytes = checked_bytes;
         }
@@ -294,6 +302,22 @@ impl Scrub {
         if has_news || now >= self.kept_at + KEEP_INTERVAL {
             self.keep(executor);
         }
+    }
+
+    /// Counts blocks that did not match their checksums; returns true if there are new ones.
+    fn count_mismatched(&mut self, found: Vec<(MemberIndex, u64)>) -> bool {
+        let Some(progress) = &mut self.progress else { return false };
+        let before = progress.mismatched_blocks;
+        for (member, offset) in found {
+            if self.mismatched.insert((member, offset)) {
+                progress.mismatched_blocks += 1;
+                if let Some(blocks) = progress.odd_blocks.get_mut(member.get()) {
+                    *blocks += 1;
+                }
+                self.needs_flush = true;
+            }
+        }
+        progress.mismatched_blocks > before
     }
 
     /// Takes what a step found in the next bytes.
@@ -380,7 +404,9 @@ fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
         return Err(ScrubError::NoMirror);
     }
     match request.from {
-        None if request.repairs && volume.map().copies() == 2 => Err(ScrubError::NoMajority),
+        None if request.repairs && volume.map().copies() == 2 && !volume.has_checksums() => {
+            Err(ScrubError::NoMajority)
+        }
         None => Ok(()),
         Some(devid) => {
             let member = volume.members().find(devid).map(|member| &volume.members()[member]);

@@ -21,6 +21,11 @@
 //! have none: of a damaged block nothing is promised until it was written again, except that a
 //! scrub finds it. What such reads return is not checked, but counted.
 //!
+//! A volume with checksums has to return right data of damaged blocks, too, and a scrub or read
+//! that finds wrong data where nothing was damaged breaks a rule. Not promised is a block that is
+//! damaged on one mirror and written when the volume crashes: its checksum may not have been on the
+//! members.
+//!
 //! A history that fails is reduced to the operations that it needs.
 //!
 //! Non-goals: what clients of the NBD server do (`tests/simulation.rs`).
@@ -44,6 +49,8 @@ pub enum Promises {
     /// A flush of a member succeeds and makes nothing durable. No volume survives that: it shows
     /// that a violation is found.
     FlushLies,
+    /// They do, and data have checksums: reads of damaged data are checked like others.
+    KeptWithChecksums,
     /// They do, and reads of damaged data are checked like others. No volume without checksums
     /// survives that: it shows that damage is noticed.
     DamageIsChecked,
@@ -119,7 +126,11 @@ pub fn torture(
             let operations = reduce(seed, operations, promises);
             let what = run(seed, &operations, promises).err().unwrap_or_default();
             let (profile, count) = shape(seed);
-            let volume = format!("{} over {count} members", profile.name());
+            let with = match promises {
+                Promises::KeptWithChecksums => ", with checksums",
+                _ => "",
+            };
+            let volume = format!("{} over {count} members{with}", profile.name());
             let history = operations.iter().map(|it| it.in_words(count)).collect();
             Err(Box::new(TortureFailure { seed, volume, what, history }))
         }
@@ -174,6 +185,29 @@ mod tests {
             assert_eq!(torture(seed, Promises::Kept, &mut again), Ok(()));
         }
         assert_eq!(report, again, "a seed always gives the same run");
+    }
+
+    #[test]
+    fn volumes_with_checksums_break_no_rule() {
+        let mut report = TortureReport::default();
+        for seed in 0..60 {
+            if let Err(failure) = torture(seed, Promises::KeptWithChecksums, &mut report) {
+                panic!("{failure:#?}");
+            }
+        }
+        assert!(report.power_cuts > 20 && report.kills > 20 && report.damages > 5, "{report:?}");
+    }
+
+    #[test]
+    fn a_page_of_checksums_that_could_not_be_read_is_replaced_whole() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(700, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
+    fn a_scrub_counts_what_the_one_before_repaired_meanwhile() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(1626, Promises::KeptWithChecksums, report), Ok(()));
     }
 
     #[test]

@@ -123,7 +123,8 @@ pub fn write_event(bytes: &mut [u8], io: &MemberIo, outcome: Option<&Outcome>, n
     };
     let result = match outcome.map(|outcome| outcome.result) {
         None | Some(Ok(())) => 0,
-        Some(Err(IoError::Medium)) => 1,
+        // To a policy, data that do not match their checksums are data that the medium lost.
+        Some(Err(IoError::Medium | IoError::Checksum)) => 1,
         Some(Err(IoError::Transport)) => 2,
         Some(Err(IoError::Gone)) => 3,
         Some(Err(IoError::Cancelled)) => 4,

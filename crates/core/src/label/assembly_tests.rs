@@ -29,6 +29,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
             layout: ArrayLayout::BTRFS,
             stripe_width_max: None,
             block_bytes: 512,
+            has_checksums: false,
             map_checksum: 0,
         },
         generation,

@@ -19,7 +19,7 @@
 //! The offset exposes a block that was written to a wrong place, and a member that begins at
 //! another place of its disk than it did.
 
-use crate::crc32c::crc32c;
+use crc32c::crc32c;
 use std::fmt;
 use std::str::FromStr;
 
@@ -28,6 +28,8 @@ pub const METADATA_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"mirrball";
 const FORMAT: u16 = 1;
+/// Of a label: data have checksums, in tables behind them.
+const FEATURE_CHECKSUMS: u32 = 1;
 const CHECKSUM: usize = METADATA_BYTES - 4;
 
 /// A universally unique identifier: 16 random bytes.
@@ -50,6 +52,18 @@ pub(super) enum BlockKind {
     Scrub = 3,
     /// The stale map.
     StaleMap = 4,
+    /// Checksums of data.
+    Checksums = 5,
+}
+
+impl BlockKind {
+    /// The features that this program knows, of those that everyone must know.
+    fn known_features(self) -> u32 {
+        match self {
+            BlockKind::Label => FEATURE_CHECKSUMS,
+            _ => 0,
+        }
+    }
 }
 
 /// The header of a metadata block.
@@ -158,6 +172,16 @@ impl Page {
         text.map(str::to_owned).ok_or(BlockError::Malformed("a text that is not valid"))
     }
 
+    /// Refuses programs that do not know checksums.
+    pub(super) fn require_checksums(&mut self) {
+        self.put(20, &FEATURE_CHECKSUMS.to_le_bytes());
+    }
+
+    /// Returns true if [`Page::require_checksums`] was called.
+    pub(super) fn requires_checksums(&self) -> bool {
+        self.u32(20) & FEATURE_CHECKSUMS != 0
+    }
+
     /// Adds the header and the checksum, and returns the bytes.
     pub(super) fn seal(mut self, kind: BlockKind, header: &BlockHeader) -> Box<[u8]> {
         self.put(0, &MAGIC);
@@ -188,8 +212,9 @@ impl Page {
             return Err(BlockError::Damaged);
         }
         let (format, features) = (page.u16(10), page.u32(20));
-        if format != FORMAT || features != 0 {
-            return Err(BlockError::Unsupported { format, features });
+        let unknown = features & !kind.known_features();
+        if format != FORMAT || unknown != 0 {
+            return Err(BlockError::Unsupported { format, features: unknown });
         }
         if page.u16(8) != kind as u16 {
             return Err(BlockError::Malformed("the contents of another kind of block"));

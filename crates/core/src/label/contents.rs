@@ -38,9 +38,10 @@
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
-use crate::crc32c::crc32c;
+use super::checksum_page::{checksum_table_begin, checksum_table_bytes};
 use crate::geometry::{ArrayLayout, ChunkMap, GeometryError, Profile};
 use crate::member::{MemberConfig, MemberState};
+use crc32c::crc32c;
 
 /// Offsets of the two slots of a label on its member. They are 64 KiB apart, because a failed write
 /// may damage its neighbours.
@@ -126,6 +127,8 @@ pub struct LabelledArray {
     pub stripe_width_max: Option<u32>,
     /// Block size: requests are multiples of this.
     pub block_bytes: u64,
+    /// True if data have checksums, in a table behind the data of each member.
+    pub has_checksums: bool,
     /// CRC-32C of the chunk map, which follows from the other properties and the sizes of the
     /// members. If this program computes another map, the data are not where they were.
     pub map_checksum: u32,
@@ -265,6 +268,9 @@ impl Label {
         page.put(224, &self.array.block_bytes.to_le_bytes());
         page.put(232, &self.resync_from.unwrap_or(u64::MAX).to_le_bytes());
         page.put(240, &self.array.map_checksum.to_le_bytes());
+        if self.array.has_checksums {
+            page.require_checksums();
+        }
         page.put_text(NAME, &self.array.name, TEXT_ROOM);
         page.put_text(LAYOUT, &layout.to_string(), TEXT_ROOM);
         page.put_text(POLICY, &self.policy, POLICY_ROOM);
@@ -340,13 +346,26 @@ impl LabelledArray {
     /// # Errors
     /// If the profile does not fit the members.
     pub fn chunk_map(&self, members: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
+        let begins = self.checksum_tables(members.iter().map(|member| member.size_bytes));
+        let mut members = members.to_vec();
+        for (member, begin) in members.iter_mut().zip(begins.into_iter().flatten()) {
+            member.size_bytes = begin;
+        }
         match self.layout {
             ArrayLayout::BTRFS => {
                 let width = self.stripe_width_max.map(|width| width as usize);
-                ChunkMap::allocate(self.profile, width, members)
+                ChunkMap::allocate(self.profile, width, &members)
             }
-            layout => ChunkMap::arrange(layout, members),
+            layout => ChunkMap::arrange(layout, &members),
         }
+    }
+
+    /// Where the table of checksums begins on each of the members, which have these sizes; `None`
+    /// without checksums. The table goes to the end of the member, but for less than a MiB.
+    pub fn checksum_tables(&self, sizes: impl Iterator<Item = u64> + Clone) -> Option<Vec<u64>> {
+        let table_bytes = checksum_table_bytes(self.profile, sizes.clone());
+        let begins = sizes.map(|size_bytes| checksum_table_begin(size_bytes, table_bytes));
+        self.has_checksums.then(|| begins.collect())
     }
 }
 
@@ -444,6 +463,7 @@ fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
         layout,
         stripe_width_max: Some(page.u32(212)).filter(|&width| width > 0),
         block_bytes,
+        has_checksums: page.requires_checksums(),
         map_checksum: page.u32(240),
     })
 }

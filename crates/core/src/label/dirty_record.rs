@@ -137,7 +137,7 @@ mod tests {
         let mut full = DirtyRecord { sequence: 5, regions, ..DirtyRecord::default() };
         assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
         let bytes = full.encode(VOLUME, MEMBER);
-        assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x91f8_a8da);
+        assert_eq!(crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x91f8_a8da);
         full.least_sequence = 4;
         assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
         let bytes = full.encode(VOLUME, MEMBER);

@@ -8,6 +8,7 @@
 //! - `stale_map`: the regions that were written to while a member was missing.
 //! - `catch_up`: whether a member that comes back needs only those.
 //! - `scrub_record`: the progress of a scrub.
+//! - `checksum_page`: the checksums of the data.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -38,6 +39,7 @@
 pub mod assembly;
 mod block;
 mod catch_up;
+mod checksum_page;
 mod contents;
 mod dirty_record;
 mod scrub_record;
@@ -48,6 +50,10 @@ mod tests;
 
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
 pub use catch_up::{assembled_map, can_catch_up};
+pub use checksum_page::{
+    ChecksumPage, PAGE_CHECKSUMS, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES, checksum_table_begin,
+    checksum_table_bytes, newest_page,
+};
 pub use contents::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember,
     LabelledProgram, Lineage, MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX,

@@ -28,6 +28,7 @@ pub const SCRUB_OFFSET: u64 = 960 << 10;
 pub const SCRUB_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
 const ODD_BLOCKS: usize = 136;
+const MISMATCHED_BLOCKS: usize = ODD_BLOCKS + 8 * LABELLED_MEMBERS_MAX;
 
 /// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +60,10 @@ pub struct ScrubProgress {
     pub differing_blocks: u64,
     /// Number of blocks of those that were made equal.
     pub repaired_blocks: u64,
-    /// For each member, the number of blocks in which it differed from most mirrors.
+    /// Number of blocks, on any member, that did not match their checksums.
+    pub mismatched_blocks: u64,
+    /// For each member, the number of blocks in which it differed from most mirrors, or from their
+    /// checksums.
     pub odd_blocks: [u64; LABELLED_MEMBERS_MAX],
     /// Number of blocks that no mirror could read.
     pub unreadable_blocks: u64,
@@ -90,6 +94,7 @@ impl ScrubProgress {
             uncompared_bytes: 0,
             differing_blocks: 0,
             repaired_blocks: 0,
+            mismatched_blocks: 0,
             odd_blocks: [0; LABELLED_MEMBERS_MAX],
             unreadable_blocks: 0,
             rate,
@@ -120,6 +125,7 @@ impl ScrubRecord {
         for (index, blocks) in progress.odd_blocks.iter().enumerate() {
             page.put(ODD_BLOCKS + 8 * index, &blocks.to_le_bytes());
         }
+        page.put(MISMATCHED_BLOCKS, &progress.mismatched_blocks.to_le_bytes());
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::Scrub, &header)
@@ -147,6 +153,7 @@ impl ScrubRecord {
             repaired_blocks: page.u64(112),
             uncompared_bytes: page.u64(120),
             from: page.u64(128).checked_sub(1),
+            mismatched_blocks: page.u64(MISMATCHED_BLOCKS),
             odd_blocks: std::array::from_fn(|index| page.u64(ODD_BLOCKS + 8 * index)),
         };
         Ok(ScrubRecord { sequence: header.generation, progress })
@@ -205,6 +212,6 @@ mod tests {
     #[test]
     fn the_encoding_never_changes() {
         let bytes = record(7, ScrubState::Paused).encode(VOLUME, MEMBER);
-        assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0xbbb9_be39);
+        assert_eq!(crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0xbbb9_be39);
     }
 }

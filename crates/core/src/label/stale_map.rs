@@ -124,7 +124,7 @@ pub fn stale_maps(slots: &[u8], volume: Uuid, member: Uuid) -> Vec<StaleMap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crc32c::crc32c;
+    use crc32c::crc32c;
 
     const VOLUME: Uuid = Uuid([1; 16]);
     const MEMBER: Uuid = Uuid([2; 16]);

@@ -1,9 +1,9 @@
 //! The encoding of labels: golden bytes, round trips, and damage.
 
 use super::*;
-use crate::crc32c::crc32c;
 use crate::geometry::{ArrayLayout, Profile};
 use crate::member::MemberState;
+use crc32c::crc32c;
 use proptest::prelude::*;
 
 /// A label that uses every field.
@@ -26,6 +26,7 @@ fn label() -> Label {
             layout: "md-raid10-far:2".parse::<ArrayLayout>().unwrap().with_chunk(65536).unwrap(),
             stripe_width_max: Some(4),
             block_bytes: 4096,
+            has_checksums: false,
             map_checksum: 0x1234_5678,
         },
         generation: 7,
@@ -83,6 +84,19 @@ fn a_program_is_recorded_with_its_fallback() {
 }
 
 #[test]
+fn a_volume_with_checksums_is_for_programs_that_know_them() {
+    let array = LabelledArray { has_checksums: true, ..label().array };
+    let label = Label { array, ..label() };
+    let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    assert_eq!(bytes[20], 1, "a feature that everyone must know");
+    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
+    let sizes = || [100 << 20, 1 << 30].into_iter();
+    assert_eq!(label.array.checksum_tables(sizes()), Some(vec![97 << 20, 1021 << 20]));
+    let without = LabelledArray { has_checksums: false, ..label.array };
+    assert_eq!(without.checksum_tables(sizes()), None);
+}
+
+#[test]
 fn a_history_forgets_the_oldest() {
     let lineage = (2..20).fold(Lineage::new(DataId(1)), |old, id| old.successor(DataId(id), id));
     assert_eq!(lineage.id, DataId(19));
@@ -106,7 +120,7 @@ fn unknown_features_are_refused_or_make_it_read_only() {
     };
     assert_eq!(with(12, 1), Ok(false), "compatible");
     assert_eq!(with(16, 1), Ok(true), "only for writers");
-    assert_eq!(with(20, 1), Err(BlockError::Unsupported { format: 1, features: 1 }));
+    assert_eq!(with(20, 3), Err(BlockError::Unsupported { format: 1, features: 2 }));
     assert_eq!(with(10, 2), Err(BlockError::Unsupported { format: 2, features: 0 }));
     assert_eq!(with(8, 9), Err(BlockError::Malformed("the contents of another kind of block")));
 }

@@ -50,6 +50,8 @@ enum Phase {
     Resting,
     /// A record is written.
     Recording,
+    /// Pages of checksums are written.
+    Paging,
     /// The stale map is written. Then the members are flushed, or a record is written.
     Mapping {
         then_flush: bool,
@@ -257,30 +259,50 @@ impl DirtyLog {
         self.regions.values().any(|region| region.is_used || region.in_flight > 0)
     }
 
-    /// Begins a flush of `members`, after which idle regions leave, or a write of the stale map if
-    /// that has to come first; returns which. Does nothing if none is idle: with `at_once`, those
-    /// without a write in flight are.
-    pub(super) fn start_flush(&mut self, members: Vec<MemberIndex>, at_once: bool) -> Option<Op> {
-        assert!(self.is_resting(), "one flush at a time");
+    /// Chooses the regions that are to leave: those that are idle; with `at_once`, all without a
+    /// write in flight. Returns false if there is none.
+    pub(super) fn choose_leaving(&mut self, at_once: bool) -> bool {
+        assert!(self.is_resting(), "regions leave one after the other");
         let mut has_idle = false;
-        for (&number, region) in &mut self.regions {
+        for region in self.regions.values_mut() {
             let is_busy = region.in_flight > 0 || region.is_unsynced;
             region.is_leaving = !is_busy && (at_once || !region.is_used);
             region.is_used = false;
             has_idle |= region.is_leaving;
-            if region.is_leaving {
-                self.stale.insert(number);
-            }
         }
-        if !has_idle {
-            return None;
+        has_idle
+    }
+
+    /// Begins a flush of `members`, after which the regions leave that were chosen, or a write of
+    /// the stale map if that has to come first; returns which.
+    pub(super) fn start_flush(&mut self, members: Vec<MemberIndex>) -> Op {
+        assert!(self.is_resting(), "one flush at a time");
+        for (&number, _) in self.regions.iter().filter(|(_, region)| region.is_leaving) {
+            self.stale.insert(number);
         }
         if self.stale.is_due() {
             self.start_map(members, true);
-            return Some(Op::Write);
+            return Op::Write;
         }
         self.begin(Phase::Flushing, members);
-        Some(Op::Flush)
+        Op::Flush
+    }
+
+    /// Begins to wait for pages of checksums, which are written before regions leave.
+    pub(super) fn begin_paging(&mut self) {
+        assert!(self.is_resting(), "regions leave one after the other");
+        self.phase = Phase::Paging;
+    }
+
+    /// Takes that the pages are written.
+    pub(super) fn end_paging(&mut self) {
+        assert_eq!(self.phase, Phase::Paging, "pages are written once");
+        self.phase = Phase::Resting;
+    }
+
+    /// Returns true if a region is active and not about to leave.
+    pub(super) fn stays(&self, number: u32) -> bool {
+        self.regions.get(&number).is_some_and(|region| !region.is_leaving)
     }
 
     /// Begins to write the stale map to `members`.
@@ -344,6 +366,11 @@ impl DirtyLog {
     /// When idle regions are looked for; `None` if there is no active region.
     pub(super) fn next_tick(&self) -> Option<Nanos> {
         self.next_tick
+    }
+
+    /// Sets the next tick if there is none, for something else than a region.
+    pub(super) fn arm_anyway(&mut self, now: Nanos) {
+        self.next_tick.get_or_insert(now + IDLE_PERIOD);
     }
 
     /// Sets the next tick if there is none.

@@ -38,6 +38,10 @@ pub(super) enum MetadataJob {
     StaleMap,
     /// The progress of a scrub.
     Scrub,
+    /// The page of checksums with this number.
+    Checksums(u32),
+    /// The flush of the pages of checksums, before the labels say that the volume was stopped.
+    Stop,
 }
 
 /// A member I/O that is not of a piece.
@@ -150,14 +154,16 @@ impl Volume {
     /// Returns true if a step of a rebuild is to copy this piece: the member may lack a write to
     /// it, or it is the last, which has the labels and the log of the member brought up to date.
     pub(super) fn must_copy(&self, member: MemberIndex, plan: &PiecePlan) -> bool {
-        let Some(log) = self.log.as_ref().filter(|_| self.states.is_catching_up(member)) else {
-            return true;
-        };
         let size_bytes = self.members()[member].config.size_bytes;
         let last = self.layout.allocated(member, 0..size_bytes).end;
         plan.rebuilt_end().is_none_or(|end| end >= last)
-            || region_numbers(&plan.range())
-                .any(|region| log.stale.contains(region) || log.is_active(region))
+            || region_numbers(&plan.range()).any(|region| self.may_lack(member, region))
+    }
+
+    /// Returns true if a member that is rebuilt may lack a write to this region.
+    pub(super) fn may_lack(&self, member: MemberIndex, region: u32) -> bool {
+        let log = self.log.as_ref().filter(|_| self.states.is_catching_up(member));
+        log.is_none_or(|log| log.stale.contains(region) || log.is_active(region))
     }
 
     /// Returns true if a member that is rebuilt gets only the regions that it may lack.

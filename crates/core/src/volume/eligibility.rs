@@ -56,6 +56,12 @@ impl EligibleMirrors {
         eligible
     }
 
+    /// Those in a set, if there are any.
+    pub(super) fn preferring(mut self, targets: TargetSet) -> EligibleMirrors {
+        self.prefer(|mirror| targets.contains(PlanTarget::of(mirror)));
+        self
+    }
+
     /// The mirrors that can serve.
     fn able(
         mirrors: &[Mirror],

@@ -5,7 +5,6 @@ use super::durability::{MetadataJob, OwnIo};
 use super::keys::{IoKey, PieceKey};
 use super::label_writer::UpdateStep;
 use super::target::{PlanTarget, TargetSet};
-use super::unsynced_regions::REGION_BYTES;
 use super::{InFlightIo, Volume, Work};
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, RequestId};
 use crate::label::METADATA_BYTES;
@@ -14,32 +13,6 @@ use crate::slab::SlabKey;
 use crate::units::Nanos;
 
 impl Volume {
-    /// Records that the volume was stopped in good order. The volume must be idle, and flushed
-    /// since the last write. Ends when [`Volume::is_recorded`].
-    ///
-    /// Regions that a crash left unsynced are in the dirty log, which counts only while the volume
-    /// is not recorded as stopped: so it stays as it is until they are synchronised. The first
-    /// synchronisation, from an offset on, goes on where it was.
-    ///
-    /// # Panics
-    /// If it is not idle.
-    pub fn record_stop(&mut self) {
-        assert!(self.is_idle(), "a volume stops when it is idle");
-        let Some(labels) = &mut self.labels else { return };
-        let first = self.unsynced.next(0).map(|region| region * REGION_BYTES);
-        let is_logged = first.is_some_and(|first| labels.resync_from.is_none_or(|it| first < it));
-        if !labels.committed().is_clean && !self.has_lost_writes && !self.is_read_only && !is_logged
-        {
-            (labels.is_clean, labels.resync_from) = (true, first);
-            self.update_labels();
-        }
-    }
-
-    /// Returns true if no update of the labels is under way.
-    pub fn is_recorded(&self) -> bool {
-        self.labels.as_deref().is_none_or(|labels| !labels.has_io_in_flight())
-    }
-
     /// The bytes to write for a member I/O of [`Purpose::Metadata`].
     ///
     /// # Panics
@@ -64,6 +37,8 @@ impl Volume {
                 let volume = labels.committed().array.uuid;
                 self.scrub.record().encode(volume, labels.uuid(io.member))
             }
+            MetadataJob::Checksums(number) => self.page_bytes(number, io.member),
+            MetadataJob::Stop => unreachable!("a stop flushes"),
         }
     }
 
@@ -122,6 +97,9 @@ impl Volume {
             (Op::Write, MetadataJob::Scrub) => {
                 (self.scrub.record().offset(), METADATA_BYTES as u64)
             }
+            (Op::Read | Op::Write, MetadataJob::Checksums(number)) => {
+                self.page_range(number, member, op)
+            }
             _ => (0, 0),
         };
         self.ios_issued = self.ios_issued.wrapping_add(1);
@@ -161,7 +139,8 @@ impl Volume {
         result: Result<(), IoError>,
         now: Nanos,
     ) {
-        if io.op == Op::Write && result.is_ok() {
+        let is_page = matches!(job, MetadataJob::Checksums(_));
+        if io.op == Op::Write && result.is_ok() && !is_page {
             return self.queue_metadata(vec![io.member], Op::Flush, job);
         }
         match job {
@@ -174,6 +153,8 @@ impl Volume {
                 self.on_log_io(io.member, result.is_ok(), now);
             }
             MetadataJob::Scrub => self.on_scrub_record_io(),
+            MetadataJob::Checksums(number) => self.on_page_io(number, io, result.is_ok()),
+            MetadataJob::Stop => self.on_stop_flushed(result.is_ok()),
         }
     }
 

@@ -72,7 +72,9 @@ impl Volume {
             return;
         }
         let has_writes = log.has_writes();
-        if self.start_flush(false) != Leaving::Started && has_writes {
+        let leaving = self.start_flush(false);
+        self.write_idle_pages();
+        if leaving != Leaving::Started && has_writes {
             self.write_record(&[]);
         }
     }
@@ -82,15 +84,44 @@ impl Volume {
         if !self.update_stale_base() {
             return Leaving::NotYet;
         }
-        let members: Vec<MemberIndex> = self.states.active().collect();
         let Some(log) = &mut self.log else { return Leaving::Nothing };
-        let job = match log.start_flush(members.clone(), at_once) {
-            None => return Leaving::Nothing,
-            Some(Op::Write) => (Op::Write, MetadataJob::StaleMap),
-            Some(op) => (op, MetadataJob::Log),
-        };
-        self.queue_metadata(members, job.0, job.1);
+        if !log.choose_leaving(at_once) {
+            return Leaving::Nothing;
+        }
+        if self.checksums.is_none() || !self.write_pages_before_leaving() {
+            self.flush_before_leaving();
+        }
         Leaving::Started
+    }
+
+    /// Flushes the members, so that the regions leave that were chosen.
+    fn flush_before_leaving(&mut self) {
+        let members: Vec<MemberIndex> = self.states.active().collect();
+        let log = self.log.as_mut().expect("a volume with labels has a log");
+        let (op, job) = match log.start_flush(members.clone()) {
+            Op::Write => (Op::Write, MetadataJob::StaleMap),
+            op => (op, MetadataJob::Log),
+        };
+        self.queue_metadata(members, op, job);
+    }
+
+    /// Goes on when the pages of the regions that are to leave are written. If they are not, or a
+    /// member failed meanwhile, the regions leave another time.
+    pub(super) fn on_pages_written_for_log(&mut self, is_good: bool) {
+        self.log.as_mut().expect("a volume with labels has a log").end_paging();
+        let has_member = self.states.active().next().is_some();
+        match is_good && has_member && self.update_stale_base() {
+            true => self.flush_before_leaving(),
+            false => self.retry_log(),
+        }
+    }
+
+    /// Sees to it that pages of checksums are written though no region is active.
+    pub(super) fn arm_for_pages(&mut self, now: Nanos) {
+        let has_dirty = self.has_dirty_pages() && !self.is_read_only;
+        if let Some(log) = self.log.as_mut().filter(|_| has_dirty) {
+            log.arm_anyway(now);
+        }
     }
 
     /// Has the stale map count from the time that the labels say. Returns false if a member failed

@@ -132,7 +132,7 @@ impl MemberStates {
     /// Applies an I/O error to the state of its member, and returns true if that may have changed.
     pub(super) fn on_error(&mut self, member: MemberIndex, error: IoError, now: Nanos) -> bool {
         match error {
-            IoError::Cancelled => return false,
+            IoError::Cancelled | IoError::Checksum => return false,
             IoError::Gone if self.can_fail(member) => self.set(member, MemberState::Failed),
             IoError::Gone | IoError::Medium | IoError::Transport => {
                 self.backoffs[member.get()].on_error(now);

@@ -31,6 +31,8 @@
 //! of its own (see `durability`). **Unsynced regions** are read from one mirror until they are
 //! resynced.
 //!
+//! **Checksums.** A volume with checksums of its data verifies every read (see `checksum_checks`).
+//!
 //! **Parity.** Writes, scrubs, rebuilds and reads that failed are operations on full stripes, each
 //! under the lock of its rows (see `stripe_run`).
 //!
@@ -38,11 +40,16 @@
 //! other, so its recovery offset is the whole state of a rebuild.
 
 mod backoff;
+mod checksum_checks;
+mod checksum_pages;
+mod checksum_store;
 mod choice;
 mod column_set;
+mod completion;
 mod dirty_log;
 mod durability;
 mod eligibility;
+mod ends;
 mod held_ranges;
 mod keys;
 mod label_updates;
@@ -61,6 +68,7 @@ mod row_plan;
 mod scrub_keeper;
 mod scrub_updates;
 mod stale_regions;
+mod stop;
 mod stripe_cut;
 mod stripe_end;
 mod stripe_ops;
@@ -73,6 +81,7 @@ mod tests;
 mod torn_rows;
 mod unsynced_regions;
 
+pub use checksum_checks::DifferingBlock;
 pub use eligibility::EligibleMirrors;
 pub use label_writer::VolumeLabels;
 pub use row_plan::RmwLevel;
@@ -82,13 +91,16 @@ pub use stripe_steps::{
 pub use unsynced_regions::REGION_BYTES;
 
 use crate::geometry::ChunkMap;
-use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, Reply};
+use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole, Reply};
 use crate::io::{Request, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Counter, Ctx, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::{Slab, SlabKey};
 use crate::units::{BLOCK_BYTES, Nanos};
+use checksum_checks::Findings;
+use checksum_pages::PageWrites;
+use checksum_store::ChecksumStore;
 use dirty_log::DirtyLog;
 use durability::{MetadataJob, OwnIo};
 use keys::{IoKey, PieceKey, RequestKey, StripeKey};
@@ -100,6 +112,7 @@ use race::{RaceId, Races};
 use range_locks::RangeLocks;
 use scrub_keeper::ScrubKeeper;
 use std::collections::VecDeque;
+use stop::Stop;
 use stripe_ops::Stripes;
 use target::PlanTarget;
 use unsynced_regions::UnsyncedRegions;
@@ -129,6 +142,11 @@ pub struct Volume {
     /// With labels, the log of regions that may have writes in flight.
     log: Option<Box<DirtyLog>>,
     unsynced: UnsyncedRegions,
+    /// With checksums, those in memory.
+    checksums: Option<Box<ChecksumStore>>,
+    page_writes: PageWrites,
+    findings: Findings,
+    stop: Stop,
     /// With parity, the full stripes that are worked on.
     stripes: Option<Box<Stripes>>,
     scrub: ScrubKeeper,
@@ -243,6 +261,10 @@ impl Volume {
             labels: None,
             log: None,
             unsynced: UnsyncedRegions::default(),
+            checksums: None,
+            page_writes: PageWrites::default(),
+            findings: Findings::default(),
+            stop: Stop::default(),
             stripes,
             scrub: ScrubKeeper::default(),
             is_read_only: false,
@@ -328,6 +350,11 @@ impl Volume {
     /// Accepts a request. Its member I/O follows from [`Volume::poll_io`], its end from
     /// [`Volume::poll_reply`].
     pub fn submit(&mut self, request: Request) {
+        self.accept(request, None);
+    }
+
+    /// Accepts a request, with the checksums of the data of a write.
+    fn accept(&mut self, request: Request, checksums: Option<Box<[u32]>>) {
         // The request counts as a piece of its own until it is cut, so that it cannot end early.
         let pending = PendingRequest {
             request,
@@ -339,6 +366,9 @@ impl Volume {
             result: Ok(()),
         };
         let key = self.requests.insert(pending);
+        if let (Some(store), Some(checksums)) = (&mut self.checksums, checksums) {
+            store.begin_write(key, checksums);
+        }
         let cut = self.cut(key, &request);
         self.end_piece_of(key, cut);
     }
@@ -381,73 +411,10 @@ impl Volume {
         }
     }
 
-    /// Reports the end of a member I/O, and returns that I/O with its outcome.
-    ///
-    /// # Panics
-    /// If `id` is not in flight, or `now` is before its submission.
-    pub fn complete(
-        &mut self,
-        id: IoId,
-        result: Result<(), IoError>,
-        now: Nanos,
-    ) -> (MemberIo, Outcome) {
-        let InFlightIo { io, piece, target, superseded, policy_number, job } =
-            self.in_flight.remove(IoKey::of(id)).expect("a member I/O completes once");
-        assert_eq!(io.id, id, "a member I/O completes once");
-        assert!(io.submitted_at <= now, "an I/O of {} ends at {now}", io.submitted_at);
-        let wait = now - io.submitted_at;
-        let outcome = Outcome { result, completed_at: now, wait, superseded };
-        self.states.members_mut().get_mut(io.member).account_completion(&io, &outcome);
-        if policy_number == self.policy_number {
-            self.policy.on_complete(&io, &outcome, &mut Ctx { now, rng: &mut self.rng });
-        }
-        match result {
-            Ok(()) => self.states.on_success(io.member),
-            Err(error) => {
-                if self.states.on_error(io.member, error, now) {
-                    self.notify_members_change();
-                }
-            }
-        }
-        if self.races.has_queued_reads() {
-            self.advance_queued_reads(&io);
-        }
-        if let Some(job) = job {
-            match job {
-                OwnIo::Metadata(job) => self.on_metadata_io(job, &io, result, now),
-                OwnIo::Stripe => self.on_stripe_io(piece, target, &io, result),
-            }
-        } else if !superseded {
-            self.on_target_io(piece, target, &io, result);
-        }
-        (io, outcome)
-    }
-
     /// The next reply to give, if there is one.
     #[inline]
     pub fn poll_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
-    }
-
-    /// When [`Volume::on_timeout`] is due, if nothing happens before.
-    #[inline]
-    pub fn poll_timeout(&self) -> Option<Nanos> {
-        if self.states.all_eligible() && !self.races.has_timers() && self.log.is_none() {
-            // Asked before every event, and nearly always so.
-            return None;
-        }
-        let tick = self.log.as_ref().and_then(|log| log.next_tick());
-        let due = [self.states.next_backoff_end(), self.races.next_timer(), tick];
-        due.into_iter().flatten().min()
-    }
-
-    /// Does what is due at `now`: back-offs end, second reads start, idle regions leave the log.
-    pub fn on_timeout(&mut self, now: Nanos) {
-        self.queue_due_second_reads(now);
-        self.tick_log(now);
-        if self.states.end_backoffs(now) {
-            self.notify_members_change();
-        }
     }
 
     /// Makes a member I/O, accounts it and notifies the policy.

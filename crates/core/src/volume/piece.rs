@@ -22,6 +22,11 @@ pub(super) struct Piece {
     /// Targets whose medium failed. They are rewritten, and a smaller piece may be readable. A
     /// target behind a transport that failed keeps its data.
     pub(super) spoiled: TargetSet,
+    /// Those of them whose data did not match their checksums.
+    pub(super) mismatched: TargetSet,
+    /// Targets whose data did not match while a write may have been under way: they are read again
+    /// under the lock.
+    pub(super) doubted: TargetSet,
     /// True if a race answered the piece, whatever comes of reading it again.
     pub(super) has_answer: bool,
     /// True if the piece was read and now rewrites other targets.
@@ -32,6 +37,8 @@ pub(super) struct Piece {
     pub(super) is_parked: bool,
     /// True if it is counted as a write in the dirty log.
     pub(super) is_logged: bool,
+    /// True if it uses the page with the checksums of its span.
+    pub(super) has_page: bool,
     /// The race that its reads belong to.
     pub(super) race: Option<RaceKey>,
 }
@@ -46,11 +53,14 @@ impl Piece {
             good: TargetSet::default(),
             failed: TargetSet::default(),
             spoiled: TargetSet::default(),
+            mismatched: TargetSet::default(),
+            doubted: TargetSet::default(),
             has_answer: false,
             is_rewriting: false,
             has_lock: false,
             is_parked: false,
             is_logged: false,
+            has_page: false,
             race: None,
         }
     }
@@ -70,7 +80,7 @@ impl Piece {
     pub(super) fn needs_lock(&self) -> bool {
         match self.kind {
             RequestKind::Flush => false,
-            RequestKind::Read => !self.failed.is_empty(),
+            RequestKind::Read => !self.failed.is_empty() || !self.doubted.is_empty(),
             _ => true,
         }
     }

@@ -5,12 +5,9 @@ use super::piece::Piece;
 use super::plan::PiecePlan;
 use super::target::{PlanTarget, TargetSet};
 use super::{TargetIo, Volume, Work};
-use crate::io::{
-    IoError, MemberIo, Op, Purpose, ReadRole, Reply, Request, RequestKind, VolumeError,
-};
+use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState};
 use crate::units::BLOCK_BYTES;
-use std::ops::Range;
 
 impl Volume {
     /// Cuts a request into pieces and starts them.
@@ -30,7 +27,8 @@ impl Volume {
                 }
                 let (mut offset, end) = (request.offset, request.offset + request.length);
                 while offset < end {
-                    let plan = self.layout.plan(offset, end - offset);
+                    let most = self.span_end(offset).min(end) - offset;
+                    let plan = self.layout.plan(offset, most);
                     self.add_piece(key, request.kind, plan);
                     offset += plan.length;
                 }
@@ -49,14 +47,24 @@ impl Volume {
         if !states.is_complete(|states| layout.is_in_sync(states)) || self.lacks_torn_data() {
             return Err(VolumeError::Unwritable);
         }
-        self.requests.get_mut(key).was_synced = self.unsynced.is_empty();
+        let was_synced = self.unsynced.is_empty();
+        self.requests.get_mut(key).was_synced = was_synced;
+        let ends_resync =
+            was_synced && self.labels.as_ref().is_some_and(|it| it.resync_from.is_some());
+        if !ends_resync || !self.write_all_pages_for(key) {
+            self.add_flushes(key);
+        }
+        Ok(())
+    }
+
+    /// Adds the pieces of a flush.
+    pub(super) fn add_flushes(&mut self, key: RequestKey) {
         for index in 0..self.members().len() {
             let member = MemberIndex(index as u16);
             if !self.states.is_failed(member) {
                 self.add_piece(key, RequestKind::Flush, self.layout.flush_plan(member));
             }
         }
-        Ok(())
     }
 
     /// Cuts a rebuild into pieces. What holds no chunk, at both ends of a member, was never
@@ -76,6 +84,9 @@ impl Volume {
         check_range(request, self.members()[member].config.size_bytes)?;
         self.requests.get_mut(key).member_changes = self.states.changes(member);
         let range = request.offset..request.offset + request.length;
+        for number in self.pages_to_rebuild(member, &range) {
+            self.rebuild_page(key, number);
+        }
         let mut rest = self.layout.allocated(member, range);
         if self.stripes.is_some() {
             self.cut_rebuild_into_stripes(key, member, rest);
@@ -83,6 +94,8 @@ impl Volume {
         }
         while !rest.is_empty() {
             let plan = self.layout.rebuild_plan(member, rest.clone());
+            let most = self.span_end(plan.offset) - plan.offset;
+            let plan = plan.part(0, plan.length.min(most));
             rest.start += plan.length;
             if self.must_copy(member, &plan) {
                 self.add_piece(key, request.kind, plan);
@@ -100,7 +113,8 @@ impl Volume {
         let key = self.pieces.insert(piece);
         match kind {
             // Needs no lock, and waits for no label.
-            RequestKind::Read => self.work.push_back(Work::Decide(key)),
+            RequestKind::Read if self.has_page(key) => self.work.push_back(Work::Decide(key)),
+            RequestKind::Read => {}
             _ => self.start(key),
         }
     }
@@ -110,6 +124,9 @@ impl Volume {
     pub(super) fn add_part(&mut self, part: Piece) -> PieceKey {
         if part.has_lock {
             self.locks.divide(part.plan.offset);
+        }
+        if part.has_page {
+            self.pin_page(&part.plan.range());
         }
         self.requests.get_mut(part.request).pieces_left += 1;
         self.pieces.insert(part)
@@ -137,11 +154,12 @@ impl Volume {
     /// Queues the first I/O of a piece.
     #[inline]
     pub(super) fn issue_first(&mut self, key: PieceKey) {
-        if self.labels.is_some() && self.must_wait(key) {
+        if !self.has_page(key) || self.labels.is_some() && self.must_wait(key) {
             return;
         }
         let piece = self.pieces.get(key);
         let (op, purpose) = match piece.kind {
+            RequestKind::Resync if self.checksums.is_some() => (Op::Read, Purpose::Scrub),
             RequestKind::Read
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
@@ -152,9 +170,10 @@ impl Volume {
             RequestKind::Scrub => (Op::Read, Purpose::Scrub),
         };
         let targets = match piece.kind {
-            RequestKind::Scrub => piece.plan.scrub_targets(&self.states),
+            RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),
             _ => piece.plan.write_targets(&self.states),
         };
+        self.change_checksums(key);
         self.issue_to(key, targets, op, purpose);
     }
 
@@ -187,6 +206,7 @@ impl Volume {
         match result {
             Ok(()) => piece.good.insert(target),
             Err(IoError::Cancelled) => {}
+            Err(IoError::Checksum) if !piece.has_lock => piece.doubted.insert(target),
             Err(error) => self.on_target_error(key, target, io, error),
         }
         if left == 0 {
@@ -218,8 +238,11 @@ impl Volume {
             // Later flushes cannot make up for what this one lost.
             self.has_lost_writes |= io.op == Op::Flush;
             piece.failed.insert(target);
-            if error == IoError::Medium {
+            if matches!(error, IoError::Medium | IoError::Checksum) {
                 piece.spoiled.insert(target);
+            }
+            if error == IoError::Checksum {
+                piece.mismatched.insert(target);
             }
         }
     }
@@ -232,6 +255,10 @@ impl Volume {
         if piece.kind == RequestKind::Read && was_read && piece.failed.is_empty() {
             // Nearly every read.
             return self.finish(key);
+        }
+        let is_judged = matches!(piece.kind, RequestKind::Scrub | RequestKind::Resync);
+        if is_judged && self.checksums.is_some() {
+            return self.judge(key);
         }
         let is_copied = piece.plan.is_rebuild()
             || matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
@@ -300,6 +327,7 @@ impl Volume {
             let piece = self.pieces.get_mut(key);
             piece.good = TargetSet::default();
             let range = piece.plan.range();
+            self.forget_checksums(&range);
             if self.labels.is_some() {
                 // Some mirrors may have it.
                 self.add_unsynced(range);
@@ -321,11 +349,19 @@ impl Volume {
             && !matches!(piece.kind, RequestKind::Repair(_));
         let halves = if may_help { piece.plan.halves() } else { None };
         let Some(halves) = halves else {
-            return self.finish(key);
+            return match self.gives_up_hint(key) {
+                true => self.work.push_back(Work::Decide(key)),
+                false => self.leave_lost(key),
+            };
         };
         let untried = TargetSet::default();
-        let [first, second] =
-            halves.map(|plan| Piece { plan, failed: untried, spoiled: untried, ..piece });
+        let [first, second] = halves.map(|plan| Piece {
+            plan,
+            failed: untried,
+            spoiled: untried,
+            mismatched: untried,
+            ..piece
+        });
         *self.pieces.get_mut(key) = first;
         let second = self.add_part(second);
         for half in [key, second] {
@@ -349,7 +385,7 @@ impl Volume {
     }
 
     /// Rewrites the pieces of a request that waited for the others.
-    fn rewrite_parked(&mut self, request: RequestKey) {
+    pub(super) fn rewrite_parked(&mut self, request: RequestKey) {
         if std::mem::take(&mut self.requests.get_mut(request).parked) == 0 {
             return;
         }
@@ -376,111 +412,8 @@ impl Volume {
             RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::Repair,
         };
+        self.on_mended(key, targets);
         self.issue_to(key, targets, Op::Write, purpose);
-    }
-
-    /// Ends a piece, unless its end has to wait.
-    #[inline]
-    pub(super) fn finish(&mut self, key: PieceKey) {
-        if self.labels.is_none() || !self.is_held(key) {
-            self.end_piece(key);
-        }
-    }
-
-    /// Ends a piece and releases its lock.
-    #[inline]
-    pub(super) fn end_piece(&mut self, key: PieceKey) {
-        // Only what is needed is copied out: a piece is large, and every read ends here.
-        let piece = self.pieces.get(key);
-        assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
-        let (request, result) = (piece.request, piece.result());
-        let lock = piece.has_lock.then(|| piece.plan.range());
-        let logged = piece.is_logged.then(|| piece.plan.range());
-        self.pieces.remove(key);
-        self.end_piece_of(request, result);
-        if let Some(range) = lock {
-            for granted in self.locks.release(range) {
-                self.work.push_back(Work::Start(granted));
-            }
-        }
-        if let Some(range) = logged {
-            self.on_logged_write_end(&range);
-        }
-    }
-
-    /// Counts a piece of a request as ended, and replies if it was the last.
-    #[inline(always)]
-    pub(super) fn end_piece_of(&mut self, key: RequestKey, result: Result<(), VolumeError>) {
-        let pending = self.requests.get_mut(key);
-        pending.pieces_left -= 1;
-        pending.result = pending.result.and(result);
-        if pending.pieces_left == 0 {
-            self.end_request(key);
-        } else if pending.parked == pending.pieces_left {
-            self.rewrite_parked(key);
-        }
-    }
-
-    /// Replies to a request all of whose pieces ended.
-    #[inline]
-    fn end_request(&mut self, key: RequestKey) {
-        let pending = self.requests.get(key);
-        let (id, mut result) = (pending.request.id, pending.result);
-        if !matches!(pending.request.kind, RequestKind::Read | RequestKind::Write) {
-            match self.end_request_of_kind(key, result) {
-                Some(ended) => result = ended,
-                None => return,
-            }
-        }
-        self.requests.remove(key);
-        self.replies.push_back(Reply { request: id, result });
-    }
-
-    /// Does what the end of a request changes, and returns its result; `None` if it does not end
-    /// yet.
-    fn end_request_of_kind(
-        &mut self,
-        key: RequestKey,
-        mut result: Result<(), VolumeError>,
-    ) -> Option<Result<(), VolumeError>> {
-        let request = self.requests.get(key).request;
-        let range = request.offset..request.offset.saturating_add(request.length);
-        match request.kind {
-            RequestKind::Rebuild(member) => {
-                if result.is_ok() && self.flushes_before_end(key, member, &range) {
-                    return None;
-                }
-                result = self.end_rebuild(key, member, range, result);
-            }
-            RequestKind::Resync if result.is_ok() => self.on_resynced(&range),
-            RequestKind::Flush if result.is_ok() => {
-                self.on_flushed(self.requests.get(key).was_synced);
-            }
-            _ => {}
-        }
-        Some(result)
-    }
-
-    /// Takes the end of a rebuild of a range of a member.
-    fn end_rebuild(
-        &mut self,
-        key: RequestKey,
-        member: MemberIndex,
-        range: Range<u64>,
-        result: Result<(), VolumeError>,
-    ) -> Result<(), VolumeError> {
-        result?;
-        let pending = self.requests.get(key);
-        // A member that failed and returned meanwhile has missed writes, also to this range.
-        if pending.member_changes != self.states.changes(member) {
-            return Err(VolumeError::NotRebuilding);
-        }
-        self.states.on_rebuilt(member, range)?;
-        self.notify_members_change();
-        let flushed_to = self.requests.get(key).flushed_to;
-        self.record_progress(member, flushed_to);
-        self.update_labels_after_rebuild(member);
-        Ok(())
     }
 
     pub(super) fn fail_member(&mut self, member: MemberIndex) {

@@ -2,7 +2,7 @@
 
 use super::eligibility::EligibleMirrors;
 use super::keys::PieceKey;
-use super::target::PlanTarget;
+use super::target::{PlanTarget, TargetSet};
 use super::{NextChoice, TargetIo, Volume, Work, choice};
 use crate::io::{MemberIo, Op, ReadRole, RequestKind};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, PolicyFault, Read};
@@ -58,7 +58,7 @@ impl Volume {
         let tiered;
         // Nearly every read has nothing to filter: then its mirrors are not even copied.
         let has_all = self.states.all_eligible() && self.unsynced.is_empty();
-        let mirrors = if has_all && piece.failed.is_empty() {
+        let mirrors = if has_all && piece.failed.is_empty() && piece.doubted.is_empty() {
             piece.plan.mirrors()
         } else {
             tiered = self.ways(key);
@@ -95,6 +95,7 @@ impl Volume {
         }
         let piece = self.pieces.get_mut(key);
         piece.pending = 1;
+        piece.doubted = TargetSet::default();
         let purpose = piece.read_purpose();
         let role = ReadRole::Only;
         Some(self.issue(TargetIo { piece: key, target: first, op: Op::Read, purpose, role }, now))
@@ -104,10 +105,11 @@ impl Volume {
     #[inline]
     pub(super) fn ways(&self, key: PieceKey) -> EligibleMirrors {
         let piece = self.pieces.get(key);
-        match self.is_unsynced(&piece.plan.range()) {
+        let ways = match self.is_unsynced(&piece.plan.range()) {
             true => piece.plan.source(&self.states, piece.failed),
             false => piece.plan.ways(&self.states, piece.failed),
-        }
+        };
+        if piece.doubted.is_empty() { ways } else { ways.preferring(piece.doubted) }
     }
 
     /// The read of a piece, as the policy is shown it.

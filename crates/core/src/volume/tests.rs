@@ -1,5 +1,6 @@
 //! Tests of the volume with a small executor that keeps data: reads must return what was written.
 
+mod checksums;
 mod choices;
 mod crash_writes;
 mod failures;
@@ -15,7 +16,7 @@ mod torn_rows;
 
 use super::*;
 use crate::geometry::{ChunkMap, GeometryError, Profile};
-use crate::io::{RequestId, RequestKind};
+use crate::io::{IoError, Outcome, RequestId, RequestKind};
 use crate::member::MemberConfig;
 use crate::policy::{Choice, Mirror, MirrorSet};
 use crate::units::{BLOCK_BYTES, MIB};

@@ -374,6 +374,7 @@ fn write_labels(
             layout: array.layout,
             stripe_width_max: array.stripe_width_max.map(|width| width as u32),
             block_bytes,
+            has_checksums: false,
             map_checksum: map_checksum(&map),
         },
         generation: 1,

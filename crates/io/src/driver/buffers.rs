@@ -16,6 +16,7 @@
 pub use super::memory::HEAD_BYTES;
 use super::memory::{Memory, PAGE_BYTES};
 use mirrorball_core::slab::Slab;
+use std::ops::Range;
 
 /// Buffers up to this size are kept for reuse.
 const KEPT_BYTES_MAX: usize = 1 << 20;
@@ -65,6 +66,36 @@ struct Buffer {
     memory: Memory,
     sources: u32,
     targets: u32,
+    /// A slice that the kernel writes to, and further ones: one needs no allocation.
+    target: Option<Range<usize>>,
+    more_targets: Vec<Range<usize>>,
+}
+
+impl Buffer {
+    fn new(memory: Memory) -> Buffer {
+        Buffer { memory, sources: 0, targets: 0, target: None, more_targets: Vec::new() }
+    }
+
+    fn begin_target(&mut self, slice: Slice) {
+        self.targets += 1;
+        let range = slice.start..slice.start + slice.length;
+        match self.target {
+            None => self.target = Some(range),
+            Some(_) => self.more_targets.push(range),
+        }
+    }
+
+    /// Ends the use of a slice, of which a beginning may have been left out meanwhile.
+    fn end_target(&mut self, slice: Slice) {
+        self.targets -= 1;
+        let end = slice.start + slice.length;
+        if self.target.as_ref().is_some_and(|range| range.end == end) {
+            self.target = None;
+        } else {
+            let at = self.more_targets.iter().position(|range| range.end == end);
+            self.more_targets.swap_remove(at.expect("a use ends that began"));
+        }
+    }
 }
 
 /// All buffers of a driver.
@@ -84,14 +115,14 @@ impl Buffers {
             }
             None => Memory::new(data_bytes),
         };
-        self.slab.insert(Buffer { memory, sources: 0, targets: 0 })
+        self.slab.insert(Buffer::new(memory))
     }
 
     /// Allocates a buffer of at least `data_bytes` that is in one piece if the system can.
     pub(super) fn acquire_in_one_piece(&mut self, data_bytes: usize) -> BufferKey {
         let bytes = class(data_bytes).map_or(data_bytes, |class| PAGE_BYTES << class);
         let memory = Memory::in_one_piece(bytes);
-        self.slab.insert(Buffer { memory, sources: 0, targets: 0 })
+        self.slab.insert(Buffer::new(memory))
     }
 
     /// Frees a buffer.
@@ -118,6 +149,19 @@ impl Buffers {
     pub(super) fn bytes(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer);
         assert_eq!(buffer.targets, 0, "no access to a buffer that the kernel writes");
+        buffer.memory.slice(slice.start, slice.length)
+    }
+
+    /// The bytes of a slice of a buffer to other parts of which operations in flight may write.
+    ///
+    /// # Panics
+    /// If an operation in flight may write to the slice.
+    pub(super) fn bytes_of_part(&self, slice: Slice) -> &[u8] {
+        let buffer = self.slab.get(slice.buffer);
+        let wanted = slice.start..slice.start + slice.length;
+        let mut targets = buffer.target.iter().chain(&buffer.more_targets);
+        let is_target = targets.any(|it| it.start < wanted.end && wanted.start < it.end);
+        assert!(!is_target, "no access to bytes that the kernel writes");
         buffer.memory.slice(slice.start, slice.length)
     }
 
@@ -182,19 +226,19 @@ impl Buffers {
         self.slab.get_mut(slice.buffer).memory.slice_mut(slice.start, slice.length)
     }
 
-    pub(super) fn begin_use(&mut self, key: BufferKey, kind: Use) {
-        *self.users(key, kind) += 1;
-    }
-
-    pub(super) fn end_use(&mut self, key: BufferKey, kind: Use) {
-        *self.users(key, kind) -= 1;
-    }
-
-    fn users(&mut self, key: BufferKey, kind: Use) -> &mut u32 {
-        let buffer = self.slab.get_mut(key);
+    pub(super) fn begin_use(&mut self, slice: Slice, kind: Use) {
+        let buffer = self.slab.get_mut(slice.buffer);
         match kind {
-            Use::Source => &mut buffer.sources,
-            Use::Target => &mut buffer.targets,
+            Use::Source => buffer.sources += 1,
+            Use::Target => buffer.begin_target(slice),
+        }
+    }
+
+    pub(super) fn end_use(&mut self, slice: Slice, kind: Use) {
+        let buffer = self.slab.get_mut(slice.buffer);
+        match kind {
+            Use::Source => buffer.sources -= 1,
+            Use::Target => buffer.end_target(slice),
         }
     }
 }
@@ -251,12 +295,13 @@ mod tests {
     fn a_buffer_in_use_survives_misuse() {
         let mut buffers = Buffers::default();
         let [key, other] = [0; 2].map(|_| buffers.acquire(4096));
-        buffers.begin_use(key, Use::Target);
+        let whole = |buffer| Slice::data(buffer, 0, 4096);
+        buffers.begin_use(whole(key), Use::Target);
         panics_and_keeps(&mut buffers, key, |buffers| buffers.release(key));
-        buffers.begin_use(other, Use::Target);
+        buffers.begin_use(whole(other), Use::Target);
         let [from, to] = [other, key].map(|buffer| Slice::data(buffer, 0, 512));
         panics_and_keeps(&mut buffers, key, |buffers| buffers.deliver(from, to));
-        buffers.end_use(other, Use::Target);
+        buffers.end_use(whole(other), Use::Target);
         for (start, length) in [(usize::MAX, 2), (4096, usize::MAX), (4095, 66)] {
             let to = Slice { buffer: key, start, length };
             panics_and_keeps(&mut buffers, key, |buffers| buffers.deliver(from, to));
@@ -269,8 +314,29 @@ mod tests {
     fn a_buffer_that_the_kernel_writes_to_cannot_be_read() {
         let mut buffers = Buffers::default();
         let key = buffers.acquire(512);
-        buffers.begin_use(key, Use::Target);
+        buffers.begin_use(Slice::data(key, 0, 512), Use::Target);
         buffers.bytes(Slice::data(key, 0, 512));
+    }
+
+    #[test]
+    fn a_part_can_be_read_while_the_kernel_writes_to_others() {
+        let mut buffers = Buffers::default();
+        let key = buffers.acquire(4096);
+        let part = |number: usize| Slice::data(key, 512 * number, 512);
+        for number in [0, 2, 3] {
+            buffers.begin_use(part(number), Use::Target);
+        }
+        assert_eq!(buffers.bytes_of_part(part(1)).len(), 512);
+        // The kernel wrote the first half, and was asked for the rest.
+        buffers.end_use(part(2).after(256), Use::Target);
+        assert_eq!(buffers.bytes_of_part(part(2)).len(), 512);
+        for number in [0, 3] {
+            let refused =
+                |buffers: &mut Buffers| drop(buffers.bytes_of_part(part(number)).to_vec());
+            panics_and_keeps(&mut buffers, key, refused);
+            buffers.end_use(part(number), Use::Target);
+        }
+        assert_eq!(buffers.bytes(Slice::data(key, 0, 4096)).len(), 4096);
     }
 
     #[test]

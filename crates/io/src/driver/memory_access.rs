@@ -42,6 +42,14 @@ impl Driver {
         self.buffers.bytes(slice)
     }
 
+    /// The bytes of a slice of a buffer to other parts of which operations in flight may write.
+    ///
+    /// # Panics
+    /// If an operation in flight may write to the slice.
+    pub(crate) fn bytes_of_part(&self, slice: Slice) -> &[u8] {
+        self.buffers.bytes_of_part(slice)
+    }
+
     /// The bytes of a slice, to be changed.
     ///
     /// # Panics

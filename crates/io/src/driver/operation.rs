@@ -1,6 +1,6 @@
 //! Operations of the driver: what each does, and how it continues after a part of it completed.
 
-use super::buffers::{BufferKey, Buffers, Slice, Use};
+use super::buffers::{Buffers, Slice, Use};
 use super::{Token, Waker};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -86,17 +86,17 @@ pub(super) struct Operation {
 impl OperationKind {
     /// Calls `act` for each buffer of the operation.
     #[inline]
-    pub(super) fn each_use(&self, buffers: &mut Buffers, act: fn(&mut Buffers, BufferKey, Use)) {
+    pub(super) fn each_use(&self, buffers: &mut Buffers, act: fn(&mut Buffers, Slice, Use)) {
         match self {
             OperationKind::Receive(slice)
             | OperationKind::Read { slice, .. }
             | OperationKind::Command(Command { slice, .. }) => {
-                act(buffers, slice.buffer, Use::Target);
+                act(buffers, *slice, Use::Target);
             }
-            OperationKind::Write { slice, .. } => act(buffers, slice.buffer, Use::Source),
+            OperationKind::Write { slice, .. } => act(buffers, *slice, Use::Source),
             OperationKind::Send(list) => {
                 for slice in list {
-                    act(buffers, slice.buffer, Use::Source);
+                    act(buffers, *slice, Use::Source);
                 }
             }
             OperationKind::Accept

@@ -163,11 +163,21 @@ impl Executor {
         }
         match io.origin {
             Origin::Volume(id) => {
+                if io.op == Op::Read && io.result.is_ok() && self.has_checksums() {
+                    io.result = self.check_read(id, &io);
+                }
                 let volume = self.volume.as_mut().expect("the volume asked for it");
                 let (member_io, outcome) = volume.complete(id, io.result, now);
                 let wanted = io.op == Op::Read && outcome.result.is_ok() && !outcome.superseded;
                 match io.own_buffer {
                     None => {}
+                    Some(buffer) if wanted && member_io.purpose == Purpose::Metadata => {
+                        self.driver.release(buffer);
+                    }
+                    // The volume has compared it.
+                    Some(buffer) if member_io.purpose == Purpose::Scrub && self.has_checksums() => {
+                        self.driver.release(buffer);
+                    }
                     Some(buffer) if wanted && member_io.purpose == Purpose::Scrub => {
                         self.keep_mirror(buffer, &io);
                     }
@@ -273,7 +283,7 @@ pub(super) fn zeroing_step(io: &ActiveIo, done: u64) -> u64 {
 }
 
 /// The memory that a member I/O reads from or writes to.
-fn place(requests: &Slab<IoRequestKey, IoRequest>, io: &ActiveIo) -> Slice {
+pub(super) fn place(requests: &Slab<IoRequestKey, IoRequest>, io: &ActiveIo) -> Slice {
     let length = io.length as usize;
     match (io.own_buffer, io.stripe_buffer) {
         (Some(buffer), _) => Slice::data(buffer, 0, length),

@@ -2,12 +2,14 @@
 //!
 //! Each mirror is read into a buffer of its own. The first good read of a range is also copied to
 //! the buffer of the request, from which mirrors whose medium failed are rewritten. When the
-//! request ends, the mirrors of each range are compared, a block at a time.
+//! request ends, the mirrors of each range are compared, a block at a time. A volume with checksums
+//! compares them itself, by these.
 
 use super::active_io::{ActiveIo, IoRequestKey};
 use super::{Executor, SCRUB_BLOCK_BYTES};
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::member::MemberIndex;
+use mirrorball_core::volume::Volume;
 
 /// The mirrors that scrubs in flight have read, and what their comparison found.
 #[derive(Default)]
@@ -41,8 +43,22 @@ impl Executor {
     /// Takes the blocks in which the mirrors of a scrub that ended differ, in ascending order.
     pub fn take_differences(&mut self) -> Vec<BlockDifference> {
         let mut found = std::mem::take(&mut self.mirror_compare.found);
+        let differing = self.volume.as_mut().map(Volume::take_differing_blocks);
+        found.extend(differing.into_iter().flatten().filter_map(|block| {
+            let mirrors = block.mirrors.iter().map(|(member, it)| (*member, it.to_le_bytes()));
+            let mirrors: Vec<(MemberIndex, [u8; 4])> = mirrors.collect();
+            let mirrors: Vec<(MemberIndex, &[u8])> =
+                mirrors.iter().map(|(member, bytes)| (*member, &bytes[..])).collect();
+            compare_block(block.offset, &mirrors)
+        }));
         found.sort_unstable_by_key(|block| block.offset);
         found
+    }
+
+    /// Takes the blocks that scrubs found with wrong data: the member, and the offset on the
+    /// volume.
+    pub fn take_mismatched(&mut self) -> Vec<(MemberIndex, u64)> {
+        self.volume.as_mut().map(Volume::take_mismatched_blocks).unwrap_or_default()
     }
 
     /// Keeps the data that a scrub read from a mirror until its request ends.

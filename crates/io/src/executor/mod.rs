@@ -147,6 +147,8 @@ pub struct Executor {
     /// The buffers of full stripes.
     stripes: StripeBuffers,
     mirror_compare: MirrorCompare,
+    /// The checksums of a read, to use its memory again.
+    checksums: Vec<u32>,
     ended: VecDeque<IoReply>,
     /// The range that is changed in two steps.
     hold: Option<RangeHold>,
@@ -195,6 +197,7 @@ impl Executor {
             late_data: Vec::new(),
             stripes: StripeBuffers::default(),
             mirror_compare: MirrorCompare::default(),
+            checksums: Vec::new(),
             ended: VecDeque::new(),
             hold: None,
             completions: Vec::new(),
@@ -267,7 +270,7 @@ impl Executor {
     /// Starts a request, also in a range that is held.
     fn submit_now(&mut self, request: IoRequest) {
         let key = self.requests.insert(request);
-        let IoRequest { kind, offset, length, stream, .. } = request;
+        let IoRequest { kind, offset, length, stream, buffer, .. } = request;
         match request.target {
             Target::Volume => {
                 let id = RequestId(key.slot().into());
@@ -282,7 +285,11 @@ impl Executor {
                         | RequestKind::Repair(_)
                         | RequestKind::Scrub
                 );
-                volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
+                let request = Request { id, kind, offset, length, stream, cpu: 0, background };
+                match volume_io::checksums(volume, &self.driver, &request, buffer) {
+                    Some(checksums) => volume.submit_write(request, checksums),
+                    None => volume.submit(request),
+                }
             }
             Target::Member(member) => self.submit_to_member(key, member, &request),
         }

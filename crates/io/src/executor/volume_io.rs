@@ -1,10 +1,12 @@
 //! Member I/O of the volume: its buffers, and what the mirrors do differently.
 
-use super::active_io::{ActiveIo, IoRequestKey, Origin};
+use super::active_io::{ActiveIo, IoRequestKey, Origin, place};
 use super::{Executor, Target};
+use crate::driver::Driver;
 use crate::driver::buffers::{BufferKey, Slice};
-use mirrorball_core::io::{MemberIo, Op, Purpose, ReadRole, RequestKind};
+use mirrorball_core::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, Request, RequestKind};
 use mirrorball_core::slab::SlabKey;
+use mirrorball_core::volume::Volume;
 
 impl Executor {
     /// Returns true if a discard leaves the mirrors of the volume equal.
@@ -16,6 +18,11 @@ impl Executor {
     /// Returns true if the volume keeps parity, so that it discards nothing.
     pub(super) fn has_parity(&self) -> bool {
         self.volume.as_ref().is_some_and(|volume| volume.map().parities() > 0)
+    }
+
+    /// Returns true if the data of the volume have checksums.
+    pub(super) fn has_checksums(&self) -> bool {
+        self.volume.as_ref().is_some_and(|volume| volume.checksummer().is_some())
     }
 
     /// Takes a range of a member that may differ from its mirrors.
@@ -45,6 +52,9 @@ impl Executor {
         let own_buffer = match races {
             true => Some(self.driver.acquire(io.length as usize)),
             false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),
+            false if is_metadata && io.op == Op::Read => {
+                Some(self.driver.acquire(io.length as usize))
+            }
             false => None,
         };
         self.launch(ActiveIo {
@@ -83,6 +93,21 @@ impl Executor {
         buffer
     }
 
+    /// Has the volume check what a read of a member returned, and returns how the I/O ends.
+    pub(super) fn check_read(&mut self, id: IoId, io: &ActiveIo) -> Result<(), IoError> {
+        let data = self.driver.bytes_of_part(place(&self.requests, io));
+        let volume = self.volume.as_mut().expect("the volume asked for it");
+        if volume.reads_metadata(id) {
+            volume.on_metadata_read(id, data);
+            return Ok(());
+        }
+        let Some(checksummer) = volume.checksummer() else { return Ok(()) };
+        let Some(offset) = volume.volume_offset(id) else { return Ok(()) };
+        self.checksums.clear();
+        self.checksums.extend(checksummer.of_blocks(offset, data));
+        volume.check(id, &self.checksums)
+    }
+
     /// Offset of the data of a member I/O in the data of its request.
     pub(super) fn offset_in_buffer(&self, io: &MemberIo) -> usize {
         let request = self.requests.get(IoRequestKey::from_slot(io.request.0 as u32));
@@ -98,4 +123,17 @@ impl Executor {
         };
         (begin - request.offset) as usize
     }
+}
+
+/// The checksums of the data of a write, if the volume has checksums.
+pub(super) fn checksums(
+    volume: &Volume,
+    driver: &Driver,
+    request: &Request,
+    buffer: Option<BufferKey>,
+) -> Option<Box<[u32]>> {
+    let checksummer = volume.checksummer().filter(|_| request.kind == RequestKind::Write)?;
+    let buffer = buffer.expect("a write has a buffer");
+    let data = driver.bytes(Slice::data(buffer, 0, request.length as usize));
+    Some(checksummer.of_blocks(request.offset, data).collect())
 }

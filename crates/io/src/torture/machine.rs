@@ -1,5 +1,6 @@
 //! A machine with simulated disks, on which a volume is served, stopped, killed and started again.
 
+mod clients;
 mod damage;
 mod finish;
 mod identity;
@@ -7,18 +8,18 @@ mod start;
 
 use super::Promises;
 use super::history::{BLOCKS, End, ExtraFaults, Operation, extra_faults};
-use super::model::{BLOCK_BYTES, Model, contents};
-use crate::driver::buffers::{BufferKey, Slice};
+use super::model::{BLOCK_BYTES, Model};
+use crate::driver::EventOwner;
+use crate::driver::buffers::BufferKey;
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
-use crate::driver::{EventOwner, Token};
-use crate::executor::{Executor, IoReply, IoRequest, Target};
+use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildOpened, RebuildRequest};
 use crate::reopen::MemberPlace;
 use crate::scrub::{Scrub, ScrubRequest};
 use identity::Snapshot;
 use mirrorball_core::geometry::{ChunkMap, Profile};
-use mirrorball_core::io::{RequestKind, VolumeError};
+use mirrorball_core::io::RequestKind;
 use mirrorball_core::label::{LABEL_SLOTS, Label, Uuid};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::rng::Rng;
@@ -26,7 +27,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use rustix::io::Errno;
 use start::{disk_address, disk_at, new_label};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A run that needs more turns hangs.
@@ -93,6 +94,12 @@ pub(super) struct Machine {
     pub(super) changes: u64,
     /// True once a copy was damaged.
     may_differ: bool,
+    /// True if data have checksums.
+    has_checksums: bool,
+    /// Blocks with a bit that changed on one mirror and was not written since.
+    rotten: BTreeSet<u64>,
+    /// True if a good mirror of those may be gone.
+    has_lost_good: bool,
     /// True if reads of damaged data are checked.
     checks_damage: bool,
     /// True once metadata were damaged.
@@ -111,9 +118,13 @@ pub(super) fn shape(seed: u64) -> (Profile, usize) {
 }
 
 /// Size of the members of a seed: in a fifth, the volume has enough regions that a member which
-/// comes back lacks only some.
-pub(super) fn member_bytes(seed: u64) -> u64 {
-    if seed % 5 == 2 { 37 << 20 } else { 11 << 20 }
+/// comes back lacks only some. With tables of checksums, each of three members has to have a chunk.
+fn member_bytes(seed: u64, has_checksums: bool) -> u64 {
+    match (seed % 5, has_checksums && seed % 4 == 3) {
+        (2, _) => 37 << 20,
+        (_, true) => 21 << 20,
+        (_, false) => 11 << 20,
+    }
 }
 
 impl Machine {
@@ -127,7 +138,8 @@ impl Machine {
             ..SimOptions::default()
         });
         let (profile, count) = shape(seed);
-        let label = new_label(profile, count, member_bytes(seed));
+        let has_checksums = promises == Promises::KeptWithChecksums;
+        let label = new_label(profile, count, member_bytes(seed, has_checksums), has_checksums);
         let mut machine = Machine {
             simulation,
             disks: Vec::new(),
@@ -139,6 +151,9 @@ impl Machine {
             served: None,
             changes: 0,
             may_differ: promises == Promises::FlushLies,
+            has_checksums,
+            rotten: BTreeSet::new(),
+            has_lost_good: false,
             checks_damage: promises == Promises::DamageIsChecked,
             has_bad_metadata: false,
             is_refused: false,
@@ -158,9 +173,13 @@ impl Machine {
         machine
     }
 
+    pub(super) fn member_bytes(&self) -> u64 {
+        member_bytes(self.seed, self.has_checksums)
+    }
+
     /// Adds an empty disk.
     fn add_disk(&mut self) -> ObjectId {
-        let file = self.simulation.add_file(member_bytes(self.seed));
+        let file = self.simulation.add_file(self.member_bytes());
         self.disks.push(Disk { file, is_bad: false, is_new: true });
         file
     }
@@ -173,6 +192,9 @@ impl Machine {
     /// Runs a history, and then checks what is left.
     pub(super) fn run(mut self, operations: &[Operation]) -> Result<Tally, String> {
         self.start(0)?;
+        if self.has_checksums {
+            self.write_all()?;
+        }
         for &operation in operations {
             self.perform(operation)?;
             if self.is_refused {
@@ -220,9 +242,9 @@ impl Machine {
                 }
             }
             Operation::Settle => return self.settle(),
-            Operation::Damage(damage) => self.damage(damage),
+            Operation::Damage(damage) => return self.damage(damage),
             Operation::Shrink { member } => {
-                let end = FileFault::Ends(member_bytes(self.seed) / 2);
+                let end = FileFault::Ends(self.member_bytes() / 2);
                 self.set_fault(member % count, end);
             }
             Operation::Snapshot { member } => self.take_snapshot(member % count),
@@ -238,6 +260,8 @@ impl Machine {
 
     fn set_fault(&mut self, member: usize, fault: FileFault) {
         self.changes += 1;
+        self.has_lost_good = true;
+        self.on_member_lost();
         self.model.forget_reads();
         let file = self.rows[member];
         self.disk(file).is_bad = fault != FileFault::None;
@@ -245,6 +269,7 @@ impl Machine {
     }
 
     fn begin_rebuild(&mut self, member: usize, disk: Option<ObjectId>) {
+        self.has_lost_good = true;
         let Some(served) = &mut self.served else { return };
         let has_device = served
             .executor
@@ -276,37 +301,6 @@ impl Machine {
         assert!(is_removed, "a member that has failed can be removed");
     }
 
-    fn submit(&mut self, kind: RequestKind, block: u64) {
-        let Some(served) = &mut self.served else { return };
-        let executor = &mut served.executor;
-        let has_data = kind != RequestKind::Flush;
-        let buffer = has_data.then(|| executor.driver.acquire(BLOCK_BYTES));
-        let acknowledged = self.model.acknowledged();
-        let possible = self.model.possible(block);
-        let mut value = 0;
-        if let (RequestKind::Write, Some(buffer)) = (kind, buffer) {
-            self.changes += 1;
-            value = self.model.begin_write(block);
-            let slice = Slice::data(buffer, 0, BLOCK_BYTES);
-            executor.driver.bytes_mut(slice).copy_from_slice(&contents(block, value));
-        }
-        let offset = offset_of(executor.size_bytes(Target::Volume), block);
-        let key = served.next_key;
-        served.next_key += 1;
-        let changes = self.changes;
-        let pending = Pending { kind, block, value, buffer, acknowledged, possible, changes };
-        served.pending.insert(key, pending);
-        executor.submit(IoRequest {
-            token: Token::new(EventOwner::NbdRequest, key),
-            target: Target::Volume,
-            kind,
-            offset: if has_data { offset } else { 0 },
-            length: if has_data { BLOCK_BYTES as u64 } else { 0 },
-            buffer,
-            stream: 7,
-        });
-    }
-
     /// One turn of the service.
     fn turn(&mut self, timeout: Nanos) -> Result<(), String> {
         let Some(served) = &mut self.served else { return Ok(()) };
@@ -327,6 +321,11 @@ impl Machine {
         }
         if scrub.progress().is_some_and(|scrub| scrub.differing_blocks > 0) && !self.may_differ {
             return Err("a scrub found mirrors that differ".to_owned());
+        }
+        let volume = executor.volume().expect("a volume is served");
+        let mut members = (0..volume.members().len()).map(|row| MemberIndex(row as u16));
+        if members.any(|member| volume.mismatched_blocks(member) > 0) && !self.may_differ {
+            return Err("undamaged data do not match their checksums".to_owned());
         }
         while let Some((member, opened)) = rebuild.poll_reply() {
             let volume = executor.volume().filter(|_| opened.is_ok());
@@ -352,57 +351,6 @@ impl Machine {
             }
         }
         replies.into_iter().try_for_each(|reply| self.on_reply(reply))
-    }
-
-    fn on_reply(&mut self, reply: IoReply) -> Result<(), String> {
-        self.tally.replies += 1;
-        let served = self.served.as_mut().expect("a reply comes from a served volume");
-        let pending = served.pending.remove(&reply.token.key()).expect("one reply to a request");
-        let Pending { kind, block, value, buffer, acknowledged, possible, changes } = pending;
-        let bytes = buffer.map(|buffer| {
-            let driver = &mut served.executor.driver;
-            let bytes = driver.bytes(Slice::data(buffer, 0, BLOCK_BYTES)).to_vec();
-            driver.release(buffer);
-            bytes
-        });
-        let is_well = !self.disks.iter().any(|disk| disk.is_bad && self.rows.contains(&disk.file));
-        let states = served.executor.volume().into_iter().flat_map(|it| it.members().iter());
-        let all_in_sync = states.into_iter().all(|(_, it)| it.state == MemberState::InSync);
-        match (kind, reply.result) {
-            (RequestKind::Write, result) => {
-                self.changes += 1;
-                self.model.end_write(block, value, result.is_ok());
-                if result.is_ok() {
-                    self.on_written();
-                }
-            }
-            (RequestKind::Flush, Ok(())) => self.model.end_flush(&acknowledged),
-            (RequestKind::Read, Ok(())) => {
-                let bytes = bytes.expect("a read has a buffer");
-                self.tally.unpromised += u64::from(self.model.is_damaged(block));
-                let may_change = changes != self.changes || !is_well || !all_in_sync;
-                let since = acknowledged[block as usize];
-                self.model.end_read(block, since, &possible, &bytes, may_change)?;
-            }
-            _ => {}
-        }
-        match reply.result {
-            Err(VolumeError::Unreadable) if is_well && all_in_sync && changes == self.changes => {
-                Err(format!("{kind:?} of block {block} failed, though all members are well"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Lets the requests in flight end.
-    fn settle(&mut self) -> Result<(), String> {
-        for _ in 0..TURNS_MAX {
-            if self.served.as_ref().is_none_or(|served| served.pending.is_empty()) {
-                return Ok(());
-            }
-            self.turn(Nanos::from_millis(100))?;
-        }
-        Err("requests do not end".to_owned())
     }
 
     /// Ends the service.

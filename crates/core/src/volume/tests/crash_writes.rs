@@ -52,6 +52,7 @@ fn crashed(unsynced: usize) -> Volume {
             layout: map.layout(),
             stripe_width_max: None,
             block_bytes: 512,
+            has_checksums: false,
             map_checksum: map_checksum(&map),
         },
         generation: 2,

@@ -16,8 +16,12 @@ use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, METADATA_BYTES, SCRUB_OFFSET, ScrubState,
     newest_label, newest_record,
 };
+use mirrorball_core::member::{Member, MemberState};
 use mirrorball_core::units::Nanos;
 use std::ops::Range;
+
+/// Turns of 100 ms after which damage is done though there is no calm.
+const CALM_TURNS_MAX: u32 = 300;
 
 /// Metadata blocks that are damaged: the slots of the label, of the log, and of the scrub.
 const METADATA_BLOCKS: u64 = 2 + DIRTY_LOG_BYTES as u64 / METADATA_BYTES as u64 + 2;
@@ -28,7 +32,8 @@ impl Machine {
         (self.seed / 7 % self.rows.len() as u64) as usize
     }
 
-    pub(super) fn damage(&mut self, damage: Damage) {
+    pub(super) fn damage(&mut self, damage: Damage) -> Result<(), String> {
+        self.calm_down()?;
         let file = self.rows[self.bad_row()];
         let done = match damage {
             Damage::Data { block } => self.place_on(file, block).map(|place| {
@@ -53,10 +58,43 @@ impl Machine {
             self.tally.damages += 1;
             self.may_differ = true;
         }
+        Ok(())
     }
 
+    /// With checksums, waits until those of all data are on the members, if that comes to be.
+    fn calm_down(&mut self) -> Result<(), String> {
+        if !self.has_checksums {
+            return Ok(());
+        }
+        self.settle()?;
+        for _ in 0..CALM_TURNS_MAX {
+            if self.is_calm() {
+                return Ok(());
+            }
+            self.turn(Nanos::from_millis(100))?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the checksums of all data are on the members.
+    fn is_calm(&self) -> bool {
+        let volume = self.served.as_ref().and_then(|served| served.executor.volume());
+        volume.is_some_and(|volume| {
+            let is_stable = |(_, member): (_, &Member)| member.state != MemberState::Failed;
+            volume.is_idle()
+                && volume.active_regions() == 0
+                && volume.unsynced_bytes() == 0
+                && !volume.has_dirty_pages()
+                && volume.members().iter().all(is_stable)
+        })
+    }
+
+    /// Takes that a mirror of a block is damaged.
     fn damage_block(&mut self, block: u64) {
-        if !self.checks_damage {
+        if self.has_checksums && self.is_calm() {
+            self.has_lost_good &= !self.rotten.is_empty();
+            self.rotten.insert(block);
+        } else if !self.checks_damage {
             self.model.damage(block);
         }
     }
@@ -130,7 +168,8 @@ impl Machine {
         }
     }
 
-    /// Runs a scrub to its end; returns the number of blocks that differed.
+    /// Runs a scrub to its end; returns the number of blocks that differed, or did not match their
+    /// checksums.
     fn run_scrub(&mut self, request: ScrubRequest) -> Result<u64, String> {
         let Some(Served { executor, scrub, .. }) = &mut self.served else { return Ok(0) };
         // One may go on that a history started.
@@ -141,7 +180,7 @@ impl Machine {
             let served = self.served.as_ref();
             match served.and_then(|served| served.scrub.progress()) {
                 Some(progress) if progress.state == ScrubState::Finished => {
-                    return Ok(progress.differing_blocks);
+                    return Ok(progress.differing_blocks + progress.mismatched_blocks);
                 }
                 _ => {}
             }

@@ -61,6 +61,13 @@ impl Machine {
             self.submit(RequestKind::Read, block);
             self.settle()?;
         }
+        // Where the good mirror was lost, the user has another copy.
+        for block in 0..if self.has_checksums { BLOCKS } else { 0 } {
+            if self.has_bad_metadata || !self.is_promised(block) {
+                self.submit(RequestKind::Write, block);
+                self.settle()?;
+            }
+        }
         if self.tally.damages > 0 {
             self.repair_damage()?;
         }
@@ -101,8 +108,15 @@ impl Machine {
                     _ => {}
                 }
             };
-            if progress.differing_blocks != 1 || progress.repaired_blocks != u64::from(repairs) {
+            // With a checksum, the block is repaired as soon as it is found.
+            let by_checksum = (progress.mismatched_blocks, repairs) == (1, false);
+            let is_found = by_checksum
+                || progress.differing_blocks == 1 && progress.repaired_blocks == u64::from(repairs);
+            if !is_found {
                 return Err(format!("a scrub found {progress:?}, not the block that was damaged"));
+            }
+            if by_checksum {
+                break;
             }
         }
         match self.simulation.read_file(file, mirror.offset, 1) == good {

@@ -42,6 +42,15 @@ impl Machine {
         }
     }
 
+    /// Takes that a member may get no more records. If it is gone before it had two, it does not
+    /// know that the copy is old.
+    pub(super) fn on_member_lost(&mut self) {
+        let (run, now) = (self.tally.starts, self.simulation.now());
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.written.take_if(|(other, at)| run != *other || now < *at + TELLING);
+        }
+    }
+
     /// Takes that a run of the service ends.
     pub(super) fn on_end(&mut self) {
         let (run, now) = (self.tally.starts, self.simulation.now());

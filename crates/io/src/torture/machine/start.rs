@@ -1,7 +1,7 @@
 //! Starting a tortured volume from what its members hold, as a service does it.
 
 use super::super::history::{ExtraFaults, extra_faults};
-use super::{Machine, Served, VOLUME, member_bytes};
+use super::{Machine, Served, VOLUME};
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
 use crate::driver::Driver;
@@ -13,7 +13,8 @@ use crate::member::{MemberFile, NewMember, Source};
 use crate::rebuild::Rebuild;
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, Reopener};
 use crate::scrub::Scrub;
-use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
+use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
+use mirrorball_core::geometry::{ArrayLayout, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
@@ -107,7 +108,7 @@ impl OpenMember for Opener {
 
 impl Machine {
     pub(super) fn opener(&self) -> Opener {
-        let member_bytes = member_bytes(self.seed);
+        let member_bytes = self.member_bytes();
         Opener { simulation: self.simulation.clone(), rows: self.rows.clone(), member_bytes }
     }
 
@@ -218,7 +219,15 @@ impl Machine {
         let labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
         self.tally.catch_ups += labels.catching_up.len() as u64;
         let members = Members::new(configs.iter().cloned());
-        let volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
+        let mut volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
+        if self.has_checksums {
+            volume = volume.with_block_bytes(CHECKSUM_BLOCK_BYTES).with_checksums();
+        }
+        self.has_lost_good |= configs.iter().any(|config| config.state != MemberState::InSync);
+        if volume.unsynced_bytes() > 0 && self.has_lost_good {
+            // Where a checksum is a hint, a damaged mirror counts that is the only one.
+            std::mem::take(&mut self.rotten).into_iter().for_each(|it| self.model.damage(it));
+        }
         let opener = Arc::new(self.opener());
         let member = |(index, config): (usize, &MemberConfig)| {
             let is_here = assembly.members[index].found.is_some();
@@ -240,7 +249,12 @@ impl Machine {
 }
 
 /// The label of a new volume.
-pub(super) fn new_label(profile: Profile, count: usize, member_bytes: u64) -> Label {
+pub(super) fn new_label(
+    profile: Profile,
+    count: usize,
+    member_bytes: u64,
+    has_checksums: bool,
+) -> Label {
     let member = |devid: u64| LabelledMember {
         uuid: Uuid([devid as u8; 16]),
         devid,
@@ -253,18 +267,20 @@ pub(super) fn new_label(profile: Profile, count: usize, member_bytes: u64) -> La
     };
     let configs: Vec<MemberConfig> =
         (1..=count as u64).map(|devid| MemberConfig::new(devid, member_bytes)).collect();
-    let map = ChunkMap::allocate(profile, None, &configs);
-    let map = map.expect("the members of a new volume fit its profile");
+    let mut array = LabelledArray {
+        uuid: VOLUME,
+        name: "volume".to_owned(),
+        profile,
+        layout: ArrayLayout::BTRFS,
+        stripe_width_max: None,
+        block_bytes: if has_checksums { CHECKSUM_BLOCK_BYTES } else { 512 },
+        has_checksums,
+        map_checksum: 0,
+    };
+    let map = array.chunk_map(&configs).expect("the members of a new volume fit its profile");
+    array.map_checksum = map_checksum(&map);
     Label {
-        array: LabelledArray {
-            uuid: VOLUME,
-            name: "volume".to_owned(),
-            profile,
-            layout: map.layout(),
-            stripe_width_max: None,
-            block_bytes: 512,
-            map_checksum: map_checksum(&map),
-        },
+        array,
         generation: 2,
         lineage: Lineage::new(DataId(1)),
         is_clean: true,

@@ -95,6 +95,7 @@ pub(super) fn new_disks() -> Vec<Disk> {
             layout: map.layout(),
             stripe_width_max: None,
             block_bytes: 512,
+            has_checksums: false,
             map_checksum: map_checksum(&map),
         },
         generation: 2,

@@ -1,0 +1,399 @@
+//! The checksums of a running volume: the pages in memory, and which of them are to be written.
+//!
+//! A page is *resident* while a piece uses it, while it is to be written, and then as long as there
+//! is space. Pages that the members have in the same version, and that nothing uses, make room for
+//! others in the order of a clock with a second chance.
+//!
+//! Why a page is written when is in `checksum_pages`.
+
+use super::keys::{PieceKey, RequestKey};
+use crate::checksum::{CHECKSUM_BLOCK_BYTES, Checksummer, UNKNOWN};
+use crate::label::{ChecksumPage, PAGE_SPAN_BYTES};
+use crate::member::MemberIndex;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// Pages that are kept though nothing uses them: the checksums of 32 GiB, in 36 MiB.
+const RESIDENT_MAX: usize = 16_384;
+
+/// Bad blocks that are remembered, so that each is counted once.
+const KNOWN_BAD_MAX: usize = 4096;
+
+/// What waits for a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PageUser {
+    /// A piece, to be started.
+    Piece(PieceKey),
+    /// A step of a rebuild, which writes the page.
+    Rebuild(RequestKey),
+}
+
+/// A page in memory.
+#[derive(Debug)]
+struct Resident {
+    page: ChecksumPage,
+    /// Members that it is still read from.
+    loads_left: u8,
+    /// The generation that the first member has which was read.
+    first_generation: Option<u64>,
+    /// True if the members that it was read from do not all have the same.
+    is_uneven: bool,
+    /// Members from which it could not be read: which versions they have is not known.
+    unreadable_on: Vec<MemberIndex>,
+    /// True if it is to be written.
+    is_dirty: bool,
+    /// True if it was used since the clock came by.
+    is_used: bool,
+    /// Number of pieces that use it.
+    users: u32,
+    waiting: Vec<PageUser>,
+}
+
+/// See the page of this module.
+#[derive(Debug)]
+pub(super) struct ChecksumStore {
+    pub(super) checksummer: Checksummer,
+    /// Where the table begins on each member.
+    tables: Vec<u64>,
+    pages: BTreeMap<u32, Resident>,
+    /// The pages in the order in which the clock comes by.
+    clock: VecDeque<u32>,
+    dirty: BTreeSet<u32>,
+    /// The checksums of the data of each write.
+    writes: BTreeMap<RequestKey, Box<[u32]>>,
+    /// Blocks that a member has with wrong data.
+    known_bad: BTreeSet<(MemberIndex, u64)>,
+    /// Blocks with wrong data that were found on each member.
+    pub(super) mismatched: Vec<u64>,
+}
+
+/// The numbers of the pages that a range of the volume overlaps.
+pub(super) fn page_numbers(range: &Range<u64>) -> Range<u32> {
+    let (start, end) = (range.start / PAGE_SPAN_BYTES, range.end.div_ceil(PAGE_SPAN_BYTES));
+    start as u32..end as u32
+}
+
+/// The number of the page of the block at an offset of the volume, and of the block in the page.
+fn place(offset: u64) -> (u32, usize) {
+    let within = offset % PAGE_SPAN_BYTES / CHECKSUM_BLOCK_BYTES;
+    ((offset / PAGE_SPAN_BYTES) as u32, within as usize)
+}
+
+impl ChecksumStore {
+    pub(super) fn new(checksummer: Checksummer, tables: Vec<u64>) -> ChecksumStore {
+        ChecksumStore {
+            checksummer,
+            mismatched: vec![0; tables.len()],
+            tables,
+            pages: BTreeMap::new(),
+            clock: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            writes: BTreeMap::new(),
+            known_bad: BTreeSet::new(),
+        }
+    }
+
+    /// Where the table of a member begins.
+    pub(super) fn table_begin(&self, member: MemberIndex) -> u64 {
+        self.tables[member.get()]
+    }
+
+    /// Returns true if a page is resident and read.
+    pub(super) fn is_ready(&self, number: u32) -> bool {
+        self.pages.get(&number).is_some_and(|resident| resident.loads_left == 0)
+    }
+
+    /// Waits for a page that is not ready; returns true if it is to be read.
+    pub(super) fn wait(&mut self, number: u32, user: PageUser) -> bool {
+        let is_new = !self.pages.contains_key(&number);
+        let resident = self.pages.entry(number).or_insert_with(|| Resident {
+            page: ChecksumPage::unknown(),
+            loads_left: u8::MAX,
+            first_generation: None,
+            is_uneven: false,
+            unreadable_on: Vec::new(),
+            is_dirty: false,
+            is_used: true,
+            users: 0,
+            waiting: Vec::new(),
+        });
+        resident.waiting.push(user);
+        if is_new {
+            self.clock.push_back(number);
+        }
+        is_new
+    }
+
+    /// Takes from how many members a page is read.
+    pub(super) fn begin_load(&mut self, number: u32, members: u8) {
+        self.resident(number).loads_left = members;
+    }
+
+    /// Takes what a member has of a page: the newest counts.
+    pub(super) fn on_found(&mut self, number: u32, found: Option<ChecksumPage>) {
+        let resident = self.resident(number);
+        let generation = found.as_ref().map_or(0, |page| page.generation);
+        let first_generation = *resident.first_generation.get_or_insert(generation);
+        resident.is_uneven |= generation != first_generation;
+        if let Some(page) = found.filter(|page| page.generation > resident.page.generation) {
+            resident.page = page;
+        }
+    }
+
+    /// Takes the end of the read of a page from a member. After the last, returns what waits.
+    pub(super) fn on_loaded(
+        &mut self,
+        number: u32,
+        unreadable_on: Option<MemberIndex>,
+    ) -> Option<Vec<PageUser>> {
+        let resident = self.resident(number);
+        resident.loads_left -= 1;
+        resident.is_uneven |= unreadable_on.is_some();
+        resident.unreadable_on.extend(unreadable_on);
+        if resident.loads_left > 0 {
+            return None;
+        }
+        let is_dirty = resident.is_uneven && resident.page.generation > 0;
+        let waiting = std::mem::take(&mut resident.waiting);
+        if is_dirty {
+            self.make_dirty(number);
+        }
+        Some(waiting)
+    }
+
+    /// Counts a piece that uses a page, so that it stays.
+    pub(super) fn pin(&mut self, number: u32) {
+        let resident = self.resident(number);
+        resident.users += 1;
+        resident.is_used = true;
+    }
+
+    /// Counts a piece that ended.
+    pub(super) fn unpin(&mut self, number: u32) {
+        self.resident(number).users -= 1;
+        if self.pages.len() > RESIDENT_MAX {
+            self.make_room();
+        }
+    }
+
+    /// Forgets pages that nothing needs.
+    fn make_room(&mut self) {
+        for _ in 0..self.clock.len() {
+            if self.pages.len() <= RESIDENT_MAX {
+                return;
+            }
+            let Some(number) = self.clock.pop_front() else { return };
+            let resident = self.resident(number);
+            let is_needed = resident.users > 0 || resident.loads_left > 0 || resident.is_dirty;
+            if is_needed || std::mem::take(&mut resident.is_used) {
+                self.clock.push_back(number);
+            } else {
+                self.pages.remove(&number);
+            }
+        }
+    }
+
+    /// The checksum of the block at an offset of the volume, whose page is ready.
+    pub(super) fn known(&self, offset: u64) -> u32 {
+        let (number, index) = place(offset);
+        let resident = self.pages.get(&number).expect("the page of a piece is resident");
+        resident.page.checksums[index]
+    }
+
+    /// Sets the checksum of a block whose page is ready. Returns true if it was another.
+    pub(super) fn set(&mut self, offset: u64, checksum: u32) -> bool {
+        let (number, index) = place(offset);
+        let known = &mut self.resident(number).page.checksums[index];
+        let is_other = std::mem::replace(known, checksum) != checksum;
+        if is_other {
+            self.make_dirty(number);
+        }
+        is_other
+    }
+
+    /// Forgets the checksums of a range.
+    pub(super) fn clear(&mut self, range: &Range<u64>) {
+        for offset in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize) {
+            self.set(offset, UNKNOWN);
+        }
+    }
+
+    /// Takes the checksums of the data of a write.
+    pub(super) fn begin_write(&mut self, request: RequestKey, checksums: Box<[u32]>) {
+        self.writes.insert(request, checksums);
+    }
+
+    /// Forgets those of a request that ended.
+    pub(super) fn end_write(&mut self, request: RequestKey) {
+        self.writes.remove(&request);
+    }
+
+    /// Takes that a range of a write from `begin` on is written now.
+    pub(super) fn write(&mut self, request: RequestKey, begin: u64, range: &Range<u64>) {
+        let first = ((range.start - begin) / CHECKSUM_BLOCK_BYTES) as usize;
+        for (offset, at) in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize).zip(first..) {
+            let checksums = self.writes.get(&request).expect("a write comes with its checksums");
+            let checksum = checksums[at];
+            self.set(offset, checksum);
+        }
+        self.known_bad.retain(|(_, offset)| !range.contains(offset));
+    }
+
+    /// Counts a block that a member has with wrong data, unless it is known. The offset is on the
+    /// volume.
+    pub(super) fn on_mismatch(&mut self, member: MemberIndex, offset: u64) {
+        if self.known_bad.len() >= KNOWN_BAD_MAX {
+            self.known_bad.clear();
+        }
+        if self.known_bad.insert((member, offset)) {
+            self.mismatched[member.get()] += 1;
+        }
+    }
+
+    /// Takes that a range of the volume is written with good data on a member.
+    pub(super) fn on_mended(&mut self, member: MemberIndex, range: &Range<u64>) {
+        self.known_bad.retain(|(bad, offset)| *bad != member || !range.contains(offset));
+    }
+
+    /// Returns true if the versions of a page are not known that a member has.
+    pub(super) fn is_unreadable_on(&self, number: u32, member: MemberIndex) -> bool {
+        let resident = self.pages.get(&number);
+        resident.is_some_and(|resident| resident.unreadable_on.contains(&member))
+    }
+
+    /// Takes that a page was written to a member.
+    pub(super) fn on_written(&mut self, number: u32, member: MemberIndex) {
+        self.resident(number).unreadable_on.retain(|&other| other != member);
+    }
+
+    /// Marks a page to be written.
+    pub(super) fn make_dirty(&mut self, number: u32) {
+        self.resident(number).is_dirty = true;
+        self.dirty.insert(number);
+    }
+
+    /// The pages to be written.
+    pub(super) fn dirty(&self) -> &BTreeSet<u32> {
+        &self.dirty
+    }
+
+    /// Begins to write a page, which stays until it is written: it is clean unless it changes
+    /// meanwhile.
+    pub(super) fn begin_page(&mut self, number: u32) {
+        self.pin(number);
+        let resident = self.resident(number);
+        resident.is_dirty = false;
+        resident.page.generation += 1;
+        self.dirty.remove(&number);
+    }
+
+    /// The contents of a page that is ready.
+    pub(super) fn page(&self, number: u32) -> &ChecksumPage {
+        &self.pages.get(&number).expect("a page is resident while it is written").page
+    }
+
+    fn resident(&mut self, number: u32) -> &mut Resident {
+        self.pages.get_mut(&number).expect("a page is resident while it is used")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slab::SlabKey;
+
+    const MEMBERS: [MemberIndex; 2] = [MemberIndex(0), MemberIndex(1)];
+
+    fn store() -> ChecksumStore {
+        ChecksumStore::new(Checksummer::new([1; 16]), vec![1 << 30; 2])
+    }
+
+    fn page(generation: u64) -> ChecksumPage {
+        let mut page = ChecksumPage { generation, ..ChecksumPage::unknown() };
+        page.checksums[0] = 100 + generation as u32;
+        page
+    }
+
+    /// Loads page 3 as the members have it.
+    fn load(found: [Option<u64>; 2], unreadable_on: Option<MemberIndex>) -> ChecksumStore {
+        let mut store = store();
+        let user = PageUser::Rebuild(RequestKey::from_slot(1));
+        assert!(store.wait(3, user), "the first has it read");
+        assert!(!store.wait(3, user));
+        store.begin_load(3, 2);
+        for (member, generation) in MEMBERS.into_iter().zip(found) {
+            assert!(!store.is_ready(3));
+            let unreadable_on = unreadable_on.filter(|&other| other == member);
+            if unreadable_on.is_none() {
+                store.on_found(3, generation.map(page));
+            }
+            let waiting = store.on_loaded(3, unreadable_on);
+            assert_eq!(waiting, (member == MEMBERS[1]).then(|| vec![user; 2]));
+        }
+        assert!(store.is_ready(3));
+        store
+    }
+
+    #[test]
+    fn the_newest_page_counts_and_is_written_where_it_lacks() {
+        let first = 3 * PAGE_SPAN_BYTES;
+        for (found, known, is_dirty) in [
+            ([None, None], UNKNOWN, false),
+            ([Some(5), Some(5)], 105, false),
+            ([Some(5), Some(4)], 105, true),
+            ([Some(4), Some(5)], 105, true),
+            ([None, Some(5)], 105, true),
+            ([Some(5), None], 105, true),
+        ] {
+            let store = load(found, None);
+            assert_eq!((store.known(first), !store.dirty().is_empty()), (known, is_dirty));
+        }
+        let mut store = load([None, Some(5)], Some(MEMBERS[0]));
+        assert_eq!((store.known(first), store.dirty().len()), (105, 1));
+        assert!(store.is_unreadable_on(3, MEMBERS[0]) && !store.is_unreadable_on(3, MEMBERS[1]));
+        store.begin_page(3);
+        store.on_written(3, MEMBERS[0]);
+        assert!(!store.is_unreadable_on(3, MEMBERS[0]));
+        assert_eq!((store.page(3).generation, store.dirty().len()), (6, 0));
+    }
+
+    #[test]
+    fn writes_set_the_checksums_of_their_ranges() {
+        let (mut store, request) = (load([None; 2], None), RequestKey::from_slot(7));
+        let at = |block: u64| 3 * PAGE_SPAN_BYTES + block * CHECKSUM_BLOCK_BYTES;
+        store.on_mismatch(MEMBERS[1], at(9));
+        store.on_mismatch(MEMBERS[1], at(9));
+        store.begin_write(request, Box::new([11, 12, 13, 14]));
+        store.write(request, at(8), &(at(9)..at(11)));
+        let known: Vec<u32> = (8..12).map(|block| store.known(at(block))).collect();
+        assert_eq!(known, [UNKNOWN, 12, 13, UNKNOWN]);
+        assert_eq!(*store.dirty(), BTreeSet::from([3]));
+        store.clear(&(at(10)..at(11)));
+        assert_eq!(store.known(at(10)), UNKNOWN);
+        store.on_mismatch(MEMBERS[1], at(9));
+        assert_eq!(store.mismatched, [0, 2], "again after it was written");
+    }
+
+    #[test]
+    fn pages_that_nothing_needs_make_room() {
+        let mut store = store();
+        let count = RESIDENT_MAX as u32 + 100;
+        for number in 0..count {
+            store.wait(number, PageUser::Rebuild(RequestKey::from_slot(1)));
+            store.begin_load(number, 1);
+            store.on_loaded(number, None);
+            if number == 5 {
+                store.make_dirty(number);
+            }
+            store.pin(number);
+            if number != 9 {
+                store.unpin(number);
+            }
+        }
+        assert_eq!(store.pages.len(), RESIDENT_MAX);
+        assert!(store.is_ready(5), "it is to be written");
+        assert!(store.is_ready(9), "it is used");
+        assert!(!store.is_ready(10));
+        assert!(store.is_ready(count - 1));
+    }
+}

@@ -1,0 +1,91 @@
+//! The stop of a volume in good order.
+//!
+//! With checksums, all pages are written and flushed before the labels say so.
+
+use super::Volume;
+use super::durability::MetadataJob;
+use super::unsynced_regions::REGION_BYTES;
+use crate::io::Op;
+use crate::member::MemberIndex;
+
+/// How far the stop is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Stop {
+    /// It is over, or has not begun.
+    #[default]
+    None,
+    /// Pages of checksums are written.
+    Pages,
+    /// The members are flushed.
+    Flushing {
+        /// Members that it waits for.
+        left: usize,
+        /// True if one could not be flushed.
+        has_failed: bool,
+    },
+}
+
+impl Volume {
+    /// Records that the volume was stopped in good order. The volume must be idle, and flushed
+    /// since the last write. Ends when [`Volume::is_recorded`].
+    ///
+    /// Regions that a crash left unsynced are in the dirty log, which counts only while the volume
+    /// is not recorded as stopped: so it stays as it is until they are synchronised. The first
+    /// synchronisation, from an offset on, goes on where it was.
+    ///
+    /// # Panics
+    /// If it is not idle.
+    pub fn record_stop(&mut self) {
+        assert!(self.is_idle(), "a volume stops when it is idle");
+        if self.labels.is_none() || self.is_read_only || self.stop != Stop::None {
+            return;
+        }
+        self.stop = Stop::Pages;
+        if self.checksums.is_none() || !self.write_all_pages_before_stop() {
+            self.end_stop();
+        }
+    }
+
+    /// Returns true if no update of the labels is under way.
+    pub fn is_recorded(&self) -> bool {
+        let is_current = self.labels.as_deref().is_none_or(|labels| !labels.has_io_in_flight());
+        is_current && self.stop == Stop::None
+    }
+
+    /// Takes that the pages of checksums are written: they are to be flushed.
+    pub(super) fn on_pages_written_for_stop(&mut self, is_good: bool) {
+        let members: Vec<MemberIndex> = self.states.active().collect();
+        if !is_good || members.is_empty() {
+            self.stop = Stop::None;
+            return;
+        }
+        self.stop = Stop::Flushing { left: members.len(), has_failed: false };
+        self.queue_metadata(members, Op::Flush, MetadataJob::Stop);
+    }
+
+    /// Takes the end of the flush of a member.
+    pub(super) fn on_stop_flushed(&mut self, is_good: bool) {
+        let Stop::Flushing { left, has_failed } = &mut self.stop else {
+            unreachable!("the flush belongs to a stop")
+        };
+        *left -= 1;
+        *has_failed |= !is_good;
+        match (*left, *has_failed) {
+            (0, false) => self.end_stop(),
+            // What the members have is good only together with the dirty log.
+            (0, true) => self.stop = Stop::None,
+            _ => {}
+        }
+    }
+
+    fn end_stop(&mut self) {
+        self.stop = Stop::None;
+        let Some(labels) = &mut self.labels else { return };
+        let first = self.unsynced.next(0).map(|region| region * REGION_BYTES);
+        let is_logged = first.is_some_and(|first| labels.resync_from.is_none_or(|it| first < it));
+        if !labels.committed().is_clean && !self.has_lost_writes && !is_logged {
+            (labels.is_clean, labels.resync_from) = (true, first);
+            self.update_labels();
+        }
+    }
+}
