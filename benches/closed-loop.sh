@@ -5,11 +5,11 @@
 #   benches/closed-loop.sh [--output FOLDER] [md] [btrfs]      seconds of each run: SECONDS_EACH=20
 #
 # The disks are emulated, and `probe` does not know their parameters. An md RAID1 of a 7,200 and a
-# 5,400 rpm disk and an md RAID10 of two of each are created and measured in QEMU by
-# kernel-in-qemu, which writes recipes; the recipes are run again with the fitted models in the
-# place of the true ones. A btrfs RAID1 of the two is made on this machine, and measured by `bench`.
-# With --output, the recipes with fitted models and the tables are kept. As root, because of loop
-# devices and priority. It takes about half an hour.
+# 5,400 rpm disk and an md RAID10 of two of each are created and measured in QEMU by kernel-in-qemu,
+# which writes a recipe with the fitted models in the place of the true ones. A btrfs RAID1 of the
+# two is made on this machine, and measured by `bench`. With --output, the recipe with fitted models
+# and the tables are kept. As root, because of loop devices and priority. It takes about half an
+# hour.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${SECONDS_EACH:-20}
@@ -41,11 +41,11 @@ array() {
     done
 }
 
-# Puts fitted profiles, which are in the folder of the array file, in the place of the models.
+# Puts fitted profiles, which are in the folder of an array file, in the place of its models.
 with_fitted_models() {
-    local model file
+    local model
     for model in "${models[@]}"; do
-        for file in "$@"; do sed -i "s/^model = \"$model\"/model = \"$model.toml\"/" "$file"; done
+        sed -i "s/^model = \"$model\"/model = \"$model.toml\"/" "$1"
     done
 }
 
@@ -71,11 +71,9 @@ md_in_qemu() {
     array closed-loop-md-raid1 md-raid1 1 >"$work/true/closed-loop-md-raid1.toml"
     array closed-loop-md-raid10 md-raid10-near:2 2 >"$work/true/closed-loop-md-raid10.toml"
     "$root/benches/kernel-in-qemu" --seconds "$seconds" --size 65536 --output "$work/recipe" \
-        --title "md on two kinds of disks, measured to be predicted" "$work"/true/*.toml
-    cp "$work"/fitted/*.toml "$work/recipe"
-    with_fitted_models "$work"/recipe/closed-loop-*.toml
-    echo "== the same by the fitted models"
-    "$MIRRORBALL" recipe "$work/recipe" | tee "$work/recipe.txt"
+        --models "$work/fitted" \
+        --title "md on two kinds of disks, measured to be predicted" "$work"/true/*.toml |
+        tee "$work/recipe.txt"
 }
 
 btrfs_here() {
@@ -127,7 +125,7 @@ for part in "${parts[@]}"; do
 done
 if [[ -n $output ]]; then
     mkdir -p "$output"
-    for kept in recipe recipe.txt bench.txt fitted; do
+    for kept in recipe recipe.csv recipe.txt bench.txt fitted; do
         if [[ -e $work/$kept ]]; then cp -r "$work/$kept" "$output"; fi
     done
 fi

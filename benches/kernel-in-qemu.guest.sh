@@ -50,18 +50,15 @@ start_fio() {
 
 # Measures a job, and prints what it had and what the members served.
 measure() {
-    setting=$1
-    job=$2
-    round=$3
-    case $setting in
+    case $1 in
         pid-even) parity=0 ;;
         pid-odd) parity=1 ;;
         *) parity="" ;;
     esac
     echo 3 >/proc/sys/vm/drop_caches
-    echo "begin,$setting,$job"
+    echo "begin,$1,$2"
     sleep 0.5
-    start_fio "$job" "$parity" "$round"
+    start_fio "$2" "$parity" "$3"
     reads=$(counts 1)
     writes=$(counts 5)
     wait "$fio" || fail "fio: $(cat /run/fio)"
@@ -71,7 +68,7 @@ measure() {
     reads=$(differences x "$(counts 1)")
     echo "$writes" >/run/counts
     writes=$(differences x "$(counts 5)")
-    echo "result,$job,$setting,$round,$figures,$reads,$writes"
+    echo "result,$2,$1,$3,$figures,$reads,$writes"
 }
 
 # Each job under each setting: there and back, so that a drift hits all alike.
@@ -83,10 +80,12 @@ measure_all() {
         while [ "$round" -le "$rounds" ]; do
             order=$settings
             if [ $((round % 2)) = 0 ]; then order=$backwards; fi
+            measure_paths
             for setting in $order; do
                 "set_$system" "$setting"
                 measure "$setting" "$job" "$round"
             done
+            measure_paths
             round=$((round + 1))
         done
     done
@@ -97,6 +96,21 @@ measure_alone() {
     for round in $(seq 1 "$rounds"); do
         for job in $(cd /jobs && ls alone-*.fio); do measure alone "${job%.fio}" "$round"; done
     done
+}
+
+# The same on the path disks, by the jobs that are for this job; nothing without path disks.
+measure_paths() {
+    array=$target
+    number=0
+    for disk in $path_disks; do
+        number=$((number + 1))
+        target=/dev/md$number
+        us=$(echo "$path_times" | cut -d ' ' -f $number)
+        for path in $(cd /jobs && ls "path-$job-$us"-*.fio); do
+            measure alone "${path%.fio}" "$round"
+        done
+    done
+    target=$array
 }
 
 # Members have the settings `none` and `write-mostly:` with their numbers; `+` is between numbers.
@@ -111,12 +125,16 @@ is_write_mostly() {
     case "+${1#write-mostly:}+" in *"+$2+"*) return 0 ;; *) return 1 ;; esac
 }
 
+# An array with this name.
 create_md() {
-    try mdadm --create /dev/md0 --run --force --metadata=1.2 --assume-clean --bitmap=none "$@"
+    name=$1
+    shift
+    try mdadm --create "$name" --run --force --metadata=1.2 --assume-clean --bitmap=none "$@"
 }
 
 stop_md() {
-    try mdadm --stop /dev/md0
+    try mdadm --stop "$1"
+    shift
     for disk in "$@"; do try mdadm --zero-superblock "$disk"; done
 }
 
@@ -135,18 +153,25 @@ set_md() {
 # The layout of a raid10 is in the name of the system: md:n2, md:f2 or md:o2; raid1 is md.
 run_md() {
     target=/dev/md0
-    create_md --level=1 --raid-devices=1 "$1"
-    measure_alone
-    stop_md "$1"
+    number=0
+    for disk in $path_disks; do
+        number=$((number + 1))
+        create_md /dev/md$number --level=1 --raid-devices=1 "/dev/$disk"
+    done
+    if [ -z "$path_disks" ]; then
+        create_md $target --level=1 --raid-devices=1 "$1"
+        measure_alone
+        stop_md $target "$1"
+    fi
     if [ "$level" = 1 ]; then
-        create_md --level=1 --raid-devices=$# "$@"
+        create_md $target --level=1 --raid-devices=$# "$@"
         settings=${settings:-$(write_mostly_settings "$@")}
     else
-        create_md --level=10 --layout="$layout" --chunk=512 --raid-devices=$# "$@"
+        create_md $target --level=10 --layout="$layout" --chunk=512 --raid-devices=$# "$@"
         settings=none
     fi
     measure_all
-    stop_md "$@"
+    stop_md $target "$@"
 }
 
 # Clears flags first: LVM refuses to have all images write-mostly even for a moment.
@@ -355,6 +380,12 @@ if [ "$system" != nvme ]; then attach_disks; fi
 for disk in $disks; do
     echo none >"/sys/block/$disk/queue/scheduler"
     echo 2 >"/sys/block/$disk/queue/nomerges"
+done
+# The last disks are no members, but take these times for a request.
+path_times=$(word paths | tr , ' ') path_disks=""
+for _ in $path_times; do
+    path_disks="${disks##* } $path_disks"
+    disks=${disks% *}
 done
 for module in raid1 raid10 dm_raid; do modprobe $module 2>/dev/null; done
 # Names of disks.

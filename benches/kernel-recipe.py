@@ -1,17 +1,28 @@
 """The arrays, jobs and recipe of kernel-in-qemu.
 
     kernel-recipe.py array SETUP|ARRAY.toml FOLDER     writes the array file
-    kernel-recipe.py jobs JOB,JOB SECONDS MIB FOLDER   writes the job files, also of a member alone
+    kernel-recipe.py jobs JOB,JOB SECONDS MIB FOLDER   writes the job files, also of a disk alone
     kernel-recipe.py system ARRAY.toml                 prints what the guest calls its system
     kernel-recipe.py rates ARRAY.toml                  prints the rotation rate of each member
+    kernel-recipe.py path ARRAY.toml SERVED.toml       adds path disks, and prints their times
     kernel-recipe.py late <STATS.json                  prints the worst p99 in us, and if it counts
     kernel-recipe.py recipe MIRRORBALL OUTPUT WORK KERNEL TITLE
 
 `recipe` reads WORK/measured.csv and writes a recipe folder: a table for each job, a row for each
 setting of each array, with the IOPS and each member's share of the reads as means over the runs.
-The host overhead of an array is what the first member alone, under the same system at depth 1, took
-longer for a request than its model says; it is measured apart for requests of 4 KiB and for large
-ones, which cost an emulated CPU more. Nothing is fitted to the rows.
+The host overhead of an array is what a disk alone, under the same system, took longer for a request
+than its model says; it is measured apart for requests of 4 KiB and for large ones, which cost an
+emulated CPU more. Nothing is fitted to the rows.
+
+The disk is the first member at depth 1. Arrays of md with other members than delays have disks for
+this of their own, the path disks, each of which takes the same time for each of any number of
+requests at a time. They are read before and after each round of a job: the slow one at depth 1,
+and the fast one at depth 1 and at that of the job. A CPU that is seldom idle takes less for a
+request than one that wakes up for each. So the overhead of a row is interpolated at the rate that
+the simulation gives with it, between the rates that the path disks had.
+
+Profiles in WORK/models take the place of models of the same name. What they were fitted to was read
+over the host, so the overhead is what the guest takes longer than the host does: WORK/host.csv.
 """
 import csv
 import json
@@ -39,6 +50,10 @@ JOBS = {
     "randrw-qd8": ("Random 4 KiB reads and as many writes, eight in flight",
                    "rw=randrw bs=4k iodepth=8", "4k"),
 }
+# Times that the path disks take for a request, in us.
+PATHS_US = (1000, 8000)
+# Longest run of a path disk, in seconds: its time does not vary.
+PATH_SECONDS = 3
 LAYOUTS = {"near": "md-raid10-near:2", "far": "md-raid10-far:2", "offset": "md-raid10-offset:2"}
 
 
@@ -48,17 +63,45 @@ def job_file(words, seconds, mib):
     return "\n".join([f"; For {seconds} s.", *lines, *words.split()]) + "\n"
 
 
+def depth_of(job):
+    """Number of requests that a job has in flight."""
+    found = dict(re.findall(r"(iodepth|numjobs)=(\d+)", JOBS[job][1]))
+    return int(found["iodepth"]) * int(found.get("numjobs", 1))
+
+
 def jobs(names, seconds, mib, folder):
-    sizes = set()
+    def write(name, words, length=seconds):
+        pathlib.Path(folder, f"{name}.fio").write_text(job_file(words, length, mib))
+
     for name in names.split(","):
         if name not in JOBS:
             sys.exit(f"{name}: unknown job; there are {', '.join(JOBS)}")
         _, words, size = JOBS[name]
-        sizes.add(size)
-        pathlib.Path(folder, f"{name}.fio").write_text(job_file(words, seconds, mib))
-    for size in sizes:
-        words = f"rw=randread bs={size} iodepth=1"
-        pathlib.Path(folder, f"alone-{size}.fio").write_text(job_file(words, seconds, mib))
+        write(name, words)
+        write(f"alone-{size}", f"rw=randread bs={size} iodepth=1")
+        order = "randread" if size == "4k" else "read"
+        write(f"host-{size}", f"rw={order} bs={size} iodepth=1", min(int(seconds), PATH_SECONDS))
+        fast, slow = PATHS_US
+        for us, depth in {(slow, 1), (fast, 1), (fast, depth_of(name))}:
+            write(f"path-{name}-{us}-{depth}", f"rw={order} bs={size} iodepth={depth}",
+                  min(int(seconds), PATH_SECONDS))
+
+
+def has_path_disks(array):
+    return system_of(array).startswith("md") and any(
+        member["model"] != "delay" for member in array["member"])
+
+
+def path(given, served):
+    """Writes the array to serve; path disks are its last members."""
+    array = read_array(given)
+    if has_path_disks(array):
+        size = {k: v for k, v in array["member"][0].items() if k == "size"}
+        array["member"] += [
+            {"model": "delay", "rotational": False, **size,
+             "set": {"service": f"{us}us", "servers": 64}} for us in PATHS_US]
+        print(*PATHS_US)
+    pathlib.Path(served).write_text(array_text(array))
 
 
 def setup(name):
@@ -164,6 +207,13 @@ class Recipe:
         self.names = list(dict.fromkeys(run[0] for run in self.runs))
         self.arrays = {name: read_array(self.work / "arrays" / f"{name}.toml")
                        for name in self.names}
+        self.models = sorted((self.work / "models").glob("*.toml"))
+        for model in self.models:
+            shutil.copy(model, self.output)
+            for array in self.arrays.values():
+                for member in array["member"]:
+                    if member["model"] == model.stem:
+                        member["model"] = model.name
         self.title = title or f"Linux {kernel} in a guest: {', '.join(self.names)}"
         self.overheads, self.spread, self.refused = {}, 0.0, []
         self.seconds = re.search(r"runtime=(\d+)", next(
@@ -175,31 +225,76 @@ class Recipe:
         return [(float(run[4]), float(run[5]), [int(n) for n in run[6].split(";")])
                 for run in rows if run[9] == "yes"], rows
 
-    def overhead(self, name, size):
-        """What a read of this size costs the guest, in us, apart from its disk."""
-        if (name, size) not in self.overheads:
-            good, _ = self.good(name, f"alone-{size}", "alone")
-            if not good:
-                self.overheads[name, size] = None
-            else:
-                one = {"profile": "single", "host": {"overhead": {"mean": "0us", "jitter": "0%"}},
-                       "member": [self.arrays[name]["member"][0]]}
-                ours = self.simulate(array_text(one), f"alone-{size}")
-                self.overheads[name, size] = round(
-                    max(0.0, 1e6 * len(good) / sum(run[0] for run in good) - 1e6 / ours), -1)
-        return self.overheads[name, size]
+    def host_us(self, us, size):
+        """What the host takes for a read of a path disk, in us."""
+        file = self.work / "host.csv"
+        if not file.exists():
+            return us
+        with open(file, encoding="utf-8") as lines:
+            return float(dict(csv.reader(lines))[f"{us}-{size}"])
+
+    def points(self, name, job):
+        """Rates at which a read of a job was measured apart from the array, and what it costs the
+        guest then, in us."""
+        if (name, job) not in self.overheads:
+            find = self.path_points if has_path_disks(self.arrays[name]) else self.alone_points
+            self.overheads[name, job] = sorted(find(name, job))
+        return self.overheads[name, job]
+
+    def path_points(self, name, job):
+        pattern = re.compile(rf"path-{job}-(\d+)-(\d+)")
+        for run in sorted({run[1] for run in self.runs}):
+            found = pattern.fullmatch(run)
+            good = self.good(name, run, "alone")[0] if found else []
+            if good:
+                us, depth = int(found[1]), int(found[2])
+                rate = sum(run[0] for run in good) / len(good)
+                cost = 1e6 * depth / rate - self.host_us(us, JOBS[job][2])
+                yield rate, round(max(0.0, cost), -1)
+
+    def alone_points(self, name, job):
+        size = JOBS[job][2]
+        good, _ = self.good(name, f"alone-{size}", "alone")
+        if good:
+            one = {"profile": "single", "host": {"overhead": {"mean": "0us", "jitter": "0%"}},
+                   "member": [self.arrays[name]["member"][0]]}
+            ours = self.simulate(array_text(one), f"alone-{size}", "first")
+            rate = sum(run[0] for run in good) / len(good)
+            yield rate, round(max(0.0, 1e6 / rate - 1e6 / ours), -1)
+
+    def overhead(self, name, setting, job):
+        """What a request of a row costs the guest, in us; none if that was not measured."""
+        points = self.points(name, job)
+        if not points:
+            return None
+        us, policy = points[0][1], self.policy(name, setting)[0]
+        if len(points) == 1:
+            return us
+        for _ in range(8):
+            rate = self.simulate(self.array_of(name, setting, us), job, policy)
+            before, us = us, round(interpolated(points, rate), -1)
+            if us == before:
+                break
+        return us
 
     def overheads_of(self, name):
-        found = {size: value for (of, size), value in self.overheads.items() if of == name}
-        return ", ".join(f"{value:.0f} us for {size}" for size, value in found.items() if value)
+        found = {}
+        for (of, job), points in self.overheads.items():
+            if of == name and len(points) == 1:
+                found[JOBS[job][2]] = f"{points[0][1]:.0f} us"
+            elif of == name:
+                found[job] = ", ".join(f"{us:.0f} us at {rate:.0f}/s" for rate, us in points)
+        return ", ".join(f"{value} for {what}" for what, value in found.items())
 
-    def simulate(self, text, job):
+    def simulate(self, text, job, policy):
         path = self.work / "alone.toml"
         path.write_text(text)
+        for model in self.models:
+            shutil.copy(model, self.work)
         shutil.rmtree(self.work / "alone", ignore_errors=True)
         run = subprocess.run(
             [self.mirrorball, "compare", path, self.work / "jobs" / f"{job}.fio", "--policy",
-             "first", "--baseline", "first", "--repeats", "1", "--format", "csv", "--output",
+             policy, "--baseline", policy, "--repeats", "1", "--format", "csv", "--output",
              self.work / "alone"], capture_output=True, text=True, check=False)
         if run.returncode:
             sys.exit(f"kernel-recipe: {run.stderr}")
@@ -207,22 +302,30 @@ class Recipe:
                  if row["policy"] != "oracle"]
         return float(cells[0]["iops"])
 
-    def array_file(self, name, setting, size):
-        """Writes the array file of a row, with the host overhead and the flags; gives its name."""
-        overhead = self.overhead(name, size)
+    def array_of(self, name, setting, overhead):
+        """The array of a row as text, with the host overhead and the flags."""
         array = dict(self.arrays[name], host=self.arrays[name].get("host", {}) | {
             "overhead": f"{overhead:.0f}us"})
         array["member"] = [dict(member) for member in array["member"]]
-        file = name
         if found := re.fullmatch(r"write-mostly:([\d+]+)", setting):
             for devid in found[1].split("+"):
                 array["member"][int(devid) - 1]["write_mostly"] = True
-            file += f"-wm{found[1].replace('+', '')}"
-        file += "" if size == "4k" else f"-{size}"
-        path = self.output / f"{file}.toml"
         members = array.pop("member")
         source = array.pop("source", None)
-        text = array_text(array | ({"source": source} if source else {}) | {"member": members})
+        return array_text(array | ({"source": source} if source else {}) | {"member": members})
+
+    def array_file(self, name, setting, job, overhead):
+        """Writes the array file of a row, and gives its name."""
+        size = JOBS[job][2]
+        file = name
+        if found := re.fullmatch(r"write-mostly:([\d+]+)", setting):
+            file += f"-wm{found[1].replace('+', '')}"
+        if len(self.points(name, job)) > 1:
+            file += f"-{job}"
+        elif size != "4k":
+            file += f"-{size}"
+        path = self.output / f"{file}.toml"
+        text = self.array_of(name, setting, overhead)
         path.write_text(f"# Measured under Linux {self.kernel} in QEMU.\n{text}")
         return path.name
 
@@ -243,12 +346,13 @@ class Recipe:
         label = f"{name}, {setting}" if setting != "none" else name
         policy, more = self.policy(name, setting)
         row = {"name": label, "policy": policy, **more}
-        if not good or self.overhead(name, JOBS[job][2]) is None:
+        overhead = self.overhead(name, setting, job) if good else None
+        if overhead is None:
             self.refused.append(f"{label} under {job}")
             return None
         if len(good) < len(rows):
             self.refused.append(f"one run of {label} under {job}")
-        row["array"] = self.array_file(name, setting, JOBS[job][2])
+        row["array"] = self.array_file(name, setting, job, overhead)
         rate = [reads for reads, _, _ in good]
         total = [reads + writes for reads, writes, _ in good]
         self.spread = max(self.spread, (max(total) - min(total)) * len(total) / sum(total))
@@ -316,7 +420,10 @@ class Recipe:
             f"Requests are not merged. The runs of a row differ by {100 * self.spread:.1f} % at "
             f"most. 99 % of the requests of the disks completed within {max(late):.0f} us of their "
             f"simulated time. {refused}.")
-        chosen = "the first member alone, under the same system at depth 1: " + overheads
+        disk = "the first member"
+        if all(has_path_disks(array) for array in self.arrays.values()):
+            disk = f"disks that take {' and '.join(map(str, PATHS_US))} us for each request,"
+        chosen = f"{disk} alone, under the same system: {overheads}"
         text = "\n".join([
             f"title = {inline(self.title)}", 'sources = ["measured by benches/kernel-in-qemu"]',
             f'about = """\n{wrap(about)}"""', 'mismatch = """\nNot examined."""', "",
@@ -326,6 +433,16 @@ class Recipe:
         for line in self.refused:
             print(f"refused: {line}")
         return any(not line.startswith("one run") for line in self.refused)
+
+
+def interpolated(points, rate):
+    """The overhead at a rate, from those at other rates; outside of these that of the nearest."""
+    if rate <= points[0][0]:
+        return points[0][1]
+    for (below, low), (above, high) in zip(points, points[1:]):
+        if rate <= above:
+            return low + (high - low) * (rate - below) / (above - below)
+    return points[-1][1]
 
 
 def wrap(text, width=98):
@@ -347,6 +464,8 @@ if __name__ == "__main__":
             print(system_of(read_array(path)))
         case ["rates", path]:
             rates(read_array(path))
+        case ["path", given, served]:
+            path(given, served)
         case ["late"]:
             late()
         case ["recipe", *words]:
