@@ -11,9 +11,10 @@
 //! [`UNIT_BYTES`]. Data stay readable in the cache until they are on the disks, and then leave it.
 //!
 //! The cache is a state machine without a clock, as the volume is: the caller submits requests,
-//! hands write-backs to the volume, and reports their end.
+//! hands write-backs to the volume, and reports their end. It holds no data: the simulator has
+//! none, and the executor of `io` keeps them.
 //!
-//! Non-goals: data, the time of the copy, read-ahead of the controller, and write-back by age (a
+//! Non-goals: the time of the copy, read-ahead of the controller, and write-back by age (a
 //! cache that stays below its high mark keeps its data).
 
 mod byte_ranges;
@@ -57,6 +58,8 @@ pub struct WriteBackCache {
     /// Writes that wait for space, in the order of submission.
     waiting: VecDeque<Request>,
     is_writing_back: bool,
+    /// Whether everything is written back, whatever the marks say.
+    is_draining: bool,
     /// Where the elevator is.
     position: u64,
     numbers: u64,
@@ -138,6 +141,7 @@ impl WriteBackCache {
             ready: VecDeque::new(),
             waiting: VecDeque::new(),
             is_writing_back: false,
+            is_draining: false,
             position: 0,
             numbers: 0,
             counts: ControllerCounts::default(),
@@ -213,7 +217,13 @@ impl WriteBackCache {
         }
     }
 
-    fn cached_bytes(&self) -> u64 {
+    /// Writes everything back from now on, as before power is turned off.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Bytes that are not on the disks yet.
+    pub fn cached_bytes(&self) -> u64 {
         self.dirty.bytes() + self.in_flight_bytes
     }
 
@@ -230,7 +240,7 @@ impl WriteBackCache {
     }
 
     /// Returns true if every byte of the range is in the cache.
-    fn holds(&self, range: Range<u64>) -> bool {
+    pub fn holds(&self, range: Range<u64>) -> bool {
         let mut at = range.start;
         while at < range.end {
             let in_flight = || {
@@ -247,7 +257,8 @@ impl WriteBackCache {
 
     /// Starts to write back the next unit of the elevator, if one is due.
     fn start_unit(&mut self, map: &ChunkMap) {
-        if !self.waiting.is_empty() || self.cached_bytes() >= self.spec.high_bytes() {
+        let is_full = !self.waiting.is_empty() || self.cached_bytes() >= self.spec.high_bytes();
+        if self.is_draining || is_full {
             self.is_writing_back = true;
         } else if self.dirty.bytes() <= self.spec.low_bytes() {
             self.is_writing_back = false;

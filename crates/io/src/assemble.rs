@@ -249,7 +249,7 @@ pub enum AssembleError {
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
     let EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend } =
         emulation;
-    refuse_controller(array)?;
+    refuse_controller_of_members(array, shape)?;
     let configs = array.member_configs()?;
     let mut notes = Vec::new();
     let mut plans = Vec::new();
@@ -278,7 +278,10 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
     };
     let driver = driver(backend, &mut notes)?;
     let model_array = array.model_array(seed)?;
-    let executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
+    let mut executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
+    if let Some(controller) = array.controller {
+        executor = executor.with_controller(controller);
+    }
     let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
     let (name, policy) = (array.name.clone(), policy_name);
     Ok(Assembly { executor, exports, opener: None, notes, name, policy })
@@ -358,16 +361,16 @@ fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
     Err(error.in_file(&array.file_name).with_help(help))
 }
 
-/// Refuses a model of a controller: emulated disks have none in front of them.
+/// Refuses to export the members of an array with a controller, whose cache is in front of them.
 ///
 /// # Errors
-/// If the array has a controller.
-fn refuse_controller(array: &ArraySpec) -> Result<(), Diagnostic> {
-    if array.controller.is_none() {
+/// If members are exported and the array has a controller.
+fn refuse_controller_of_members(array: &ArraySpec, shape: ExportMode) -> Result<(), Diagnostic> {
+    if array.controller.is_none() || shape == ExportMode::Volume {
         return Ok(());
     }
-    let message = "`[controller]` is simulated only: emulated disks have no controller in front";
-    let help = "remove it, or use the array with `mirrorball compare`";
+    let message = "`--members` exports the disks, and the `[controller]` is in front of them";
+    let help = "leave out `--members`, or remove `[controller]`";
     Err(Diagnostic::new(message).in_file(&array.file_name).with_help(help))
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Time that a service waits, once it is stopped, for clients that do not receive their replies.
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
-/// Time that the last flush of a volume may take.
+/// Time that the last flush of a volume, or of the cache of a controller, may take.
 const FLUSH_TIMEOUT: Nanos = Nanos::from_secs(300);
 
 /// Stops a service from another thread or a signal handler.
@@ -141,7 +141,17 @@ impl Service {
                 format_bytes(bytes)
             ),
         });
-        files.into_iter().chain(devices).chain(unclean).collect()
+        let cached = match self.executor.cached_bytes() {
+            0 if self.executor.has_lost_cached_data() => {
+                Some("data in the cache of the controller could not be written".to_owned())
+            }
+            0 => None,
+            bytes => Some(format!(
+                "{} in the cache of the controller were not written to the disks",
+                format_bytes(bytes)
+            )),
+        };
+        files.into_iter().chain(devices).chain(unclean).chain(cached).collect()
     }
 
     /// The executor.
@@ -171,7 +181,8 @@ impl Service {
         let mut stop = None;
         if let Some(deadline) = self.deadline {
             let now = self.executor.driver.now();
-            if now >= deadline || self.is_done() && self.end_volume() {
+            let is_over = self.is_done() && self.write_back_cache() && self.end_volume();
+            if now >= deadline || is_over {
                 return Ok(ServiceState::Stopped);
             }
             stop = Some(deadline.saturating_sub(now));
@@ -199,6 +210,16 @@ impl Service {
             && self.fuse.as_ref().is_none_or(Fuse::is_over)
             && self.ublk.as_ref().is_none_or(Ublk::is_over)
             && self.executor.is_idle()
+    }
+
+    /// Has the controller of an array write back its cache. Returns true if there is nothing left.
+    fn write_back_cache(&mut self) -> bool {
+        let is_empty = self.executor.cached_bytes() == 0;
+        if !is_empty {
+            self.deadline = Some(self.executor.driver.now() + FLUSH_TIMEOUT);
+            self.executor.drain_controller();
+        }
+        is_empty
     }
 
     /// Flushes a volume that clients do not use any more, and records in its labels that it was

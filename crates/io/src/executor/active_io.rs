@@ -11,7 +11,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, EventOwner, Handle, Token};
 use crate::member::Store;
 use crate::member::remote::RemoteRequest;
-use mirrorball_core::io::{IoError, IoId, Op, Purpose, VolumeError};
+use mirrorball_core::io::{IoError, IoId, Op, Purpose, RequestKind, VolumeError};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -79,6 +79,50 @@ pub(super) struct LateData {
 }
 
 impl Executor {
+    /// Starts a request for a single member.
+    pub(super) fn submit_to_member(
+        &mut self,
+        key: IoRequestKey,
+        member: MemberIndex,
+        request: &IoRequest,
+    ) {
+        let size_bytes = self.slots[member.get()].config.size_bytes;
+        let op = match request.kind {
+            RequestKind::Read => Op::Read,
+            RequestKind::Write => Op::Write,
+            RequestKind::Flush => Op::Flush,
+            RequestKind::Discard => Op::Discard,
+            RequestKind::Scrub
+            | RequestKind::Rebuild(_)
+            | RequestKind::Resync
+            | RequestKind::Repair(_) => {
+                return self.end_request(key, Err(VolumeError::NotRebuilding));
+            }
+        };
+        if request.offset.checked_add(request.length).is_none_or(|end| end > size_bytes) {
+            return self.end_request(key, Err(VolumeError::OutOfRange));
+        }
+        self.now = self.time();
+        self.advance_models();
+        self.launch(ActiveIo {
+            origin: Origin::Direct,
+            request: key,
+            member,
+            op,
+            offset: request.offset,
+            length: request.length,
+            within: 0,
+            own_buffer: None,
+            stripe_buffer: None,
+            submitted_at: self.now,
+            due: None,
+            parts_left: 0,
+            attachment: 0,
+            zeroed: None,
+            result: Ok(()),
+        });
+    }
+
     /// Starts a member I/O.
     pub(super) fn launch(&mut self, io: ActiveIo) {
         let key = self.active.insert(io);
@@ -208,7 +252,9 @@ impl Executor {
     pub fn discards_zero(&self, target: Target) -> bool {
         match target {
             Target::Volume => {
-                !self.has_parity() && self.slots.iter().all(MemberSlot::discards_zero)
+                !self.has_parity()
+                    && self.controller.is_none()
+                    && self.slots.iter().all(MemberSlot::discards_zero)
             }
             Target::Member(member) => self.slots[member.get()].discards_zero(),
         }

@@ -10,6 +10,9 @@
 //! I/O ends when both are done. The difference to the model's time is its *lateness*, recorded in a
 //! histogram per member, because latencies of late I/Os say nothing about the model.
 //!
+//! **A controller** may be emulated in front of the volume: a write-back cache with its data
+//! (`controller_cache`).
+//!
 //! **Time** is the time of the models ([`crate::clock`]), for the volume and the policies, too.
 //!
 //! Memory is reused: nothing is allocated per request in a steady state, but for operations on full
@@ -17,6 +20,10 @@
 
 mod active_io;
 pub(crate) mod block_status;
+mod cached_data;
+mod controller_cache;
+#[cfg(test)]
+mod controller_tests;
 #[cfg(test)]
 mod fault_tests;
 mod member_slot;
@@ -37,11 +44,12 @@ use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, LateData, Origin, zeroing_step};
+use controller_cache::ControllerCache;
 use member_slot::MemberSlot;
 pub use mirror_compare::BlockDifference;
 use mirror_compare::MirrorCompare;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::io::{IoError, MemberIo, Op, Request, RequestId, RequestKind, VolumeError};
+use mirrorball_core::io::{IoError, MemberIo, Op, RequestKind, VolumeError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -138,6 +146,8 @@ pub struct Executor {
     /// The time of this turn. The volume and the models get no other, so it never decreases.
     now: Nanos,
     volume: Option<Volume>,
+    /// The cache of the controller in front of the volume, if there is one.
+    controller: Option<ControllerCache>,
     slots: Vec<MemberSlot>,
     model_array: Option<ModelArray>,
     requests: Slab<IoRequestKey, IoRequest>,
@@ -190,6 +200,7 @@ impl Executor {
             clock,
             now: clock.model(now),
             volume,
+            controller: None,
             slots,
             model_array,
             requests: Slab::default(),
@@ -270,27 +281,9 @@ impl Executor {
     /// Starts a request, also in a range that is held.
     fn submit_now(&mut self, request: IoRequest) {
         let key = self.requests.insert(request);
-        let IoRequest { kind, offset, length, stream, buffer, .. } = request;
         match request.target {
-            Target::Volume => {
-                let id = RequestId(key.slot().into());
-                if kind == RequestKind::Discard && !self.may_discard() {
-                    return self.end_request(key, Ok(()));
-                }
-                let volume = self.volume.as_mut().expect("there is a volume");
-                let background = matches!(
-                    kind,
-                    RequestKind::Rebuild(_)
-                        | RequestKind::Resync
-                        | RequestKind::Repair(_)
-                        | RequestKind::Scrub
-                );
-                let request = Request { id, kind, offset, length, stream, cpu: 0, background };
-                match volume_io::checksums(volume, &self.driver, &request, buffer) {
-                    Some(checksums) => volume.submit_write(request, checksums),
-                    None => volume.submit(request),
-                }
-            }
+            Target::Volume if self.controller_takes(key, &request) => {}
+            Target::Volume => self.submit_to_volume(key, &request),
             Target::Member(member) => self.submit_to_member(key, member, &request),
         }
     }
@@ -304,6 +297,15 @@ impl Executor {
         if volume.poll_timeout().is_some_and(|at| at <= now) {
             volume.on_timeout(now);
         }
+        self.run_volume();
+        while self.run_controller() {
+            self.run_volume();
+        }
+    }
+
+    /// Starts the member I/O of the volume, and takes its replies.
+    fn run_volume(&mut self) {
+        let now = self.now;
         loop {
             while let Some(io) = self.volume.as_mut().and_then(|volume| volume.poll_io(now)) {
                 self.do_stripe_steps();
@@ -410,44 +412,6 @@ impl Executor {
         }
     }
 
-    fn submit_to_member(&mut self, key: IoRequestKey, member: MemberIndex, request: &IoRequest) {
-        let size_bytes = self.slots[member.get()].config.size_bytes;
-        let op = match request.kind {
-            RequestKind::Read => Op::Read,
-            RequestKind::Write => Op::Write,
-            RequestKind::Flush => Op::Flush,
-            RequestKind::Discard => Op::Discard,
-            RequestKind::Scrub
-            | RequestKind::Rebuild(_)
-            | RequestKind::Resync
-            | RequestKind::Repair(_) => {
-                return self.end_request(key, Err(VolumeError::NotRebuilding));
-            }
-        };
-        if request.offset.checked_add(request.length).is_none_or(|end| end > size_bytes) {
-            return self.end_request(key, Err(VolumeError::OutOfRange));
-        }
-        self.now = self.time();
-        self.advance_models();
-        self.launch(ActiveIo {
-            origin: Origin::Direct,
-            request: key,
-            member,
-            op,
-            offset: request.offset,
-            length: request.length,
-            within: 0,
-            own_buffer: None,
-            stripe_buffer: None,
-            submitted_at: self.now,
-            due: None,
-            parts_left: 0,
-            attachment: 0,
-            zeroed: None,
-            result: Ok(()),
-        });
-    }
-
     /// Cancels a read that is not needed any more, if the model has not started it. Operations of
     /// the driver are not cancelled.
     fn cancel(&mut self, io: &MemberIo) {
@@ -480,11 +444,14 @@ impl Executor {
         if !self.late_data.is_empty() {
             self.copy_late_data(key);
         }
+        let is_write_back = self.end_for_controller(key, result);
         let request = self.requests.remove(key).expect("a request ends once");
         if request.kind == RequestKind::Scrub {
             self.compare_mirrors(key, request.offset);
         }
-        self.ended.push_back(IoReply { token: request.token, result });
+        if !is_write_back {
+            self.ended.push_back(IoReply { token: request.token, result });
+        }
         if self.hold.is_some() {
             self.start_held();
         }

@@ -1,14 +1,38 @@
 //! Member I/O of the volume: its buffers, and what the mirrors do differently.
 
 use super::active_io::{ActiveIo, IoRequestKey, Origin, place};
-use super::{Executor, Target};
+use super::{Executor, IoRequest, Target};
 use crate::driver::Driver;
 use crate::driver::buffers::{BufferKey, Slice};
-use mirrorball_core::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, Request, RequestKind};
+use mirrorball_core::io::{
+    IoError, IoId, MemberIo, Op, Purpose, ReadRole, Request, RequestId, RequestKind,
+};
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::volume::Volume;
 
 impl Executor {
+    /// Starts a request for the volume, behind the cache of a controller.
+    pub(super) fn submit_to_volume(&mut self, key: IoRequestKey, request: &IoRequest) {
+        let IoRequest { kind, offset, length, stream, buffer, .. } = *request;
+        let id = RequestId(key.slot().into());
+        if kind == RequestKind::Discard && !self.may_discard() {
+            return self.end_request(key, Ok(()));
+        }
+        let volume = self.volume.as_mut().expect("there is a volume");
+        let background = matches!(
+            kind,
+            RequestKind::Rebuild(_)
+                | RequestKind::Resync
+                | RequestKind::Repair(_)
+                | RequestKind::Scrub
+        );
+        let request = Request { id, kind, offset, length, stream, cpu: 0, background };
+        match checksums(volume, &self.driver, &request, buffer) {
+            Some(checksums) => volume.submit_write(request, checksums),
+            None => volume.submit(request),
+        }
+    }
+
     /// Returns true if a discard leaves the mirrors of the volume equal.
     pub(super) fn may_discard(&self) -> bool {
         let copies = self.volume.as_ref().map_or(1, |volume| volume.map().copies());
@@ -126,7 +150,7 @@ impl Executor {
 }
 
 /// The checksums of the data of a write, if the volume has checksums.
-pub(super) fn checksums(
+fn checksums(
     volume: &Volume,
     driver: &Driver,
     request: &Request,
