@@ -19,8 +19,8 @@ macro_rules! recipe {
 /// The recipes, the files of each.
 pub(super) const BUILTINS: [(&str, &[Named]); 22] = [
     recipe!(
-        "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "qd1-defrag.fio", "qd1.fio",
-        "qd32-defrag.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
+        "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "no-cache.toml", "qd1-defrag.fio",
+        "qd1.fio", "qd32-defrag.fio", "qd32-same.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
     ),
     recipe!(
         "linux-7.2-two-delays": "recipe.toml", "array.toml", "far.toml", "rand-qd1.fio",
@@ -91,8 +91,8 @@ pub(super) const BUILTINS: [(&str, &[Named]); 22] = [
     recipe!("btrfs-2024-randrw": "recipe.toml", "v1.toml", "v2.toml", "v1.fio", "v2.fio"),
     recipe!("btrfs-2024-defrag": "recipe.toml", "v1.toml", "v2.toml", "defrag.fio"),
     recipe!(
-        "btrfs-2008-multidevice": "recipe.toml", "raid0.toml", "raid1.toml", "raid10.toml",
-        "single.toml", "phases.fio"
+        "btrfs-2008-multidevice": "recipe.toml", "card-raid10.toml", "md-raid10.toml", "raid0.toml",
+        "raid1.toml", "raid10.toml", "single.toml", "phases.fio"
     ),
     recipe!("btrfs-2025-forza": "recipe.toml", "hdd.toml", "ssd.toml", "qd1.fio", "qd32.fio"),
     recipe!(
