@@ -1,5 +1,6 @@
 //! Why a program was ended, for people.
 
+use crate::foreign_text::shown_name;
 use crate::helpers::{HelperFault, Operation};
 use wasmtime::{Trap, WasmBacktrace};
 
@@ -41,7 +42,7 @@ impl CallFault {
 
 fn frame_text(frame: &wasmtime::FrameInfo) -> String {
     let name = match frame.func_name() {
-        Some(name) => name.to_owned(),
+        Some(name) => shown_name(name),
         None => format!("function {}", frame.func_index()),
     };
     match frame.module_offset() {

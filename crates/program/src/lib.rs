@@ -25,6 +25,7 @@ pub mod check;
 pub mod contexts;
 mod engine;
 mod fault;
+mod foreign_text;
 mod helpers;
 mod instance;
 mod loader;

@@ -5,6 +5,7 @@ use crate::abi::{
     PARAMETERS_MAX, PROGRAM_BYTES,
 };
 use crate::engine::engine;
+use crate::foreign_text::{shown_message, shown_name};
 use crate::helpers::{HostState, linker};
 use crate::instance::{InstanceSource, ProgramInstance};
 use crate::metadata::{Metadata, read_parameter};
@@ -110,12 +111,14 @@ impl Loader {
             ));
         }
         let invalid = |error: wasmtime::Error| {
-            refused(format!("it is not a valid program: {}", one_line(&format!("{error:#}"))))
+            refused(format!("it is not a valid program: {}", shown_message(&format!("{error:#}"))))
         };
         structure::check(object).map_err(|refusal| match refusal {
-            Refusal::Invalid(error) => refused(format!("it is not a valid program: {error}")),
+            Refusal::Invalid(error) => invalid(error.into()),
             Refusal::Outside(error) => error,
         })?;
+        // Otherwise functions would be compiled up to the first that is not valid.
+        Module::validate(&self.engine, object).map_err(invalid)?;
         Module::from_binary(&self.engine, object).map_err(invalid)
     }
 }
@@ -174,7 +177,9 @@ fn check_imports(module: &Module) -> Result<(), Diagnostic> {
         if from != HELPER_MODULE || !HELPERS.contains(&name) {
             let helpers = HELPERS.map(|name| format!("mb_{name}")).join(", ");
             return Err(Diagnostic::new(format!(
-                "the program calls `{name}` (from `{from}`), which does not exist"
+                "the program calls `{}` (from `{}`), which does not exist",
+                shown_name(name),
+                shown_name(from)
             ))
             .with_help(format!("a policy has no library; the helpers are {helpers}")));
         }
@@ -224,8 +229,4 @@ fn check_operations(module: &Module) -> Result<(), Diagnostic> {
 
 fn join(types: impl Iterator<Item = wasmtime::ValType>) -> String {
     types.map(|it| it.to_string()).collect::<Vec<String>>().join(", ")
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }

@@ -1,7 +1,8 @@
 //! What an object says about itself: name, version, fallback, and parameters.
 
 use crate::abi::{PARAMETER_BYTES, PROGRAM_BYTES, VERSION};
-use mirrorball_core::diagnostic::Diagnostic;
+use crate::foreign_text::shown_name;
+use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::policies::{ProgramParameter, Spec};
 
 /// Policy that decides after a fault if the program names none: it needs nothing but the volume's
@@ -64,7 +65,8 @@ pub(crate) fn read_parameter(
     // It is part of policy strings, and is printed.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || name.len() > 31 || !name.chars().all(is_plain) {
-        return Err(Diagnostic::new(format!("the program has a parameter of the name {name:?}"))
+        let name = shown_name(name);
+        return Err(Diagnostic::new(format!("the program has a parameter of the name `{name}`"))
             .with_help("names of parameters have 1 to 31 letters, digits and _"));
     }
     let (default, min, max) = (u64_at(bytes, 0), u64_at(bytes, 8), u64_at(bytes, 16));
@@ -82,11 +84,14 @@ pub(crate) fn read_parameter(
 fn text(bytes: &[u8], what: &str) -> Result<String, Diagnostic> {
     let end = bytes.iter().position(|&byte| byte == 0);
     let text = end.and_then(|end| std::str::from_utf8(&bytes[..end]).ok());
-    let text = text.filter(|text| !text.contains(char::is_control));
+    let text = text.filter(|text| !text.contains(Escaped::is_invisible));
     text.map(str::to_owned).ok_or_else(|| {
         let most = bytes.len() - 1;
         Diagnostic::new(format!("the text `{what}` of the program is malformed")).with_help(
-            format!("texts are UTF-8 on one line, {most} bytes at most, and end with a zero byte"),
+            format!(
+                "texts are UTF-8 on one line without invisible characters, {most} bytes at most, \
+                 and end with a zero byte"
+            ),
         )
     })
 }

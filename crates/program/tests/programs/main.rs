@@ -10,5 +10,6 @@ mod examples;
 mod faults;
 mod kernel;
 mod layout;
+mod misleading;
 mod objects;
 mod rust;
