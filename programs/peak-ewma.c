@@ -24,14 +24,20 @@ struct peak {
 
 static struct peak peaks[MEMBERS_MAX];
 
+/* The last decay that was computed: mirrors that were compared before share the time since then. */
+static u64 last_elapsed_ns;
+static double last_decay = 1.0;
+
 /* e to the power of -elapsed / decay time: halving, a short series, squaring. */
 static double decay(u64 elapsed_ns)
 {
-	/* Signed numbers become floating-point numbers in one instruction. */
-	double x = (double)(s64)elapsed_ns / (double)(s64)(MB_VALUE(decay_ms) * 1000000);
-	double power;
 	u32 squarings = 0;
+	double x, power;
 
+	if (elapsed_ns == last_elapsed_ns)
+		return last_decay;
+	/* Signed numbers become floating-point numbers in one instruction. */
+	x = (double)(s64)elapsed_ns / (double)(s64)(MB_VALUE(decay_ms) * 1000000);
 	while (x > 1.0 / 64.0 && squarings < 64) {
 		x /= 2.0;
 		squarings++;
@@ -39,6 +45,8 @@ static double decay(u64 elapsed_ns)
 	power = 1.0 - x * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0)));
 	while (squarings--)
 		power = power * power;
+	last_elapsed_ns = elapsed_ns;
+	last_decay = power;
 	return power;
 }
 

@@ -70,7 +70,7 @@ MB_KFUNC void bpf_iter_num_destroy(struct bpf_iter_num *it);
 		mb_wish.kind = MB_WISH_NOTHING;                                                    \
 		return mb_op_choose(&mb_context);                                                  \
 	}                                                                                          \
-	MB_INLINE s64 mb_op_choose(const struct mb_choose *c)
+	MB_INLINE s64 mb_op_choose(__attribute__((unused)) const struct mb_choose *c)
 #define MB_EVENT_OP(name, e)                                                                       \
 	MB_INLINE void mb_op_##name(const struct mb_event *e);                                     \
 	MB_SECTION("syscall") s64 name(void *ctx)                                           \
@@ -79,7 +79,7 @@ MB_KFUNC void bpf_iter_num_destroy(struct bpf_iter_num *it);
 		mb_op_##name((const struct mb_event *)&mb_context);                                \
 		return 0;                                                                          \
 	}                                                                                          \
-	MB_INLINE void mb_op_##name(const struct mb_event *e)
+	MB_INLINE void mb_op_##name(__attribute__((unused)) const struct mb_event *e)
 #define MB_SUBMIT(e) MB_EVENT_OP(submit, e)
 #define MB_COMPLETE(e) MB_EVENT_OP(complete, e)
 #define MB_MEMBERS_OP(name)                                                                        \

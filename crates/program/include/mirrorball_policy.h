@@ -3,7 +3,8 @@
  * Mirrorball policy programs, interface version 1.
  *
  * A policy decides which mirror of a volume serves a read. This header is all that a policy in C
- * needs: it includes nothing. With -DMB_KERNEL it includes mirrorball_kernel.h and makes BPF objects.
+ * needs: it includes nothing. With -DMB_KERNEL it includes mirrorball_kernel.h and makes BPF objects;
+ * with mirrorball_test.h a policy is tested on the machine of its developer.
  * Compile the policy with `mirrorball program build policy.c`, or with
  *
  *	clang --target=wasm32 -mcpu=mvp -O2 -nostdlib -ffreestanding -c policy.c
@@ -154,6 +155,10 @@ struct mb_param {
 
 #ifdef MB_KERNEL
 #define MB_EXPORT __attribute__((used))
+#elif defined(MB_TEST)
+#define MB_EXPORT
+#define MB_OP(name)
+#define MB_HELPER(name)
 #else
 #define MB_EXPORT __attribute__((used, visibility("default")))
 #define MB_OP(name) __attribute__((used, visibility("default"), export_name(#name)))
@@ -188,9 +193,11 @@ struct mb_param {
 #include "mirrorball_kernel.h"
 #else
 #define MB_EACH_MIRROR(c, i) for (u32 i = 0; i < (c)->nr && i < MB_MIRRORS_MAX; i++)
-#define MB_CHOOSE(c) MB_OP(choose) s64 mb_op_choose(const struct mb_choose *c)
-#define MB_SUBMIT(e) MB_OP(submit) void mb_op_submit(const struct mb_event *e)
-#define MB_COMPLETE(e) MB_OP(complete) void mb_op_complete(const struct mb_event *e)
+/* A policy need not look at what it is shown, and its source does not show the argument. */
+#define MB_SHOWN __attribute__((unused)) const
+#define MB_CHOOSE(c) MB_OP(choose) s64 mb_op_choose(MB_SHOWN struct mb_choose *c)
+#define MB_SUBMIT(e) MB_OP(submit) void mb_op_submit(MB_SHOWN struct mb_event *e)
+#define MB_COMPLETE(e) MB_OP(complete) void mb_op_complete(MB_SHOWN struct mb_event *e)
 #define MB_INIT() MB_OP(init) void mb_op_init(void)
 #define MB_CHANGE() MB_OP(change) void mb_op_change(void)
 
@@ -286,7 +293,7 @@ static inline u32 mb_random_below(u32 bound)
 	return high >> 32;
 }
 
-#ifndef MB_KERNEL
+#if !defined(MB_KERNEL) && !defined(MB_TEST)
 /*
  * The compiler may call these for copies and initial values of structures; they are left out of
  * the object where it does not.

@@ -24,6 +24,8 @@ pub(crate) struct ProgramInstance {
     init: Option<TypedFunc<(), ()>>,
     change: Option<TypedFunc<(), ()>>,
     instance: Instance,
+    /// True if the program calls `mb_random`, so that it needs the generator.
+    draws: bool,
 }
 
 /// What instances of a program are made of.
@@ -77,6 +79,7 @@ impl ProgramInstance {
                     None => Ok(None),
                 };
             let (init, change) = (plain(&mut store, "init")?, plain(&mut store, "change")?);
+            let draws = module.module().imports().any(|import| import.name() == "random");
             Ok(ProgramInstance {
                 store,
                 memory,
@@ -87,6 +90,7 @@ impl ProgramInstance {
                 init,
                 change,
                 instance,
+                draws,
             })
         };
         start().map_err(|error| CallFault::of_call(Operation::Start, &error))
@@ -152,9 +156,9 @@ impl ProgramInstance {
     pub(crate) fn choose(&mut self, rng: &mut Rng) -> Result<i64, CallFault> {
         let context = self.context;
         self.prepare(Operation::Choose, CHOOSE_FUEL);
-        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        exchange(rng, &mut self.store, self.draws);
         let result = self.choose.call(&mut self.store, context);
-        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        exchange(rng, &mut self.store, self.draws);
         result.map_err(|error| CallFault::of_call(Operation::Choose, &error))
     }
 
@@ -168,9 +172,9 @@ impl ProgramInstance {
             _ => &self.complete,
         };
         let Some(function) = function else { return Ok(()) };
-        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        exchange(rng, &mut self.store, self.draws);
         let result = function.call(&mut self.store, context);
-        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        exchange(rng, &mut self.store, self.draws);
         result.map_err(|error| CallFault::of_call(operation, &error))
     }
 
@@ -190,5 +194,14 @@ impl ProgramInstance {
     fn prepare(&mut self, operation: Operation, fuel: u64) {
         self.store.data_mut().operation = operation;
         self.store.set_fuel(fuel).expect("the engine counts fuel");
+    }
+}
+
+/// Gives the volume's generator to the helpers, and takes it back after the call; a program that
+/// does not draw goes without.
+#[inline]
+fn exchange(rng: &mut Rng, store: &mut Store<HostState>, draws: bool) {
+    if draws {
+        std::mem::swap(rng, &mut store.data_mut().rng);
     }
 }

@@ -1,6 +1,6 @@
 //! The files of a new policy, in C or in Rust.
 
-use crate::{C_HEADER, KERNEL_HEADER};
+use crate::{C_HEADER, KERNEL_HEADER, TEST_HEADER};
 
 /// A language that a policy is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,8 @@ pub struct TemplateFile {
     pub text: String,
 }
 
-/// The files of a policy called `name`: its source first, a Makefile, and for C the headers.
+/// The files of a policy called `name`: its source first, a Makefile, and for C the headers and a
+/// test.
 pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
     let header = "mirrorball_policy.h";
     let (ending, text) = match language {
@@ -36,7 +37,7 @@ pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
         Language::C => concat!(
             include_str!("../template/Makefile"),
             "\n",
-            include_str!("../template/Makefile.kernel")
+            include_str!("../template/Makefile.c")
         ),
         Language::Rust => include_str!("../template/Makefile"),
     };
@@ -49,6 +50,9 @@ pub fn files(name: &str, language: Language) -> Vec<TemplateFile> {
     if language == Language::C {
         files.push(file(header, C_HEADER.to_owned()));
         files.push(file("mirrorball_kernel.h", KERNEL_HEADER.to_owned()));
+        files.push(file("mirrorball_test.h", TEST_HEADER.to_owned()));
+        let test = include_str!("../template/policy_test.c");
+        files.push(file(&format!("{name}_test.c"), test.replace("NAME", name)));
     }
     files
 }

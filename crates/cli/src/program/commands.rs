@@ -59,7 +59,7 @@ fn new(name: &str, language: SourceLanguage) -> Result<Ending, Failure> {
         )));
     }
     let (language, and) = match language {
-        SourceLanguage::C => (Language::C, ", its headers"),
+        SourceLanguage::C => (Language::C, ", its headers, a test"),
         SourceLanguage::Rust => (Language::Rust, ""),
     };
     let files = template::files(name, language);

@@ -13,3 +13,4 @@ mod layout;
 mod misleading;
 mod objects;
 mod rust;
+mod template;
