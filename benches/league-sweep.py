@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The random league as a sweep, by processes: its table, its cost, and the speed-up of workers.
 
-    benches/league-sweep.py [--pairings 4000] [--seed 23] [--workers 1,2,4] [--speed-up 400]
+    benches/league-sweep.py [--arrays 1000] [--jobs 4] [--seed 23] [--policy LIST] [--quick]
+                            [--workers 1,2,4] [--speed-up 100] [--folder DIR]
 
-Each pairing is an array and a job that are drawn at random. The sweep of all pairings is run by as
-many processes as there are CPUs; the first `--speed-up` pairings are run by each number of workers,
-in a folder of its own, and must give the same bytes. Prints the results as Markdown, with the
-table of the league last. `--folder` keeps the sweep: the same command again resumes it.
+Arrays and jobs are drawn at random. The sweep of all of them is run by as many processes as there
+are CPUs; the first `--speed-up` arrays are run by each number of workers, in a folder of its own,
+and must give the same bytes. Prints the results as Markdown, with the table of the league last.
+`--folder` keeps the sweep: the same command again resumes it.
 
 MIRRORBALL names the program; without it the release build with sweeps is made and used.
 """
@@ -29,10 +30,13 @@ os.environ["PYTHONPATH"] = str(ROOT / "python")
 import mirrorball as mb  # noqa: E402
 
 
-def league(options, pairings, folder, *more):
+def league(options, arrays, folder, *more):
     """Plans the sweep of a random league, or prints its tables if all cells are done."""
-    command = [mb.find_binary(), "league", f"--sample={pairings}", f"--seed={options.seed}"]
-    command += [f"--sweep={folder}", *(["--quick"] if options.quick else []), *more]
+    command = [mb.find_binary(), "league", f"--sample={arrays * options.jobs}"]
+    command += [f"--jobs-per-array={options.jobs}", f"--seed={options.seed}", f"--sweep={folder}"]
+    command += ["--quick"] if options.quick else []
+    command += [f"--policy={options.policy}"] if options.policy else []
+    command += more
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -72,13 +76,15 @@ def speed_up(options, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pairings", type=int, default=4000)
+    parser.add_argument("--arrays", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=4, help="jobs on each array")
     parser.add_argument("--seed", type=int, default=23)
     parser.add_argument(
         "--workers", type=lambda text: list(map(int, text.split(","))), default="1,2,4"
     )
-    parser.add_argument("--speed-up", type=int, default=400, help="pairings of the speed-up")
-    parser.add_argument("--quick", action="store_true", help="twelve rivals, short runs")
+    parser.add_argument("--speed-up", type=int, default=100, help="arrays of the speed-up")
+    parser.add_argument("--policy", help="rivals [default: all, or twelve with --quick]")
+    parser.add_argument("--quick", action="store_true", help="short runs")
     parser.add_argument("--folder", help="folder of the sweep [default: a temporary one]")
     options = parser.parse_args()
     if "MIRRORBALL" not in os.environ:
@@ -88,20 +94,26 @@ def main():
         os.environ["MIRRORBALL"] = str(target / "release/mirrorball")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.folder or Path(scratch) / "all")
-        planned = timed(lambda: league(options, options.pairings, folder))
+        planned, before = (0.0, 0.0), 0
+        if (folder / "sweep.json").exists():
+            before = mb.open(folder).status()["done"]
+        else:
+            planned = timed(lambda: league(options, options.arrays, folder))
         ran = timed(lambda: run(folder, os.cpu_count()))
         status = mb.open(folder).status()
-        print(f"# The random league as a sweep: {options.pairings} pairings, seed {options.seed}\n")
+        what = f"{options.arrays} arrays, {options.jobs} jobs on each, seed {options.seed}"
+        print(f"# The random league as a sweep: {what}\n")
         print(f"{os.cpu_count()} CPUs; {status['cells']} cells, of which a run saves", end=" ")
-        print(f"{status['bytes'] / status['cells']:.0f} bytes each.\n")
+        print(f"{status['bytes'] / status['cells']:.0f} bytes each; {before} were done before.\n")
         print("| step | wall-clock s | CPU s | CPU ms a cell |\n|---|--:|--:|--:|")
         for step, (wall, cpu) in (("plan", planned), ("run", ran)):
-            print(f"| {step} | {wall:.1f} | {cpu:.1f} | {cpu * 1000 / status['cells']:.2f} |")
-        print(f"\nThe first {options.speed_up} pairings:\n")
+            each = cpu * 1000 / max(status["cells"] - before, 1)
+            print(f"| {step} | {wall:.1f} | {cpu:.1f} | {each:.2f} |")
+        print(f"\nThe first {options.speed_up} arrays:\n")
         print("| workers | wall-clock s | CPU s | speed-up |\n|--:|--:|--:|--:|", flush=True)
         speed_up(options, scratch)
         print()
-        print(league(options, options.pairings, folder, "--format=markdown"), end="")
+        print(league(options, options.arrays, folder, "--format=markdown"), end="")
 
 
 main()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,6 +116,26 @@ def test_submitit_gives_the_same_bytes(expected: mb.SweepResults, own_folder: Pa
     assert packed(results) == packed(expected)
 
 
+def test_the_adapter_of_the_guide_runs_a_sweep_by_ray(
+    expected: mb.SweepResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    guide = (ROOT / "docs" / "python.md").read_text()
+    adapter = re.search(r"```python\n(import concurrent\.futures, ray\n.*?)```", guide, re.DOTALL)
+    assert adapter
+    names: Dict[str, Any] = {}
+    exec(adapter.group(1), names)
+    # Workers of this machine only, which need no token and report nothing.
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        results = forty().run("out", names["RayExecutor"](), shards=5)
+    finally:
+        ray.shutdown()
+    assert packed(results) == packed(expected)
+
+
 def test_a_task_that_fails_is_raised_and_what_is_missing_is_run_again(
     expected: mb.SweepResults, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +204,8 @@ def test_scripts_for_clusters_are_well_formed() -> None:
     yaml = pytest.importorskip("yaml")
     slurm = ROOT / "packaging" / "clusters" / "slurm-array.sh"
     subprocess.run(["bash", "-n", str(slurm)], check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", str(slurm)], check=True)
     assert '--shard "$((SLURM_ARRAY_TASK_ID + 1))/$SLURM_ARRAY_TASK_COUNT"' in slurm.read_text()
     text = (ROOT / "packaging" / "clusters" / "kubernetes-job.yaml").read_text()
     spec = yaml.safe_load(text)["spec"]
@@ -189,6 +213,17 @@ def test_scripts_for_clusters_are_well_formed() -> None:
     command = spec["template"]["spec"]["containers"][0]["command"][-1]
     assert f"$((JOB_COMPLETION_INDEX + 1))/{spec['completions']}" in command
     subprocess.run(["bash", "-n"], input=command, text=True, check=True)
+
+
+def test_the_job_of_kubernetes_has_the_schema_of_its_api() -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((ROOT / "packaging" / "clusters" / "kubernetes-job.yaml").read_text())
+    # The first version in which all of its keys are stable.
+    validate.validate(job, "1.33", strict=True)
+    job["spec"]["backofLimit"] = 3
+    with pytest.raises(validate.ValidationError):
+        validate.validate(job, "1.33", strict=True)
 
 
 def test_the_slurm_script_runs_its_shard(own_folder: Path) -> None:

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 pub fn source(request: &SampleRequest) -> LeagueSource {
     LeagueSource {
         size: request.size,
+        jobs_per_array: request.jobs_per_array,
         seed: request.seed,
         quick: request.quick,
         subjects: request.subjects.clone(),
@@ -49,10 +50,10 @@ pub fn plan(request: &SampleRequest, build: BuildIdentity) -> Result<SweepPlan> 
         let job_print = inputs::job_fingerprint(&inputs::job_of_text(name, job)?);
         arrays.push(input(name, array, array_print));
         jobs.push(input(name, job, job_print));
-        pairs.push(SweepPair { array: number, job: number, seed: *seed, repeats: 1 });
+        pairs.push(SweepPair { array: number, job: number, seed: *seed, repeats: 1, cost: 1 });
     }
     let plan = SweepPlan::grid(build, arrays, jobs, request.contenders(), None);
-    Ok(SweepPlan { pairs, league: Some(source(request)), ..plan })
+    SweepPlan { pairs, league: Some(source(request)), ..plan }.with_costs()
 }
 
 /// The table of a random league, made of the rows of its cells.

@@ -11,12 +11,15 @@
 //! to know of another. [`pack`] merges the parts in the order of the plan: the same bytes, however
 //! the cells were distributed. [`verify`] runs cells again and compares.
 //!
+//! A plan says what its cells cost, about, so that shards of it take about the same time.
+//!
 //! [`league`] plans the cells of a random league, and makes its table of their rows.
 //!
 //! Non-goals: scheduling. Which process runs which cells is for an engine that exists, such as
 //! SLURM, Kubernetes or Dask.
 
 pub mod column;
+mod cost;
 pub mod folder;
 pub mod league;
 pub mod pack;

@@ -5,6 +5,7 @@
 //! cells as for a few. The plan is one JSON file, `sweep.json`; equal input and build give equal
 //! bytes, and its hash tells parts of this sweep from those of others.
 
+use crate::cost;
 use anyhow::{Context, Result, bail};
 use mirrorball_core::rng::Rng;
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -66,6 +67,9 @@ pub struct SweepPair {
     pub seed: u64,
     /// Number of repeats, the same for all pairs.
     pub repeats: u32,
+    /// What one of its cells costs, about, in simulated requests.
+    #[serde(default = "one")]
+    pub cost: u32,
 }
 
 /// A random sample of the cells of a grid.
@@ -82,6 +86,9 @@ pub struct CellSample {
 pub struct LeagueSource {
     /// Number of pairings.
     pub size: u32,
+    /// Number of pairings in a row that share an array.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub jobs_per_array: u32,
     /// Seed of all draws.
     pub seed: u64,
     /// Whether runs are short.
@@ -90,6 +97,16 @@ pub struct LeagueSource {
     pub subjects: Vec<String>,
     /// Those they are judged against.
     pub rivals: Vec<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+// The attribute gives a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// The hash that identifies a cell.
@@ -115,7 +132,7 @@ impl SweepPlan {
         policies: Vec<String>,
         duration_ns: Option<u64>,
     ) -> SweepPlan {
-        let pair = |array, job| SweepPair { array, job, seed: 1, repeats: 1 };
+        let pair = |array, job| SweepPair { array, job, seed: 1, repeats: 1, cost: 1 };
         let of_array = |array| (0..jobs.len() as u32).map(move |job| pair(array, job));
         let pairs = (0..arrays.len() as u32).flat_map(of_array).collect();
         let schema_version = SCHEMA_VERSION;
@@ -145,6 +162,18 @@ impl SweepPlan {
     #[must_use]
     pub fn with_sample(self, sample: Option<(u64, u64)>) -> SweepPlan {
         SweepPlan { sample: sample.map(|(cells, seed)| CellSample { cells, seed }), ..self }
+    }
+
+    /// The same with what the cells of each pair cost.
+    ///
+    /// # Errors
+    /// If the inputs of a pair do not fit each other.
+    pub fn with_costs(mut self) -> Result<SweepPlan> {
+        let cost = |pair| Ok(cost::of_cell(&self, &self.inputs(pair)?));
+        let costs = (0..self.pair_count()).into_par_iter().map(cost);
+        let costs: Vec<u32> = costs.collect::<Result<_>>()?;
+        self.pairs.iter_mut().zip(costs).for_each(|(pair, cost)| pair.cost = cost);
+        Ok(self)
     }
 
     /// Reads a plan from its text.

@@ -18,7 +18,8 @@ use mirrorball_lab::experiment::plan::{Plan, Reference};
 use mirrorball_lab::experiment::record::ORACLE;
 use mirrorball_lab::experiment::simulate::SimExecutor;
 use rayon::ThreadPoolBuilder;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,16 +62,37 @@ pub struct ShardChoice {
 }
 
 impl ShardChoice {
-    /// The places in the plan of its cells. A unit is in one shard, and neighbouring units, which
-    /// cost about the same, are in different ones.
+    /// The places in the plan of its cells. A unit is in one shard. The most expensive ones are
+    /// distributed first, each to the shard that costs least so far, so shards cost about the same
+    /// unless one unit is more than a share.
+    ///
+    /// Source: Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969.
     pub fn places(self, folder: &SweepFolder) -> Vec<usize> {
-        let units = units(folder, 0..folder.cells.len());
-        let mine = units
-            .into_iter()
-            .enumerate()
-            .filter(|(unit, _)| u64::from(self.number) == *unit as u64 % u64::from(self.count) + 1);
-        mine.flat_map(|(_, places)| places).collect()
+        let mut units = units(folder, 0..folder.cells.len());
+        units.sort_by_cached_key(|places| Reverse(cost(folder, places)));
+        // Further shards have nothing to do.
+        let count = self.count.min(units.len() as u32);
+        let mut shards: BinaryHeap<Reverse<(u64, u32)>> =
+            (1..=count).map(|number| Reverse((0, number))).collect();
+        let mut mine = Vec::new();
+        for places in units {
+            let Some(Reverse((so_far, number))) = shards.pop() else { break };
+            shards.push(Reverse((so_far + cost(folder, &places), number)));
+            if number == self.number {
+                mine.extend(places);
+            }
+        }
+        mine
     }
+}
+
+/// What a unit costs.
+fn cost(folder: &SweepFolder, places: &[usize]) -> u64 {
+    let of_cell = |&place: &usize| {
+        let pair = folder.cells[place].pair;
+        u64::from(folder.plan.pairs[pair as usize].cost)
+    };
+    places.iter().map(of_cell).sum()
 }
 
 /// Cells by pair and repeat, in the order of the plan.
@@ -229,3 +251,6 @@ fn plan_of_unit(plan: &SweepPlan, folder: &SweepFolder, places: &[usize]) -> Pla
         ..plan.lab_plan(folder.cells[places[0]].pair)
     }
 }
+
+#[cfg(test)]
+mod tests;

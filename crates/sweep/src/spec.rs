@@ -12,7 +12,6 @@ use mirrorball_core::units::parse_duration;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
 use mirrorball_lab::experiment::plan::InputText;
-use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -153,10 +152,7 @@ impl SweepSpec {
         if self.sample.is_some_and(|cells| cells == 0 || cells > grid) {
             bail!("`sample`: give a number from 1 to {grid}, the number of cells of the grid");
         }
-        let fits = |pair: &u32| plan.inputs(*pair).map(drop);
-        let pairs: Vec<u32> = (0..plan.pair_count()).collect();
-        pairs.par_iter().map(fits).collect::<Result<Vec<()>>>()?;
-        Ok(plan)
+        plan.with_costs()
     }
 
     fn policies(&self, arrays: &[SweepInput]) -> Result<Vec<String>> {

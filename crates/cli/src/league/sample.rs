@@ -30,6 +30,12 @@ pub(super) struct SampleArgs {
           conflicts_with_all = ["is_final", "arrays", "jobs", "repeats"])]
     pub(super) size: Option<u32>,
 
+    /// With --sample: number of pairings that share an array, each with a job of its own. Confidence
+    /// intervals are then over arrays
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = whole_number(1u32..=1000))]
+    jobs_per_array: u32,
+
     /// With --sample: list the pairings that are drawn, and run nothing
     #[arg(long, conflicts_with_all = ["report", "pairing"])]
     list: bool,
@@ -62,6 +68,7 @@ impl SampleArgs {
     /// that --sample cannot be combined with, it no longer requires --sample.
     pub(super) fn check_without_sample(&self) -> Result<()> {
         let given = [
+            ("--jobs-per-array", self.jobs_per_array != 1),
             ("--list", self.list),
             ("--pairing", self.pairing.is_some()),
             ("--output", self.output.is_some()),
@@ -98,7 +105,7 @@ pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
     let output = writes.then_some(Path::new(PAGE));
     let existing = Existing::from_force(args.force, output, "--report or --pairing")?;
     if args.sample.list {
-        let pairings = sample::list(request.seed, size);
+        let pairings = sample::list(&request);
         screen::print(&text::listed(&pairings, screen::style()))?;
         return Ok(Ending::Done);
     }
@@ -140,8 +147,17 @@ fn request(args: &Args, size: u32) -> Result<SampleRequest> {
              {size}"
         ));
     }
+    let jobs_per_array = args.sample.jobs_per_array;
+    if !size.is_multiple_of(jobs_per_array) {
+        return Err(anyhow!(
+            "--jobs-per-array {jobs_per_array}: {size} pairings are not divisible by it\n  help: \
+             give --sample {}",
+            size.next_multiple_of(jobs_per_array)
+        ));
+    }
     Ok(SampleRequest {
         size,
+        jobs_per_array,
         seed: args.seed.unwrap_or(DESIGN_SEED),
         subjects,
         rivals,
@@ -153,8 +169,12 @@ fn request(args: &Args, size: u32) -> Result<SampleRequest> {
 
 /// Short and full runs are different cells, so they have folders of their own.
 fn folder(args: &Args, request: &SampleRequest) -> PathBuf {
+    let jobs = match request.jobs_per_array {
+        1 => String::new(),
+        jobs => format!("-jobs{jobs}"),
+    };
     let length = if request.quick { "-quick" } else { "" };
-    let name = format!("mirrorball-results/sample-{}{length}", request.seed);
+    let name = format!("mirrorball-results/sample-{}{jobs}{length}", request.seed);
     args.sample.output.clone().unwrap_or_else(|| PathBuf::from(name))
 }
 

@@ -1,9 +1,10 @@
 //! The random league: policies compared on arrays and jobs drawn at random.
 //!
 //! A *pairing* is one drawn array and one drawn job. Pairing K of a seed is the same in a sample of
-//! any size, so a larger sample contains a smaller one. `array`, `disk` and `job` draw, `sizing`
-//! sets rates and lengths by a few runs, every pairing runs under all policies and the oracles,
-//! [`record`] saves the outcome of each pairing, and [`standings()`] makes one table of them.
+//! any size, so a larger sample contains a smaller one. Several pairings in a row may share an
+//! array. `array`, `disk` and `job` draw, `sizing` sets rates and lengths by a few runs, every
+//! pairing runs under all policies and the oracles, [`record`] saves the outcome of each pairing,
+//! and [`standings()`] makes one table of them.
 //!
 //! Each thread takes the next pairing that is not done, so that figures do not depend on the number
 //! of threads. A pairing that was interrupted keeps the policies that were done.
@@ -52,6 +53,8 @@ pub const REFERENCES: [&str; 2] = [ORACLE, FAIR_ORACLE];
 pub struct SampleRequest {
     /// Number of pairings.
     pub size: u32,
+    /// Number of pairings in a row that share an array, each with a job of its own.
+    pub jobs_per_array: u32,
     /// Seed of all draws.
     pub seed: u64,
     /// Canonical strings of the policies to be judged.
@@ -144,15 +147,28 @@ impl SampleRequest {
     fn bounds(&self) -> Bounds {
         if self.quick { Bounds::SHORT } else { Bounds::FULL }
     }
+
+    fn drawn(&self, number: u32) -> (DrawnArray, DrawnJob) {
+        let array = DrawnArray::new(self.seed, array_number(number, self.jobs_per_array));
+        let job = DrawnJob::new(self.seed, number, &array);
+        (array, job)
+    }
+
+    fn pairing_name(&self, number: u32) -> String {
+        match self.jobs_per_array {
+            1 => format!("sample-{}-{number}", self.seed),
+            jobs => format!("sample-{}-jobs{jobs}-{number}", self.seed),
+        }
+    }
 }
 
-/// What the pairings of a seed are.
-pub fn list(seed: u64, size: u32) -> Vec<PairingSummary> {
+/// What the pairings of a request are.
+pub fn list(request: &SampleRequest) -> Vec<PairingSummary> {
     let summary = |number| {
-        let (array, job) = drawn(seed, number);
+        let (array, job) = request.drawn(number);
         PairingSummary { number, array: array.classes, job: job.classes }
     };
-    (1..=size).map(summary).collect()
+    (1..=request.size).map(summary).collect()
 }
 
 /// A pairing of a request as files.
@@ -162,7 +178,7 @@ pub fn list(seed: u64, size: u32) -> Vec<PairingSummary> {
 pub fn files(request: &SampleRequest, number: u32) -> Result<PairingFiles> {
     let prepared = prepare(request, number)?;
     Ok(PairingFiles {
-        name: pairing_name(request.seed, number),
+        name: request.pairing_name(number),
         array: prepared.plan.array.text.clone(),
         job: prepared.plan.jobs[0].text.clone(),
         seed: prepared.plan.seeds[0],
@@ -213,7 +229,7 @@ pub fn run(
 pub fn standings(request: &SampleRequest, cells: &[Vec<CellSummary>]) -> Result<SampleStandings> {
     let build = BuildIdentity::current()?;
     let record = |(number, cells): (u32, &Vec<CellSummary>)| {
-        let (array, job) = drawn(request.seed, number);
+        let (array, job) = request.drawn(number);
         let entries = cells.iter().map(|cell| EntryRecord::new(&build, cell)).collect();
         let (array, job) = (array.classes, job.classes);
         PairingRecord { key: String::new(), number, array, job, entries }
@@ -222,19 +238,19 @@ pub fn standings(request: &SampleRequest, cells: &[Vec<CellSummary>]) -> Result<
     Ok(SampleStandings::new(request, &records))
 }
 
-fn drawn(seed: u64, number: u32) -> (DrawnArray, DrawnJob) {
-    let array = DrawnArray::new(seed, number);
-    let job = DrawnJob::new(seed, number, &array);
-    (array, job)
+/// Number of the array of a pairing, from one.
+fn array_number(pairing: u32, jobs_per_array: u32) -> u32 {
+    (pairing - 1) / jobs_per_array + 1
 }
 
-fn pairing_name(seed: u64, number: u32) -> String {
-    format!("sample-{seed}-{number}")
+/// Number of jobs of each array where a saved structure does not say it.
+fn one_job() -> u32 {
+    1
 }
 
 fn prepare(request: &SampleRequest, number: u32) -> Result<Prepared> {
-    let name = pairing_name(request.seed, number);
-    let (array, job) = drawn(request.seed, number);
+    let name = request.pairing_name(number);
+    let (array, job) = request.drawn(number);
     let inputs = sizing::sized(&array, &job, &name, &request.bounds())
         .with_context(|| format!("cannot size pairing {number} of the sample"))?;
     let choices = Choices {

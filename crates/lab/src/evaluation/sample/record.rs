@@ -37,6 +37,9 @@ struct SampleMark {
     seed: Option<u64>,
     /// Whether runs are short.
     quick: Option<bool>,
+    /// Number of pairings that share an array.
+    #[serde(default = "super::one_job")]
+    jobs_per_array: u32,
 }
 
 impl SampleMark {
@@ -45,6 +48,7 @@ impl SampleMark {
             schema_version: SCHEMA_VERSION,
             seed: Some(request.seed),
             quick: Some(request.quick),
+            jobs_per_array: request.jobs_per_array,
         }
     }
 
@@ -52,6 +56,7 @@ impl SampleMark {
     fn may_have(&self, other: &SampleMark) -> bool {
         self.seed.is_none_or(|seed| Some(seed) == other.seed)
             && self.quick.is_none_or(|quick| Some(quick) == other.quick)
+            && self.jobs_per_array == other.jobs_per_array
     }
 }
 
@@ -139,7 +144,11 @@ impl Folder {
         if !found.as_ref().is_some_and(|found| found.may_have(&own)) {
             let of = |mark: &SampleMark| {
                 let length = if mark.quick == Some(true) { ", short runs" } else { "" };
-                mark.seed.map_or_else(String::new, |seed| format!("seed {seed}{length}"))
+                let jobs = match mark.jobs_per_array {
+                    1 => String::new(),
+                    jobs => format!(", {jobs} jobs per array"),
+                };
+                mark.seed.map_or_else(String::new, |seed| format!("seed {seed}{length}{jobs}"))
             };
             let found = found.as_ref().map_or_else(|| "another version".to_owned(), of);
             bail!("{shown} holds the sample of {found}, not of {}\n  help: {help}", of(&own));

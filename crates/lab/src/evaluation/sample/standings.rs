@@ -12,7 +12,7 @@
 use super::bootstrap::{Bounded, bounded, exponential_mean, fifth_percentile, median};
 use super::class::{Class, Classes};
 use super::record::{EntryRecord, PairingRecord, SectionFigures};
-use super::{REFERENCES, SampleRequest};
+use super::{REFERENCES, SampleRequest, array_number};
 use crate::evaluation::league::standings::{LEAST, TAIL_MOST, WIN};
 use crate::experiment::study::statistics::geometric_mean;
 #[cfg(test)]
@@ -38,6 +38,9 @@ pub struct SampleStandings {
     pub seed: u64,
     /// Whether runs were short.
     pub quick: bool,
+    /// Number of pairings that share an array.
+    #[serde(default = "super::one_job")]
+    pub jobs_per_array: u32,
     /// The policies that are judged.
     pub subjects: Vec<String>,
     /// How many rivals they are judged against.
@@ -148,7 +151,9 @@ impl SampleStandings {
     pub(super) fn new(request: &SampleRequest, records: &[PairingRecord]) -> SampleStandings {
         let pairings: Vec<SamplePairing> =
             records.iter().map(|record| SamplePairing::new(request, record)).collect();
-        let row = |index| SampleRow::new(index, &pairings);
+        let arrays: Vec<u32> =
+            pairings.iter().map(|it| array_number(it.number, request.jobs_per_array)).collect();
+        let row = |index| SampleRow::new(index, &pairings, &arrays);
         let mut rows: Vec<SampleRow> = (0..pairings[0].entries.len()).map(row).collect();
         rows.sort_by(|left, right| {
             right.geometric_mean.value.total_cmp(&left.geometric_mean.value)
@@ -157,6 +162,7 @@ impl SampleStandings {
             command: request.command.clone(),
             seed: request.seed,
             quick: request.quick,
+            jobs_per_array: request.jobs_per_array,
             subjects: request.subjects.clone(),
             rivals: request.rivals.len(),
             rows,
@@ -187,7 +193,14 @@ impl SampleStandings {
         let logarithm = |pairing: &SamplePairing| {
             logarithm(pairing.entry(policy).ratio) - logarithm(pairing.entry(other).ratio)
         };
-        bounded(&self.pairings.iter().map(logarithm).collect::<Vec<f64>>(), exponential_mean)
+        let logarithms: Vec<f64> = self.pairings.iter().map(logarithm).collect();
+        bounded(&logarithms, &self.arrays_of(&self.pairings), exponential_mean)
+    }
+
+    /// The number of the array of each of these pairings.
+    fn arrays_of<'a>(&self, pairings: impl IntoIterator<Item = &'a SamplePairing>) -> Vec<u32> {
+        let array = |pairing: &SamplePairing| array_number(pairing.number, self.jobs_per_array);
+        pairings.into_iter().map(array).collect()
     }
 
     /// Tails of a subject.
@@ -260,7 +273,11 @@ impl SampleStandings {
         ClassRow {
             class: class.clone(),
             pairings: pairings.len(),
-            geometric_mean: bounded(&logarithms, exponential_mean),
+            geometric_mean: bounded(
+                &logarithms,
+                &self.arrays_of(pairings.iter().copied()),
+                exponential_mean,
+            ),
             fifth_percentile: fifth_percentile(&own),
             worst: worst.entry(subject).ratio,
             worst_number: worst.number,
@@ -282,8 +299,8 @@ fn logarithm(ratio: f64) -> f64 {
 }
 
 impl SampleRow {
-    /// Of the policy with this place in every pairing.
-    fn new(index: usize, pairings: &[SamplePairing]) -> SampleRow {
+    /// Of the policy with this place in every pairing; `arrays` has the array of each.
+    fn new(index: usize, pairings: &[SamplePairing], arrays: &[u32]) -> SampleRow {
         let entries = || pairings.iter().map(|pairing| &pairing.entries[index]);
         let mut ratios: Vec<f64> = entries().map(|entry| entry.ratio).collect();
         let logarithms: Vec<f64> = ratios.iter().copied().map(logarithm).collect();
@@ -297,11 +314,11 @@ impl SampleRow {
             exponential_mean(&pairings.iter().map(of).collect::<Vec<f64>>())
         };
         let (worst_number, worst_ratio) = (pairings[worst].number, ratios[worst]);
-        let fifth_percentile = bounded(&ratios, fifth_percentile);
+        let fifth_percentile = bounded(&ratios, arrays, fifth_percentile);
         ratios.sort_by(f64::total_cmp);
         SampleRow {
             policy: pairings[0].entries[index].policy.clone(),
-            geometric_mean: bounded(&logarithms, exponential_mean),
+            geometric_mean: bounded(&logarithms, arrays, exponential_mean),
             median: median(&ratios),
             fifth_percentile,
             worst: worst_ratio,

@@ -5,7 +5,7 @@ use super::class::Classes;
 use super::job::{DrawnJob, Sizing};
 use super::record::{EntryRecord, Folder, PairingRecord, SectionFigures};
 use super::standings::SampleStandings;
-use super::{REFERENCES, SampleOptions, SampleOutcome, SampleRequest, csv, drawn, page, text};
+use super::{REFERENCES, SampleOptions, SampleOutcome, SampleRequest, csv, page, text};
 use crate::evaluation::league::text::Detail;
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::inputs;
@@ -21,6 +21,7 @@ fn request(size: u32, subjects: &[&str], rivals: &[&str]) -> SampleRequest {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     SampleRequest {
         size,
+        jobs_per_array: 1,
         seed: 1,
         subjects: names(subjects),
         rivals: names(rivals),
@@ -28,6 +29,10 @@ fn request(size: u32, subjects: &[&str], rivals: &[&str]) -> SampleRequest {
         keeps_rivals: false,
         command: "mirrorball league --sample".to_owned(),
     }
+}
+
+fn drawn(seed: u64, number: u32) -> (DrawnArray, DrawnJob) {
+    SampleRequest { seed, ..request(number, &[], &[]) }.drawn(number)
 }
 
 /// The texts of a pairing that runs for ten seconds.
@@ -101,6 +106,22 @@ fn the_draws_follow_from_the_seed_and_the_number() {
     let distinct: BTreeSet<_> =
         (1..=50).flat_map(|number| [1, 2].map(|seed| without_head(of(seed, number)))).collect();
     assert_eq!(distinct.len(), 100);
+}
+
+#[test]
+fn pairings_in_a_row_may_share_an_array() {
+    let four = SampleRequest { jobs_per_array: 4, ..request(8, &[], &[]) };
+    let one = request(8, &[], &[]);
+    let runtime = Nanos::from_secs(10);
+    let array = |request: &SampleRequest, number| request.drawn(number).0.text(runtime);
+    let job = |number| texts(&four.drawn(number).0, &four.drawn(number).1).1;
+    for number in 1..=8 {
+        assert_eq!(array(&four, number), array(&one, (number + 3) / 4), "{number}");
+    }
+    assert_ne!(array(&four, 4), array(&four, 5));
+    let jobs: BTreeSet<String> = (1..=8).map(job).collect();
+    assert_eq!(jobs.len(), 8);
+    assert_ne!(four.pairing_name(2), one.pairing_name(2), "another array");
 }
 
 /// Sections get these scores, each from 10,000 reads.
@@ -251,6 +272,7 @@ fn a_folder_with_other_contents_is_refused() {
     for other in [
         SampleRequest { seed: own.seed + 1, ..own.clone() },
         SampleRequest { quick: !own.quick, ..own.clone() },
+        SampleRequest { jobs_per_array: 2, ..own.clone() },
     ] {
         let message = Folder::open(path.path(), &other).unwrap_err().to_string();
         assert!(message.contains("holds the sample of seed"), "{message}");

@@ -33,7 +33,7 @@ pub fn text(standings: &SampleStandings, detail: Detail, style: Style) -> String
         part.remarks.iter().for_each(|remark| text += &(wrapped(remark, width) + "\n"));
         text.push('\n');
     }
-    text + &wrapped(&legend(), width) + "\n"
+    text + &wrapped(&legend(standings), width) + "\n"
 }
 
 /// For a web page.
@@ -47,7 +47,7 @@ pub fn markdown(standings: &SampleStandings, detail: Detail) -> String {
         }
         text += if part.remarks.is_empty() { "" } else { "\n" };
     }
-    text + &wrapped(&legend(), TEXT_WIDTH) + "\n"
+    text + &wrapped(&legend(standings), TEXT_WIDTH) + "\n"
 }
 
 /// What the pairings of a seed are, as a table.
@@ -85,13 +85,14 @@ fn drawn(grid: Grid, style: Style) -> String {
     draw(&grid.fitted(limits).0, style)
 }
 
-fn legend() -> String {
+fn legend(standings: &SampleStandings) -> String {
+    let drawn = if standings.jobs_per_array > 1 { "arrays" } else { "pairings" };
     format!(
         "A ratio compares a policy with the best rival of the pairing, by the score: the geometric \
          mean over the sections of the job of IOPS, or of 1/mean latency if the job sets the rate. \
          A ratio under {RATIO_MIN} counts as that. A win is a ratio of at least {WIN}. A policy \
          starves a section if the section gets less than half of what it gets under the best \
-         rival. In brackets are 95 % confidence intervals over pairings. Write the array and the \
+         rival. In brackets are 95 % confidence intervals over {drawn}. Write the array and the \
          job of pairing K with --pairing K."
     )
 }
@@ -116,9 +117,13 @@ pub(super) fn parts(standings: &SampleStandings, detail: Detail) -> Vec<Part> {
 }
 
 fn title(standings: &SampleStandings) -> String {
-    let SampleStandings { rivals, seed, quick, pairings, .. } = standings;
+    let SampleStandings { rivals, seed, quick, pairings, jobs_per_array, .. } = standings;
+    let of_arrays = match *jobs_per_array as usize {
+        1 => String::new(),
+        jobs => format!(" of {}", counted(pairings.len() / jobs, "array", "arrays")),
+    };
     format!(
-        "Random league: {}, {}, seed {seed}{}",
+        "Random league: {}{of_arrays}, {}, seed {seed}{}",
         counted(pairings.len(), "pairing", "pairings"),
         counted(*rivals, "rival", "rivals"),
         if *quick { ", short runs" } else { "" },
