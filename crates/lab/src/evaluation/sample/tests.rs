@@ -116,7 +116,7 @@ fn pairings_in_a_row_may_share_an_array() {
     let array = |request: &SampleRequest, number| request.drawn(number).0.text(runtime);
     let job = |number| texts(&four.drawn(number).0, &four.drawn(number).1).1;
     for number in 1..=8 {
-        assert_eq!(array(&four, number), array(&one, (number + 3) / 4), "{number}");
+        assert_eq!(array(&four, number), array(&one, number.div_ceil(4)), "{number}");
     }
     assert_ne!(array(&four, 4), array(&four, 5));
     let jobs: BTreeSet<String> = (1..=8).map(job).collect();
