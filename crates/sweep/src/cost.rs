@@ -6,12 +6,14 @@
 //! machine. It decides which shard runs a cell, and no figure.
 
 use crate::plan::SweepPlan;
+use anyhow::Result;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::job::{JobFile, Section};
 use mirrorball_sim::record::{RunRecord, SectionResult};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 /// Policies under which a pair is simulated: a closed job makes a hundred times as many requests
 /// under one that finds the fast member.
@@ -23,9 +25,21 @@ const SHORTEST: Nanos = Nanos::from_millis(1);
 /// What a cell costs without its requests, in requests.
 const CELL: f64 = 1_000.0;
 
+/// The plan with what the cells of each pair cost.
+///
+/// # Errors
+/// If the inputs of a pair do not fit each other.
+pub(crate) fn with_costs(mut plan: SweepPlan) -> Result<SweepPlan> {
+    let cost = |pair| Ok(of_cell(&plan, &plan.inputs(pair)?));
+    let costs: Vec<u32> =
+        (0..plan.pair_count()).into_par_iter().map(cost).collect::<Result<_>>()?;
+    plan.pairs.iter_mut().zip(costs).for_each(|(pair, cost)| pair.cost = cost);
+    Ok(plan)
+}
+
 /// Cost of a cell of a pair, in requests. A job without a time limit counts as the shortest one:
 /// its requests are not known before it has run.
-pub(crate) fn of_cell(plan: &SweepPlan, inputs: &Inputs) -> u32 {
+fn of_cell(plan: &SweepPlan, inputs: &Inputs) -> u32 {
     let job = without_delays(&inputs.jobs[0]);
     let runtime = |section: &Section| plan.duration_ns.map(Nanos).or(section.runtime);
     let Some(longest) = job.sections.iter().filter_map(runtime).max() else { return CELL as u32 };

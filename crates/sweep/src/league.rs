@@ -5,6 +5,7 @@
 //! that the table is made of: it is the same, byte by byte.
 
 use crate::column::{CellRow, Field, place_of};
+use crate::cost;
 use crate::folder::{DoneCells, SweepFolder};
 use crate::pack::for_each_cell;
 use crate::part::key_of;
@@ -53,7 +54,7 @@ pub fn plan(request: &SampleRequest, build: BuildIdentity) -> Result<SweepPlan> 
         pairs.push(SweepPair { array: number, job: number, seed: *seed, repeats: 1, cost: 1 });
     }
     let plan = SweepPlan::grid(build, arrays, jobs, request.contenders(), None);
-    SweepPlan { pairs, league: Some(source(request)), ..plan }.with_costs()
+    cost::with_costs(SweepPlan { pairs, league: Some(source(request)), ..plan })
 }
 
 /// The table of a random league, made of the rows of its cells.

@@ -5,7 +5,6 @@
 //! cells as for a few. The plan is one JSON file, `sweep.json`; equal input and build give equal
 //! bytes, and its hash tells parts of this sweep from those of others.
 
-use crate::cost;
 use anyhow::{Context, Result, bail};
 use mirrorball_core::rng::Rng;
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -162,18 +161,6 @@ impl SweepPlan {
     #[must_use]
     pub fn with_sample(self, sample: Option<(u64, u64)>) -> SweepPlan {
         SweepPlan { sample: sample.map(|(cells, seed)| CellSample { cells, seed }), ..self }
-    }
-
-    /// The same with what the cells of each pair cost.
-    ///
-    /// # Errors
-    /// If the inputs of a pair do not fit each other.
-    pub fn with_costs(mut self) -> Result<SweepPlan> {
-        let cost = |pair| Ok(cost::of_cell(&self, &self.inputs(pair)?));
-        let costs = (0..self.pair_count()).into_par_iter().map(cost);
-        let costs: Vec<u32> = costs.collect::<Result<_>>()?;
-        self.pairs.iter_mut().zip(costs).for_each(|(pair, cost)| pair.cost = cost);
-        Ok(self)
     }
 
     /// Reads a plan from its text.

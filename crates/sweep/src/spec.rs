@@ -4,6 +4,7 @@
 //! `name` and the parameters to `vary`, each with a list of values. Files are looked for next to
 //! the sweep's own file.
 
+use crate::cost;
 use crate::plan::{SweepInput, SweepPlan};
 use crate::vary;
 use anyhow::{Context, Result, anyhow, bail};
@@ -152,7 +153,7 @@ impl SweepSpec {
         if self.sample.is_some_and(|cells| cells == 0 || cells > grid) {
             bail!("`sample`: give a number from 1 to {grid}, the number of cells of the grid");
         }
-        plan.with_costs()
+        cost::with_costs(plan)
     }
 
     fn policies(&self, arrays: &[SweepInput]) -> Result<Vec<String>> {

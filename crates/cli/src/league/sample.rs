@@ -30,8 +30,8 @@ pub(super) struct SampleArgs {
           conflicts_with_all = ["is_final", "arrays", "jobs", "repeats"])]
     pub(super) size: Option<u32>,
 
-    /// With --sample: number of pairings that share an array, each with a job of its own. Confidence
-    /// intervals are then over arrays
+    /// With --sample: number of pairings that share an array, each with a job of its own.
+    /// Confidence intervals are then over arrays
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true,
           value_parser = whole_number(1u32..=1000))]
     jobs_per_array: u32,

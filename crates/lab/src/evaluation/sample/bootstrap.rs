@@ -1,11 +1,11 @@
 //! Confidence intervals over arrays, by resampling.
 //!
 //! Arrays are drawn again with replacement, each with all of its pairings, and the statistic is
-//! computed of each draw; the interval is from the 2.5th to the 97.5th percentile of these values (Efron and Tibshirani, "An
-//! Introduction to the Bootstrap", 1993, section 13.3). It covers the chance of which arrays were
-//! drawn, and of the seed of each cell. Pairings of one array are alike, so pairings that are drawn
-//! one by one would give intervals that are too narrow (Davison and Hinkley, "Bootstrap Methods and
-//! their Application", 1997, section 3.8).
+//! computed of each draw; the interval is from the 2.5th to the 97.5th percentile of these values
+//! (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3). It covers the
+//! chance of which arrays were drawn, and of the seed of each cell. Pairings of one array are
+//! alike, so pairings that are drawn one by one would give intervals that are too narrow (Davison
+//! and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8).
 
 use mirrorball_core::rng::Rng;
 #[cfg(test)]
