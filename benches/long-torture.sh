@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs `mirrorball torture` for long, in several processes, without and with checksums in turn.
+#
+#   cargo build --release && benches/long-torture.sh [OPERATIONS] [PROCESSES] [FIRST_SEED]
+#
+# Ten million operations are 166,667 histories, each with a seed of its own. Prints a table in
+# Markdown as parts of 2,000 histories end, so that an interrupted run says how far it came. A
+# history that breaks a rule is printed, and the exit code is 1. PART is the number of histories in
+# a part, MIRRORBALL the program.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export mirrorball=${MIRRORBALL:-$root/target/release/mirrorball}
+operations=${1:-10000000} processes=${2:-2} first=${3:-1000000}
+export part=${PART:-2000} history=60
+
+# Runs the part with this number; the odd ones have checksums.
+run_part() {
+    local number=$1 first=$2 option=none begin output seed arguments
+    seed=$((first + number * part))
+    begin=$(date +%s)
+    arguments=(torture --seed "$seed" --operations $((part * history)))
+    if ((number % 2)); then
+        option=--checksums
+        arguments+=("$option")
+    fi
+    if output=$("$mirrorball" "${arguments[@]}" 2>/dev/null); then
+        local cuts=${output#*after } done=${output%% *}
+        cuts=${cuts%%,*}
+        echo "| $seed | $option | $done | $(($(date +%s) - begin)) s | $cuts |"
+    else
+        echo "| $seed | $option | FAILED | | |"
+        echo "$output"
+        return 1
+    fi
+}
+export -f run_part
+
+parts=$(((operations + part * history - 1) / (part * history)))
+echo "| first seed | option | operations | time | ends of the service |"
+echo "|---|---|---|---|---|"
+seq 0 $((parts - 1)) | xargs -P "$processes" -I{} bash -c "run_part {} $first"
