@@ -93,20 +93,27 @@ impl Volume {
             read.push((in_flight.target, checksums.into()));
             return Ok(());
         }
-        let is_counted = piece.has_lock && !self.is_unsynced(&piece.plan.range());
+        let store = self.checksums.as_ref().expect("the volume has checksums");
+        let known = store.known_blocks(io.volume_offset, checksums.len());
+        let mut pairs = known.iter().zip(checksums);
+        if pairs.all(|(&known, &found)| known == UNKNOWN || known == found) {
+            return Ok(());
+        }
+        if piece.has_lock && !self.is_unsynced(&piece.plan.range()) {
+            self.count_mismatches(io.member, io.volume_offset, checksums);
+        }
+        Err(IoError::Checksum)
+    }
+
+    /// Counts the blocks of what a member returned that do not match.
+    fn count_mismatches(&mut self, member: MemberIndex, offset: u64, checksums: &[u32]) {
         let store = self.checksums.as_mut().expect("the volume has checksums");
-        let mut is_right = true;
-        for (offset, &found) in blocks(io.volume_offset).zip(checksums) {
+        for (offset, &found) in blocks(offset).zip(checksums) {
             let known = store.known(offset);
-            if known == UNKNOWN || known == found {
-                continue;
-            }
-            is_right = false;
-            if is_counted {
-                store.on_mismatch(io.member, offset);
+            if known != UNKNOWN && known != found {
+                store.on_mismatch(member, offset);
             }
         }
-        if is_right { Ok(()) } else { Err(IoError::Checksum) }
     }
 
     /// Takes the blocks that scrubs found to differ, of which no checksum is known.

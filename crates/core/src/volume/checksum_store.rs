@@ -19,6 +19,9 @@ const RESIDENT_MAX: usize = 16_384;
 /// Bad blocks that are remembered, so that each is counted once.
 const KNOWN_BAD_MAX: usize = 4096;
 
+/// The member before all others in the order of bad blocks.
+const FIRST: MemberIndex = MemberIndex(0);
+
 /// What waits for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageUser {
@@ -62,7 +65,9 @@ pub(super) struct ChecksumStore {
     /// The checksums of the data of each write.
     writes: BTreeMap<RequestKey, Box<[u32]>>,
     /// Blocks that a member has with wrong data.
-    known_bad: BTreeSet<(MemberIndex, u64)>,
+    known_bad: BTreeSet<(u64, MemberIndex)>,
+    /// True if no page is ever written.
+    is_read_only: bool,
     /// Blocks with wrong data that were found on each member.
     pub(super) mismatched: Vec<u64>,
 }
@@ -90,7 +95,13 @@ impl ChecksumStore {
             dirty: BTreeSet::new(),
             writes: BTreeMap::new(),
             known_bad: BTreeSet::new(),
+            is_read_only: false,
         }
+    }
+
+    /// Writes no page: those that change stay in memory only as long as there is space.
+    pub(super) fn read_only(&mut self) {
+        self.is_read_only = true;
     }
 
     /// Where the table of a member begins.
@@ -134,7 +145,11 @@ impl ChecksumStore {
         let resident = self.resident(number);
         let generation = found.as_ref().map_or(0, |page| page.generation);
         let first_generation = *resident.first_generation.get_or_insert(generation);
-        resident.is_uneven |= generation != first_generation;
+        // A page may have changed between its writes to two members.
+        let has_other = found.as_ref().is_some_and(|page| {
+            page.generation == resident.page.generation && *page != resident.page
+        });
+        resident.is_uneven |= generation != first_generation || has_other;
         if let Some(page) = found.filter(|page| page.generation > resident.page.generation) {
             resident.page = page;
         }
@@ -200,6 +215,14 @@ impl ChecksumStore {
         resident.page.checksums[index]
     }
 
+    /// The checksums of blocks from an offset of the volume on, whose page is ready.
+    #[inline]
+    pub(super) fn known_blocks(&self, offset: u64, count: usize) -> &[u32] {
+        let (number, index) = place(offset);
+        let resident = self.pages.get(&number).expect("the page of a piece is resident");
+        &resident.page.checksums[index..index + count]
+    }
+
     /// Sets the checksum of a block whose page is ready. Returns true if it was another.
     pub(super) fn set(&mut self, offset: u64, checksum: u32) -> bool {
         let (number, index) = place(offset);
@@ -231,12 +254,20 @@ impl ChecksumStore {
     /// Takes that a range of a write from `begin` on is written now.
     pub(super) fn write(&mut self, request: RequestKey, begin: u64, range: &Range<u64>) {
         let first = ((range.start - begin) / CHECKSUM_BLOCK_BYTES) as usize;
-        for (offset, at) in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize).zip(first..) {
-            let checksums = self.writes.get(&request).expect("a write comes with its checksums");
-            let checksum = checksums[at];
-            self.set(offset, checksum);
+        let count = (range.end - range.start).div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
+        let (number, index) = place(range.start);
+        let resident = self.pages.get_mut(&number).expect("the page of a piece is resident");
+        let known = &mut resident.page.checksums[index..index + count];
+        let checksums = self.writes.get(&request).expect("a write comes with its checksums");
+        let written = &checksums[first..first + count];
+        if known != written {
+            known.copy_from_slice(written);
+            self.make_dirty(number);
         }
-        self.known_bad.retain(|(_, offset)| !range.contains(offset));
+        let bad = self.known_bad.range((range.start, FIRST)..(range.end, FIRST));
+        for block in bad.copied().collect::<Vec<(u64, MemberIndex)>>() {
+            self.known_bad.remove(&block);
+        }
     }
 
     /// Counts a block that a member has with wrong data, unless it is known. The offset is on the
@@ -245,14 +276,14 @@ impl ChecksumStore {
         if self.known_bad.len() >= KNOWN_BAD_MAX {
             self.known_bad.clear();
         }
-        if self.known_bad.insert((member, offset)) {
+        if self.known_bad.insert((offset, member)) {
             self.mismatched[member.get()] += 1;
         }
     }
 
     /// Takes that a range of the volume is written with good data on a member.
     pub(super) fn on_mended(&mut self, member: MemberIndex, range: &Range<u64>) {
-        self.known_bad.retain(|(bad, offset)| *bad != member || !range.contains(offset));
+        self.known_bad.retain(|(offset, bad)| *bad != member || !range.contains(offset));
     }
 
     /// Returns true if the versions of a page are not known that a member has.
@@ -268,6 +299,9 @@ impl ChecksumStore {
 
     /// Marks a page to be written.
     pub(super) fn make_dirty(&mut self, number: u32) {
+        if self.is_read_only {
+            return;
+        }
         self.resident(number).is_dirty = true;
         self.dirty.insert(number);
     }
@@ -355,6 +389,36 @@ mod tests {
         store.on_written(3, MEMBERS[0]);
         assert!(!store.is_unreadable_on(3, MEMBERS[0]));
         assert_eq!((store.page(3).generation, store.dirty().len()), (6, 0));
+    }
+
+    #[test]
+    fn pages_of_one_generation_that_differ_are_written_again() {
+        let mut store = store();
+        store.wait(3, PageUser::Rebuild(RequestKey::from_slot(1)));
+        store.begin_load(3, 2);
+        let mut other = page(5);
+        other.checksums[1] = 7;
+        for found in [page(5), other] {
+            store.on_found(3, Some(found));
+            store.on_loaded(3, None);
+        }
+        assert_eq!((store.known(3 * PAGE_SPAN_BYTES), store.dirty().len()), (105, 1));
+    }
+
+    #[test]
+    fn pages_that_are_never_written_make_room_though_they_changed() {
+        let mut store = store();
+        store.read_only();
+        let count = RESIDENT_MAX as u32 + 100;
+        for number in 0..count {
+            store.wait(number, PageUser::Rebuild(RequestKey::from_slot(1)));
+            store.begin_load(number, 1);
+            store.on_loaded(number, None);
+            store.pin(number);
+            assert!(store.set(u64::from(number) * PAGE_SPAN_BYTES, 7));
+            store.unpin(number);
+        }
+        assert_eq!((store.pages.len(), store.dirty().len()), (RESIDENT_MAX, 0));
     }
 
     #[test]

@@ -89,6 +89,9 @@ impl Volume {
     /// Refuses writes and repairs nothing.
     pub fn read_only(mut self) -> Volume {
         self.is_read_only = true;
+        if let Some(checksums) = &mut self.checksums {
+            checksums.read_only();
+        }
         self
     }
 

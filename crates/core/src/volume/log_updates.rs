@@ -106,9 +106,15 @@ impl Volume {
     }
 
     /// Goes on when the pages of the regions that are to leave are written. If they are not, or a
-    /// member failed meanwhile, the regions leave another time.
+    /// member failed meanwhile, the regions leave another time; writes for which there is no space
+    /// until then fail.
     pub(super) fn on_pages_written_for_log(&mut self, is_good: bool) {
-        self.log.as_mut().expect("a volume with labels has a log").end_paging();
+        let log = self.log.as_mut().expect("a volume with labels has a log");
+        log.end_paging();
+        if !is_good && log.is_full() {
+            let waiting = std::mem::take(&mut log.waiting);
+            return waiting.into_iter().for_each(|key| self.fail_piece(key));
+        }
         let has_member = self.states.active().next().is_some();
         match is_good && has_member && self.update_stale_base() {
             true => self.flush_before_leaving(),

@@ -4,7 +4,8 @@ use super::*;
 use crate::checksum::CHECKSUM_BLOCK_BYTES;
 use crate::geometry::ArrayLayout;
 use crate::label::{
-    DataId, Label, LabelledArray, LabelledMember, Lineage, PAGE_SLOTS_BYTES, Uuid, map_checksum,
+    DIRTY_REGIONS_MAX, DataId, Label, LabelledArray, LabelledMember, Lineage, PAGE_SLOTS_BYTES,
+    Uuid, map_checksum,
 };
 use crate::volume::DifferingBlock;
 
@@ -22,10 +23,15 @@ struct Rig {
 }
 
 fn label() -> Label {
+    label_of(MEMBER_BYTES)
+}
+
+/// The label of a volume of two members of this size.
+fn label_of(size_bytes: u64) -> Label {
     let member = |devid: u64| LabelledMember {
         uuid: Uuid([devid as u8; 16]),
         devid,
-        size_bytes: MEMBER_BYTES,
+        size_bytes,
         state: MemberState::InSync,
         write_mostly: false,
         rotational: None,
@@ -369,4 +375,35 @@ impl Rig {
         let reply = self.volume.poll_reply().expect("the step ends");
         assert_eq!(reply.result, Ok(()));
     }
+}
+
+#[test]
+fn writes_fail_where_the_log_is_full_of_regions_whose_checksums_cannot_be_written() {
+    let mut volume = volume(label_of(8 << 30), Vec::new());
+    let mut results = Vec::new();
+    for region in 0..DIRTY_REGIONS_MAX as u64 + 3 {
+        let (id, kind, offset) = (RequestId(region), RequestKind::Write, region * REGION_BYTES);
+        let (length, stream, cpu, background) = (BLOCK, 0, 0, false);
+        let request = Request { id, kind, offset, length, stream, cpu, background };
+        volume.submit_write(request, Box::new([1 + region as u32]));
+        let mut ios = 0;
+        while let Some(io) = volume.poll_io(Nanos(1)) {
+            let is_page = io.purpose == Purpose::Metadata && io.offset > 1 << 20;
+            match (is_page, io.op) {
+                (true, Op::Read) => volume.on_metadata_read(io.id, &[0; 8192]),
+                (true, Op::Write) => {
+                    volume.complete(io.id, Err(IoError::Medium), Nanos(1));
+                    ios += 1;
+                    assert!(ios < 5000, "it does not try for ever");
+                    continue;
+                }
+                _ => {}
+            }
+            volume.complete(io.id, Ok(()), Nanos(1));
+        }
+        results.extend(std::iter::from_fn(|| volume.poll_reply()).map(|reply| reply.result));
+    }
+    let good = results.iter().take_while(|result| result.is_ok()).count();
+    assert_eq!((good, results.len()), (DIRTY_REGIONS_MAX, DIRTY_REGIONS_MAX + 3));
+    assert!(results[good..].iter().all(|it| *it == Err(VolumeError::Unwritable)));
 }
