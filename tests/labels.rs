@@ -1,6 +1,8 @@
 //! Labelled volumes: what survives a stop, a crash, a lost member, and a split brain.
 
+mod checksums;
 mod md;
+mod outage;
 mod replace;
 mod scrub;
 

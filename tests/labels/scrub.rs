@@ -3,7 +3,7 @@
 use super::*;
 
 /// Has a scrub run to its end, and returns what it found.
-fn scrub(folder: &Folder, arguments: &[&str]) -> String {
+pub(super) fn scrub(folder: &Folder, arguments: &[&str]) -> String {
     folder.ctl(&[&["scrub", "start"], arguments].concat());
     wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished: "));
     folder.ctl(&["scrub", "status"])

@@ -17,7 +17,8 @@ use std::path::Path;
 #[command(
     after_help = "Writes a label to each member of the array file: the members of the volume, \
 their states, the layout and the read policy. `mirrorball serve` then needs the paths of the \
-members only. A member with data of another program is refused.
+members only. A member with data of another program is refused. With --checksums, each member \
+keeps checksums of the data, and the volume has blocks of 4 KiB.
 
 Example, where pair.toml is
   profile = \"raid1\"
@@ -49,6 +50,12 @@ pub(crate) struct CreateArgs {
     /// another array, and destroy what they contain
     #[arg(long)]
     occupied: bool,
+
+    /// Keep a checksum of each 4 KiB of data: what a disk returns wrong is read from another mirror
+    /// and repaired. Takes 4 GiB of each member per TiB of the volume. A volume cannot get them
+    /// later
+    #[arg(long)]
+    checksums: bool,
 }
 
 /// Label an array that was served without labels, and keep its data
@@ -85,25 +92,35 @@ pub(crate) struct AdoptArgs {
     /// another array. Their data are kept
     #[arg(long)]
     occupied: bool,
+
+    // Refused with the reason.
+    #[arg(long, hide = true)]
+    checksums: bool,
 }
 
 pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
-    let CreateArgs { array, others, name, policy, occupied } = args;
+    let CreateArgs { array, others, name, policy, occupied, checksums } = args;
     check_array_file(array, others)?;
-    let created = with_options(array, name.as_deref(), policy, *occupied, |creation| {
-        assemble::create(creation)
-    })?;
+    let options = LabelOptions { name, policy, occupied: *occupied, checksums: *checksums };
+    let created = with_options(array, &options, assemble::create)?;
     report("created", &created)
 }
 
 pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
-    let AdoptArgs { array, others, trust, name, policy, occupied } = args;
+    let AdoptArgs { array, others, trust, name, policy, occupied, checksums } = args;
     check_array_file(array, others)?;
     let trust = trust.map_or(Trust::Equal, Trust::Member);
-    let created = with_options(array, name.as_deref(), policy, *occupied, |creation| {
-        assemble::adopt(creation, trust)
-    })?;
+    let options = LabelOptions { name, policy, occupied: *occupied, checksums: *checksums };
+    let created = with_options(array, &options, |creation| assemble::adopt(creation, trust))?;
     report("adopted", &created)
+}
+
+/// What the labels are to say, and what may be overwritten.
+struct LabelOptions<'a> {
+    name: &'a Option<String>,
+    policy: &'a str,
+    occupied: bool,
+    checksums: bool,
 }
 
 /// Refuses members in place of an array file, as `serve` takes them.
@@ -125,17 +142,17 @@ fn check_array_file(array: &str, others: &[String]) -> Result<(), Failure> {
 
 fn with_options(
     file: &str,
-    name: Option<&str>,
-    policy: &str,
-    occupied: bool,
+    options: &LabelOptions<'_>,
     make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
 ) -> Result<(Created, Vec<DeviceAddress>), Failure> {
+    let LabelOptions { name, policy, occupied, checksums } = *options;
     let array = load_array_file(file).map_err(Failure::WrongUse)?;
     let (policy, _) = serving::policy(policy, &array)?;
     let creation = CreateOptions {
         array: &array,
-        name: name.unwrap_or(&array.name).to_owned(),
+        name: name.as_ref().unwrap_or(&array.name).clone(),
         policy,
+        checksums,
         options: OpenOptions {
             access: MemberAccess::ReadWrite,
             caching: Caching::Direct,
@@ -169,6 +186,10 @@ fn report(
         format_bytes(created.capacity_bytes),
         array.uuid,
     );
+    if created.checksum_bytes > 0 {
+        let size = format_bytes(created.checksum_bytes);
+        text += &format!("  checksums of the data take {size} of each member\n");
+    }
     for member in members.iter().filter(|member| member.state != MemberState::InSync) {
         text += &format!("  devid {} is rebuilt when the volume is served\n", member.devid);
     }

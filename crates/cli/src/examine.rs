@@ -70,6 +70,8 @@ struct VolumeReport {
     /// The program that chooses in place of `policy`.
     program: Option<ProgramRow>,
     clean: bool,
+    /// True if data have checksums.
+    checksums: bool,
     generation: u64,
     data_id: String,
     /// `start`, `needs-degraded`, `incomplete`, `doubtful` or `other-layout`.
@@ -219,6 +221,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             has_faulted: program.has_faulted,
         }),
         clean: newest.is_clean,
+        checksums: newest.array.has_checksums,
         generation: newest.generation,
         data_id: data_id(newest),
         verdict: match &volume.verdict {
@@ -270,6 +273,9 @@ fn text(examination: &Examination) -> String {
                 true => format!("  {reference} ({name}) was ended by a fault\n"),
                 false => format!("  {reference} ({name}) chooses in place of the policy\n"),
             };
+        }
+        if volume.checksums {
+            text += "  data have checksums\n";
         }
         text += &format!("  generation {}, data id {}\n", volume.generation, volume.data_id);
         for member in &volume.members {

@@ -3,10 +3,11 @@
 //! A step takes the lock of its range, so no write is in flight there, reads every mirror in sync
 //! and compares the bytes. A mirror whose medium cannot be read is rewritten from another one, as
 //! after any read. With checksums, a block that does not match its own is rewritten from a mirror
-//! that does. Other blocks that differ are counted, and left as they are unless the user asked for
-//! a repair. Then the data that more than half of the mirrors have are copied to the others; where
-//! there are no such data, as with two mirrors, those of the member that the user named, or none.
-//! What was found is recorded before it is repaired.
+//! that does, and a block with a single mirror is checked, too. Other blocks that differ are
+//! counted, and left as they are unless the user asked for a repair. Then the data that more than
+//! half of the mirrors have are copied to the others; where there are no such data, as with two
+//! mirrors, those of the member that the user named, or none. What was found is recorded before it
+//! is repaired.
 //!
 //! A scrub waits while a member is rebuilt or regions are resynchronised, and pauses after each
 //! step for as long as the step took while clients use the volume. The progress is kept on the
@@ -111,8 +112,9 @@ pub struct Scrub {
     settled_bytes: u64,
     /// Blocks to repair, each with the member whose data are right.
     to_repair: VecDeque<(u64, MemberIndex)>,
-    /// Blocks that did not match their checksums, each counted once.
-    mismatched: BTreeSet<(MemberIndex, u64)>,
+    /// Blocks behind those that were checked which did not match their checksums: each is counted
+    /// once, though a step may read it again.
+    mismatched: BTreeSet<(u64, MemberIndex)>,
     /// True if blocks were repaired since the last flush.
     needs_flush: bool,
     buffer: Option<BufferKey>,
@@ -265,7 +267,8 @@ impl Scrub {
         let differences = executor.take_differences();
         let mismatched = executor.take_mismatched();
         // Also of a step of the scrub before: what it repaired is not found again.
-        let has_mismatched = self.count_mismatched(mismatched);
+        let is_read_only = executor.volume().is_some_and(Volume::is_read_only);
+        let has_mismatched = self.count_mismatched(mismatched, is_read_only);
         if std::mem::take(&mut self.is_superseded) {
             return;
         }
@@ -304,13 +307,15 @@ impl Scrub {
         }
     }
 
-    /// Counts blocks that did not match their checksums; returns true if there are new ones.
-    fn count_mismatched(&mut self, found: Vec<(MemberIndex, u64)>) -> bool {
+    /// Counts blocks that did not match their checksums; returns true if there are new ones. A
+    /// volume that is read-only leaves them as they are.
+    fn count_mismatched(&mut self, found: Vec<(MemberIndex, u64)>, is_read_only: bool) -> bool {
         let Some(progress) = &mut self.progress else { return false };
         let before = progress.mismatched_blocks;
         for (member, offset) in found {
-            if self.mismatched.insert((member, offset)) {
+            if self.mismatched.insert((offset, member)) {
                 progress.mismatched_blocks += 1;
+                progress.differing_blocks += u64::from(is_read_only);
                 if let Some(blocks) = progress.odd_blocks.get_mut(member.get()) {
                     *blocks += 1;
                 }
@@ -325,8 +330,11 @@ impl Scrub {
         let volume = executor.volume().expect("its mirrors are compared");
         let Some(progress) = &mut self.progress else { return };
         let range = progress.checked_bytes..progress.checked_bytes + length;
-        progress.uncompared_bytes += length - volume.comparable_bytes(range.clone());
+        if !volume.has_checksums() {
+            progress.uncompared_bytes += length - volume.comparable_bytes(range.clone());
+        }
         progress.checked_bytes = range.end;
+        self.mismatched = self.mismatched.split_off(&(range.end, MemberIndex(0)));
         let from = progress.from.and_then(|devid| volume.members().find(devid));
         for BlockDifference { offset, right, odd } in differences {
             let end = volume.capacity_bytes().min(offset + SCRUB_BLOCK_BYTES);
@@ -394,13 +402,14 @@ fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
     if volume.map().parities() > 0 {
         return Err(ScrubError::Parity);
     }
-    if volume.map().copies() == 1 {
+    if volume.map().copies() == 1 && !volume.has_checksums() {
         return Err(ScrubError::NoCopy);
     }
     if volume.is_read_only() && request.repairs {
         return Err(ScrubError::ReadOnly);
     }
-    if volume.comparable_bytes(0..volume.capacity_bytes()) == 0 {
+    let comparable_bytes = volume.comparable_bytes(0..volume.capacity_bytes());
+    if comparable_bytes == 0 && !volume.has_checksums() {
         return Err(ScrubError::NoMirror);
     }
     match request.from {

@@ -28,6 +28,9 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
     }
+    if status.checksums {
+        text += "  checksums: every read is verified\n";
+    }
     if let Some(fault) = &status.policy_fault {
         text += &format!("  the fallback decides in place of the program: {fault}\n");
     }
@@ -146,11 +149,13 @@ pub(super) fn member(member: &MemberReport) -> String {
     });
     let MemberReport { devid, in_flight, reads, read_bytes, writes, written_bytes, errors, .. } =
         member;
+    let mismatched = member.mismatched_blocks.map(|count| format!(", {count} bad checksums"));
     format!(
         "devid {devid}: {}{}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
-         writes ({written_bytes} bytes), {errors} errors\n",
+         writes ({written_bytes} bytes), {errors} errors{}\n",
         member.state.name(),
         progress.unwrap_or_default(),
+        mismatched.unwrap_or_default(),
     )
 }
 
@@ -214,7 +219,7 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let (differing, repaired) = (scrub.differing_blocks, scrub.repaired_blocks);
     let left = differing.saturating_sub(repaired);
     match differing {
-        0 if checked == 0 => {}
+        0 if checked == 0 || scrub.mismatched_blocks > 0 => {}
         0 if scrub.state == ReportedScrubState::Finished => text += "  no mirrors differ\n",
         0 => text += "  no difference found so far\n",
         _ => text += &format!("  mirrors differed in {}\n", blocks(differing)),
@@ -229,15 +234,27 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         };
         text += &format!("  {} left as they were{why}\n", blocks(left));
     }
+    if scrub.mismatched_blocks > 0 {
+        let count = blocks(scrub.mismatched_blocks);
+        text += &format!("  {count} did not match their checksums\n");
+    }
+    let what = match scrub.mismatched_blocks {
+        0 => "differed from most mirrors",
+        _ => "had wrong data",
+    };
     for OddMember { devid, blocks: count } in &scrub.odd_members {
-        text += &format!("  devid {devid} differed from most mirrors in {}\n", blocks(*count));
+        text += &format!("  devid {devid} {what} in {}\n", blocks(*count));
     }
     if scrub.uncompared_bytes > 0 {
         let size = format_bytes(scrub.uncompared_bytes);
         text += &format!("  {size} were not compared: fewer than two mirrors were in sync\n");
     }
     if scrub.unreadable_blocks > 0 {
-        text += &format!("  no mirror could read {}\n", blocks(scrub.unreadable_blocks));
+        let what = match scrub.mismatched_blocks {
+            0 => "could read",
+            _ => "has the right data of",
+        };
+        text += &format!("  no mirror {what} {}\n", blocks(scrub.unreadable_blocks));
     }
     text
 }
@@ -282,6 +299,7 @@ mod tests {
             unsynced_bytes: 4 << 20,
             active_bytes: 8 << 20,
             labelled: true,
+            checksums: true,
             read_only: true,
             scrub: Some(ScrubReport {
                 state: ReportedScrubState::Paused,
@@ -293,6 +311,7 @@ mod tests {
                 differing_blocks: 3,
                 repaired_blocks: 1,
                 odd_members: vec![OddMember { devid: 2, blocks: 1 }],
+                mismatched_blocks: 0,
                 unreadable_blocks: 1,
                 rate_bytes_per_s: None,
             }),
@@ -303,7 +322,7 @@ mod tests {
             uptime_s: 1.0,
         });
         for part in [
-            "  profile raid1, policy pid\n",
+            "  profile raid1, policy pid\n  checksums: every read is verified\n",
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",

@@ -315,6 +315,7 @@ mod tests {
                 written_bytes: (reads / 10) << 12,
                 flushes: 0,
                 errors: 0,
+                mismatched_blocks: None,
             },
             read_wait: Quantiles {
                 count: reads,
@@ -347,6 +348,7 @@ mod tests {
             unsynced_bytes: 0,
             active_bytes: 0,
             labelled: false,
+            checksums: false,
             read_only: false,
             scrub: None,
             rebuild_bytes_per_s: None,

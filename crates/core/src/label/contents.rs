@@ -346,11 +346,7 @@ impl LabelledArray {
     /// # Errors
     /// If the profile does not fit the members.
     pub fn chunk_map(&self, members: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
-        let begins = self.checksum_tables(members.iter().map(|member| member.size_bytes));
-        let mut members = members.to_vec();
-        for (member, begin) in members.iter_mut().zip(begins.into_iter().flatten()) {
-            member.size_bytes = begin;
-        }
+        let members = self.data_configs(members);
         match self.layout {
             ArrayLayout::BTRFS => {
                 let width = self.stripe_width_max.map(|width| width as usize);
@@ -358,6 +354,16 @@ impl LabelledArray {
             }
             layout => ChunkMap::arrange(layout, &members),
         }
+    }
+
+    /// The members without what the tables of checksums take of them.
+    pub fn data_configs(&self, members: &[MemberConfig]) -> Vec<MemberConfig> {
+        let begins = self.checksum_tables(members.iter().map(|member| member.size_bytes));
+        let mut members = members.to_vec();
+        for (member, begin) in members.iter_mut().zip(begins.into_iter().flatten()) {
+            member.size_bytes = begin;
+        }
+        members
     }
 
     /// Where the table of checksums begins on each of the members, which have these sizes; `None`

@@ -92,6 +92,12 @@ impl Volume {
         self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched[member.get()])
     }
 
+    /// Number of blocks with wrong data that were found on all members since the start.
+    #[inline]
+    pub fn all_mismatched_blocks(&self) -> u64 {
+        self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.iter().sum())
+    }
+
     /// Returns true if a piece has the checksums of its span. If not, it waits for them.
     #[inline]
     pub(super) fn has_page(&mut self, key: PieceKey) -> bool {

@@ -11,11 +11,12 @@ use crate::examine::label_from;
 use crate::member::file::OpenOptions;
 use crate::member::guard;
 use crate::mirror_check::Difference;
+use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ChunkMap, RESERVED_BYTES};
 use mirrorball_core::label::assembly::holds_all;
 use mirrorball_core::label::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
-    NAME_BYTES_MAX, POLICY_BYTES_MAX, Uuid, map_checksum,
+    NAME_BYTES_MAX, POLICY_BYTES_MAX, Uuid, checksum_table_bytes, map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
@@ -35,6 +36,8 @@ pub struct CreateOptions<'a> {
     pub name: String,
     /// The read policy, as the user wrote it.
     pub policy: String,
+    /// True if data have checksums, in a table at the end of each member.
+    pub checksums: bool,
     /// How devices are opened. [`Occupied::Allow`](crate::member::file::Occupied::Allow) gives up
     /// what they hold.
     pub options: OpenOptions,
@@ -56,6 +59,8 @@ pub struct Created {
     pub label: Label,
     /// Size of the volume in bytes.
     pub capacity_bytes: u64,
+    /// Bytes of each member that hold checksums; zero without checksums.
+    pub checksum_bytes: u64,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
 }
@@ -107,6 +112,13 @@ pub enum CreateError {
     /// The array file has something that labels cannot describe.
     #[error("cannot label the array: {0}")]
     Unfit(String),
+    /// An array that has data cannot get checksums.
+    #[error(
+        "--checksums: an array that has data cannot get checksums, because they need space at the \
+         end of each member, where the array has data\n  help: adopt it without --checksums; or \
+         create a volume with `mirrorball create --checksums` on other devices, and copy the data"
+    )]
+    NoSpaceForChecksums,
     /// There is no such member.
     #[error(
         "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
@@ -139,8 +151,8 @@ pub enum CreateError {
 struct Candidates {
     members: Vec<(MemberConfig, Open)>,
     devices: Vec<String>,
+    array: LabelledArray,
     map: ChunkMap,
-    block_bytes: u64,
     notes: Vec<String>,
 }
 
@@ -172,6 +184,9 @@ pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
 /// # Errors
 /// As [`create`], or if the mirrors differ and none is trusted.
 pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, CreateError> {
+    if creation.checksums {
+        return Err(CreateError::NoSpaceForChecksums);
+    }
     let candidates = open_candidates(creation, OpenPurpose::Adopt)?;
     let Candidates { members, devices, map, .. } = &candidates;
     for ((_, open), device) in members.iter().zip(devices) {
@@ -204,7 +219,7 @@ fn open_candidates(
     creation: &CreateOptions<'_>,
     purpose: OpenPurpose,
 ) -> Result<Candidates, CreateError> {
-    let CreateOptions { array, name, policy, options } = creation;
+    let CreateOptions { array, name, policy, checksums, options } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
     refuse_parity(array).map_err(AssembleError::from)?;
     if array.members.len() > LABELLED_MEMBERS_MAX {
@@ -242,20 +257,38 @@ fn open_candidates(
         .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
         .collect::<Result<Vec<(MemberConfig, Open)>, AssembleError>>()?;
     let configs: Vec<MemberConfig> = members.iter().map(|(config, _)| config.clone()).collect();
-    let map = opener.allocate(array, &configs)?;
+    let mut map = opener.allocate(array, &configs)?;
+    let block_bytes = members.iter().map(|(_, open)| open.block_bytes()).max();
+    let mut labelled = LabelledArray {
+        uuid: Uuid(random_bytes().map_err(AssembleError::from)?),
+        name: name.clone(),
+        profile: map.profile(),
+        layout: array.layout,
+        stripe_width_max: array.stripe_width_max.map(|width| width as u32),
+        block_bytes: block_bytes.unwrap_or(BLOCK_BYTES),
+        has_checksums: *checksums,
+        map_checksum: 0,
+    };
+    if *checksums {
+        labelled.block_bytes = labelled.block_bytes.max(CHECKSUM_BLOCK_BYTES);
+        map = opener.allocate(array, &labelled.data_configs(&configs))?;
+    }
+    labelled.map_checksum = map_checksum(&map);
     let reserved = |index: usize| map.allocated(MemberIndex(index as u16)).start;
     if (0..members.len()).any(|index| reserved(index) < RESERVED_BYTES) {
         return unfit(format!("its layout {} leaves no space for labels", array.layout));
     }
-    let block_bytes = members.iter().map(|(_, open)| open.block_bytes()).max();
-    let devices = array.members.iter().map(|member| match &member.source {
+    Ok(Candidates { members, devices: device_names(array), array: labelled, map, notes })
+}
+
+/// The path or URI of each member.
+fn device_names(array: &ArraySpec) -> Vec<String> {
+    let names = array.members.iter().map(|member| match &member.source {
         MemberSource::Path(path) => path.display().to_string(),
         MemberSource::Uri(uri) => uri.clone(),
         MemberSource::Model(_) => String::new(),
     });
-    let devices = devices.collect();
-    let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
-    Ok(Candidates { members, devices, map, block_bytes, notes })
+    names.collect()
 }
 
 /// Checks that a volume may have this name.
@@ -349,11 +382,11 @@ fn write_labels(
     states: &[MemberState],
     resync_from: Option<u64>,
 ) -> Result<Created, CreateError> {
-    let Candidates { members, devices, map, block_bytes, notes } = candidates;
-    let array = creation.array;
+    let Candidates { members, devices, array, map, notes } = candidates;
+    let specs = &creation.array.members;
     let system = |error| CreateError::from(AssembleError::System(error));
     let mut rows = Vec::new();
-    for (((config, _), spec), &state) in members.iter().zip(&array.members).zip(states) {
+    for (((config, _), spec), &state) in members.iter().zip(specs).zip(states) {
         rows.push(LabelledMember {
             uuid: Uuid(random_bytes().map_err(system)?),
             devid: config.devid,
@@ -367,16 +400,7 @@ fn write_labels(
     }
     let id = u64::from_le_bytes(random_bytes().map_err(system)?).max(1);
     let mut label = Label {
-        array: LabelledArray {
-            uuid: Uuid(random_bytes().map_err(system)?),
-            name: creation.name.clone(),
-            profile: map.profile(),
-            layout: array.layout,
-            stripe_width_max: array.stripe_width_max.map(|width| width as u32),
-            block_bytes,
-            has_checksums: false,
-            map_checksum: map_checksum(&map),
-        },
+        array,
         generation: 1,
         lineage: Lineage::new(DataId(id)),
         is_clean: true,
@@ -396,7 +420,12 @@ fn write_labels(
             open.write(slot, &block).map_err(|error| write_error(device, error))?;
         }
     }
-    Ok(Created { label, capacity_bytes: map.capacity_bytes(), notes })
+    let sizes = label.members.iter().map(|member| member.size_bytes);
+    let checksum_bytes = match label.array.has_checksums {
+        true => checksum_table_bytes(label.array.profile, sizes),
+        false => 0,
+    };
+    Ok(Created { label, capacity_bytes: map.capacity_bytes(), checksum_bytes, notes })
 }
 
 fn write_error(device: &str, error: io::Error) -> CreateError {

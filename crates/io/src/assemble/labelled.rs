@@ -370,6 +370,9 @@ fn build(
     let mut volume = volume.with_block_bytes(block_bytes);
     let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
     volume = volume.with_labels(VolumeLabels::of(assembly, &found, capacity_bytes, seed));
+    if newest.array.has_checksums {
+        volume = volume.with_checksums();
+    }
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
     if is_mirrored {
         notes.extend(unsynced_note(&name, newest.is_clean, is_read_only, volume.unsynced_bytes()));

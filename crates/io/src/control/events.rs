@@ -34,6 +34,10 @@ struct SeenState {
     /// For each member of the volume, its state, and how much of its rebuild is done in percent.
     members: Vec<(ReportedState, u64)>,
     is_unsynced: bool,
+    /// Blocks that did not match their checksums, on all members.
+    mismatched_blocks: u64,
+    /// The same for each member, as its last event says.
+    reported_mismatches: Vec<u64>,
     scrub: Option<ReportedScrubState>,
     /// True if the fallback of a program decides.
     has_policy_fault: bool,
@@ -84,19 +88,26 @@ impl EventLog {
         let members_version = volume.map_or(0, Volume::members_version);
         let state = scrub.map(|scrub| ReportedScrubState::from(scrub.state));
         let fault = volume.and_then(Volume::policy_fault);
+        let mismatched_blocks = volume.map_or(0, Volume::all_mismatched_blocks);
         if let Some(seen) = &self.seen
             && (seen.members_version, seen.is_unsynced, seen.scrub, seen.has_policy_fault)
                 == (members_version, is_unsynced, state, fault.is_some())
+            && seen.mismatched_blocks == mismatched_blocks
         {
             return;
         }
         let members = members(executor);
         let health = health(executor);
+        let reported = self.seen.as_mut().map(|seen| std::mem::take(&mut seen.reported_mismatches));
+        let mut reported = reported.unwrap_or_else(|| vec![0; members.len()]);
+        let mismatches = mismatch_changes(executor, &mut reported);
         let before = self.seen.replace(SeenState {
             health,
             members_version,
             members: members.clone(),
             is_unsynced,
+            mismatched_blocks,
+            reported_mismatches: reported,
             scrub: state,
             has_policy_fault: fault.is_some(),
         });
@@ -120,6 +131,7 @@ impl EventLog {
             (true, false) => changes.push(StateChange::ResyncFinished),
             _ => {}
         }
+        changes.extend(mismatches);
         let had_fault = before.as_ref().is_some_and(|before| before.has_policy_fault);
         if let Some(fault) = fault.filter(|_| !had_fault) {
             changes.push(StateChange::PolicyFault { fault: fault.summary.clone() });
@@ -127,6 +139,21 @@ impl EventLog {
         changes.extend(scrub_change(before.as_ref().map(|before| before.scrub), scrub));
         changes.into_iter().for_each(|change| self.record(change, executor));
     }
+}
+
+/// The events of members with twice as many bad blocks as their last event says.
+fn mismatch_changes(executor: &Executor, reported: &mut [u64]) -> Vec<StateChange> {
+    let Some(volume) = executor.volume() else { return Vec::new() };
+    let rows = volume.members().iter().zip(reported);
+    let changes = rows.filter_map(|((index, member), reported)| {
+        let blocks = volume.mismatched_blocks(index);
+        let is_due = blocks > 0 && blocks >= 2 * *reported;
+        is_due.then(|| {
+            *reported = blocks;
+            StateChange::ChecksumMismatch { devid: member.config.devid, blocks }
+        })
+    });
+    changes.collect()
 }
 
 /// Whether all members are in sync, and their mirrors equal.
@@ -219,6 +246,7 @@ fn scrub_change(
         ReportedScrubState::Finished => StateChange::ScrubFinished {
             differing_blocks: now.differing_blocks,
             repaired_blocks: now.repaired_blocks,
+            mismatched_blocks: now.mismatched_blocks,
             unreadable_blocks: now.unreadable_blocks,
         },
     })

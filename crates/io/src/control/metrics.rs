@@ -14,7 +14,7 @@ use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::REGION_BYTES;
+use mirrorball_core::volume::{REGION_BYTES, Volume};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -159,6 +159,7 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
                 value(active_bytes),
             ),
         ]);
+        families.extend(checksum_families(volume));
         families.extend(rebuild_families(executor));
     }
     families.extend(scrub_report(parts.scrub, executor).iter().flat_map(scrub_families));
@@ -184,8 +185,30 @@ fn value(value: u64) -> Vec<Sample> {
     vec![(Vec::new(), Value::Gauge(value as i64))]
 }
 
+/// Whether data have checksums, and how many blocks of each member do not match.
+fn checksum_families(volume: &Volume) -> [Family; 2] {
+    let has_checksums = volume.has_checksums();
+    let rows = volume.members().iter().filter(|_| has_checksums);
+    let samples = rows.map(|(index, member)| {
+        (devid(&member.config), Value::Counter(volume.mismatched_blocks(index)))
+    });
+    [
+        gauge(
+            "volume_checksums",
+            "1 if data have checksums, which every read verifies",
+            value(has_checksums.into()),
+        ),
+        Family {
+            name: "member_mismatched_blocks",
+            help: "Blocks of 4 KiB that did not match their checksums",
+            kind: MetricType::Counter,
+            samples: samples.collect(),
+        },
+    ]
+}
+
 /// How far the last scrub is, and what it found.
-fn scrub_families(scrub: &ScrubReport) -> [Family; 7] {
+fn scrub_families(scrub: &ScrubReport) -> [Family; 8] {
     let is_running = u64::from(scrub.state == ReportedScrubState::Running);
     [
         gauge("scrub_running", "1 while a scrub runs", value(is_running)),
@@ -207,8 +230,13 @@ fn scrub_families(scrub: &ScrubReport) -> [Family; 7] {
             value(scrub.repaired_blocks),
         ),
         gauge(
+            "scrub_mismatched_blocks",
+            "Blocks of 4 KiB, on any member, that did not match their checksums",
+            value(scrub.mismatched_blocks),
+        ),
+        gauge(
             "scrub_unreadable_blocks",
-            "Blocks of 4 KiB that no mirror could read",
+            "Blocks of 4 KiB that no mirror could read, or that no mirror has right",
             value(scrub.unreadable_blocks),
         ),
     ]

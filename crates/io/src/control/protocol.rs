@@ -218,6 +218,9 @@ pub struct ServiceStatus {
     /// True if the members have labels.
     #[serde(default)]
     pub labelled: bool,
+    /// True if data have checksums, which every read verifies.
+    #[serde(default)]
+    pub checksums: bool,
     /// True if the volume cannot be written.
     #[serde(default)]
     pub read_only: bool,
@@ -311,6 +314,9 @@ pub struct MemberReport {
     pub flushes: u64,
     /// I/Os that failed.
     pub errors: u64,
+    /// Blocks of 4 KiB that did not match their checksums; `None` without checksums.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatched_blocks: Option<u64>,
 }
 
 /// Counters and times of all members, and the counters of the policy.

@@ -186,6 +186,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         active_bytes: volume.map_or(0, |it| it.active_regions() as u64 * REGION_BYTES),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
+        checksums: volume.is_some_and(Volume::has_checksums),
         read_only: volume.is_some_and(Volume::is_read_only),
         scrub: scrub_report(scrub, executor),
         rebuild_bytes_per_s: rebuild.rate(),
@@ -308,6 +309,7 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
         odd_members: odd_members(progress, executor),
         total_bytes: executor.volume().map_or(0, Volume::capacity_bytes),
         differing_blocks: progress.differing_blocks,
+        mismatched_blocks: progress.mismatched_blocks,
         unreadable_blocks: progress.unreadable_blocks,
         rate_bytes_per_s: progress.rate,
     })
@@ -342,9 +344,11 @@ fn members(executor: &Executor) -> Vec<MemberReport> {
 }
 
 fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> MemberReport {
-    let member = executor.volume().and_then(|volume| {
-        volume.members().find(config.devid).map(|index| &volume.members()[index])
-    });
+    let found = executor
+        .volume()
+        .and_then(|volume| volume.members().find(config.devid).map(|index| (volume, index)));
+    let member = found.map(|(volume, index)| &volume.members()[index]);
+    let checksummed = found.filter(|(volume, _)| volume.has_checksums());
     MemberReport {
         devid: config.devid,
         state: state(executor, config),
@@ -360,6 +364,7 @@ fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> Me
         written_bytes: stats.written_bytes,
         flushes: stats.flushes,
         errors: stats.errors,
+        mismatched_blocks: checksummed.map(|(volume, index)| volume.mismatched_blocks(index)),
     }
 }
 

@@ -62,6 +62,14 @@ pub enum StateChange {
         /// The member.
         devid: u64,
     },
+    /// A member returned data that do not match their checksums. Follows when the number of blocks
+    /// has doubled since the last event, so a bad disk has few of them.
+    ChecksumMismatch {
+        /// The member.
+        devid: u64,
+        /// Number of blocks of 4 KiB since the start of the service.
+        blocks: u64,
+    },
     /// A fifth, two, three or four of the rebuild of a member are done.
     RebuildProgress {
         /// The member.
@@ -95,7 +103,10 @@ pub enum StateChange {
         differing_blocks: u64,
         /// Number of blocks of those that were made equal.
         repaired_blocks: u64,
-        /// Number of blocks of 4 KiB that no mirror could read.
+        /// Number of blocks of 4 KiB, on any member, that did not match their checksums.
+        #[serde(default)]
+        mismatched_blocks: u64,
+        /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right.
         unreadable_blocks: u64,
     },
     /// Another policy chooses the mirrors.

@@ -44,7 +44,10 @@ pub struct ScrubReport {
     /// Members that differed from most mirrors.
     #[serde(default)]
     pub odd_members: Vec<OddMember>,
-    /// Number of blocks of 4 KiB that no mirror could read.
+    /// Number of blocks of 4 KiB, on any member, that did not match their checksums.
+    #[serde(default)]
+    pub mismatched_blocks: u64,
+    /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right.
     pub unreadable_blocks: u64,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,

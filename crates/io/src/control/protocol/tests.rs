@@ -97,6 +97,7 @@ fn status_keeps_its_fields() {
         unsynced_bytes: 0,
         active_bytes: 0,
         labelled: false,
+        checksums: true,
         read_only: false,
         scrub: None,
         rebuild_bytes_per_s: None,
@@ -116,8 +117,8 @@ fn status_keeps_its_fields() {
             { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
         ],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8, "only_missed": true }],
-        "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
-        "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
+        "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "checksums": true,
+        "read_only": false, "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
         "backend": "io_uring", "uptime_s": 1.5,
     });
@@ -139,6 +140,7 @@ fn stats_keep_their_fields() {
         written_bytes: 4,
         flushes: 5,
         errors: 6,
+        mismatched_blocks: Some(7),
     };
     let stats = ServiceStats {
         members: vec![MemberStatsReport {
@@ -160,7 +162,7 @@ fn stats_keep_their_fields() {
     let expected = json!({
         "devid": 1, "state": "in sync", "recovered_bytes": null, "size_bytes": 512,
         "in_flight": 0, "reads": u64::MAX, "read_bytes": 2, "writes": 3, "written_bytes": 4,
-        "flushes": 5, "errors": 6,
+        "flushes": 5, "errors": 6, "mismatched_blocks": 7,
     });
     assert_eq!(json_of(&member), expected);
     let member = &json["members"][0];

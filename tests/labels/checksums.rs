@@ -1,0 +1,240 @@
+//! Checksums of the data: what a disk returns wrong is read from another mirror and repaired.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const CHECKSUM_BLOCK: u64 = 4096;
+/// The error of a request that cannot be read.
+const EIO: u32 = 5;
+
+/// A volume with checksums of the members `a.img`, `b.img` and so on.
+fn checksummed(profile: &str, names: &[&str]) -> Folder {
+    let folder = Folder::new();
+    let mut text = format!("profile = \"{profile}\"\n");
+    for name in names {
+        text += &format!("[[member]]\npath = \"{name}\"\n");
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    fs::write(folder.path("pair.toml"), text).unwrap();
+    let output = folder.run(&["create", "pair.toml", "--checksums"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("checksums of the data take 1 MiB of each member"));
+    folder
+}
+
+/// Changes a bit of the data in this block on a member, behind the back of the volume.
+fn damage(folder: &Folder, name: &str, block: u64) {
+    let file = File::options().read(true).write(true).open(folder.path(name)).unwrap();
+    let (offset, mut byte) = (DATA as u64 + block * CHECKSUM_BLOCK + 77, [0]);
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], offset).unwrap();
+}
+
+fn served(folder: &Folder) -> Service {
+    serve(folder, &["a.img", "b.img", "--policy", "round-robin", "--metrics", "0"])
+}
+
+/// A volume whose first block of the tests has this data, stopped in good order.
+fn written(fill: u8) -> Folder {
+    let folder = checksummed("raid1", &["a.img", "b.img"]);
+    let service = served(&folder);
+    client(&folder).write(0, &[fill; BLOCK]);
+    service.terminate();
+    folder
+}
+
+fn block(fill: u8) -> Vec<u8> {
+    vec![fill; CHECKSUM_BLOCK as usize]
+}
+
+fn metrics(service: &Service) -> String {
+    let mut socket = TcpStream::connect(service.metrics_address()).unwrap();
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn damaged_data_are_read_from_the_other_mirror_and_repaired() {
+    let folder = written(7);
+    for (name, at) in [("a.img", 0), ("b.img", 3), ("a.img", 9)] {
+        damage(&folder, name, at);
+    }
+    let service = served(&folder);
+    assert_reads(&folder, 0, 7);
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("  checksums: every read is verified\n"), "{status}");
+    let members = folder.ctl(&["members"]);
+    let counts: Vec<&str> = members.lines().map(|it| it.rsplit(", ").next().unwrap()).collect();
+    assert_eq!(counts, ["2 bad checksums", "1 bad checksums"], "{members}");
+    let events = folder.ctl(&["events"]);
+    assert!(
+        events.contains("\"event\":\"checksum-mismatch\",\"devid\":2,\"blocks\":1"),
+        "{events}"
+    );
+    let metrics = metrics(&service);
+    assert!(metrics.contains("mirrorball_volume_checksums 1"), "{metrics}");
+    assert!(metrics.contains("mirrorball_member_mismatched_blocks_total{devid=\"1\"} 2"));
+    service.terminate();
+    for name in ["a.img", "b.img"] {
+        assert!(data(&folder, name)[..BLOCK] == [7; BLOCK], "{name} is repaired");
+    }
+}
+
+#[test]
+fn a_block_that_no_mirror_has_is_an_error_until_it_is_written() {
+    let folder = written(7);
+    damage(&folder, "a.img", 1);
+    damage(&folder, "b.img", 1);
+    let service = served(&folder);
+    let read = |at: u64| {
+        let offset = at * CHECKSUM_BLOCK;
+        client(&folder).request(NbdRequest::Read, offset, &[], CHECKSUM_BLOCK as usize)
+    };
+    assert_eq!(read(1), Err(EIO));
+    assert_eq!(read(0), Ok(block(7)));
+    assert_eq!(read(2), Ok(block(7)));
+    client(&folder).write(CHECKSUM_BLOCK, &block(8));
+    assert_eq!(read(1), Ok(block(8)));
+    let half = client(&folder).request(NbdRequest::Read, 512, &[], 512);
+    assert!(half.is_err(), "requests are whole blocks");
+    service.terminate();
+}
+
+#[test]
+fn checksums_hold_after_a_crash() {
+    let folder = written(7);
+    let service = served(&folder);
+    client(&folder).write(0, &[8; BLOCK]);
+    client(&folder).flush();
+    service.stop("-KILL");
+    let service = served(&folder);
+    assert_reads(&folder, 0, 8);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    damage(&folder, "b.img", 2);
+    let service = served(&folder);
+    assert_reads(&folder, 0, 8);
+    assert!(folder.ctl(&["members"]).contains(", 1 bad checksums\n"));
+    service.terminate();
+}
+
+#[test]
+fn a_scrub_repairs_by_checksums_and_names_the_bad_member() {
+    let folder = written(7);
+    for at in [0, 5, 15] {
+        damage(&folder, "b.img", at);
+    }
+    let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    let check = ["ctl", "--control", "control", "scrub", "status", "--check"];
+    let found = scrub::scrub(&folder, &[]);
+    assert!(found.contains("  3 blocks of 4 KiB left as they were\n"), "{found}");
+    assert_eq!(folder.run(&check).status.code(), Some(1), "nothing is repaired");
+    service.terminate();
+    let service = served(&folder);
+    let found = scrub::scrub(&folder, &[]);
+    let bad = "  3 blocks of 4 KiB did not match their checksums\n  devid 2 had wrong data in 3 ";
+    assert!(found.contains(bad), "{found}");
+    assert_eq!(folder.run(&check).status.code(), Some(0), "all are repaired");
+    assert!(scrub::scrub(&folder, &[]).contains("no mirrors differ"));
+    service.terminate();
+    assert!(data(&folder, "a.img")[..BLOCK] == data(&folder, "b.img")[..BLOCK]);
+}
+
+#[test]
+fn a_scrub_goes_on_over_a_restart_with_its_counts() {
+    let folder = written(7);
+    damage(&folder, "a.img", 1);
+    let service = served(&folder);
+    folder.ctl(&["scrub", "start", "--rate", "4M"]);
+    let has_found = || folder.ctl(&["scrub"]).contains("1 block of 4 KiB did not match");
+    wait_until("the first mismatch", has_found);
+    service.terminate();
+    damage(&folder, "a.img", 15);
+    let service = served(&folder);
+    assert!(has_found() && folder.ctl(&["scrub"]).contains("scrub running: "));
+    wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished: "));
+    assert!(has_found(), "what was checked before is not checked again");
+    service.terminate();
+}
+
+#[test]
+fn a_member_that_is_rebuilt_has_the_checksums_too() {
+    let folder = written(7);
+    File::create(folder.path("new.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    let service = served(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    client(&folder).write(BLOCK as u64, &[8; BLOCK]);
+    folder.ctl(&["members", "replace", "2", "new.img"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    // The other one is missing: only the new member's checksums can tell.
+    damage(&folder, "new.img", 0);
+    let service = serve(&folder, &["new.img", "--degraded"]);
+    let read = |offset| client(&folder).request(NbdRequest::Read, offset, &[], BLOCK);
+    assert_eq!(read(0), Err(EIO));
+    assert_eq!(read(BLOCK as u64), Ok(vec![8; BLOCK]));
+    let found = scrub::scrub(&folder, &[]);
+    assert!(found.contains("no mirror has the right data of 1 block of 4 KiB"), "{found}");
+    service.terminate();
+}
+
+#[test]
+fn a_single_copy_is_verified() {
+    let folder = checksummed("single", &["a.img"]);
+    let service = serve(&folder, &["a.img"]);
+    client(&folder).write(0, &[7; BLOCK]);
+    service.stop("-KILL");
+    let service = serve(&folder, &["a.img"]);
+    assert_reads(&folder, 0, 7);
+    service.terminate();
+    damage(&folder, "a.img", 2);
+    let service = serve(&folder, &["a.img"]);
+    let read = client(&folder).request(NbdRequest::Read, 0, &[], BLOCK);
+    assert_eq!(read, Err(EIO));
+    let found = scrub::scrub(&folder, &[]);
+    assert!(found.contains("no mirror has the right data of 1 block of 4 KiB"), "{found}");
+    service.terminate();
+}
+
+#[test]
+fn striped_mirrors_have_checksums() {
+    let names = ["a.img", "b.img", "c.img", "d.img"];
+    let folder = checksummed("raid10", &names);
+    let service = serve(&folder, &names);
+    for at in 0..64 {
+        client(&folder).write(at * BLOCK as u64, &[at as u8 + 1; BLOCK]);
+    }
+    service.terminate();
+    // Another block on each, so that one of its mirrors is right.
+    for (name, at) in names.iter().zip([0, 300, 100, 400]) {
+        damage(&folder, name, at);
+    }
+    let service = serve(&folder, &names);
+    let found = scrub::scrub(&folder, &[]);
+    assert!(found.contains("  4 blocks of 4 KiB did not match their checksums\n"), "{found}");
+    for at in 0..64 {
+        assert!(client(&folder).read(at * BLOCK as u64, BLOCK) == [at as u8 + 1; BLOCK], "{at}");
+    }
+    service.terminate();
+}
+
+#[test]
+fn labels_say_that_there_are_checksums_and_only_new_volumes_get_them() {
+    let folder = checksummed("raid1", &["a.img", "b.img"]);
+    let text = stdout(&folder.run(&["examine", "a.img", "b.img"]));
+    assert!(text.contains("  data have checksums\n"), "{text}");
+    let json = stdout(&folder.run(&["examine", "a.img", "b.img", "--format", "json"]));
+    assert!(json.contains("\"checksums\": true"), "{json}");
+    let plain = place(2);
+    let output = plain.run(&["adopt", "pair.toml", "--checksums"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = stderr(&output);
+    assert!(error.contains("an array that has data cannot get checksums"), "{error}");
+    let text = fs::read_to_string(plain.path("pair.toml")).unwrap();
+    fs::write(plain.path("pair.toml"), text.replace("raid1", "raid5")).unwrap();
+    let output = plain.run(&["create", "pair.toml", "--checksums"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
