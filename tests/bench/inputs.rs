@@ -3,6 +3,7 @@
 
 use super::machine::Machine;
 use crate::common::{stderr, stdout};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Exit code 2, these parts in the message, and nothing left.
@@ -74,4 +75,54 @@ fn a_prediction_of_something_else_is_refused_before_anything_is_run() {
     stdout(&machine.bench(&run));
     let measured = ["these results were measured, not simulated", "mirrorball compare"];
     refuses(&machine, &bench(&["rand-4k-qd1"], "live"), &measured);
+}
+
+#[test]
+fn the_results_of_a_bench_are_printed_in_the_formats_of_a_report() {
+    let machine = Machine::btrfs();
+    let run = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid", "--rounds", "1"];
+    let output = machine.bench(&[&run[..], &["-o", "live", "--format", "json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(json.is_object(), "{json}");
+    assert!(stderr(&output).contains("1 job, 1 setting, 1 round"), "{}", stderr(&output));
+    let report = machine.folder.run(&["report", "live", "--format", "json"]);
+    assert_eq!(stdout(&report), stdout(&output));
+}
+
+/// It would be one of the file system that this machine has at that place.
+#[test]
+fn a_recorded_copy_is_neither_scrubbed_nor_defragmented() {
+    let machine = Machine::btrfs();
+    let run = ["/srv/data", "rand-4k-qd1", "--rounds", "1", "--background"];
+    for load in ["scrub", "defrag"] {
+        let parts = ["pool is a recorded copy", "help: give --background none"];
+        refuses(&machine, &[&run[..], &[load]].concat(), &parts);
+    }
+}
+
+/// Restoring writes and runs what a journal says.
+#[test]
+fn a_journal_that_another_user_may_have_written_is_not_restored() {
+    let machine = Machine::btrfs();
+    let journals = machine.path("var/lib/mirrorball/bench");
+    std::fs::create_dir_all(&journals).unwrap();
+    let journal = journals.join("pool.journal");
+    let command = "[\"touch\", \"ran\"]";
+    let text = format!(
+        "{{\"version\": 2, \"array\": \"pool\", \"identity\": [], \"boot_id\": \"\", \
+         \"process\": 1, \"folder\": null, \"knobs\": [], \"load\": {{\"ended_by\": \
+         {command}}}}}"
+    );
+    std::fs::write(&journal, text).unwrap();
+    let root = machine.path("").display().to_string();
+    for (mode, part) in [
+        (0o666, "another user may have written it"),
+        (0o600, "the command `touch ran`, which bench never runs"),
+    ] {
+        std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(mode)).unwrap();
+        let output = machine.folder.run(&["bench", "--restore", "--sysroot", &root]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(part), "no `{part}` in\n{}", stderr(&output));
+        assert!(journal.exists() && !machine.folder.path("ran").exists());
+    }
 }

@@ -1,5 +1,6 @@
 //! `mirrorball bench`: measures an array with fio under the settings that its system offers.
 
+mod output;
 mod prediction;
 mod restoring;
 
@@ -11,14 +12,14 @@ use anyhow::{Context, anyhow, bail};
 use mirrorball_core::units::{MIB, Nanos, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
-    BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes,
-    SavedRun, Steadiness, watch,
+    BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes, watch,
 };
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::experiment::build::BuildIdentity;
-use mirrorball_lab::experiment::results;
-use mirrorball_lab::experiment::study::Criteria;
-use mirrorball_lab::report::{FORMATS, Findings, draw};
+use mirrorball_lab::report::{FORMATS, Format};
+use output::{
+    has_tables, outline, print_results, say_what_is_not_compared, say_what_was_interrupted,
+};
 use prediction::Prediction;
 use restoring::{counted, restore, said};
 use std::ffi::OsString;
@@ -119,6 +120,11 @@ pub(crate) struct Args {
           value_parser = numbers::positive_duration)]
     lateness_max: Option<Nanos>,
 
+    /// Output format. With another one than `table`, the plan goes to standard error
+    #[arg(short, long, default_value = FORMATS[0].name, value_parser = compare::format_names(),
+          conflicts_with = "plan")]
+    format: String,
+
     /// Results folder [default: mirrorball-results/bench-ARRAY, with a number if it exists]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -141,7 +147,7 @@ pub(crate) struct Args {
 }
 
 /// Arguments of runs, which --restore does not do.
-const RUN_OPTIONS: [&str; 15] = [
+const RUN_OPTIONS: [&str; 16] = [
     "target",
     "jobs",
     "policy",
@@ -156,6 +162,7 @@ const RUN_OPTIONS: [&str; 15] = [
     "seed",
     "read_device",
     "lateness_max",
+    "format",
     "output",
 ];
 
@@ -204,7 +211,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let folder = args.output.clone().unwrap_or_else(|| free_folder(&bench.array.name));
     let saved = bench.saved_runs(&folder);
     let saved = saved.map_err(|error| Failure::WrongUse(error.into()))?;
-    screen::print(&outline(&bench))?;
+    let format = FORMATS.iter().find(|format| format.name == args.format);
+    let format = format.expect("clap accepts only formats of the table");
+    match has_tables(format) {
+        true => screen::print(&outline(&bench))?,
+        false => screen::say(outline(&bench).trim_end()),
+    }
     say_what_is_saved(&bench, saved, &folder);
     if args.plan {
         return Ok(Ending::Done);
@@ -213,7 +225,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         .context("cannot listen for Ctrl-C")
         .map_err(Failure::Fault)?;
     let outcome = measured(args, &bench, &folder)?;
-    ending(prediction.as_ref(), &bench, &outcome, &folder)
+    ending(format, prediction.as_ref(), &bench, &outcome, &folder)
 }
 
 /// Checks the folder of -o before anything else.
@@ -286,37 +298,6 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
     Bench::new(request, array).map_err(|error| Failure::WrongUse(error.into()))
 }
 
-/// What is going to be run.
-fn outline(bench: &Bench) -> String {
-    let plan = &bench.plan;
-    let seconds = bench.duration().as_secs_f64();
-    let time = match seconds < 180.0 {
-        true => format!("{seconds:.0} s"),
-        false => format!("{:.0} min", seconds / 60.0),
-    };
-    let mut text = format!(
-        "{}: {}, {}, {}: {}, about {time}\n",
-        bench.array.name,
-        counted(plan.jobs.len(), "job"),
-        counted(plan.policies.len(), "setting"),
-        counted(bench.rounds, "round"),
-        counted(plan.cells().len(), "run"),
-    );
-    let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
-    text += &format!("  jobs      {}\n", names.join(", "));
-    text += &format!("  settings  {}\n", plan.policies.join(", "));
-    let RunTimes { settle, measure } = bench.times;
-    let settle = match settle {
-        Nanos::ZERO => String::new(),
-        settle => format!("{settle} to settle, "),
-    };
-    text += &format!("  each run  {settle}{measure} measured\n");
-    for note in &bench.notes {
-        text += &format!("  note      {note}\n");
-    }
-    screen::broken(&text)
-}
-
 /// Runs it, with progress on standard error.
 fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, Failure> {
     let mut on_event = |event: BenchEvent<'_>| match event {
@@ -356,6 +337,7 @@ fn watchdog(args: &Args) -> std::io::Result<Vec<OsString>> {
 
 /// Prints the results, and says how it ended.
 fn ending(
+    format: &Format,
     prediction: Option<&Prediction>,
     bench: &Bench,
     outcome: &BenchOutcome,
@@ -373,7 +355,7 @@ fn ending(
         return Err(fault(error.clone()));
     }
     if !outcome.runs.is_empty() {
-        print_results(prediction, bench, outcome, folder)?;
+        print_results(format, prediction, bench, outcome, folder)?;
         say_what_is_not_compared(&outcome.runs);
         screen::say(format_args!("results are in {}", folder.display()));
     }
@@ -395,83 +377,6 @@ fn ending(
         outcome if !outcome.refused.is_empty() => Ending::FoundFailure,
         _ => Ending::Done,
     })
-}
-
-/// Says what Ctrl-C has left.
-fn say_what_was_interrupted(
-    bench: &Bench,
-    outcome: &BenchOutcome,
-    folder: &Path,
-    is_restored: bool,
-) {
-    let (done, all) = (outcome.runs.len(), bench.plan.cells().len());
-    match done {
-        0 => screen::say("interrupted before the first run was finished: no result is saved"),
-        done => {
-            let shown = folder.display();
-            screen::say(format_args!("interrupted: {done} of {all} runs are saved in {shown}"));
-            screen::say(format_args!("  run the same command with -o {shown} to continue"));
-        }
-    }
-    if is_restored {
-        screen::say("the settings of the array are as before, and no file of bench is left on it");
-    }
-}
-
-/// Says how many runs the comparison leaves out, and why.
-fn say_what_is_not_compared(runs: &[SavedRun]) {
-    let of = |is_it: &dyn Fn(&&SavedRun) -> bool| runs.iter().filter(is_it).count();
-    let unsteady = of(&|run| run.steadiness == Steadiness::Unsteady);
-    if unsteady > 0 {
-        screen::say(format_args!(
-            "note: the rate changed its level within {unsteady} of {} runs; the comparison of \
-             settings leaves these out",
-            runs.len()
-        ));
-    }
-    let cached = of(&|run| run.is_cached());
-    if cached > 0 {
-        screen::say(format_args!(
-            "warning: {cached} of {} runs read from a cache of this host, not from the members; \
-             the tables leave these out\n  help: give a --size of four times the \
-             memory",
-            runs.len()
-        ));
-    }
-}
-
-/// Prints the report, the comparisons and the members.
-fn print_results(
-    prediction: Option<&Prediction>,
-    bench: &Bench,
-    outcome: &BenchOutcome,
-    folder: &Path,
-) -> Result<(), Failure> {
-    let style = screen::style();
-    let loaded = results::load(&[folder.to_owned()], &Criteria::default());
-    let table = FORMATS.iter().find(|format| format.name == "table");
-    // Every run may have been left out.
-    if let Some(table) = table.filter(|_| !loaded.sets.is_empty()) {
-        screen::print(&(table.render)(&Findings::of_sets(&loaded.sets), style))?;
-    }
-    for (job, source) in bench.plan.jobs.iter().enumerate() {
-        let tables = [
-            ("settings", outcome.effect_grid(bench, job)),
-            ("btrfs/pid", outcome.pid_grid(bench, job)),
-            ("members", outcome.member_grid(bench, job)),
-        ];
-        for (title, grid) in tables {
-            let Some(grid) = grid else { continue };
-            screen::print(&format!("\n{title} during {}\n\n{}", source.name, draw(&grid, style)))?;
-        }
-        if let Some(warning) = outcome.pid_warning(bench, job) {
-            screen::say(format_args!("warning: {warning}"));
-        }
-    }
-    match (prediction, loaded.sets.first()) {
-        (Some(prediction), Some(measured)) => prediction.print(&measured.study, style),
-        _ => Ok(()),
-    }
 }
 
 fn fault(error: mirrorball_core::diagnostic::Diagnostic) -> Failure {

@@ -126,7 +126,8 @@ Examples:
     )
 }
 
-fn format_names() -> PossibleValuesParser {
+/// The names of the report formats.
+pub(crate) fn format_names() -> PossibleValuesParser {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
 }
 

@@ -6,10 +6,11 @@
 use super::journal;
 use crate::detect::{DetectedArray, Identifiers, StorageSystem, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A held lock.
@@ -65,8 +66,10 @@ impl ArrayLock {
             Diagnostic::new(format!("cannot lock {}: {error}", path.display()))
                 .with_help("run as root: bench changes settings of the kernel")
         };
-        let options = File::options().write(true).create(true).truncate(false).open(&path);
-        let file = options.map_err(failed)?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
+        let file = file.map_err(failed)?;
         let operation = match waits {
             true => FlockOperation::LockExclusive,
             false => FlockOperation::NonBlockingLockExclusive,

@@ -5,8 +5,8 @@
 //! md goes on with a check where the last one was ended: the kernel moves `sync_min` there. So that
 //! file, and `sync_max`, which a whole check resets, get their first values before each check.
 
-use super::data_folder::{DEFRAG_COPY, FRAGMENTED_FILE};
-use super::journal::{JournalKnob, StartedLoad};
+use super::data_folder::{DEFRAG_COPY, DataFolder, FRAGMENTED_FILE};
+use super::journal::{JournalKnob, SCRUB_CANCEL, StartedLoad};
 use super::knob::{Knob, KnobKind};
 use super::restore::{CHECK, IDLE};
 use super::watchdog::Watchdog;
@@ -15,14 +15,17 @@ use mirrorball_core::diagnostic::Diagnostic;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Files of md that say which part a check reads.
 const POSITIONS: [&str; 2] = ["sync_min", "sync_max"];
-/// One pass: a copy that shares the fragments is written in one piece, and removed.
+/// One pass in the folder of the data: a copy that shares the fragments is written in one piece, and removed.
 const DEFRAG_PASS: &str = "cp --reflink=always \"$0\" \"$1\" && \
     btrfs filesystem defragment -f \"$1\"; status=$?; rm -f \"$1\"; exit $status";
+/// How often a program is told to end before it is killed, and the time between.
+const END_ATTEMPTS: u32 = 100;
+const END_PAUSE: Duration = Duration::from_millis(100);
 /// Exit code of a scrub of btrfs that ran to its end and found what it could not correct.
 const FOUND_ERRORS: i32 = 3;
 
@@ -53,6 +56,8 @@ pub(super) struct LoadContext<'a> {
     /// Files of md that say which part a check reads, with their first values.
     pub(super) positions: &'a [(Knob, String)],
     pub(super) watchdog: &'a Watchdog,
+    /// The folder with the files of `bench`.
+    pub(super) folder: Option<&'a DataFolder>,
 }
 
 /// A load that runs. Dropping it ends it.
@@ -63,17 +68,18 @@ pub(super) struct RunningLoad<'a> {
 }
 
 impl LoadMethod {
-    /// How `load` runs on an array; none for no load. `folder` holds the files of `bench`.
+    /// How `load` runs on an array; none for no load. `has_folder` says that there are files of
+    /// `bench`.
     ///
     /// # Errors
     /// If bench cannot have that load on this array.
     pub(super) fn new(
         load: BackgroundLoad,
         array: &DetectedArray,
-        folder: Option<&Path>,
+        has_folder: bool,
     ) -> Result<Option<LoadMethod>, Diagnostic> {
         let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect();
-        match (load, array.system, &array.mount, folder) {
+        match (load, array.system, &array.mount, has_folder) {
             (BackgroundLoad::Nothing, ..) => Ok(None),
             (BackgroundLoad::Scrub, StorageSystem::Md | StorageSystem::MdRaid10, ..) => {
                 let path = format!("/sys/block/{}/md/sync_action", array.name);
@@ -82,13 +88,11 @@ impl LoadMethod {
             (BackgroundLoad::Scrub, StorageSystem::Btrfs, Some(mount), _) => {
                 Ok(Some(LoadMethod::Program {
                     start: words(&["btrfs", "scrub", "start", "-B", mount]),
-                    end: Some(words(&["btrfs", "scrub", "cancel", mount])),
+                    end: Some(words(&[&SCRUB_CANCEL[..], &[mount]].concat())),
                 }))
             }
-            (BackgroundLoad::Defrag, StorageSystem::Btrfs, _, Some(folder)) => {
-                let path = |name: &str| folder.join(name).display().to_string();
-                let (source, copy) = (path(FRAGMENTED_FILE), path(DEFRAG_COPY));
-                let start = words(&["sh", "-c", DEFRAG_PASS, &source, &copy]);
+            (BackgroundLoad::Defrag, StorageSystem::Btrfs, _, true) => {
+                let start = words(&["sh", "-c", DEFRAG_PASS, FRAGMENTED_FILE, DEFRAG_COPY]);
                 Ok(Some(LoadMethod::Program { start, end: None }))
             }
             (_, system, ..) => {
@@ -149,7 +153,7 @@ impl BackgroundLoad {
 
 impl RunningLoad<'_> {
     fn begin(&mut self) -> io::Result<()> {
-        let LoadContext { sysroot, positions, watchdog } = self.context;
+        let LoadContext { sysroot, positions, watchdog, folder } = self.context;
         match self.method {
             LoadMethod::SyncAction(knob) => {
                 for (position, before) in positions {
@@ -158,7 +162,11 @@ impl RunningLoad<'_> {
                 knob.write(sysroot, CHECK)
             }
             LoadMethod::Program { start, .. } => {
-                let child = quiet(start).process_group(0).spawn()?;
+                let mut command = quiet(start);
+                if let Some(folder) = folder {
+                    command.current_dir(folder.path());
+                }
+                let child = command.process_group(0).spawn()?;
                 let is_known = watchdog.started(child.id());
                 self.child = Some(child);
                 is_known
@@ -202,9 +210,8 @@ impl Drop for RunningLoad<'_> {
             }
             (LoadMethod::Program { end, .. }, Some(child)) => {
                 // After its end, what runs was started by another program.
-                let is_running = child.try_wait().is_ok_and(|status| status.is_none());
-                if let Some(end) = end.as_ref().filter(|_| is_running) {
-                    let _ = quiet(end).status();
+                if let Some(end) = end {
+                    end_gently(child, end);
                 }
                 if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
                     let _ = kill_process_group(group, Signal::TERM);
@@ -214,6 +221,18 @@ impl Drop for RunningLoad<'_> {
             }
             (LoadMethod::Program { .. }, None) => {}
         }
+    }
+}
+
+/// Has a program ended by another one, until it is: it may not have begun yet what is to be ended,
+/// and takes a while to leave its state in order.
+fn end_gently(child: &mut Child, end: &[String]) {
+    for _ in 0..END_ATTEMPTS {
+        if !child.try_wait().is_ok_and(|status| status.is_none()) {
+            return;
+        }
+        let _ = quiet(end).status();
+        std::thread::sleep(END_PAUSE);
     }
 }
 
@@ -228,6 +247,7 @@ fn quiet(words: &[String]) -> Command {
 mod tests {
     use super::*;
     use crate::detect::detect_at;
+    use std::path::Path;
 
     fn recorded(name: &str, target: &str) -> DetectedArray {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots").join(name);
@@ -238,8 +258,7 @@ mod tests {
     fn each_system_has_its_own_way() {
         let btrfs = recorded("btrfs-raid1-three", "/srv/data");
         let md = recorded("md-raid1-hdd-ssd", "/srv/data");
-        let folder = Path::new("/srv/data/.mirrorball-bench-1");
-        let method = |load, array| LoadMethod::new(load, array, Some(folder));
+        let method = |load, array| LoadMethod::new(load, array, true);
         assert_eq!(method(BackgroundLoad::Nothing, &md), Ok(None));
         let scrub = method(BackgroundLoad::Scrub, &btrfs).unwrap().unwrap();
         let end = ["btrfs", "scrub", "cancel", "/srv/data"].map(str::to_owned).to_vec();
@@ -270,7 +289,8 @@ mod tests {
         let runs = folder.path().join("runs");
         let (method, ended) = program(folder.path(), format!("echo run >> '{}'", runs.display()));
         let (sysroot, watchdog) = (Sysroot::recorded(folder.path()), Watchdog::idle());
-        let context = LoadContext { sysroot: &sysroot, positions: &[], watchdog: &watchdog };
+        let context =
+            LoadContext { sysroot: &sysroot, positions: &[], watchdog: &watchdog, folder: None };
         let mut load = method.start(context).unwrap();
         for _ in 0..2 {
             load.child.as_mut().unwrap().wait().unwrap();
@@ -286,10 +306,18 @@ mod tests {
     fn a_program_that_runs_is_ended_and_one_that_fails_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let (sysroot, watchdog) = (Sysroot::recorded(folder.path()), Watchdog::idle());
-        let context = LoadContext { sysroot: &sysroot, positions: &[], watchdog: &watchdog };
-        let (method, ended) = program(folder.path(), "exec sleep 600".to_owned());
+        let context =
+            LoadContext { sysroot: &sysroot, positions: &[], watchdog: &watchdog, folder: None };
+        // As `btrfs scrub start`, which writes what became of the scrub when that was cancelled.
+        let in_order = folder.path().join("in-order");
+        let script = "trap 'exit 1' TERM; cd \"$(dirname \"$0\")\"; until [ -e ended ]; do \
+            sleep 0.01; done; sleep 0.2; touch in-order";
+        let (mut method, ended) = program(folder.path(), script.to_owned());
+        if let LoadMethod::Program { start, .. } = &mut method {
+            start.push(ended.display().to_string());
+        }
         drop(method.start(context).unwrap());
-        assert!(ended.exists());
+        assert!(ended.exists() && in_order.exists(), "it is not killed at once");
         let (method, _) = program(folder.path(), "exit 1".to_owned());
         let mut load = method.start(context).unwrap();
         load.child.as_mut().unwrap().wait().unwrap();
@@ -317,7 +345,12 @@ mod tests {
         let positions: Vec<(Knob, String)> =
             knobs.into_iter().map(|it| (it.knob, it.before)).collect();
         assert_eq!(positions.len(), 2);
-        let context = LoadContext { sysroot: &sysroot, positions: &positions, watchdog: &watchdog };
+        let context = LoadContext {
+            sysroot: &sysroot,
+            positions: &positions,
+            watchdog: &watchdog,
+            folder: None,
+        };
         for _ in 0..2 {
             let load = method.start(context).unwrap();
             assert_eq!((shown("sync_action"), shown("sync_min")), ("check".into(), "8".into()));

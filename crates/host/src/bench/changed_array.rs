@@ -103,6 +103,17 @@ impl ChangedArray {
         self.watchdog.ended(process);
     }
 
+    /// Records on the disk that the folder of the data was created.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn folder_created(&mut self, inode: u64) -> Result<(), Diagnostic> {
+        if let Some(folder) = &mut self.journal.get_mut().folder {
+            folder.inode = Some(inode);
+        }
+        self.write()
+    }
+
     /// Records that the folder of the data was not created: one of that name is there.
     ///
     /// # Errors
@@ -128,13 +139,6 @@ impl ChangedArray {
         positions.map(|it| (it.knob.clone(), it.knob.kind.value(&it.before))).collect()
     }
 
-    /// The value that the knob of a path had before the first change.
-    pub(super) fn value_before(&self, path: &str) -> Option<String> {
-        let journal = self.journal.borrow();
-        let entry = journal.knobs.iter().find(|it| it.knob.path == path)?;
-        Some(entry.knob.kind.value(&entry.before))
-    }
-
     fn write(&self) -> Result<(), Diagnostic> {
         let path = self.lock.journal();
         self.journal.borrow().write(path).map_err(|error: io::Error| {
@@ -154,7 +158,7 @@ impl Drop for ChangedArray {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::journal::JournalKnob;
+    use crate::bench::journal::{JournalKnob, SCRUB_CANCEL};
     use crate::detect::Identifiers;
     use std::fs;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -183,9 +187,9 @@ mod tests {
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let mut changed = ChangedArray::new(&sysroot, lock, journal, &watchdog).unwrap();
             assert!(path.exists(), "the journal is written first");
-            assert_eq!(changed.value_before(POLICY).as_deref(), Some("pid"));
             changed.check_watchdog().unwrap();
-            let load = StartedLoad::EndedBy(vec!["true".to_owned()]);
+            let cancel = SCRUB_CANCEL.into_iter().chain(["/mnt"]).map(str::to_owned);
+            let load = StartedLoad::EndedBy(cancel.collect());
             changed.set_load(Some(load.clone())).unwrap();
             assert_eq!(Journal::read(&path).unwrap().unwrap().load, Some(load));
             knob.set(&sysroot, "devid:2").unwrap();

@@ -2,11 +2,18 @@
 //! the array.
 //!
 //! Its name tells it from folders of the user and of every other `bench`, because part of it is
-//! drawn by the kernel. Nothing else is ever removed.
+//! drawn by the kernel. The folder above may belong to another user, who may rename this one and
+//! put a link in its place. So `bench` keeps it open, and reaches its files through the open
+//! folder, which only its own user can write to. It is removed if it is the folder that was
+//! created, and only the files that `bench` creates in it.
 
 use mirrorball_core::rng::Rng;
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, mkdir, open, rmdir, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -32,12 +39,45 @@ pub(super) fn path(mount: &Path) -> PathBuf {
     mount.join(format!("{PREFIX}{}-{}", std::process::id(), drawn.trim()))
 }
 
-/// Creates the folder.
-///
-/// # Errors
-/// If there is one, or it cannot be created.
-pub(super) fn create(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)
+/// The folder, created and open.
+#[derive(Debug)]
+pub(super) struct DataFolder {
+    open: OwnedFd,
+    inode: u64,
+}
+
+impl DataFolder {
+    /// Creates the folder.
+    ///
+    /// # Errors
+    /// If there is one, or it cannot be created.
+    pub(super) fn create(path: &Path) -> io::Result<DataFolder> {
+        mkdir(path, Mode::RWXU)?;
+        let (open, stat) = open_own(path)?;
+        Ok(DataFolder { open, inode: stat.st_ino })
+    }
+
+    /// Its number in the file system.
+    pub(super) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// A path that leads to the folder while this value exists, wherever it is then. Processes of
+    /// the same user can use it.
+    pub(super) fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.open.as_raw_fd()).into()
+    }
+}
+
+/// Opens a folder of this user, and no link to one.
+fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = open(path, flags, Mode::empty())?;
+    let stat = fstat(&folder)?;
+    match stat.st_uid == geteuid().as_raw() {
+        true => Ok((folder, stat)),
+        false => Err(io::Error::other("it belongs to another user")),
+    }
 }
 
 /// Writes a file of `bytes` that does not compress, and flushes it. Returns false if `is_stopped`
@@ -89,41 +129,89 @@ pub(super) fn write_fragmented(folder: &Path, data_bytes: u64) -> io::Result<()>
     }
 }
 
-/// Removes a folder that `bench` created, with its files. A folder that is gone is no error.
+/// Removes a folder that `bench` created, with the files that `bench` creates in it. A folder that
+/// is gone is no error. `inode` is its number, if that is known.
 ///
 /// # Errors
-/// If its name is not one that `bench` gives, or it cannot be removed.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+/// If it is another folder, has other files, or cannot be removed.
+pub(super) fn remove(path: &Path, inode: Option<u64>) -> io::Result<()> {
     let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
     if !is_ours {
         return Err(io::Error::other("bench did not create it"));
     }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Ok(found) if found.is_dir() => {}
+        other => return other.and(Err(io::Error::other("it is no folder any more"))),
+    }
+    let (folder, stat) = open_own(path)?;
+    if inode.is_some_and(|inode| inode != stat.st_ino) {
+        return Err(io::Error::other("it is not the folder that bench created"));
+    }
+    for name in [DATA_FILE, FRAGMENTED_FILE, DEFRAG_COPY] {
+        match unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match rmdir(path) {
+        Err(Errno::NOTEMPTY) => Err(io::Error::other("it has files that bench did not create")),
+        other => Ok(other?),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn only_a_folder_of_bench_is_removed() {
         let mount = tempfile::tempdir().unwrap();
         let ours = path(mount.path());
         assert_ne!(ours, path(mount.path()), "the same process in another container");
-        create(&ours).unwrap();
-        assert!(create(&ours).is_err(), "a folder that is there is not taken over");
-        assert!(write_data(&ours.join(DATA_FILE), 3_000_000, &|| false).unwrap());
+        let folder = DataFolder::create(&ours).unwrap();
+        assert!(DataFolder::create(&ours).is_err(), "a folder that is there is not taken over");
+        let mode = fs::metadata(&ours).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "other users cannot put links into it");
+        let file = folder.path().join(DATA_FILE);
+        assert!(write_data(&file, 3_000_000, &|| false).unwrap());
         let length = fs::metadata(ours.join(DATA_FILE)).unwrap().len();
         assert_eq!(length, 3_000_000);
         let theirs = mount.path().join("photos");
         fs::create_dir(&theirs).unwrap();
-        assert!(remove(&theirs).is_err() && theirs.is_dir());
-        remove(&ours).unwrap();
-        remove(&ours).unwrap();
+        assert!(remove(&theirs, None).is_err() && theirs.is_dir());
+        remove(&ours, Some(folder.inode())).unwrap();
+        remove(&ours, Some(folder.inode())).unwrap();
         assert!(!ours.exists());
+    }
+
+    /// The folder above may belong to another user.
+    #[test]
+    fn another_folder_or_a_link_in_the_place_of_ours_is_neither_used_nor_removed() {
+        let mount = tempfile::tempdir().unwrap();
+        let ours = path(mount.path());
+        let folder = DataFolder::create(&ours).unwrap();
+        let (moved, theirs) = (mount.path().join("moved"), mount.path().join("theirs"));
+        fs::rename(&ours, &moved).unwrap();
+        fs::create_dir(&theirs).unwrap();
+        fs::write(theirs.join(DATA_FILE), "kept").unwrap();
+        let is_kept = || fs::read_to_string(theirs.join(DATA_FILE)).unwrap() == "kept";
+
+        symlink(&theirs, &ours).unwrap();
+        assert!(write_data(&folder.path().join(DATA_FILE), 1000, &|| false).unwrap());
+        assert!(moved.join(DATA_FILE).exists() && is_kept(), "written where the folder is now");
+        let error = remove(&ours, Some(folder.inode())).unwrap_err().to_string();
+        assert!(error.contains("no folder any more") && is_kept(), "{error}");
+
+        fs::remove_file(&ours).unwrap();
+        fs::rename(&theirs, &ours).unwrap();
+        let error = remove(&ours, Some(folder.inode())).unwrap_err().to_string();
+        assert!(error.contains("not the folder that bench created"), "{error}");
+        fs::write(ours.join("photo"), "").unwrap();
+        let error = remove(&ours, None).unwrap_err().to_string();
+        assert!(error.contains("files that bench did not create"), "{error}");
+        assert!(ours.join("photo").exists());
     }
 
     #[test]

@@ -141,7 +141,8 @@ pub(super) fn job_for_fio(text: &str, place: &JobPlace<'_>) -> String {
             continue;
         }
         lines.push(line.to_owned());
-        let is_job = bare.starts_with('[') && !bare.to_lowercase().starts_with("[global]");
+        // In other letters it is a job to fio, and without these lines one with files of its own.
+        let is_job = bare.starts_with('[') && !bare.starts_with("[global]");
         if is_job {
             lines.extend(decided(place));
         }
@@ -221,6 +222,12 @@ mod tests {
             [two]\nfilename=/mnt/a\\:b/data\nallow_file_create=0\nrandrepeat=0\nrandseed=7\n\
             time_based\nruntime=20000000us\nlat_percentiles=1\nramp_time=5000000us\nbs=4k\n";
         assert_eq!(job_for_fio(text, &PLACE), expected);
+    }
+
+    #[test]
+    fn a_global_section_in_other_letters_is_a_job_as_for_fio() {
+        let job = job_for_fio("[GLOBAL]\nsize=1m\n[a]\nrw=read\n", &PLACE);
+        assert_eq!(job.matches("filename=").count(), 2, "{job}");
     }
 
     /// Offsets of the first reads of fio under a seed; none if fio cannot be run.

@@ -186,7 +186,13 @@ impl Knob {
             io::Error::new(error.kind(), format!("cannot write `{text}` to {}: {error}", self.path))
         };
         let missing = || about(io::ErrorKind::NotFound.into());
-        let path = sysroot.host_path(&sysroot.resolve(&self.path).ok_or_else(missing)?);
+        let resolved = sysroot.resolve(&self.path).ok_or_else(missing)?;
+        if !resolved.starts_with("/sys/") {
+            return Err(about(io::Error::other(format!(
+                "it is {resolved}, no file of the kernel"
+            ))));
+        }
+        let path = sysroot.host_path(&resolved);
         if sysroot.is_live() {
             let mut file = OpenOptions::new().write(true).open(path).map_err(about)?;
             return file.write_all(text.as_bytes()).map_err(about);
@@ -213,6 +219,7 @@ fn bare(token: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::KnobKind::{self, Choice, Flag, Plain};
+    use super::{Knob, Sysroot};
     use proptest::prelude::{Strategy, prop_assert_eq, proptest};
 
     #[test]
@@ -239,6 +246,22 @@ mod tests {
         assert_eq!(Flag.shown_after("in_sync\n", "writemostly"), "in_sync,write_mostly\n");
         assert_eq!(Flag.shown_after("in_sync,write_mostly\n", "-writemostly"), "in_sync\n");
         assert_eq!(Plain.shown_after("5\n", "20"), "20\n");
+    }
+
+    #[test]
+    fn a_path_that_leads_out_of_the_files_of_the_kernel_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        for name in ["sys", "etc"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let theirs = folder.path().join("etc/passwd");
+        std::fs::write(&theirs, "root").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("sys/knob")).unwrap();
+        let knob = Knob { path: "/sys/knob".to_owned(), kind: Plain };
+        let error = knob.write(&sysroot, "5").unwrap_err().to_string();
+        assert!(error.contains("it is /etc/passwd, no file of the kernel"), "{error}");
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "root");
     }
 
     #[test]

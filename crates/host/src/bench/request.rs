@@ -134,12 +134,18 @@ impl Bench {
         let arms = ArmSet::new(request.sysroot, &array, &described.spec, request.policies)?;
         let (mut jobs, sources) = jobs(&request)?;
         let place = place(&request, &array)?;
-        let folder = match &place {
-            DataPlace::Folder { folder, .. } => Some(folder.as_path()),
-            DataPlace::Device(_) => None,
-        };
+        let has_folder = matches!(place, DataPlace::Folder { .. });
         for job in &mut jobs {
-            job.load = LoadMethod::new(job.background, &array, folder)?;
+            job.load = LoadMethod::new(job.background, &array, has_folder)?;
+            let is_program = matches!(job.load, Some(LoadMethod::Program { .. }));
+            if is_program && !request.sysroot.is_live() && !request.only_plans {
+                let what = format!(
+                    "{} is a recorded copy: it can be neither scrubbed nor \
+                                    defragmented",
+                    array.name
+                );
+                return Err(Diagnostic::new(what).with_help("give --background none"));
+            }
         }
         check_place(&request, &place, &jobs, &sources)?;
         let rounds = rounds(&request, &jobs, arms.arms.len())?;

@@ -6,7 +6,9 @@
 //! an array that is not there, and a folder on it, are not lost: then the journal is kept.
 
 use super::data_folder;
-use super::journal::{self, Journal, JournalFolder, JournalKnob, StartedLoad, StartedProcess};
+use super::journal::{
+    self, Journal, JournalFolder, JournalKnob, StartedLoad, StartedProcess, scrubbed_mount,
+};
 use super::knob::Knob;
 use super::knob_place::locate;
 use super::process_tree::{children_of, kill_tree, name_of, processes_with_files_in, start_time};
@@ -199,6 +201,12 @@ fn end_load(
             }
         }
         StartedLoad::EndedBy(command) => {
+            // Another file system may be mounted there now, with a scrub of its own.
+            if sysroot.is_live()
+                && !scrubbed_mount(command).is_some_and(|mount| is_on(sysroot, mount, identity))
+            {
+                return;
+            }
             if let [program, arguments @ ..] = command.as_slice() {
                 // That it fails is usual: the work may have ended.
                 let mut command = Command::new(program);
@@ -215,21 +223,25 @@ fn remove_folder(
     folder: &JournalFolder,
     report: &mut RestoreReport,
 ) {
-    let JournalFolder { path, above } = folder;
+    let JournalFolder { path, above, inode } = folder;
     if Path::new(path).symlink_metadata().is_ok() {
-        if let Err(error) = data_folder::remove(Path::new(path)) {
+        if let Err(error) = data_folder::remove(Path::new(path), *inode) {
             report.fail(format!("cannot remove the folder {path}: {error}"));
         }
         return;
     }
-    let is_array = detect_at(sysroot, above)
-        .is_ok_and(|array| identity.matches(&array_identifiers(sysroot, &array)) == Some(true));
-    if !is_array {
+    if !is_on(sysroot, above, identity) {
         report.fail(format!(
             "the folder {path}, which may have a large file, is out of reach: {above} is not on \
              the array ({identity}): mount it there"
         ));
     }
+}
+
+/// True if a path is on the array with this identity.
+fn is_on(sysroot: &Sysroot, path: &str, identity: &Identifiers) -> bool {
+    detect_at(sysroot, path)
+        .is_ok_and(|array| identity.matches(&array_identifiers(sysroot, &array)) == Some(true))
 }
 
 #[cfg(test)]

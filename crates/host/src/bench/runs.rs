@@ -2,7 +2,7 @@
 
 use super::background::{BackgroundLoad, LoadContext, RunningLoad};
 use super::changed_array::ChangedArray;
-use super::data_folder::{self, DATA_FILE};
+use super::data_folder::{self, DATA_FILE, DataFolder};
 use super::design::BenchStep;
 use super::fio_job::{JobPlace, job_for_fio};
 use super::fio_run::{self, FioCommand, FioEnd, FioRun, FioWatch};
@@ -45,6 +45,8 @@ pub(super) struct Runs<'a, 'c> {
     /// None if no choice follows from processes, or their numbers are not known.
     remainders: Option<PidRemainders>,
     numbers: ProcessNumbers,
+    /// The folder with the data; none before it is created, and without one.
+    folder: Option<DataFolder>,
     outcome: BenchOutcome,
 }
 
@@ -76,6 +78,7 @@ impl<'a, 'c> Runs<'a, 'c> {
             remainders: PidRemainders::new(bench.array.profile)
                 .filter(|_| bench.sysroot.is_live() && PidRemainders::are_known()),
             numbers: ProcessNumbers::new(),
+            folder: None,
             outcome: BenchOutcome { runs: kept, ..BenchOutcome::default() },
         }
     }
@@ -155,18 +158,23 @@ impl<'a, 'c> Runs<'a, 'c> {
             DataPlace::Device(device) => return Ok(Some(device.clone())),
             DataPlace::Folder { folder, .. } => folder,
         };
-        if let Err(error) = data_folder::create(folder) {
-            // A folder of this name that was there is not ours to remove.
-            self.changed.forget_folder()?;
-            return Err(cannot("create the folder", folder, error));
-        }
+        let created = match DataFolder::create(folder) {
+            Ok(created) => created,
+            Err(error) => {
+                // A folder of this name that was there is not ours to remove.
+                self.changed.forget_folder()?;
+                return Err(cannot("create the folder", folder, error));
+            }
+        };
+        self.changed.folder_created(created.inode())?;
+        let inside = self.folder.insert(created).path();
         let bytes = self.bench.size_bytes;
         (self.control.on_event)(BenchEvent::WritesData { bytes });
-        let file = folder.join(DATA_FILE);
+        let file = inside.join(DATA_FILE);
         let is_whole = data_folder::write_data(&file, bytes, self.control.is_stopped)
-            .map_err(|error| cannot("write", &file, error))?;
+            .map_err(|error| cannot("write", &folder.join(DATA_FILE), error))?;
         if is_whole && self.bench.jobs.iter().any(|it| it.background == BackgroundLoad::Defrag) {
-            match data_folder::write_fragmented(folder, bytes) {
+            match data_folder::write_fragmented(&inside, bytes) {
                 Ok(()) => {}
                 // Ctrl-C ends fio too.
                 Err(_) if (self.control.is_stopped)() => return Ok(None),
@@ -192,11 +200,11 @@ impl<'a, 'c> Runs<'a, 'c> {
 
     /// Checks that every knob shows what it was set to.
     fn check_knobs(&self) -> Result<(), Diagnostic> {
-        for (knob, now) in self.bench.arms.knobs.iter().zip(&self.now) {
+        let arms = &self.bench.arms;
+        for ((knob, now), before) in arms.knobs.iter().zip(&self.now).zip(&arms.in_force) {
             let shown = knob.value(&self.bench.sysroot);
             let shown = shown.map_err(|error| Diagnostic::new(error.to_string()))?;
             if shown != *now {
-                let before = self.changed.value_before(&knob.path).unwrap_or_default();
                 self.changed.forget_knob(&knob.path)?;
                 let what = format!(
                     "{} shows `{shown}`, but bench left it at `{now}`: another program changed \
@@ -279,6 +287,7 @@ impl<'a, 'c> Runs<'a, 'c> {
             sysroot: &self.bench.sysroot,
             positions: &positions,
             watchdog: self.changed.watchdog(),
+            folder: self.folder.as_ref(),
         };
         let load = self.bench.jobs[step.job].load.as_ref();
         let load = load.map(|load| load.start(context)).transpose();

@@ -10,7 +10,8 @@ use super::request::{Bench, DataPlace, check_condition};
 use super::restore::{self, RestoreReport};
 use super::runs::Runs;
 use crate::detect::{
-    DetectError, DetectedArray, Identifiers, StorageSystem, Sysroot, detect_at, md_members,
+    DetectError, DetectedArray, Identifiers, StorageSystem, Sysroot, array_identifiers, detect_at,
+    md_members,
 };
 use mirrorball_core::diagnostic::Diagnostic;
 use std::path::Path;
@@ -30,38 +31,24 @@ impl Bench {
         }
         // Another bench may have run since.
         self.check_array()?;
-        self.check_in_force()?;
         let results = self.open_results(control.results)?;
         let kept = self.kept_runs(&results);
         if kept.len() == self.steps().len() {
             return Ok(BenchOutcome { runs: kept, ..BenchOutcome::default() });
         }
-        let journal = self.journal();
+        let journal = self.journal()?;
         let mut changed = ChangedArray::new(&self.sysroot, lock, journal, &control.watchdog)?;
         let outcome = Runs::new(self, results, kept, control, &mut changed).all();
         let restored = changed.restore();
         Ok(BenchOutcome { restored, ..outcome })
     }
 
-    fn journal(&self) -> Journal {
-        let members = match self.array.system {
-            StorageSystem::Md | StorageSystem::MdRaid10 => {
-                md_members(&self.sysroot, &self.array.name)
-            }
-            _ => Vec::new(),
-        };
-        let member = |path: &str| {
-            let name = MdPath::of(path).and_then(|path| path.member);
-            let found = members.iter().find(|(member, _)| Some(member.as_str()) == name);
-            found.map_or_else(Identifiers::default, |(_, identity)| identity.clone())
-        };
-        let entry = |(number, knob): (usize, &Knob)| JournalKnob {
-            knob: knob.clone(),
-            member: member(&knob.path),
-            before: knob.raw(&self.sysroot).unwrap_or_default(),
-            ours: self.arms.values_of(number),
-        };
-        let knobs = self.arms.knobs.iter().enumerate().map(entry).collect();
+    /// The journal of what may be changed.
+    ///
+    /// # Errors
+    /// If a setting is not the one that the request was checked with, or could not be restored.
+    fn journal(&self) -> Result<Journal, Diagnostic> {
+        let knobs = self.journal_knobs()?;
         let mut journal = Journal::new(&self.sysroot, &self.target, self.identity.clone(), knobs);
         for load in self.jobs.iter().filter_map(|job| job.load.as_ref()) {
             for knob in load.journal_knobs(&self.sysroot) {
@@ -72,25 +59,66 @@ impl Bench {
         }
         if let DataPlace::Folder { folder, above } = &self.place {
             let path = folder.display().to_string();
-            journal.folder = Some(JournalFolder { path, above: above.clone() });
+            journal.folder = Some(JournalFolder { path, above: above.clone(), inode: None });
         }
-        journal
+        Ok(journal)
     }
 
-    /// Checks that the settings in force are those that the request was checked with.
-    fn check_in_force(&self) -> Result<(), Diagnostic> {
-        for (knob, value) in self.arms.knobs.iter().zip(&self.arms.in_force) {
-            let shown = knob.value(&self.sysroot);
-            let shown = shown.map_err(|error| Diagnostic::new(error.to_string()))?;
-            if shown != *value {
+    /// The knobs that are set, with their texts, which are read once, so that what is restored is
+    /// what was in force.
+    fn journal_knobs(&self) -> Result<Vec<JournalKnob>, Diagnostic> {
+        let members = match self.array.system {
+            StorageSystem::Md | StorageSystem::MdRaid10 => {
+                md_members(&self.sysroot, &self.array.name)
+            }
+            _ => Vec::new(),
+        };
+        let mut entries = Vec::new();
+        for (number, (knob, expected)) in
+            self.arms.knobs.iter().zip(&self.arms.in_force).enumerate()
+        {
+            let Some(before) = knob.raw(&self.sysroot) else {
+                return Err(Diagnostic::new(format!("cannot read {}", knob.path)));
+            };
+            let shown = knob.kind.value(&before);
+            if shown != *expected {
                 let what = format!(
-                    "{} was changed from `{value}` to `{shown}` while bench started",
+                    "{} was changed from `{expected}` to `{shown}` while bench started",
                     knob.path
                 );
                 return Err(Diagnostic::new(what).with_help("run bench again"));
             }
+            let ours = self.arms.values_of(number);
+            if ours.iter().any(|value| value != expected) {
+                let member = self.member_of(knob, &members)?;
+                entries.push(JournalKnob { knob: knob.clone(), member, before, ours });
+            }
         }
-        Ok(())
+        Ok(entries)
+    }
+
+    /// What identifies the member of md that a knob belongs to; nothing for a knob of the array.
+    fn member_of(
+        &self,
+        knob: &Knob,
+        members: &[(String, Identifiers)],
+    ) -> Result<Identifiers, Diagnostic> {
+        let Some(name) = MdPath::of(&knob.path).and_then(|path| path.member) else {
+            return Ok(Identifiers::default());
+        };
+        let found = members.iter().find(|(member, _)| member == name);
+        match found.filter(|(_, identity)| identity.surest().is_some()) {
+            Some((_, identity)) => Ok(identity.clone()),
+            None => {
+                let what = format!(
+                    "nothing tells the member {name} of {} from the others, so that bench could \
+                     not restore its flag",
+                    self.array.name
+                );
+                let help = "give the setting in force alone with --policy";
+                Err(Diagnostic::new(what).with_help(help))
+            }
+        }
     }
 
     /// Checks that the array is the one that the request was made for, complete and idle.
@@ -106,10 +134,13 @@ impl Bench {
             let members = array.members.iter();
             members.map(|it| (it.devid, it.device.clone())).collect::<Vec<_>>()
         };
-        if members(&now) == members(&self.array) {
-            return Ok(());
-        }
-        let what = format!("the members of {} were changed while it was measured", self.array.name);
+        // Another array may have got its name and its disks.
+        let identity = array_identifiers(&self.sysroot, &now);
+        let what = match self.identity.matches(&identity) == Some(true) {
+            false => format!("{} is another array than it was ({})", self.target, self.identity),
+            true if members(&now) == members(&self.array) => return Ok(()),
+            true => format!("the members of {} were changed while it was measured", now.name),
+        };
         Err(Diagnostic::new(what).with_help("measure it again"))
     }
 }

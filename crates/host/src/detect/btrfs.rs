@@ -19,6 +19,7 @@ use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::policies::Spec;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 const FOLDER: &str = "/sys/fs/btrfs";
 
@@ -297,13 +298,25 @@ impl<'a> Btrfs<'a> {
         ArrayCondition {
             degraded: missing > 0,
             missing,
-            activity: operation.or_else(|| self.scrub(notes)),
+            activity: operation.or_else(|| self.scrub(mount, members, notes)),
             progress_percent: None,
         }
     }
 
-    /// `scrub`, if one runs. The tool that started it keeps its state in a file of root.
-    fn scrub(&self, notes: &mut Vec<String>) -> Option<String> {
+    /// `scrub`, if one runs, as the kernel says; else by the file of root in which the tool that
+    /// started it keeps its state. If that tool was killed, the file says for ever that one runs.
+    fn scrub(
+        &self,
+        mount: Option<&Mount>,
+        members: &[DetectedMember],
+        notes: &mut Vec<String>,
+    ) -> Option<String> {
+        let devids: Vec<u64> = members.iter().map(|member| member.devid).collect();
+        if let Some(mount) = mount.filter(|_| self.sysroot.is_live())
+            && let Ok(is_scrubbed) = btrfs_ioctl::is_scrubbed(Path::new(&mount.point), &devids)
+        {
+            return is_scrubbed.then(|| "scrub".to_owned());
+        }
         let path = format!("/var/lib/btrfs/scrub.status.{}", self.fsid);
         let Some(text) = self.sysroot.raw_text(&path) else {
             if !self.sysroot.is_live() || self.sysroot.exists(&path) {

@@ -1,11 +1,13 @@
-//! Two ioctls of btrfs that show which device has which devid. Nothing in sysfs does.
+//! Ioctls of btrfs that show what nothing in sysfs does: two which device has which devid, and one
+//! whether a scrub runs.
 //!
-//! They work without root on any open folder of the file system. Both structures have a fixed size
-//! and only plain fields; they are read as bytes at the offsets of `linux/btrfs.h`.
+//! The first two work without root on any open folder of the file system. Their structures have a
+//! fixed size and only plain fields; they are read as bytes at the offsets of `linux/btrfs.h`.
 
 #![allow(unsafe_code, reason = "an ioctl takes the address of a buffer; see the page above")]
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::ioctl::{self, Updater, opcode};
 use std::path::Path;
 
@@ -27,6 +29,11 @@ struct FsInfo([u8; 1024]);
 #[repr(C, align(8))]
 struct DeviceInfo([u8; 4096]);
 
+/// Its first number is a devid; the others are counts, for which a zero is as good.
+#[repr(C, align(8))]
+struct ScrubProgress([u8; 1024]);
+
+const SCRUB_PROGRESS: ioctl::Opcode = opcode::read_write::<ScrubProgress>(0x94, 29);
 const FS_INFO: ioctl::Opcode = opcode::read::<FsInfo>(0x94, 31);
 const DEVICE_INFO: ioctl::Opcode = opcode::read_write::<DeviceInfo>(0x94, 30);
 
@@ -34,7 +41,7 @@ const DEVICE_INFO: ioctl::Opcode = opcode::read_write::<DeviceInfo>(0x94, 30);
 ///
 /// # Errors
 /// If the folder cannot be opened, or the kernel refuses.
-pub(super) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, rustix::io::Errno> {
+pub(super) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, Errno> {
     let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut info = FsInfo([0; 1024]);
     // SAFETY: the opcode has the size of the buffer, which the kernel fills and does not keep.
@@ -60,6 +67,29 @@ pub(super) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, rustix::io::Err
         });
     }
     Ok(devices)
+}
+
+/// True if the kernel scrubs one of these devids of the btrfs that `folder` is on.
+///
+/// # Errors
+/// If the folder cannot be opened, or the kernel does not say, as to a user without privileges.
+pub(super) fn is_scrubbed(folder: &Path, devids: &[u64]) -> Result<bool, Errno> {
+    let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for devid in devids {
+        let mut progress = ScrubProgress([0; 1024]);
+        progress.0[..8].copy_from_slice(&devid.to_ne_bytes());
+        // SAFETY: the opcode has the size of the buffer, which the kernel fills and does not keep.
+        let asked = unsafe {
+            ioctl::ioctl(&file, Updater::<SCRUB_PROGRESS, ScrubProgress>::new(&mut progress))
+        };
+        match asked {
+            Ok(()) => return Ok(true),
+            // No scrub runs there; a device that is missing has none.
+            Err(Errno::NOTCONN | Errno::NODEV) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 fn u64_at(bytes: &[u8], offset: usize) -> u64 {

@@ -203,7 +203,8 @@ fn a_folder_that_is_out_of_reach_keeps_the_journal() {
     let mut journal = tree.journal();
     let path = tree.folder.path().join("mount/.mirrorball-bench-1-2");
     let above = "/mount".to_owned();
-    journal.folder = Some(JournalFolder { path: path.display().to_string(), above });
+    let inode = None;
+    journal.folder = Some(JournalFolder { path: path.display().to_string(), above, inode });
     let report = tree.restore(&journal);
     assert!(report.failed[0].contains("/mount is not on the array"), "{report:?}");
     assert!(tree.path().exists());

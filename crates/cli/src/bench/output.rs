@@ -1,0 +1,128 @@
+//! What `bench` prints: its plan, and at its end the results and what is not among them.
+
+use super::prediction::Prediction;
+use super::restoring::counted;
+use crate::ending::Failure;
+use crate::screen;
+use mirrorball_core::units::Nanos;
+use mirrorball_host::bench::{Bench, BenchOutcome, RunTimes, SavedRun, Steadiness};
+use mirrorball_lab::experiment::results;
+use mirrorball_lab::experiment::study::Criteria;
+use mirrorball_lab::report::{FORMATS, Findings, Format, draw};
+use std::path::Path;
+
+/// True if the comparisons of settings and the members follow the report.
+pub(super) fn has_tables(format: &Format) -> bool {
+    format.name == FORMATS[0].name
+}
+
+/// What is going to be run.
+pub(super) fn outline(bench: &Bench) -> String {
+    let plan = &bench.plan;
+    let seconds = bench.duration().as_secs_f64();
+    let time = match seconds < 180.0 {
+        true => format!("{seconds:.0} s"),
+        false => format!("{:.0} min", seconds / 60.0),
+    };
+    let mut text = format!(
+        "{}: {}, {}, {}: {}, about {time}\n",
+        bench.array.name,
+        counted(plan.jobs.len(), "job"),
+        counted(plan.policies.len(), "setting"),
+        counted(bench.rounds, "round"),
+        counted(plan.cells().len(), "run"),
+    );
+    let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
+    text += &format!("  jobs      {}\n", names.join(", "));
+    text += &format!("  settings  {}\n", plan.policies.join(", "));
+    let RunTimes { settle, measure } = bench.times;
+    let settle = match settle {
+        Nanos::ZERO => String::new(),
+        settle => format!("{settle} to settle, "),
+    };
+    text += &format!("  each run  {settle}{measure} measured\n");
+    for note in &bench.notes {
+        text += &format!("  note      {note}\n");
+    }
+    screen::broken(&text)
+}
+
+/// Prints the report; as tables, also the comparisons and the members.
+pub(super) fn print_results(
+    format: &Format,
+    prediction: Option<&Prediction>,
+    bench: &Bench,
+    outcome: &BenchOutcome,
+    folder: &Path,
+) -> Result<(), Failure> {
+    let style = screen::style();
+    let loaded = results::load(&[folder.to_owned()], &Criteria::default());
+    // Every run may have been left out.
+    if !loaded.sets.is_empty() {
+        screen::print(&(format.render)(&Findings::of_sets(&loaded.sets), style))?;
+    }
+    if !has_tables(format) {
+        return Ok(());
+    }
+    for (job, source) in bench.plan.jobs.iter().enumerate() {
+        let tables = [
+            ("settings", outcome.effect_grid(bench, job)),
+            ("btrfs/pid", outcome.pid_grid(bench, job)),
+            ("members", outcome.member_grid(bench, job)),
+        ];
+        for (title, grid) in tables {
+            let Some(grid) = grid else { continue };
+            screen::print(&format!("\n{title} during {}\n\n{}", source.name, draw(&grid, style)))?;
+        }
+        if let Some(warning) = outcome.pid_warning(bench, job) {
+            screen::say(format_args!("warning: {warning}"));
+        }
+    }
+    match (prediction, loaded.sets.first()) {
+        (Some(prediction), Some(measured)) => prediction.print(&measured.study, style),
+        _ => Ok(()),
+    }
+}
+
+/// Says how many runs the comparison leaves out, and why.
+pub(super) fn say_what_is_not_compared(runs: &[SavedRun]) {
+    let of = |is_it: &dyn Fn(&&SavedRun) -> bool| runs.iter().filter(is_it).count();
+    let unsteady = of(&|run| run.steadiness == Steadiness::Unsteady);
+    if unsteady > 0 {
+        screen::say(format_args!(
+            "note: the rate changed its level within {unsteady} of {} runs; the comparison of \
+             settings leaves these out",
+            runs.len()
+        ));
+    }
+    let cached = of(&|run| run.is_cached());
+    if cached > 0 {
+        screen::say(format_args!(
+            "warning: {cached} of {} runs read from a cache of this host, not from the members; \
+             the tables leave these out\n  help: give a --size of four times the \
+             memory",
+            runs.len()
+        ));
+    }
+}
+
+/// Says what Ctrl-C has left.
+pub(super) fn say_what_was_interrupted(
+    bench: &Bench,
+    outcome: &BenchOutcome,
+    folder: &Path,
+    is_restored: bool,
+) {
+    let (done, all) = (outcome.runs.len(), bench.plan.cells().len());
+    match done {
+        0 => screen::say("interrupted before the first run was finished: no result is saved"),
+        done => {
+            let shown = folder.display();
+            screen::say(format_args!("interrupted: {done} of {all} runs are saved in {shown}"));
+            screen::say(format_args!("  run the same command with -o {shown} to continue"));
+        }
+    }
+    if is_restored {
+        screen::say("the settings of the array are as before, and no file of bench is left on it");
+    }
+}
