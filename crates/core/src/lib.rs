@@ -6,6 +6,7 @@
 //! therefore runs on a virtual clock, on modelled disks in real time, and on real devices.
 
 pub mod checksum;
+pub mod column_set;
 pub mod diagnostic;
 pub mod geometry;
 pub mod histogram;

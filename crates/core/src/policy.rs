@@ -2,7 +2,12 @@
 //!
 //! One method is required. The volume keeps the statistics and checks each choice, so a policy
 //! trusts its inputs. `choose` decides; `on_*` notifies the policy of a fact.
+//!
+//! With parity there is one copy of each block and nothing to choose; but what a member holds can
+//! be recovered from the other columns of its full stripe. A policy that
+//! [`ReadPolicy::reconstructs`] is asked which columns a read leaves out.
 
+use crate::column_set::ColumnSet;
 use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberIndex, Members};
 use crate::rng::Rng;
@@ -35,6 +40,25 @@ pub struct Read {
     pub background: bool,
     /// Number of copies of the block, eligible or not.
     pub copies: u8,
+}
+
+/// A read of a part of a full stripe, of which a policy may leave columns out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StripeRead {
+    /// First byte on the volume.
+    pub offset: u64,
+    /// Number of bytes of a column: the rows from the first to the last that are read.
+    pub length: u64,
+    /// The stream that the request belongs to: in a kernel, the pid.
+    pub stream: u64,
+    /// True for background I/O.
+    pub background: bool,
+    /// The columns that are read: all of them hold data.
+    pub wanted: ColumnSet,
+    /// The columns whose members may be read.
+    pub eligible: ColumnSet,
+    /// How many of the eligible columns may be left out. The others give all data.
+    pub spare: usize,
 }
 
 /// The choice of a policy. Mirrors are named by their index in the slice that the policy was shown.
@@ -226,6 +250,29 @@ pub trait ReadPolicy: Send {
         members: &Members,
         ctx: &mut Ctx<'_>,
     ) -> Choice;
+
+    /// Returns true if the policy may have data of a full stripe recovered, which it decides when
+    /// it is built. Then the volume calls [`ReadPolicy::leave_out`]; else it reads each column from
+    /// its member.
+    fn reconstructs(&self) -> bool {
+        false
+    }
+
+    /// Chooses the columns that a read of a full stripe leaves out: at most `read.spare` of the
+    /// eligible ones. `columns` has one place for each column of the stripe, by its number, which
+    /// is also its `copy`; what is read of a column begins there.
+    ///
+    /// If a column that is left out is wanted, the volume reads the other wanted columns, and of
+    /// the rest as many as it takes to recover what is missing, under the lock of the rows.
+    fn leave_out(
+        &mut self,
+        _read: &StripeRead,
+        _columns: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        ColumnSet::default()
+    }
 
     /// A member I/O was handed to its member; the statistics include it. Also called for writes,
     /// and for reads that the policy did not choose (scrub, the only mirror left).

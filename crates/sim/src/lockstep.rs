@@ -10,12 +10,13 @@
 //! is notified of everything. The first choice that differs ends its part, so most cost a few
 //! choices only. Policies with counters are left out, because a result includes these.
 
+use mirrorball_core::column_set::ColumnSet;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::Members;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::{
-    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy,
+    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy, StripeRead,
 };
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
@@ -93,6 +94,26 @@ impl ReadPolicy for Lockstep {
             other.policy.choose(read, mirrors, members, ctx) == choice
         });
         choice
+    }
+
+    fn reconstructs(&self) -> bool {
+        self.policy.reconstructs() || self.others.iter().any(|other| other.policy.reconstructs())
+    }
+
+    fn leave_out(
+        &mut self,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        let left_out = self.policy.leave_out(read, columns, members, ctx);
+        let now = ctx.now;
+        self.others.retain_mut(|other| {
+            let ctx = &mut Ctx { now, rng: &mut other.rng };
+            other.policy.leave_out(read, columns, members, ctx) == left_out
+        });
+        left_out
     }
 
     #[inline]

@@ -6,7 +6,8 @@
 //! most. So the disks of a mirror divide the addresses among them. A disk on which one sequential
 //! reader is alone is dedicated to that reader. A read of a stream with many I/O in flight costs
 //! more where it delays the I/O of streams that have few; streams that read alike count as one.
-//! Where reads on flash are often late, a mirror that has room for it reads a second copy.
+//! Where reads on flash are often late, a mirror that has room for it reads a second copy. With
+//! parity, what a slow or stalled member holds is recovered from others where that costs less.
 //!
 //! # State
 //! Per member some 20 words: its costs, the centre of its addresses, the stream to which it is
@@ -34,12 +35,14 @@
 pub(super) mod components;
 mod cost_model;
 mod estimators;
+mod explanation;
 mod fairness;
 mod load;
 mod locality;
 mod member_model;
 mod placement;
 mod read_cost;
+mod reconstruction;
 mod redundancy;
 mod runs;
 mod split;
@@ -47,26 +50,30 @@ mod stream_affinity;
 mod streams;
 mod workloads;
 
-use self::components::Components;
+use self::components::{Component, Components};
 use self::member_model::MemberModels;
+use self::reconstruction::ProgressWatch;
 use self::runs::RunTable;
 use super::Build;
+use crate::column_set::ColumnSet;
 use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy, StripeRead};
 use crate::units::Nanos;
 
 struct Auto {
     turn: usize,
     runs: RunTable,
     models: MemberModels,
+    watch: ProgressWatch,
 }
 
 /// Builds the policy from the index of the component to leave out.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     let models = MemberModels::new(Components::without(build.values[0]));
-    Ok(Box::new(Auto { turn: 0, runs: RunTable::default(), models }))
+    let (runs, watch) = (RunTable::default(), ProgressWatch::default());
+    Ok(Box::new(Auto { turn: 0, runs, models, watch }))
 }
 
 impl ReadPolicy for Auto {
@@ -97,11 +104,22 @@ impl ReadPolicy for Auto {
             self.models.record_probe(&mirrors[probed], now);
             return Choice::All(MirrorSet::pair(place, probed));
         }
-        let both = self.models.with_second_copy(place, mirrors, &context);
-        both.filter(|_| !read.background).map_or(Choice::Mirror(place), |set| {
-            self.models.record_set(set, mirrors, now);
-            Choice::All(set)
-        })
+        self.models.read_twice(place, mirrors, &context)
+    }
+
+    fn reconstructs(&self) -> bool {
+        self.models.has(Component::Reconstruction)
+    }
+
+    fn leave_out(
+        &mut self,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        let Auto { models, watch, .. } = self;
+        watch.leave_out(models, read, columns, members, ctx.now)
     }
 
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
@@ -117,6 +135,7 @@ impl ReadPolicy for Auto {
 
     fn on_members_change(&mut self, members: &Members) {
         self.models.on_members_change(members);
+        self.watch.set_members(members.len());
     }
 
     fn explain(
@@ -126,22 +145,6 @@ impl ReadPolicy for Auto {
         members: &Members,
         now: Nanos,
     ) -> Vec<MirrorScore> {
-        let run = self.runs.peek(read, mirrors, now);
-        let load = |mirror: &Mirror| self.models.of(mirror).cost.load_of(&members[mirror.member]);
-        let writes_least = mirrors.iter().map(|mirror| load(mirror).writes).min().unwrap_or(0);
-        let has_disk = mirrors.iter().any(|mirror| self.models.of(mirror).cost.is_disk);
-        let context = self.models.context(&run, read, (writes_least, has_disk), now);
-        let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
-        let strip = self.models.disk_of_strip(mirrors, &context);
-        let reason = |(place, mirror): (usize, &Mirror)| {
-            if dedicated == Some(place) {
-                return MirrorScore::new("cost_ns", 0).with("dedicated_disk", 1);
-            }
-            if dedicated.is_none() && strip == Some(place) {
-                return MirrorScore::new("cost_ns", 0).with("strip_of_request", 1);
-            }
-            self.models.cost(mirror, load(mirror), &context).reason()
-        };
-        mirrors.iter().enumerate().map(reason).collect()
+        explanation::scores(&self.models, &self.runs, read, mirrors, members, now)
     }
 }

@@ -1,8 +1,9 @@
-//! The check of a policy's choice against what [`ReadPolicy::choose`] promises.
+//! The checks of a policy's choices against what [`ReadPolicy`] promises.
 //!
-//! [`ReadPolicy::choose`]: crate::policy::ReadPolicy::choose
+//! [`ReadPolicy`]: crate::policy::ReadPolicy
 
-use crate::policy::Choice;
+use crate::column_set::ColumnSet;
+use crate::policy::{Choice, StripeRead};
 
 /// Asserts that `policy_choice` names mirrors among the `count` that the policy was shown, and that
 /// a second read goes to another mirror than the first. A choice that does not is a bug of the
@@ -21,6 +22,15 @@ pub(super) fn check(policy_choice: Choice, count: usize) {
             assert!(first != second, "the policy chose mirror {first} for both reads of a race");
         }
     }
+}
+
+/// Asserts that a policy leaves out no more columns than a read can do without, all of them
+/// eligible. A choice that does not is a bug of the policy.
+pub(super) fn check_left_out(left_out: ColumnSet, read: &StripeRead) {
+    let StripeRead { eligible, spare, .. } = *read;
+    assert!(left_out.is_within(eligible), "the policy left out {left_out:?} of {eligible:?}");
+    let count = left_out.count();
+    assert!(count <= spare, "the policy left out {count} columns where {spare} are to spare");
 }
 
 #[inline]

@@ -33,8 +33,9 @@
 //!
 //! **Checksums.** A volume with checksums of its data verifies every read (see `checksum_checks`).
 //!
-//! **Parity.** Writes, scrubs, rebuilds and reads that failed are operations on full stripes, each
-//! under the lock of its rows (see `stripe_run`).
+//! **Parity.** Writes, scrubs, rebuilds, and reads of columns that failed or that the policy leaves
+//! out, are operations on full stripes, each under the lock of its rows (see `stripe_run`,
+//! `stripe_read`).
 //!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
 //! other, so its recovery offset is the whole state of a rebuild.
@@ -44,7 +45,6 @@ mod checksum_checks;
 mod checksum_pages;
 mod checksum_store;
 mod choice;
-mod column_set;
 mod completion;
 mod dirty_log;
 mod durability;
@@ -73,6 +73,7 @@ mod stripe_cut;
 mod stripe_end;
 mod stripe_ops;
 mod stripe_plan;
+mod stripe_read;
 mod stripe_run;
 mod stripe_steps;
 mod target;
@@ -271,6 +272,7 @@ impl Volume {
             has_one_buffer: false,
             has_lost_writes: false,
         };
+        volume.note_reconstruction();
         volume.notify_members_change();
         volume
     }
@@ -329,6 +331,7 @@ impl Volume {
     pub fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
         self.policy = policy;
         self.policy_number = self.policy_number.wrapping_add(1);
+        self.note_reconstruction();
         self.notify_members_change();
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Piece {
     pub(super) is_logged: bool,
     /// True if it uses the page with the checksums of its span.
     pub(super) has_page: bool,
+    /// With parity, true if it is to be read from its member.
+    pub(super) is_decided: bool,
     /// The race that its reads belong to.
     pub(super) race: Option<RaceKey>,
 }
@@ -61,6 +63,7 @@ impl Piece {
             is_parked: false,
             is_logged: false,
             has_page: false,
+            is_decided: false,
             race: None,
         }
     }

@@ -16,7 +16,7 @@
 //!
 //! Source: `handle_stripe_dirtying` of Linux's `drivers/md/raid5.c`, for the choice.
 
-use super::column_set::ColumnSet;
+use crate::column_set::ColumnSet;
 use std::ops::Range;
 
 /// When a write updates the parities rather than computing them, as md's `rmw_level` says.
@@ -42,7 +42,8 @@ pub(super) struct ColumnStates {
     pub(super) in_sync: ColumnSet,
     /// Columns that hold what they should and were not found unreadable.
     pub(super) readable: ColumnSet,
-    /// Columns to read rather than others: those whose members are in no back-off.
+    /// Columns to read rather than others: those whose members are in no back-off and that the
+    /// policy does not leave out.
     pub(super) preferred: ColumnSet,
     /// Columns of members that have not failed.
     pub(super) writable: ColumnSet,
@@ -72,7 +73,7 @@ pub(super) enum Arithmetic {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RowPlan {
     pub(super) rows: Range<u64>,
-    /// Columns that a request writes.
+    /// Columns that a request writes or reads.
     pub(super) covered: ColumnSet,
     pub(super) reads: ColumnSet,
     pub(super) arithmetic: Arithmetic,
@@ -123,18 +124,17 @@ impl ColumnStates {
         Some(Access { writes: writes.or(access.writes), ..access })
     }
 
-    /// How to read a column: from its member, or from n others if it cannot be read or they are
-    /// preferred.
-    pub(super) fn read(&self, column: u8) -> Option<Access> {
-        let one = ColumnSet::one(column);
-        let others = self.readable.and(self.preferred).without(one);
+    /// How to read the columns in `covered`: from their members, but those that cannot be read, or
+    /// are not preferred where n others are, from n others.
+    pub(super) fn read(&self, covered: ColumnSet) -> Option<Access> {
+        let others = self.readable.and(self.preferred);
         let has_others = self.has_parity && others.count() >= self.data.count();
-        let is_preferred = self.preferred.contains(column) || !has_others;
-        if self.readable.contains(column) && is_preferred {
-            let (reads, writes) = (one, ColumnSet::default());
+        let direct = covered.and(if has_others { others } else { self.readable });
+        if direct == covered {
+            let (reads, writes) = (direct, ColumnSet::default());
             return Some(Access { reads, arithmetic: Arithmetic::Nothing, writes });
         }
-        self.recover(ColumnSet::default(), one)
+        self.recover(direct, covered.without(direct))
     }
 
     /// How to find out whether a stripe is right, and to correct it. With no more columns than data
@@ -332,15 +332,19 @@ mod tests {
     #[test]
     fn a_lost_column_takes_n_reads_and_no_more() {
         let raid6 = healthy(4, 2);
-        assert_eq!(raid6.read(2).unwrap().reads, ColumnSet::one(2));
+        assert_eq!(raid6.read(ColumnSet::one(2)).unwrap().reads, ColumnSet::one(2));
         for failed in [vec![2], vec![2, 0], vec![2, 4], vec![2, 5]] {
-            let access = without(raid6, &failed).read(2).unwrap();
+            let access = without(raid6, &failed).read(ColumnSet::one(2)).unwrap();
             assert_eq!(access.reads.count(), 4, "{failed:?}");
             assert!(access.writes.is_empty());
         }
-        assert_eq!(without(raid6, &[2, 3, 5]).read(2), None);
+        assert_eq!(without(raid6, &[2, 3, 5]).read(ColumnSet::one(2)), None);
         let torn = ColumnStates { has_parity: false, ..without(raid6, &[2]) };
-        assert_eq!(torn.read(2), None, "parities that may be wrong recover nothing");
+        assert_eq!(
+            torn.read(ColumnSet::one(2)),
+            None,
+            "parities that may be wrong recover nothing"
+        );
     }
 
     /// Torn rows: column 0 of the four is lost.
@@ -368,13 +372,17 @@ mod tests {
     fn columns_in_backoff_are_read_last() {
         let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
         let raid6 = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..healthy(4, 2) };
-        assert_eq!(raid6.read(1).unwrap().reads, columns(&[0, 2, 3, 4]));
+        assert_eq!(raid6.read(ColumnSet::one(1)).unwrap().reads, columns(&[0, 2, 3, 4]));
         let degraded = without(raid6, &[0]);
-        assert_eq!(degraded.read(0).unwrap().reads, columns(&[2, 3, 4, 5]));
-        assert_eq!(degraded.read(1).unwrap().reads, columns(&[2, 3, 4, 5]));
+        assert_eq!(degraded.read(ColumnSet::one(0)).unwrap().reads, columns(&[2, 3, 4, 5]));
+        assert_eq!(degraded.read(ColumnSet::one(1)).unwrap().reads, columns(&[2, 3, 4, 5]));
         let last = without(raid6, &[0, 5]);
-        assert_eq!(last.read(0).unwrap().reads, columns(&[1, 2, 3, 4]), "no other is left");
-        assert_eq!(last.read(1).unwrap().reads, columns(&[1]));
+        assert_eq!(
+            last.read(ColumnSet::one(0)).unwrap().reads,
+            columns(&[1, 2, 3, 4]),
+            "no other is left"
+        );
+        assert_eq!(last.read(ColumnSet::one(1)).unwrap().reads, columns(&[1]));
     }
 
     #[test]
@@ -398,7 +406,7 @@ mod tests {
         let one = ColumnSet::one(1);
         let raid5 = healthy(3, 1);
         let spoiled = ColumnStates { readable: raid5.readable.without(one), spoiled: one, ..raid5 };
-        assert_eq!(spoiled.read(1).unwrap().writes, one);
+        assert_eq!(spoiled.read(ColumnSet::one(1)).unwrap().writes, one);
         assert_eq!(spoiled.scrub().unwrap().writes, one);
         let other = spoiled.write(ColumnSet::range(0..1), RmwLevel::Never).unwrap();
         assert_eq!(other.arithmetic, Arithmetic::Update, "the spoiled column is left alone");

@@ -1,16 +1,12 @@
 //! Requests to a volume with parity: how they become operations on full stripes.
 
-use super::column_set::ColumnSet;
-use super::keys::{PieceKey, RequestKey, StripeKey};
-use super::piece::Piece;
+use super::keys::{RequestKey, StripeKey};
 use super::row_plan::{ColumnRows, RmwLevel};
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork};
-use super::target::PlanTarget;
-use super::{TargetIo, Volume, Work};
+use super::{Volume, Work};
 use crate::geometry::FullStripe;
-use crate::io::{MemberIo, Op, Purpose, ReadRole, Request, RequestKind};
+use crate::io::{Request, RequestKind};
 use crate::member::MemberIndex;
-use crate::units::Nanos;
 use std::ops::Range;
 
 impl Volume {
@@ -50,35 +46,6 @@ impl Volume {
         }
     }
 
-    fn cut_into_strips(&mut self, key: RequestKey, mut range: Range<u64>) {
-        while !range.is_empty() {
-            let plan = self.layout.plan(range.start, range.end - range.start);
-            range.start += plan.length;
-            self.requests.get_mut(key).pieces_left += 1;
-            let piece = self.pieces.insert(Piece::new(key, RequestKind::Read, plan));
-            self.work.push_back(Work::ReadStrip(piece));
-        }
-    }
-
-    /// Reads a piece from its member, or from the others of its stripe if that member cannot be
-    /// read or should rest.
-    pub(super) fn read_strip(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
-        let plan = &self.pieces.get(key).plan;
-        let target = PlanTarget::new(0);
-        let (member, offset) = plan.location(target);
-        let is_lost = self.stripes().torn.is_lost(&plan.range());
-        let can_read = self.states.all_eligible()
-            || (self.states.is_in_sync(member, offset, plan.length)
-                && !self.states.is_in_backoff(member));
-        if is_lost || !can_read {
-            self.reconstruct(key);
-            return None;
-        }
-        self.pieces.get_mut(key).pending = 1;
-        let (op, purpose, role) = (Op::Read, Purpose::User, ReadRole::Only);
-        Some(self.issue(TargetIo { piece: key, target, op, purpose, role }, now))
-    }
-
     /// Cuts the rebuild of a range of a member into operations on the stripes that it touches.
     pub(super) fn cut_rebuild_into_stripes(
         &mut self,
@@ -97,28 +64,6 @@ impl Volume {
             self.requests.get_mut(key).pieces_left += 1;
             self.add_stripe_op(StripeOp::new(StripeWork::Rebuild(column.number), stripe, extents));
         }
-    }
-
-    /// Reads a piece, which its member could not give, from the other members of its stripe.
-    pub(super) fn reconstruct(&mut self, key: PieceKey) {
-        let piece: Piece = *self.pieces.get(key);
-        assert_eq!(piece.pending, 0, "a piece is reconstructed when its reads failed");
-        self.pieces.remove(key);
-        let range = piece.plan.range();
-        let stripe = self.full_stripe(range.start);
-        let within = range.start - stripe.volume_offset;
-        let column = (within / stripe.strip_bytes) as u8;
-        let start = within % stripe.strip_bytes;
-        let place = ColumnRows { column, rows: start..start + piece.plan.length };
-        let extents = vec![StripeExtent { request: piece.request, place }];
-        let mut op = StripeOp::new(StripeWork::Read(column), stripe, extents);
-        if !piece.failed.is_empty() {
-            op.lost = ColumnSet::one(column);
-        }
-        if !piece.spoiled.is_empty() {
-            op.spoiled = ColumnSet::one(column);
-        }
-        self.add_stripe_op(op);
     }
 
     pub(super) fn full_stripe(&self, offset: u64) -> FullStripe {
@@ -160,7 +105,7 @@ impl Volume {
     }
 
     /// Adds an operation; it starts when its rows are free.
-    fn add_stripe_op(&mut self, op: StripeOp) -> StripeKey {
+    pub(super) fn add_stripe_op(&mut self, op: StripeOp) -> StripeKey {
         let stripes = self.stripes_mut();
         let range = stripes.lock(&op.stripe, &op.rows);
         let key = stripes.ops.insert(op);

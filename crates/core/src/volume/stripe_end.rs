@@ -5,13 +5,13 @@
 //! the volume cannot do without the member, the write is tried once more. If that fails too, so
 //! does the request, and the rows are torn (see `torn_rows`).
 
-use super::column_set::ColumnSet;
 use super::held_ranges::overlap;
 use super::keys::StripeKey;
 use super::row_plan::{Arithmetic, ColumnRows, RowPlan};
 use super::stripe_ops::StripeWork;
 use super::stripe_steps::StripeStep;
 use super::{Volume, Work};
+use crate::column_set::ColumnSet;
 use crate::io::{Op, RequestKind, VolumeError};
 use crate::member::MemberIndex;
 
@@ -73,7 +73,7 @@ impl Volume {
             StripeWork::Write => plan.covered.or(parities),
             StripeWork::Resync => parities,
             StripeWork::Scrub => plan.writes.without(op.spoiled),
-            StripeWork::Read(_) | StripeWork::Rebuild(_) => ColumnSet::default(),
+            StripeWork::Read | StripeWork::Rebuild(_) => ColumnSet::default(),
         };
         let is_stored = match work {
             StripeWork::Write | StripeWork::Resync => {

@@ -1,12 +1,12 @@
 //! Operations on full stripes, and what the volume keeps of them.
 
-use super::column_set::ColumnSet;
 use super::held_ranges::overlap;
 use super::keys::{RequestKey, StripeKey};
 use super::range_locks::RangeLocks;
 use super::row_plan::{ColumnRows, RmwLevel, RowPlan};
 use super::stripe_steps::{StripeBuffer, StripeStep};
 use super::torn_rows::{TornRows, spread};
+use crate::column_set::ColumnSet;
 use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
 use crate::io::{Op, Purpose, VolumeError};
 use crate::slab::Slab;
@@ -25,6 +25,8 @@ pub(super) struct Stripes {
     /// By the first byte of a stripe, the writes to it that have not started and may be joined.
     pub(super) joinable: BTreeMap<u64, Vec<StripeKey>>,
     pub(super) torn: TornRows,
+    /// True if the policy is asked which columns a read leaves out.
+    pub(super) asks_policy: bool,
     pub(super) steps: VecDeque<(StripeBuffer, StripeStep)>,
     pub(super) rmw_level: RmwLevel,
     /// True if there are no data, so that no steps are needed.
@@ -79,7 +81,7 @@ impl Stripes {
 }
 
 /// The rows from the first to the last of some extents.
-fn rows_of(extents: &[StripeExtent]) -> Range<u64> {
+pub(super) fn rows_of(extents: &[StripeExtent]) -> Range<u64> {
     let starts = extents.iter().map(|extent| extent.place.rows.start);
     let ends = extents.iter().map(|extent| extent.place.rows.end);
     starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
@@ -90,8 +92,9 @@ fn rows_of(extents: &[StripeExtent]) -> Range<u64> {
 pub(super) enum StripeWork {
     /// Writes its extents.
     Write,
-    /// Reads a column that its member could not give.
-    Read(u8),
+    /// Reads its extents: columns that their members could not give, or that the policy left out,
+    /// and others of the same request.
+    Read,
     /// Writes a column that its member lost.
     Rebuild(u8),
     /// Compares and corrects.
@@ -131,6 +134,8 @@ pub(super) struct StripeOp {
     pub(super) lost: ColumnSet,
     /// Columns whose medium failed.
     pub(super) spoiled: ColumnSet,
+    /// Columns that the policy leaves out: they are read only if there are too few others.
+    pub(super) left_out: ColumnSet,
     /// What could not be written.
     pub(super) unwritten: Vec<ColumnRows>,
     pub(super) plans: Vec<RowPlan>,
@@ -162,6 +167,7 @@ impl StripeOp {
             todo: Vec::new(),
             lost: ColumnSet::default(),
             spoiled: ColumnSet::default(),
+            left_out: ColumnSet::default(),
             unwritten: Vec::new(),
             plans: Vec::new(),
             ios: Vec::new(),

@@ -1,10 +1,10 @@
 //! The plans of an operation on a full stripe: which columns its rows take, as its members are now.
 
-use super::column_set::ColumnSet;
 use super::keys::StripeKey;
 use super::row_plan::{Access, ColumnStates, RowPlan, joined, segments};
 use super::stripe_ops::{StripeOp, StripeWork};
 use super::{Volume, Work};
+use crate::column_set::ColumnSet;
 use crate::geometry::FullStripe;
 use crate::io::{Op, Purpose, VolumeError};
 use crate::units::SECTOR_BYTES;
@@ -22,7 +22,7 @@ impl Volume {
         let op = self.stripes_mut().ops.get_mut(key);
         let (error, purpose) = match op.work {
             StripeWork::Write => (VolumeError::Unwritable, Purpose::User),
-            StripeWork::Read(_) => (VolumeError::Unreadable, Purpose::User),
+            StripeWork::Read => (VolumeError::Unreadable, Purpose::User),
             StripeWork::Scrub => (VolumeError::Unreadable, Purpose::Scrub),
             StripeWork::Rebuild(_) | StripeWork::Resync => {
                 (VolumeError::Unreadable, Purpose::Rebuild)
@@ -44,15 +44,16 @@ impl Volume {
         let window = op.window();
         let (mut plans, mut refused) = (Vec::new(), Vec::new());
         let torn = &self.stripes().torn;
+        let extents = op.extents.iter().map(|extent| extent.place.clone());
         let parts = match op.work {
             StripeWork::Write => {
-                let extents = op.extents.iter().map(|extent| extent.place.clone());
                 let segments = segments(extents, &window).into_iter();
                 let cut = |(rows, covered)| {
                     torn.cut(&op.stripe, &rows).into_iter().map(move |part| (part, covered))
                 };
                 segments.flat_map(cut).collect()
             }
+            StripeWork::Read => segments(extents, &window),
             _ => vec![(window, ColumnSet::default())],
         };
         for (rows, covered) in parts {
@@ -89,7 +90,7 @@ impl Volume {
         let states = self.column_states(op, rows);
         match op.work {
             StripeWork::Write => states.write(covered, self.stripes().rmw_level),
-            StripeWork::Read(column) => states.read(column),
+            StripeWork::Read => states.read(covered),
             StripeWork::Scrub => states.scrub(),
             StripeWork::Resync => states.resync(),
             // Data in torn rows are given up only if they cannot be read a second time.
@@ -120,7 +121,7 @@ impl Volume {
             true => all,
             false => where_member(&|column| !self.states.is_failed(member(column))),
         };
-        let preferred = match self.states.all_eligible() {
+        let at_work = match self.states.all_eligible() {
             true => all,
             false => where_member(&|column| !self.states.is_in_backoff(member(column))),
         };
@@ -129,7 +130,7 @@ impl Volume {
             parities: ColumnSet::range(stripe.data..stripe.columns()),
             in_sync,
             readable: there.without(op.lost),
-            preferred,
+            preferred: at_work.without(op.left_out),
             writable,
             spoiled: op.spoiled,
             has_parity,

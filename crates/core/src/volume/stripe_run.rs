@@ -4,16 +4,16 @@
 //! them or recovers from them meanwhile. Reads of data that need no other column take no lock. A
 //! read that fails makes a new plan without the column.
 
-use super::column_set::ColumnSet;
 use super::durability::OwnIo;
 use super::keys::{IoKey, PieceKey, StripeKey};
 use super::row_plan::{Arithmetic, ColumnRows, RowPlan, joined};
-use super::stripe_ops::{StripeIo, StripeOp, StripeWork, Stripes};
+use super::stripe_ops::{StripeExtent, StripeIo, StripeOp, StripeWork, Stripes};
 use super::stripe_steps::{
     BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, StripeVerdict,
 };
 use super::target::PlanTarget;
 use super::{InFlightIo, Volume, Work};
+use crate::column_set::ColumnSet;
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, VolumeError};
 use crate::slab::SlabKey;
 use crate::units::Nanos;
@@ -205,7 +205,7 @@ impl Volume {
             }
             match work {
                 StripeWork::Write => self.add_write_steps(key, &rows, arithmetic, writes),
-                StripeWork::Read(column) => self.add_delivery(key, column, &rows),
+                StripeWork::Read => self.add_deliveries(key, &rows),
                 _ if arithmetic == Arithmetic::Compute => {
                     self.add_step(key, || StripeStep::Compute(local));
                 }
@@ -235,14 +235,7 @@ impl Volume {
         let op = self.stripes().ops.get(key);
         let data = op.stripe.data;
         let parities = [writes.contains(data), data < 63 && writes.contains(data + 1)];
-        for index in 0..op.extents.len() {
-            let op = self.stripes().ops.get(key);
-            let place = &op.extents[index].place;
-            let within = place.rows.start.max(rows.start)..place.rows.end.min(rows.end);
-            if within.is_empty() {
-                continue;
-            }
-            let data = self.request_rows(key, index, &within);
+        for data in self.request_parts(key, rows) {
             self.add_step(key, || match arithmetic {
                 Arithmetic::Update => StripeStep::Update { data, parities },
                 _ => StripeStep::Load(data),
@@ -254,23 +247,30 @@ impl Volume {
         }
     }
 
-    fn add_delivery(&mut self, key: StripeKey, column: u8, rows: &Range<u64>) {
-        debug_assert_eq!(self.stripes().ops.get(key).extents[0].place.column, column);
-        let data = self.request_rows(key, 0, rows);
-        self.add_step(key, || StripeStep::Deliver(data));
+    /// The steps that give the request its data.
+    fn add_deliveries(&mut self, key: StripeKey, rows: &Range<u64>) {
+        if self.stripes().is_simulated {
+            return;
+        }
+        for data in self.request_parts(key, rows) {
+            self.add_step(key, || StripeStep::Deliver(data));
+        }
     }
 
-    /// A part of the data of an extent, and its place in the buffer.
-    fn request_rows(&self, key: StripeKey, extent: usize, rows: &Range<u64>) -> RequestRows {
+    /// The data of each extent in some rows, and their places in the buffer.
+    fn request_parts(&self, key: StripeKey, rows: &Range<u64>) -> Vec<RequestRows> {
         let op = self.stripes().ops.get(key);
-        let extent = &op.extents[extent];
-        let column = extent.place.column;
-        let strip = u64::from(column) * op.stripe.strip_bytes;
-        RequestRows {
-            request: self.requests.get(extent.request).request.id,
-            volume_offset: op.stripe.volume_offset + strip + rows.start,
-            place: BufferRows { column, rows: self.local_rows(key, rows) },
-        }
+        let part = |extent: &StripeExtent| {
+            let ColumnRows { column, rows: extent_rows } = &extent.place;
+            let within = extent_rows.start.max(rows.start)..extent_rows.end.min(rows.end);
+            let strip = u64::from(*column) * op.stripe.strip_bytes;
+            (!within.is_empty()).then(|| RequestRows {
+                request: self.requests.get(extent.request).request.id,
+                volume_offset: op.stripe.volume_offset + strip + within.start,
+                place: BufferRows { column: *column, rows: self.local_rows(key, &within) },
+            })
+        };
+        op.extents.iter().filter_map(part).collect()
     }
 
     /// Rows as they are counted in the buffer.
@@ -290,7 +290,7 @@ impl Volume {
         };
         let purpose = match op.work {
             StripeWork::Write => Purpose::User,
-            StripeWork::Read(_) | StripeWork::Scrub => Purpose::Repair,
+            StripeWork::Read | StripeWork::Scrub => Purpose::Repair,
             StripeWork::Rebuild(_) | StripeWork::Resync => Purpose::Rebuild,
         };
         match writes.is_empty() {

@@ -11,6 +11,7 @@ mod parity;
 mod parity_history;
 mod power_cuts;
 mod races;
+mod reconstruction;
 mod stripe_memory;
 mod torn_rows;
 

@@ -12,6 +12,7 @@ pub(crate) const COMPONENTS: &[&str] = &[
     "fairness",
     "workloads",
     "redundancy",
+    "reconstruction",
 ];
 
 /// A part of the rule that goes beyond the cost of the read itself.
@@ -35,6 +36,8 @@ pub(super) enum Component {
     Workloads,
     /// Reading a second copy where that delays nothing.
     Redundancy,
+    /// With parity, recovering what a slow member holds from others.
+    Reconstruction,
 }
 
 /// The components in use: all, or all but one.

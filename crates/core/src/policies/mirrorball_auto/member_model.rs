@@ -91,7 +91,7 @@ impl MemberModel {
     /// True if the member should get a copy of a read that another one serves: it is idle, not
     /// dedicated to a stream, and was not read for long.
     #[inline]
-    fn is_probe_due(&self, now: Nanos) -> bool {
+    pub(super) fn is_probe_due(&self, now: Nanos) -> bool {
         self.cost.load.work == 0
             && now.saturating_sub(self.read_at).0 > PROBE_INTERVAL_READS * self.cost.alone_ns()
             && !self.affinity.is_dedicated(now)
@@ -183,6 +183,11 @@ impl MemberModels {
     #[inline]
     pub(super) fn record_set(&mut self, set: MirrorSet, mirrors: &[Mirror], now: Nanos) {
         set.iter().for_each(|place| self.get_mut(mirrors[place].member).begin_read(now));
+    }
+
+    /// Records that a column of a full stripe is read.
+    pub(super) fn record_read(&mut self, column: &Mirror, now: Nanos) {
+        self.get_mut(column.member).begin_read(now);
     }
 
     /// Records a probe: the member's next read replaces its estimates.

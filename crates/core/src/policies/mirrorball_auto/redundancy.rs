@@ -8,15 +8,31 @@
 
 use super::components::Component;
 use super::member_model::{MemberModels, ReadContext};
-use crate::policy::{Mirror, MirrorSet};
+use crate::policy::{Choice, Mirror, MirrorSet};
 
 /// A copy delays those in flight, and those that come while it is read.
 const DELAYS: u64 = 2;
 
 impl MemberModels {
+    /// The choice of the mirror at `place`, with one that reads a copy if one should. No client
+    /// waits for a background read, so it is read once.
+    #[inline]
+    pub(super) fn read_twice(
+        &mut self,
+        place: usize,
+        mirrors: &[Mirror],
+        context: &ReadContext<'_>,
+    ) -> Choice {
+        let both = self.with_second_copy(place, mirrors, context);
+        both.filter(|_| !context.background).map_or(Choice::Mirror(place), |set| {
+            self.record_set(set, mirrors, context.now);
+            Choice::All(set)
+        })
+    }
+
     /// The mirror at `place` and one that should read a copy, if one should.
     #[inline]
-    pub(super) fn with_second_copy(
+    fn with_second_copy(
         &self,
         place: usize,
         mirrors: &[Mirror],

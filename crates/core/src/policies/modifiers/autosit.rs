@@ -1,7 +1,7 @@
 //! # Idea
 //! Compares the mean read latencies of all members once a second. A member far beyond the quartiles
 //! of the others collects points; with more than 20 points it is not read for ten minutes (or the
-//! given time).
+//! given time). With parity, what it holds is recovered from the other columns.
 //!
 //! # State
 //! Per member the reads and waits at the last comparison, its points, and until when it is
@@ -25,17 +25,18 @@
 //! OpenZFS, `module/zfs/vdev_raidz.c`, August 2025, for raidz and dRAID: 1000 ms, a limit at the
 //! third quartile plus 50 times the interquartile range (at least a quarter of the first quartile),
 //! 1 to 5 points by how far beyond, 2 points off for all each time as many outliers were found as
-//! there are members, excluded at more than 20, never more members at once than parity allows
-//! (here: copies less one). Added here: mirrors at all; quartiles as medians of the lower and the
+//! there are members, excluded at more than 20, never more members at once than parity allows (with
+//! mirrors: copies less one). Added here: mirrors at all; quartiles as medians of the lower and the
 //! upper half; what is counted until points are taken off, which its descriptions leave open.
 //! Scrubs, which ignore it there, are not a policy's to choose here.
 
-use super::narrowed::choose_among;
+use super::narrowed::{choose_among, leave_out_others};
 use super::{Built, Modifier, wrap};
+use crate::column_set::ColumnSet;
 use crate::member::Members;
 use crate::policies::Build;
 use crate::policies::shared::mean_wait::mean_wait_ns;
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, StripeRead};
 use crate::units::Nanos;
 
 const COMPARE_EVERY: Nanos = Nanos::from_millis(1000);
@@ -88,7 +89,18 @@ fn median(sorted: &[u64]) -> u64 {
 }
 
 impl Autosit {
-    fn compare(&mut self, members: &Members, copies: u8, now: Nanos) {
+    fn is_included(&self, mirror: &Mirror) -> bool {
+        self.members[mirror.member.get()].excluded_until.is_none()
+    }
+
+    fn compare_if_due(&mut self, members: &Members, excluded_max: usize, now: Nanos) {
+        if now >= self.next_comparison {
+            self.compare(members, excluded_max, now);
+            self.next_comparison = now + COMPARE_EVERY;
+        }
+    }
+
+    fn compare(&mut self, members: &Members, excluded_max: usize, now: Nanos) {
         self.means_ns.clear();
         for ((_, member), score) in members.iter().zip(&mut self.members) {
             let reads = member.reads_completed - score.reads;
@@ -108,7 +120,7 @@ impl Autosit {
         let third = median(&self.sorted_ns[number.div_ceil(2)..]);
         let spread = (third - first).max(first / 4).max(1);
         self.add_points(third + LIMIT_SPREADS * spread, spread);
-        self.exclude(usize::from(copies) - 1, now);
+        self.exclude(excluded_max, now);
     }
 
     /// Adds points to the slowest member if it is beyond the limit; sometimes takes points off all.
@@ -151,13 +163,24 @@ impl Modifier for Autosit {
         members: &Members,
         ctx: &mut Ctx<'_>,
     ) -> Choice {
-        if ctx.now >= self.next_comparison {
-            self.compare(members, read.copies, ctx.now);
-            self.next_comparison = ctx.now + COMPARE_EVERY;
-        }
-        let is_included =
-            |mirror: &Mirror| self.members[mirror.member.get()].excluded_until.is_none();
-        choose_among(inner, read, mirrors, members, ctx, is_included)
+        self.compare_if_due(members, usize::from(read.copies) - 1, ctx.now);
+        choose_among(inner, read, mirrors, members, ctx, |mirror| self.is_included(mirror))
+    }
+
+    fn reconstructs(&self) -> bool {
+        true
+    }
+
+    fn leave_out(
+        &mut self,
+        inner: &mut dyn ReadPolicy,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        self.compare_if_due(members, read.spare, ctx.now);
+        leave_out_others(inner, read, columns, members, ctx, |column| self.is_included(column))
     }
 
     fn on_members_change(&mut self, members: &Members) {

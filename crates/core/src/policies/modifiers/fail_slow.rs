@@ -1,7 +1,8 @@
 //! # Idea
 //! A member whose reads take more than twice (or the given percentage) as long as those of its
 //! fastest peer is not read for ten seconds, then tried again. Peers are the members of its kind,
-//! rotational or not, because an HDD may be slower than an SSD.
+//! rotational or not, because an HDD may be slower than an SSD. With parity, what an excluded
+//! member holds is recovered from others, as far as there are columns to spare.
 //!
 //! # State
 //! Per member a moving mean of the wait of reads, the number of samples in it, and until when it is
@@ -24,12 +25,13 @@
 //! here: kinds; a mean in which each read weighs an eighth, in place of one that decays with time;
 //! and that the mean of a member that returns is reset.
 
-use super::narrowed::choose_among;
+use super::narrowed::{choose_among, leave_out_others};
 use super::{Built, Modifier, wrap};
+use crate::column_set::ColumnSet;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, Members};
 use crate::policies::Build;
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, StripeRead};
 use crate::units::Nanos;
 
 const UPDATE_EVERY: Nanos = Nanos::from_millis(100);
@@ -63,6 +65,17 @@ impl MemberLatency {
 }
 
 impl FailSlow {
+    fn is_included(&self, mirror: &Mirror) -> bool {
+        self.members[mirror.member.get()].excluded_until.is_none()
+    }
+
+    fn update_if_due(&mut self, members: &Members, now: Nanos) {
+        if now >= self.next_update {
+            self.update(members, now);
+            self.next_update = now + UPDATE_EVERY;
+        }
+    }
+
     fn update(&mut self, members: &Members, now: Nanos) {
         for latency in
             self.members.iter_mut().filter(|it| it.excluded_until.is_some_and(|t| t <= now))
@@ -103,13 +116,24 @@ impl Modifier for FailSlow {
         members: &Members,
         ctx: &mut Ctx<'_>,
     ) -> Choice {
-        if ctx.now >= self.next_update {
-            self.update(members, ctx.now);
-            self.next_update = ctx.now + UPDATE_EVERY;
-        }
-        let is_included =
-            |mirror: &Mirror| self.members[mirror.member.get()].excluded_until.is_none();
-        choose_among(inner, read, mirrors, members, ctx, is_included)
+        self.update_if_due(members, ctx.now);
+        choose_among(inner, read, mirrors, members, ctx, |mirror| self.is_included(mirror))
+    }
+
+    fn reconstructs(&self) -> bool {
+        true
+    }
+
+    fn leave_out(
+        &mut self,
+        inner: &mut dyn ReadPolicy,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        self.update_if_due(members, ctx.now);
+        leave_out_others(inner, read, columns, members, ctx, |column| self.is_included(column))
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {

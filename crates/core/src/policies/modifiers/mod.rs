@@ -15,10 +15,13 @@ mod tied;
 mod write_mostly;
 
 use super::{Build, ParameterInfo, PolicyOrigin};
+use crate::column_set::ColumnSet;
 use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
-use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy};
+use crate::policy::{
+    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy, StripeRead,
+};
 use crate::units::Nanos;
 
 pub use table::ALL;
@@ -75,6 +78,23 @@ pub(super) trait Modifier: Send {
         ctx: &mut Ctx<'_>,
     ) -> Choice;
 
+    /// As [`ReadPolicy::reconstructs`].
+    fn reconstructs(&self) -> bool {
+        false
+    }
+
+    /// As [`ReadPolicy::leave_out`], using the wrapped policy.
+    fn leave_out(
+        &mut self,
+        inner: &mut dyn ReadPolicy,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        inner.leave_out(read, columns, members, ctx)
+    }
+
     /// As [`ReadPolicy::on_submit`].
     fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
 
@@ -110,6 +130,20 @@ impl<M: Modifier> ReadPolicy for Modified<M> {
         ctx: &mut Ctx<'_>,
     ) -> Choice {
         self.modifier.choose(self.inner.as_mut(), read, mirrors, members, ctx)
+    }
+
+    fn reconstructs(&self) -> bool {
+        self.inner.reconstructs() || self.modifier.reconstructs()
+    }
+
+    fn leave_out(
+        &mut self,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        self.modifier.leave_out(self.inner.as_mut(), read, columns, members, ctx)
     }
 
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {

@@ -20,11 +20,12 @@
 //! `lvchange --writemostly`. There it is a property of the member, as in the array file here
 //! (`write_mostly`); the modifier tries it without changing the array.
 
-use super::narrowed::choose_among;
+use super::narrowed::{choose_among, leave_out_others};
 use super::{Built, Modifier, wrap};
+use crate::column_set::ColumnSet;
 use crate::member::{MemberIndex, Members};
 use crate::policies::Build;
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, StripeRead};
 
 struct WriteMostly {
     avoided: MemberIndex,
@@ -45,5 +46,20 @@ impl Modifier for WriteMostly {
         ctx: &mut Ctx<'_>,
     ) -> Choice {
         choose_among(inner, read, mirrors, members, ctx, |mirror| mirror.member != self.avoided)
+    }
+
+    fn reconstructs(&self) -> bool {
+        true
+    }
+
+    fn leave_out(
+        &mut self,
+        inner: &mut dyn ReadPolicy,
+        read: &StripeRead,
+        columns: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        leave_out_others(inner, read, columns, members, ctx, |it| it.member != self.avoided)
     }
 }

@@ -15,6 +15,7 @@ mod golden_multipath;
 mod golden_other;
 mod golden_prequal;
 mod golden_ranges;
+mod golden_reconstruction;
 mod golden_research;
 mod parsers;
 mod script;

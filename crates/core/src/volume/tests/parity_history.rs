@@ -2,10 +2,13 @@
 //! allows loses what was acknowledged, and nothing else is read. Beyond these losses see `beyond`.
 
 mod beyond;
+mod long_run;
 
 use super::parity::check_parities;
 use super::*;
+use crate::column_set::ColumnSet;
 use crate::geometry::{ArrayLayout, StripeColumn};
+use crate::policy::StripeRead;
 use crate::units::{KIB, SECTOR_BYTES};
 use crate::volume::RmwLevel;
 use proptest::prelude::*;
@@ -358,6 +361,31 @@ impl Play {
     }
 }
 
+/// Leaves out any columns that a read can do without.
+struct LeavesOut;
+
+impl ReadPolicy for LeavesOut {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        panic!("there is one copy of each block")
+    }
+
+    fn reconstructs(&self) -> bool {
+        true
+    }
+
+    fn leave_out(
+        &mut self,
+        read: &StripeRead,
+        columns: &[Mirror],
+        _: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> ColumnSet {
+        assert!(read.wanted.iter().all(|column| usize::from(column) < columns.len()));
+        let bits = ctx.rng.below(1 << columns.len());
+        ColumnSet::from_bits(bits).and(read.eligible).first(read.spare)
+    }
+}
+
 const LAYOUTS: &[(&str, usize)] = &[
     ("md-raid5", 3),
     ("md-raid5-left-asymmetric", 5),
@@ -373,7 +401,7 @@ fn play(layout: &str, members: usize, level: RmwLevel, goes_beyond: bool) -> Pla
     let map =
         |configs: &[MemberConfig]| ChunkMap::arrange(layout.with_chunk(STRIP).unwrap(), configs);
     let adjust = |config: &mut MemberConfig| config.size_bytes = 2 * MIB;
-    let mut world = World::over(members, adjust, map, Box::new(First));
+    let mut world = World::over(members, adjust, map, Box::new(LeavesOut));
     world.volume = world.volume.with_rmw_level(level);
     Play {
         world,

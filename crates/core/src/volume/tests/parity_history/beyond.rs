@@ -4,7 +4,7 @@ use super::*;
 
 impl Play {
     /// Brings all members back, which are rebuilt if not too many were missing, and writes all.
-    fn end_beyond(mut self) -> Result<(), TestCaseError> {
+    pub(super) fn end_beyond(mut self) -> Result<(), TestCaseError> {
         self.failing.clear();
         self.drain()?;
         self.world.bad.clear();

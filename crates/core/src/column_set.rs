@@ -1,74 +1,89 @@
-//! Sets of columns of a full stripe.
+//! Sets of columns of a full stripe, which are numbered as in [`FullStripe`].
+//!
+//! [`FullStripe`]: crate::geometry::FullStripe
 
 use std::ops::Range;
 
 /// A set of columns, of which a stripe has at most 64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct ColumnSet(u64);
+pub struct ColumnSet(u64);
 
 impl ColumnSet {
-    pub(super) fn of(columns: impl Iterator<Item = u8>) -> ColumnSet {
+    /// The columns of an iterator.
+    pub fn of(columns: impl Iterator<Item = u8>) -> ColumnSet {
         let mut set = ColumnSet::default();
         columns.for_each(|column| set.insert(column));
         set
     }
 
-    pub(super) fn one(column: u8) -> ColumnSet {
+    /// One column.
+    pub fn one(column: u8) -> ColumnSet {
         ColumnSet(1 << column)
     }
 
-    pub(super) fn range(columns: Range<u8>) -> ColumnSet {
+    /// A range of columns.
+    pub fn range(columns: Range<u8>) -> ColumnSet {
         let below = |end: u8| u64::MAX.checked_shr(64 - u32::from(end)).unwrap_or(0);
         ColumnSet(below(columns.end) & !below(columns.start))
     }
 
-    pub(super) fn from_bits(bits: u64) -> ColumnSet {
+    /// The columns whose bit is set.
+    pub fn from_bits(bits: u64) -> ColumnSet {
         ColumnSet(bits)
     }
 
-    pub(super) fn bits(self) -> u64 {
+    /// One bit for each column.
+    pub fn bits(self) -> u64 {
         self.0
     }
 
-    pub(super) fn insert(&mut self, column: u8) {
+    /// Adds a column.
+    pub fn insert(&mut self, column: u8) {
         self.0 |= 1 << column;
     }
 
-    pub(super) fn contains(self, column: u8) -> bool {
+    /// Returns true if a column is in the set.
+    pub fn contains(self, column: u8) -> bool {
         self.0 & 1 << column != 0
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    /// Returns true if there is no column.
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    pub(super) fn count(self) -> usize {
+    /// Number of columns.
+    pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    pub(super) fn and(self, other: ColumnSet) -> ColumnSet {
+    /// The columns in both sets.
+    pub fn and(self, other: ColumnSet) -> ColumnSet {
         ColumnSet(self.0 & other.0)
     }
 
-    pub(super) fn or(self, other: ColumnSet) -> ColumnSet {
+    /// The columns in one of the sets.
+    pub fn or(self, other: ColumnSet) -> ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
-    pub(super) fn without(self, other: ColumnSet) -> ColumnSet {
+    /// The columns that are not in the other set.
+    pub fn without(self, other: ColumnSet) -> ColumnSet {
         ColumnSet(self.0 & !other.0)
     }
 
-    pub(super) fn is_within(self, other: ColumnSet) -> bool {
+    /// Returns true if all columns are in the other set.
+    pub fn is_within(self, other: ColumnSet) -> bool {
         self.without(other).is_empty()
     }
 
     /// The first `count` columns.
-    pub(super) fn first(self, count: usize) -> ColumnSet {
+    pub fn first(self, count: usize) -> ColumnSet {
         ColumnSet::of(self.iter().take(count))
     }
 
     /// The columns in ascending order.
-    pub(super) fn iter(self) -> impl Iterator<Item = u8> {
+    pub fn iter(self) -> impl Iterator<Item = u8> {
         let mut left = self.0;
         std::iter::from_fn(move || {
             let column = left.trailing_zeros() as u8;
