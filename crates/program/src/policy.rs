@@ -81,6 +81,25 @@ impl ProgramPolicy {
         self.fault = Some(PolicyFault { ended_program: Some(self.name.clone()), summary, dump });
     }
 
+    /// Notifies the fallback. As long as the program decides, the fallback draws from a copy of the
+    /// generator, so that it changes nothing.
+    #[inline]
+    fn notify_fallback(&mut self, io: &MemberIo, outcome: Option<&Outcome>, ctx: &mut Ctx<'_>) {
+        let mut copy;
+        let rng = match &self.instance {
+            Some(_) => {
+                copy = ctx.rng.clone();
+                &mut copy
+            }
+            None => &mut *ctx.rng,
+        };
+        let mut ctx = Ctx { now: ctx.now, rng };
+        match outcome {
+            None => self.fallback.on_submit(io, &mut ctx),
+            Some(outcome) => self.fallback.on_complete(io, outcome, &mut ctx),
+        }
+    }
+
     /// Calls `submit` or `complete`, if the program has it.
     #[inline]
     fn notify(&mut self, io: &MemberIo, outcome: Option<&Outcome>, ctx: &mut Ctx<'_>) {
@@ -121,13 +140,13 @@ impl ReadPolicy for ProgramPolicy {
 
     #[inline]
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
-        self.fallback.on_submit(io, ctx);
+        self.notify_fallback(io, None, ctx);
         self.notify(io, None, ctx);
     }
 
     #[inline]
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
-        self.fallback.on_complete(io, outcome, ctx);
+        self.notify_fallback(io, Some(outcome), ctx);
         self.notify(io, Some(outcome), ctx);
     }
 

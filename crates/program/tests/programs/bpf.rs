@@ -4,6 +4,7 @@
 //! and the kernel's iterator over numbers. Every load and store is checked. What a kernel makes of
 //! an object is for its verifier to say (`benches/bpf-verifier.sh`).
 
+use mirrorball_core::rng::Rng;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,9 @@ const STEPS_MAX: u64 = 1 << 20;
 /// Functions of the kernel that the objects call.
 const KERNEL_FUNCTIONS: [&str; 3] =
     ["bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy"];
+
+/// `bpf_get_prandom_u32`, the only helper that they call.
+const PRANDOM: i32 = 7;
 
 /// Relocations of BPF objects: an address in a variable, and a call.
 const R_BPF_64_64: u32 = 1;
@@ -98,9 +102,10 @@ impl Machine {
         &mut self.image[at..]
     }
 
-    /// Calls a function; returns its result.
-    pub(crate) fn call(&mut self, name: &str) -> u64 {
+    /// Calls a function, which draws from `rng`; returns its result.
+    pub(crate) fn call(&mut self, name: &str, rng: &mut Rng) -> u64 {
         let mut registers = [0; 11];
+        let mut low_half = None;
         let mut frames: Vec<(usize, [u64; 5])> = Vec::new();
         let mut at = self.symbols[name] as usize;
         registers[10] = STACK + FRAME as u64;
@@ -120,8 +125,17 @@ impl Machine {
                     registers[10] += FRAME as u64;
                     at = (at as i64 + i64::from(instruction.number)) as usize;
                 }
+                0x85 if instruction.from == 0 => {
+                    assert_eq!(instruction.number, PRANDOM, "a helper that no example uses");
+                    // mb_random() calls it twice, for the upper half first.
+                    let half = low_half.take().unwrap_or_else(|| {
+                        let draw = rng.next_u64();
+                        low_half = Some(draw & u64::from(u32::MAX));
+                        draw >> 32
+                    });
+                    registers[0] = half;
+                }
                 0x85 => {
-                    assert_eq!(instruction.from, 2, "a helper that the examples do not use");
                     registers[0] = self.kernel_function(instruction.number, registers);
                 }
                 0x95 => {

@@ -66,8 +66,10 @@ impl ReadPolicy for Pair {
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
-        self.builtin.on_complete(io, outcome, ctx);
+        let mut rng = ctx.rng.clone();
+        self.builtin.on_complete(io, outcome, &mut Ctx { now: ctx.now, rng: &mut rng });
         self.program.on_complete(io, outcome, ctx);
+        assert_eq!(*ctx.rng, rng, "the end of {io:?} drew otherwise");
     }
 
     fn on_members_change(&mut self, members: &Members) {
@@ -264,6 +266,11 @@ fn md_raid1_decides_as_the_builtin() {
 #[test]
 fn gmirror_load_decides_as_the_builtin() {
     compare("gmirror-load.c", "gmirror/load");
+}
+
+#[test]
+fn bcachefs_latency_decides_as_the_builtin() {
+    compare("bcachefs-latency.c", "bcachefs/inverse-square-latency");
 }
 
 #[test]

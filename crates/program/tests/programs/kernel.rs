@@ -8,6 +8,7 @@ use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::Members;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
+use mirrorball_core::rng::Rng;
 use mirrorball_program::abi::MEMBER_BYTES;
 use mirrorball_program::contexts::{write_choose, write_event, write_member};
 use std::path::Path;
@@ -60,10 +61,16 @@ impl BpfPolicy {
         count[..4].copy_from_slice(&(members.len() as u32).to_le_bytes());
     }
 
-    fn notify(&mut self, operation: &str, io: &MemberIo, outcome: Option<&Outcome>, now: &Ctx<'_>) {
+    fn notify(
+        &mut self,
+        operation: &str,
+        io: &MemberIo,
+        outcome: Option<&Outcome>,
+        ctx: &mut Ctx<'_>,
+    ) {
         if self.machine.has(operation) {
-            write_event(self.machine.variable("mb_context"), io, outcome, now.now);
-            self.machine.call(operation);
+            write_event(self.machine.variable("mb_context"), io, outcome, ctx.now);
+            self.machine.call(operation, ctx.rng);
         }
     }
 }
@@ -78,7 +85,7 @@ impl ReadPolicy for BpfPolicy {
     ) -> Choice {
         self.show_members(members);
         write_choose(self.machine.variable("mb_context"), read, mirrors, members, ctx.now);
-        let place = self.machine.call("choose") as usize;
+        let place = self.machine.call("choose", ctx.rng) as usize;
         let wish = self.machine.variable("mb_wish");
         let word = |at: usize| u32::from_le_bytes(wish[at..at + 4].try_into().unwrap());
         let set = MirrorSet::of_bits(word(4) as u16);
@@ -103,7 +110,8 @@ impl ReadPolicy for BpfPolicy {
         let operation = if self.has_begun { "change" } else { "init" };
         self.has_begun = true;
         if self.machine.has(operation) {
-            self.machine.call(operation);
+            // Nothing is drawn here.
+            self.machine.call(operation, &mut Rng::new(0));
         }
     }
 }
@@ -149,6 +157,11 @@ fn md_raid1_as_bpf_decides_as_the_builtin() {
 #[test]
 fn gmirror_load_as_bpf_decides_as_the_builtin() {
     compare("gmirror-load", "gmirror/load");
+}
+
+#[test]
+fn bcachefs_latency_as_bpf_decides_as_the_builtin() {
+    compare("bcachefs-latency", "bcachefs/inverse-square-latency");
 }
 
 #[test]
