@@ -5,14 +5,19 @@
 //! complete, which is not timed. The bounds at 2 mirrors are 20 ns for policies that
 //! are fixed, rotate or count, and 60 ns for all (ARCHITECTURE.md, performance).
 //!
+//! Almost each of these reads is of a new stream. `mirrorball/auto`, which keeps a table of
+//! streams, is also measured with 1, 4 and 32 of them, on disks and on flash.
+//!
 //! Run with `cargo bench -p mirrorball-core --bench decisions`. Criterion compares each figure with
 //! the previous run; then a table of the medians of the same samples follows.
 
 mod decision_table;
 
-use criterion::{BenchmarkId, Criterion};
-use decision_table::DecisionTable;
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
+use decision_table::{DecisionTable, Load};
 use mirrorball_core::policies::{Spec, all, modifiers};
+use std::fmt::Display;
 use std::time::Duration;
 
 const MIRRORS: [u16; 3] = [2, 4, 16];
@@ -50,6 +55,9 @@ const PLAIN: [&str; 30] = [
     "crucible/read-all-first",
     "research/p2c",
 ];
+/// The policy that is also measured with these numbers of streams.
+const BY_STREAMS: &str = "mirrorball/auto";
+const STREAMS: [u64; 3] = [1, 4, 32];
 const PLAIN_BOUND_NS: f64 = 20.0;
 const BOUND_NS: f64 = 60.0;
 
@@ -59,6 +67,7 @@ type Samples = Vec<f64>;
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let columns = MIRRORS.map(|mirrors| measure(&mut criterion, mirrors));
+    MIRRORS.iter().for_each(|&mirrors| measure_by_streams(&mut criterion, mirrors));
     criterion.final_summary();
     println!("{}", report(&columns));
 }
@@ -70,29 +79,63 @@ fn specs() -> Vec<Spec> {
     all().map(Spec::new).chain(modified).collect()
 }
 
-/// Measures every policy that the command line selects.
-fn measure(criterion: &mut Criterion, mirrors: u16) -> Vec<Samples> {
-    let mut group = criterion.benchmark_group(format!("decision, {mirrors} mirrors"));
+/// A group of figures for so many mirrors.
+fn group<'a>(
+    criterion: &'a mut Criterion,
+    name: &str,
+    mirrors: u16,
+) -> BenchmarkGroup<'a, WallTime> {
+    let mut group = criterion.benchmark_group(format!("{name}, {mirrors} mirrors"));
     // A decision takes nanoseconds, so half a second is enough for many of them.
     group.warm_up_time(Duration::from_millis(200));
     group.measurement_time(Duration::from_millis(500));
-    let column = specs().into_iter().map(|spec| {
-        let mut table = DecisionTable::new(mirrors, |devids| {
-            spec.build(devids).expect("defaults fit the array")
-        });
-        let mut samples = Samples::new();
-        group.bench_function(BenchmarkId::from_parameter(&spec), |bencher| {
-            bencher.iter_custom(|decisions| {
-                let took = table.time(decisions, DecisionTable::decide);
-                samples.push(took.as_nanos() as f64 / decisions as f64);
-                took
-            });
-        });
-        samples
+    group
+}
+
+/// Measures decisions of a policy under a load.
+fn measure_one(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    id: impl Display,
+    spec: &Spec,
+    mirrors: u16,
+    load: Load,
+) -> Samples {
+    let mut table = DecisionTable::new(mirrors, load, |devids| {
+        spec.build(devids).expect("defaults fit the array")
     });
+    let mut samples = Samples::new();
+    group.bench_function(BenchmarkId::from_parameter(id), |bencher| {
+        bencher.iter_custom(|decisions| {
+            let took = table.time(decisions, DecisionTable::decide);
+            samples.push(took.as_nanos() as f64 / decisions as f64);
+            took
+        });
+    });
+    samples
+}
+
+/// Measures every policy that the command line selects.
+fn measure(criterion: &mut Criterion, mirrors: u16) -> Vec<Samples> {
+    let mut group = group(criterion, "decision", mirrors);
+    let specs = specs().into_iter();
+    let column = specs.map(|spec| measure_one(&mut group, &spec, &spec, mirrors, Load::MANY));
     let column = column.collect();
     group.finish();
     column
+}
+
+/// Measures the policy that depends on the number of streams with few of them.
+fn measure_by_streams(criterion: &mut Criterion, mirrors: u16) {
+    let spec = Spec::parse(BY_STREAMS).expect("it is in the table");
+    let mut group = group(criterion, BY_STREAMS, mirrors);
+    for rotational in [true, false] {
+        let kind = if rotational { "disks" } else { "flash" };
+        for streams in STREAMS {
+            let id = format!("{kind}, {streams} streams");
+            measure_one(&mut group, id, &spec, mirrors, Load { streams, rotational });
+        }
+    }
+    group.finish();
 }
 
 /// One row per policy: the medians, the bound at two mirrors, and a mark if it is exceeded.

@@ -13,7 +13,7 @@
 mod decision_table;
 
 use criterion::{BenchmarkId, Criterion};
-use decision_table::DecisionTable;
+use decision_table::{DecisionTable, Load};
 use mirrorball_core::policies::{PolicyProgram, Spec};
 use mirrorball_core::policy::{Choice, ReadPolicy};
 use mirrorball_program::Loader;
@@ -133,8 +133,9 @@ fn measure(
         });
         lowest(samples)
     };
-    let program = DecisionTable::new(mirrors, |devids| example.program_policy(devids));
-    let builtin = DecisionTable::new(mirrors, |devids| example.builtin_policy(devids));
+    let load = Load::MANY;
+    let program = DecisionTable::new(mirrors, load, |devids| example.program_policy(devids));
+    let builtin = DecisionTable::new(mirrors, load, |devids| example.builtin_policy(devids));
     let program_ns = lowest_of(&format!("program/{}", example.name), program);
     let builtin_ns = lowest_of(example.builtin, builtin);
     group.finish();

@@ -16,6 +16,20 @@ const IN_FLIGHT: u64 = 32;
 /// What the last of them waits for.
 const SERVICE: Nanos = Nanos::from_micros(80);
 
+/// What is read, and from what.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    /// Number of streams among which the reads are drawn.
+    pub(crate) streams: u64,
+    /// True if the members are disks.
+    pub(crate) rotational: bool,
+}
+
+impl Load {
+    /// More streams than any table has entries, on disks: almost each read is of a new stream.
+    pub(crate) const MANY: Load = Load { streams: 32_768, rotational: true };
+}
+
 /// A policy, its members, and the reads for which it chooses.
 pub(crate) struct DecisionTable {
     policy: Box<dyn ReadPolicy>,
@@ -31,12 +45,15 @@ impl DecisionTable {
     /// A table for an array of this many mirrors; `build` makes the policy from their devids.
     pub(crate) fn new(
         mirrors: u16,
+        load: Load,
         build: impl FnOnce(&[u64]) -> Box<dyn ReadPolicy>,
     ) -> DecisionTable {
         let mut draw = Rng::new(1);
         let devids: Vec<u64> = (1..=u64::from(mirrors)).collect();
-        let mut members =
-            Members::new(devids.iter().map(|&devid| MemberConfig::new(devid, 64 * GIB)));
+        let mut members = Members::new(devids.iter().map(|&devid| MemberConfig {
+            rotational: load.rotational,
+            ..MemberConfig::new(devid, 64 * GIB)
+        }));
         for index in 0..mirrors {
             let member = members.get_mut(MemberIndex(index));
             member.reads_in_flight = draw.below(8) as u32;
@@ -48,7 +65,8 @@ impl DecisionTable {
         }
         let mut policy = build(&devids);
         policy.on_members_change(&members);
-        let reads = (0..READS).map(|number| random_read(number, mirrors, &mut draw)).collect();
+        let reads = (0..READS).map(|number| random_read(number, mirrors, load, &mut draw));
+        let reads = reads.collect();
         let mut table = DecisionTable {
             policy,
             members,
@@ -133,7 +151,7 @@ fn time_of(decision: usize) -> Nanos {
 }
 
 /// Every fourth read is random, the others continue one of three streams.
-fn random_read(number: usize, mirrors: u16, draw: &mut Rng) -> (Read, Vec<Mirror>) {
+fn random_read(number: usize, mirrors: u16, load: Load, draw: &mut Rng) -> (Read, Vec<Mirror>) {
     let offset = match number % 4 {
         0 => draw.below(GIB / 4096) * 4096,
         stream => stream as u64 * GIB + number as u64 * 1024,
@@ -141,7 +159,7 @@ fn random_read(number: usize, mirrors: u16, draw: &mut Rng) -> (Read, Vec<Mirror
     let read = Read {
         offset,
         length: 4096,
-        stream: draw.below(32768),
+        stream: draw.below(load.streams),
         cpu: 0,
         background: false,
         copies: mirrors as u8,

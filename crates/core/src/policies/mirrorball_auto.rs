@@ -18,13 +18,13 @@
 //!
 //! # Good at
 //! Unequal members at any depth, random reads on disks, several streams, a lone reader besides a
-//! deep workload, reads mixed with writes. A member that slows down and recovers: a member that was
-//! not read for long gets a copy of a read as a probe.
+//! deep workload, reads mixed with writes. A member that slows down and recovers: one that was not
+//! read for long gets a copy of a read as a probe.
 //!
 //! # Bad at
 //! Rare stalls: a read that meets one waits until it ends (`+hedge` reads it again elsewhere).
 //! Several sequential readers on disks of many pairs: a disk that is dedicated to one of them is
-//! kept for it while the others share the rest, though it reads from each pair in turn.
+//! kept for it while others share the rest, though it reads from each pair in turn.
 //!
 //! # Origin
 //! Ours. Shortest expected delay is IPVS's `sed`. Greedy choices by marginal cost, instead of by
@@ -51,7 +51,7 @@ mod streams;
 mod workloads;
 
 use self::components::{Component, Components};
-use self::member_model::MemberModels;
+use self::member_model::{MemberModels, ReadContext};
 use self::reconstruction::ProgressWatch;
 use self::runs::RunTable;
 use super::Build;
@@ -59,7 +59,7 @@ use crate::column_set::ColumnSet;
 use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy, StripeRead};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy, StripeRead};
 use crate::units::Nanos;
 
 struct Auto {
@@ -87,24 +87,25 @@ impl ReadPolicy for Auto {
         let now = ctx.now;
         let run = self.runs.take(read, mirrors, now);
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
-        let loads = self.models.update_loads(mirrors, members, now);
-        let context = self.models.context(&run, read, loads, now);
-        let place = dedicated
-            .or_else(|| self.models.disk_of_strip(mirrors, &context))
-            .unwrap_or_else(|| self.models.cheapest(mirrors, self.turn, &context));
+        let seen = self.models.observe(mirrors, members, &run, now);
+        let disk = dedicated.or_else(|| self.models.disk_of_strip(mirrors, &run, now));
+        let mut context = ReadContext::new(&run, read, &seen, now);
+        let place = disk.unwrap_or_else(|| {
+            context.stream = self.models.deciding(read);
+            self.models.cheapest(mirrors, self.turn, &context)
+        });
         self.turn = if self.turn + 1 < mirrors.len() { self.turn + 1 } else { 0 };
         self.runs.put(&run, mirrors, place);
-        let is_owner = dedicated.is_some();
-        let probe = self.models.record_choice(place, is_owner, read, mirrors, &context);
-        if let Some(set) = self.models.split(place, mirrors, &context) {
+        let owns = dedicated.is_some();
+        let probe = self.models.record_choice(place, owns, read, mirrors, &context, &seen);
+        // A read is not split next to a disk.
+        if !seen.has_disk
+            && let Some(set) = self.models.split(place, mirrors, &context)
+        {
             self.models.record_set(set, mirrors, now);
             return Choice::Split(set);
         }
-        if let Some(probed) = probe {
-            self.models.record_probe(&mirrors[probed], now);
-            return Choice::All(MirrorSet::pair(place, probed));
-        }
-        self.models.read_twice(place, mirrors, &context)
+        self.models.read_twice(place, probe, mirrors, &context)
     }
 
     fn reconstructs(&self) -> bool {
@@ -118,8 +119,7 @@ impl ReadPolicy for Auto {
         members: &Members,
         ctx: &mut Ctx<'_>,
     ) -> ColumnSet {
-        let Auto { models, watch, .. } = self;
-        watch.leave_out(models, read, columns, members, ctx.now)
+        self.watch.leave_out(&mut self.models, read, columns, members, ctx.now)
     }
 
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {

@@ -51,6 +51,18 @@ impl CostModel {
         if self.is_disk { self.disk.access_ns } else { self.flash.io_ns }
     }
 
+    /// The same of a disk.
+    #[inline]
+    pub(super) fn disk_io_ns(&self) -> u64 {
+        self.disk.access_ns
+    }
+
+    /// The same of flash.
+    #[inline]
+    pub(super) fn flash_io_ns(&self) -> u64 {
+        self.flash.io_ns
+    }
+
     /// Approximate time of a read with nothing else in flight.
     #[inline]
     pub(super) fn alone_ns(&self) -> u64 {
@@ -81,12 +93,23 @@ impl CostModel {
     /// Wait of a read behind `load`, without its seek.
     #[inline]
     pub(super) fn wait_ns(&self, load: Load, length: u64) -> u64 {
-        let work = load.work + self.scale.of_bytes(length);
-        if self.is_disk {
-            work * self.disk.access_ns / IO
-        } else {
-            self.flash.latency_ns + work * self.flash.io_ns / IO
+        match self.is_disk {
+            true => self.disk_wait_ns(load, length),
+            false => self.flash_wait_ns(load, length),
         }
+    }
+
+    /// The same on a disk.
+    #[inline]
+    pub(super) fn disk_wait_ns(&self, load: Load, length: u64) -> u64 {
+        (load.work + WorkScale::DISK.of_bytes(length)) * self.disk.access_ns / IO
+    }
+
+    /// The same on flash.
+    #[inline]
+    pub(super) fn flash_wait_ns(&self, load: Load, length: u64) -> u64 {
+        let work = load.work + WorkScale::FLASH.of_bytes(length);
+        self.flash.latency_ns + work * self.flash.io_ns / IO
     }
 
     /// Time that a read on flash adds to the waits of other I/O: its work, for as many as are in

@@ -35,8 +35,8 @@ pub(super) struct StreamTable {
 /// A stream that decides, with the read that is decided on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DecidingStream {
-    /// The workloads that are not its own, one bit each.
-    others: u64,
+    /// The other workloads of which an I/O counts more than once, one bit each.
+    counted: u64,
     /// Its depth, with that of the streams that read alike.
     depth: u32,
     /// Logarithm of the depth of the deepest other workload over that of this one.
@@ -44,10 +44,16 @@ pub(super) struct DecidingStream {
 }
 
 impl DecidingStream {
-    /// True if other workloads have I/O in flight.
+    /// The stream as one that spares no other.
     #[inline]
-    pub(super) fn has_others(self) -> bool {
-        self.others != 0
+    pub(super) fn without_fairness(self) -> DecidingStream {
+        DecidingStream { counted: 0, shallow_shift: 0, ..self }
+    }
+
+    /// True if I/O of other workloads count more than once.
+    #[inline]
+    pub(super) fn counts_others(self) -> bool {
+        self.counted != 0
     }
 
     /// How often an I/O of a stream with one in flight counts.
@@ -189,15 +195,18 @@ impl StreamTable {
         };
         let others = live & !own.map_or(0, |own| 1 << own);
         let depth = depth.min(DEPTH_MAX);
+        if others == 0 {
+            return DecidingStream { counted: 0, depth, shallow_shift: 0 };
+        }
         let shallow_shift = self.workloads.shallow_shift(others, depth);
-        DecidingStream { others, depth, shallow_shift }
+        DecidingStream { counted: self.workloads.counted(others, depth), depth, shallow_shift }
     }
 
     /// How many I/O of its own the stream must count for those of other workloads on a member,
     /// beyond each once, in sixteenths.
     #[inline]
     pub(super) fn excess(&self, own: DecidingStream, member: MemberIndex) -> u64 {
-        self.workloads.excess(own.others, own.depth, member)
+        self.workloads.excess(own.counted, own.depth, member)
     }
 }
 

@@ -8,14 +8,13 @@ use crate::member::Member;
 
 /// Work of an I/O without its bytes.
 pub(super) const IO: u64 = 16;
-/// Upper bounds, so that no product in the policy can overflow.
+/// Upper bound, so that no product in the policy can overflow.
 pub(super) const WORK_MAX: u64 = 1 << 20;
-const BYTES_MAX: u64 = 1 << 50;
 
-/// Converts bytes to work.
+/// Converts bytes to work: one for each 2^`shift`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkScale {
-    io_bytes_shift: u32,
+    shift: u32,
 }
 
 /// What a member has in flight.
@@ -30,21 +29,20 @@ pub(super) struct Load {
 }
 
 impl WorkScale {
-    pub(super) const DISK: WorkScale = WorkScale { io_bytes_shift: 20 };
-    pub(super) const FLASH: WorkScale = WorkScale { io_bytes_shift: 13 };
+    pub(super) const DISK: WorkScale = WorkScale { shift: 20 - IO.ilog2() };
+    pub(super) const FLASH: WorkScale = WorkScale { shift: 13 - IO.ilog2() };
 
     /// Work of the bytes of an I/O.
     #[inline]
     pub(super) fn of_bytes(self, bytes: u64) -> u64 {
-        (bytes * IO) >> self.io_bytes_shift
+        bytes >> self.shift
     }
 
     /// Load of a member.
     #[inline]
     pub(super) fn load(self, member: &Member) -> Load {
-        let bytes = member.bytes_in_flight.min(BYTES_MAX);
-        let work = (u64::from(member.in_flight()) * IO + self.of_bytes(bytes)).min(WORK_MAX);
         let ios = u64::from(member.in_flight());
+        let work = (ios * IO + self.of_bytes(member.bytes_in_flight)).min(WORK_MAX);
         Load { work, ios, writes: member.writes_in_flight }
     }
 }

@@ -28,6 +28,10 @@ pub(super) struct MemberModel {
 pub(super) struct MemberModels {
     pub(super) components: Components,
     pub(super) streams: StreamTable,
+    /// True if a member is a disk. If not, what only disks need is not recorded.
+    pub(super) has_disks: bool,
+    /// True if a member is flash.
+    pub(super) has_flash: bool,
     list: Vec<MemberModel>,
 }
 
@@ -48,6 +52,44 @@ pub(super) struct ReadContext<'a> {
     pub(super) background: bool,
 }
 
+/// What a decision needs to know of all mirrors of a read.
+#[derive(Clone, Copy)]
+pub(super) struct Observed {
+    /// Number of writes in flight on the mirror that has the fewest.
+    pub(super) writes_least: u32,
+    /// True if one of the mirrors is a disk.
+    pub(super) has_disk: bool,
+    /// The mirrors that are to be probed if the read goes elsewhere, one bit each.
+    pub(super) probes: u64,
+}
+
+impl Default for Observed {
+    fn default() -> Observed {
+        Observed { writes_least: u32::MAX, has_disk: false, probes: 0 }
+    }
+}
+
+impl<'a> ReadContext<'a> {
+    /// A context without its stream.
+    #[inline]
+    pub(super) fn new(
+        run: &'a SequentialRun,
+        read: &Read,
+        seen: &Observed,
+        now: Nanos,
+    ) -> ReadContext<'a> {
+        ReadContext {
+            run,
+            length: read.length,
+            now,
+            writes_least: seen.writes_least,
+            has_disk: seen.has_disk,
+            stream: DecidingStream::default(),
+            background: read.background,
+        }
+    }
+}
+
 impl MemberModel {
     /// Model of a member that has served nothing yet.
     fn new(config: &MemberConfig) -> MemberModel {
@@ -66,9 +108,9 @@ impl MemberModel {
         self.cost.begin_read();
     }
 
-    /// Records a read that the policy gives to the member.
+    /// Records where the member reads, and for which run.
     #[inline]
-    fn begin_chosen_read(
+    fn record_place(
         &mut self,
         offset: u64,
         read: &Read,
@@ -76,7 +118,6 @@ impl MemberModel {
         is_owner: bool,
         now: Nanos,
     ) {
-        self.begin_read(now);
         if is_owner {
             self.affinity.read_as_owner(run, read, now);
             return;
@@ -88,20 +129,25 @@ impl MemberModel {
         }
     }
 
-    /// True if the member should get a copy of a read that another one serves: it is idle, not
-    /// dedicated to a stream, and was not read for long.
+    /// True if the member should get a copy of a read of this run that another one serves: it is
+    /// idle, not dedicated to another run, and was not read for long.
     #[inline]
-    pub(super) fn is_probe_due(&self, now: Nanos) -> bool {
+    fn is_probe_due(&self, run: &SequentialRun, now: Nanos) -> bool {
+        self.is_unread_for_long(now) && !self.affinity.is_dedicated_to_other(run, now)
+    }
+
+    /// True if the member is idle, and was not read for long.
+    #[inline]
+    pub(super) fn is_unread_for_long(&self, now: Nanos) -> bool {
         self.cost.load.work == 0
             && now.saturating_sub(self.read_at).0 > PROBE_INTERVAL_READS * self.cost.alone_ns()
-            && !self.affinity.is_dedicated(now)
     }
 }
 
 impl MemberModels {
     pub(super) fn new(components: Components) -> MemberModels {
         let streams = StreamTable::new(components.has(Component::Workloads));
-        MemberModels { components, streams, list: Vec::new() }
+        MemberModels { components, streams, has_disks: false, has_flash: false, list: Vec::new() }
     }
 
     #[inline]
@@ -119,37 +165,39 @@ impl MemberModels {
         &mut self.list[member.get()]
     }
 
-    /// Records the load of each mirror. Returns the smallest number of writes in flight, and
-    /// whether one of the mirrors is a disk.
+    /// The stream of a read that is decided on.
+    #[inline(always)]
+    pub(super) fn deciding(&self, read: &Read) -> DecidingStream {
+        let stream = self.streams.deciding(read);
+        if self.has(Component::Fairness) { stream } else { stream.without_fairness() }
+    }
+
+    /// Records the load of each mirror. Returns what the decision on a read of the run needs to
+    /// know of all of them.
     #[inline]
-    pub(super) fn update_loads(
+    pub(super) fn observe(
         &mut self,
         mirrors: &[Mirror],
         members: &Members,
+        run: &SequentialRun,
         now: Nanos,
-    ) -> (u32, bool) {
-        let (mut least, mut has_disk) = (u32::MAX, false);
-        for &Mirror { member, .. } in mirrors {
-            let model = &mut self.get_mut(member).cost;
-            least = least.min(model.update_load(&members[member], now).writes);
-            has_disk |= model.is_disk;
+    ) -> Observed {
+        let mut seen = Observed::default();
+        for (place, &Mirror { member, .. }) in mirrors.iter().enumerate() {
+            let model = self.get_mut(member);
+            let writes = model.cost.update_load(&members[member], now).writes;
+            seen.writes_least = seen.writes_least.min(writes);
+            seen.has_disk |= model.cost.is_disk;
+            if model.is_probe_due(run, now) {
+                seen.probes |= 1 << place;
+            }
         }
-        (least, has_disk)
+        seen
     }
 
-    /// What a decision on this read takes into account; `loads` as
-    /// [`MemberModels::update_loads`] returns them.
-    #[inline]
-    pub(super) fn context<'a>(
-        &self,
-        run: &'a SequentialRun,
-        read: &Read,
-        (writes_least, has_disk): (u32, bool),
-        now: Nanos,
-    ) -> ReadContext<'a> {
-        let (length, background) = (read.length, read.background);
-        let stream = self.streams.deciding(read);
-        ReadContext { run, length, now, writes_least, has_disk, stream, background }
+    /// Records the load of a member.
+    pub(super) fn update_load(&mut self, member: MemberIndex, members: &Members, now: Nanos) {
+        self.get_mut(member).cost.update_load(&members[member], now);
     }
 
     /// Records a choice; returns the mirror to probe with a copy of the read, if one is due.
@@ -161,22 +209,24 @@ impl MemberModels {
         read: &Read,
         mirrors: &[Mirror],
         context: &ReadContext<'_>,
+        seen: &Observed,
     ) -> Option<usize> {
         let (run, now) = (context.run, context.now);
-        let may_probe = !read.background && self.has(Component::Probes);
-        let mut due = None;
-        for (place, mirror) in mirrors.iter().enumerate() {
-            let model = self.get_mut(mirror.member);
-            if place == chosen {
-                model.begin_chosen_read(mirror.offset, read, run, is_owner, now);
-                continue;
-            }
-            model.affinity.release(run);
-            if may_probe && due.is_none() && model.is_probe_due(now) {
-                due = Some(place);
-            }
+        let others = !(1 << chosen);
+        // Only a sequential reader owns a disk.
+        if self.has_disks && run.is_reader() {
+            let others = mirrors.iter().enumerate().filter(|&(place, _)| place != chosen);
+            others.for_each(|(_, it)| self.get_mut(it.member).affinity.release(run));
         }
-        due
+        let has_disks = self.has_disks;
+        let model = self.get_mut(mirrors[chosen].member);
+        model.begin_read(now);
+        if has_disks {
+            model.record_place(mirrors[chosen].offset, read, run, is_owner, now);
+        }
+        let due = seen.probes & others;
+        let may_probe = due != 0 && !read.background && self.has(Component::Probes);
+        may_probe.then(|| due.trailing_zeros() as usize)
     }
 
     /// Records that a read goes to all mirrors of a set.
@@ -233,5 +283,7 @@ impl MemberModels {
                 Some(_) => {}
             }
         }
+        self.has_disks = self.list.iter().any(|model| model.cost.is_disk);
+        self.has_flash = self.list.iter().any(|model| !model.cost.is_disk);
     }
 }

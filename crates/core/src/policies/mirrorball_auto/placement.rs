@@ -9,7 +9,7 @@
 //! disks are written.
 
 use super::components::Component;
-use super::member_model::{MemberModel, MemberModels, ReadContext};
+use super::member_model::{MemberModel, MemberModels};
 use super::runs::SequentialRun;
 use crate::policy::{Mirror, Read};
 use crate::units::Nanos;
@@ -22,6 +22,7 @@ const SEEK_SPREAD_READS: u32 = 64;
 impl MemberModels {
     /// The disk that is, or from now on shall be, dedicated to a sequential reader. `None` if the
     /// run has to share a disk, or is better off on flash.
+    #[inline]
     pub(super) fn dedicated_disk(
         &self,
         run: &SequentialRun,
@@ -29,10 +30,22 @@ impl MemberModels {
         mirrors: &[Mirror],
         now: Nanos,
     ) -> Option<usize> {
-        if read.background || !run.is_reader() || !self.has(Component::Affinity) {
+        let may_own = run.is_reader() && self.has_disks && !read.background;
+        if !may_own || !self.has(Component::Affinity) {
             return None;
         }
-        let (mut own, mut oldest, mut free) = (None, None, 0);
+        self.disk_of_reader(run, read, mirrors, now)
+    }
+
+    /// The same for a sequential reader.
+    fn disk_of_reader(
+        &self,
+        run: &SequentialRun,
+        read: &Read,
+        mirrors: &[Mirror],
+        now: Nanos,
+    ) -> Option<usize> {
+        let (mut own, mut oldest, mut free) = (None, u64::MAX, 0);
         for (place, mirror) in mirrors.iter().enumerate() {
             let affinity = &self.of(mirror).affinity;
             if affinity.was_written(now) {
@@ -46,12 +59,12 @@ impl MemberModels {
                 own = Some(place);
             }
             free += usize::from(!is_dedicated || affinity.is_owner(run));
-            oldest = oldest.into_iter().chain(affinity.oldest_sharer(run, now)).min();
+            oldest = oldest.min(affinity.oldest_sharer(run, now));
         }
-        if own.is_none() && oldest.is_some_and(|other| other < run.id) {
+        let may_own = oldest == u64::MAX || free >= 2;
+        if own.is_none() && (oldest < run.id || !may_own) {
             return None;
         }
-        let may_own = oldest.is_none() || free >= 2;
         let cost = |(place, mirror): (usize, &Mirror)| {
             let MemberModel { cost: model, affinity, .. } = self.of(mirror);
             let alone_ns = model.sequential_ns(read.length);
@@ -59,7 +72,7 @@ impl MemberModels {
                 true if own == Some(place) => return Some((alone_ns, place)),
                 true if !may_own || affinity.is_dedicated(now) => return None,
                 true => alone_ns + model.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
-                false if affinity.oldest_sharer(run, now).is_some() => {
+                false if affinity.oldest_sharer(run, now) != u64::MAX => {
                     model.wait_ns(model.load, read.length)
                         + model.delay_ns(model.load, read.length, true)
                 }
@@ -77,14 +90,15 @@ impl MemberModels {
     pub(super) fn disk_of_strip(
         &self,
         mirrors: &[Mirror],
-        context: &ReadContext<'_>,
+        run: &SequentialRun,
+        now: Nanos,
     ) -> Option<usize> {
-        if !context.run.is_strip {
+        if !run.is_strip {
             return None;
         }
         mirrors.iter().position(|mirror| {
             let model = self.of(mirror);
-            model.cost.is_disk && model.read_at == context.now && context.run.was_at(mirror.member)
+            model.cost.is_disk && model.read_at == now && run.was_at(mirror.member)
         })
     }
 }

@@ -72,82 +72,89 @@ impl MemberModels {
     /// wanted, storing the parts and loading them again would take longer than the rest.
     #[inline(always)]
     pub(super) fn cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
+        match self.of(mirror).cost.is_disk {
+            true => self.disk_cost(mirror, load, context),
+            false => self.flash_cost(mirror, load, context),
+        }
+    }
+
+    #[inline(always)]
+    fn disk_cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
         let member = self.of(mirror);
-        let (model, io_ns) = (&member.cost, member.cost.io_ns());
-        let is_dedicated =
-            model.is_disk && member.affinity.is_dedicated_to_other(context.run, context.now);
-        let writes_behind = u64::from(load.writes - context.writes_least);
-        let continues = context.run.is_reader() && context.run.was_at(mirror.member);
-        let seek_ns =
-            if model.is_disk { self.seek_ns(mirror, load, continues, context) } else { 0 };
-        let dedicated_accesses = match context.run.is_reader() || context.background {
-            true => DEDICATED_ACCESSES,
-            false => INTRUSION_ACCESSES * context.stream.weight(),
+        let io_ns = member.cost.disk_io_ns();
+        let dedicated_ns = match member.affinity.is_dedicated_to_other(context.run, context.now) {
+            true if context.run.is_reader() || context.background => DEDICATED_ACCESSES * io_ns,
+            true => INTRUSION_ACCESSES * context.stream.weight() * io_ns,
+            false => 0,
         };
-        let wait_ns = model.wait_ns(load, context.length);
+        let writes_ns = match load.writes - context.writes_least {
+            behind if behind > 0 && self.has(Component::Writes) => {
+                IO_PER_WRITE_BEHIND * u64::from(behind) * io_ns
+            }
+            _ => 0,
+        };
+        ReadCost {
+            wait_ns: member.cost.disk_wait_ns(load, context.length),
+            delay_ns: 0,
+            seek_ns: self.seek_ns(mirror, load, context),
+            dedicated_ns,
+            writes_ns,
+            fairness_ns: FAIRNESS_DISK * self.delayed(mirror, context) * io_ns,
+        }
+    }
+
+    #[inline(always)]
+    fn flash_cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
+        let model = &self.of(mirror).cost;
         let delay_ns = match self.has(Component::MarginalCost) {
             true => model.delay_ns(load, context.length, context.has_disk),
             false => 0,
         };
-        let saved_ns = if continues { model.saved_ns(context.length) } else { 0 };
-        ReadCost {
-            wait_ns: wait_ns.saturating_sub(saved_ns) + model.overdue_ns(load.work, context.now),
-            delay_ns,
-            seek_ns,
-            dedicated_ns: u64::from(is_dedicated) * dedicated_accesses * io_ns,
-            writes_ns: u64::from(model.is_disk && self.has(Component::Writes))
-                * IO_PER_WRITE_BEHIND
-                * writes_behind
-                * io_ns,
-            fairness_ns: self.fairness_ns(mirror, context),
-        }
+        let saved_ns = if continues(mirror, context) { model.saved_ns(context.length) } else { 0 };
+        let wait_ns = model.flash_wait_ns(load, context.length).saturating_sub(saved_ns)
+            + model.overdue_ns(load.work, context.now);
+        let fairness_ns = FAIRNESS_FLASH * self.delayed(mirror, context) * model.flash_io_ns();
+        ReadCost { wait_ns, delay_ns, seek_ns: 0, dedicated_ns: 0, writes_ns: 0, fairness_ns }
     }
 
     /// Time of the seek on a disk.
-    #[inline]
-    fn seek_ns(
-        &self,
-        mirror: &Mirror,
-        load: Load,
-        continues: bool,
-        context: &ReadContext<'_>,
-    ) -> u64 {
+    #[inline(always)]
+    fn seek_ns(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> u64 {
         let member = self.of(mirror);
-        let io_ns = member.cost.io_ns();
+        let io_ns = member.cost.disk_io_ns();
         if !self.has(Component::Locality) {
             return io_ns;
         }
         let seek_ns = member.locality.seek_ns(mirror.offset, load.work, io_ns);
-        if continues {
+        if continues(mirror, context) {
             return seek_ns.min(io_ns / GOES_ON);
         }
-        let shift = match self.has(Component::Fairness) && load.work > 0 {
-            true => context.stream.shallow_shift,
-            false => 0,
-        };
+        if load.work == 0 {
+            return seek_ns;
+        }
         // On a busy disk a long seek mostly delays the others, whose reads are worth less.
-        seek_ns.min(io_ns) + (seek_ns.saturating_sub(io_ns) >> shift)
+        io_ns + ((seek_ns - io_ns) >> context.stream.shallow_shift)
     }
 
-    /// Time by which the read delays those of other workloads, beyond their load.
-    #[inline]
-    fn fairness_ns(&self, mirror: &Mirror, context: &ReadContext<'_>) -> u64 {
-        if !context.stream.has_others() || !self.has(Component::Fairness) {
+    /// Number of I/O of other workloads that the read delays, beyond their load.
+    #[inline(always)]
+    fn delayed(&self, mirror: &Mirror, context: &ReadContext<'_>) -> u64 {
+        if !context.stream.counts_others() {
             return 0;
         }
-        let model = &self.of(mirror).cost;
         let excess = self.streams.excess(context.stream, mirror.member);
-        let delayed = ((excess * model.work_of(context.length) / IO) >> EXCESS_BITS).min(WORK_MAX);
-        delayed * model.io_ns() * if model.is_disk { FAIRNESS_DISK } else { FAIRNESS_FLASH }
+        let work = self.of(mirror).cost.work_of(context.length);
+        ((excess * work / IO) >> EXCESS_BITS).min(WORK_MAX)
     }
 
     /// Cost of the read at this mirror behind the load that was last recorded.
-    #[inline]
     pub(super) fn cost_ns(&self, mirror: &Mirror, context: &ReadContext<'_>) -> u64 {
         self.cost(mirror, self.of(mirror).cost.load, context).total_ns()
     }
 
-    /// The mirror of least cost. Mirrors of equal cost take turns: the first after `turn` is taken.
+    /// The mirror of least cost. Mirrors of equal cost take turns. Arrays of one kind of member
+    /// have a loop of their own, since together the two costs take far more registers than there
+    /// are.
     #[inline]
     pub(super) fn cheapest(
         &self,
@@ -155,16 +162,38 @@ impl MemberModels {
         turn: usize,
         context: &ReadContext<'_>,
     ) -> usize {
-        let (mut best, mut chosen) = ((u64::MAX, usize::MAX), 0);
-        for (place, mirror) in mirrors.iter().enumerate() {
-            // Its position in the round, without a division, since this runs for every read.
-            let round = turn + place + 1;
-            let round = if round >= mirrors.len() { round - mirrors.len() } else { round };
-            let key = (self.cost_ns(mirror, context), round);
-            if key < best {
-                (best, chosen) = (key, place);
-            }
+        if !context.has_disk {
+            return least(mirrors, turn, |mirror| {
+                self.flash_cost(mirror, self.of(mirror).cost.load, context).total_ns()
+            });
         }
-        chosen
+        match self.has_flash {
+            true => least(mirrors, turn, |mirror| self.cost_ns(mirror, context)),
+            false => least(mirrors, turn, |mirror| {
+                self.disk_cost(mirror, self.of(mirror).cost.load, context).total_ns()
+            }),
+        }
     }
+}
+
+/// True if the read goes on where a sequential reader read last.
+#[inline(always)]
+fn continues(mirror: &Mirror, context: &ReadContext<'_>) -> bool {
+    context.run.is_reader() && context.run.was_at(mirror.member)
+}
+
+/// The place of the mirror of least cost; of equal ones the first that follows the last `turn`
+/// places, and then the first of all.
+#[inline(always)]
+fn least(mirrors: &[Mirror], turn: usize, cost_ns: impl Fn(&Mirror) -> u64) -> usize {
+    let first = (mirrors.len() - 1).saturating_sub(turn);
+    let (mut least_ns, mut chosen) = (u64::MAX, 0);
+    for (place, mirror) in mirrors.iter().enumerate() {
+        let cost_ns = cost_ns(mirror);
+        let is_next = cost_ns == least_ns && chosen < first && first <= place;
+        if cost_ns < least_ns || is_next {
+            (least_ns, chosen) = (cost_ns, place);
+        }
+    }
+    chosen
 }

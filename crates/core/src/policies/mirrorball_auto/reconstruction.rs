@@ -50,7 +50,7 @@ impl ProgressWatch {
         let place = |column: u8| &columns[usize::from(column)];
         for mirror in read.eligible.iter().map(place) {
             self.look(mirror.member, &members[mirror.member], now);
-            models.update_loads(std::slice::from_ref(mirror), members, now);
+            models.update_load(mirror.member, members, now);
         }
         let decision = Decision { models, watch: self, columns, length: read.length, now };
         let (left_out, probed) = decision.decide(read);
@@ -110,7 +110,7 @@ impl Decision<'_> {
                 break;
             }
             let may_probe = !read.background && self.models.has(Component::Probes);
-            if may_probe && self.models.of(self.place(slowest)).is_probe_due(self.now) {
+            if may_probe && self.models.of(self.place(slowest)).is_unread_for_long(self.now) {
                 return (ColumnSet::default(), Some(slowest));
             }
             best = reads;

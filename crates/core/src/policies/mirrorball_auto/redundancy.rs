@@ -14,15 +14,21 @@ use crate::policy::{Choice, Mirror, MirrorSet};
 const DELAYS: u64 = 2;
 
 impl MemberModels {
-    /// The choice of the mirror at `place`, with one that reads a copy if one should. No client
-    /// waits for a background read, so it is read once.
+    /// The choice of the mirror at `place`, with one that reads a copy if one should: that to probe,
+    /// or else one that is likely to be earlier. No client waits for a background read, so it is
+    /// read once.
     #[inline]
     pub(super) fn read_twice(
         &mut self,
         place: usize,
+        probe: Option<usize>,
         mirrors: &[Mirror],
         context: &ReadContext<'_>,
     ) -> Choice {
+        if let Some(probed) = probe {
+            self.record_probe(&mirrors[probed], context.now);
+            return Choice::All(MirrorSet::pair(place, probed));
+        }
         let both = self.with_second_copy(place, mirrors, context);
         both.filter(|_| !context.background).map_or(Choice::Mirror(place), |set| {
             self.record_set(set, mirrors, context.now);

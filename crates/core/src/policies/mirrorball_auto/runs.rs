@@ -62,11 +62,23 @@ impl SequentialRun {
         self.members & bit_of(member) != 0
     }
 
+    /// True if the run goes on with a read at this offset.
+    #[inline]
+    fn continues_at(&self, offset: u64) -> bool {
+        self.next == offset && self.id != 0
+    }
+
+    /// Frees the entry.
+    #[inline]
+    fn clear(&mut self) {
+        (self.id, self.reads, self.read_at) = (0, 0, Nanos::ZERO);
+    }
+
     /// The run with one more read.
     #[inline]
     fn extended(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
-        let is_strip = self.reads > 0
-            && self.read_at == now
+        let is_strip = self.read_at == now
+            && self.reads > 0
             && mirrors.iter().all(|mirror| mirror.member != self.last);
         let reads = self.reads.saturating_add(u32::from(!is_strip));
         SequentialRun { reads, is_strip, next: read.offset + read.length, read_at: now, ..*self }
@@ -79,20 +91,23 @@ impl RunTable {
     #[inline]
     pub(super) fn take(&mut self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
         let set = &mut self.sets[set_of(read.offset)];
-        let found = set.iter_mut().find(|run| run.next == read.offset && run.id != 0);
-        let before = found.map(std::mem::take).unwrap_or_else(|| {
+        let Some(found) = set.iter_mut().find(|run| run.continues_at(read.offset)) else {
             self.last_id += 1;
-            SequentialRun { id: self.last_id, ..SequentialRun::default() }
-        });
-        before.extended(read, mirrors, now)
+            let (id, next) = (self.last_id, read.offset + read.length);
+            return SequentialRun { id, reads: 1, next, read_at: now, ..SequentialRun::default() };
+        };
+        let run = found.extended(read, mirrors, now);
+        found.clear();
+        run
     }
 
     /// Stores a run whose last read was given to the mirror at `place`.
     #[inline]
     pub(super) fn put(&mut self, run: &SequentialRun, mirrors: &[Mirror], place: usize) {
+        // Readers that are not silent before all others, in one number.
         let worth = |old: &SequentialRun| {
             let is_live = old.is_reader() && run.read_at.saturating_sub(old.read_at) < STALE;
-            (is_live, old.read_at)
+            u64::from(is_live) << (u64::BITS - 1) | old.read_at.0
         };
         let set = &mut self.sets[set_of(run.next)];
         let old = usize::from(worth(&set[1]) < worth(&set[0]));
@@ -104,7 +119,7 @@ impl RunTable {
     /// The run that this read would continue, with the read added; the default if there is none.
     pub(super) fn peek(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
         let set = &self.sets[set_of(read.offset)];
-        let found = set.iter().find(|run| run.next == read.offset && run.id != 0);
+        let found = set.iter().find(|run| run.continues_at(read.offset));
         found.map(|run| run.extended(read, mirrors, now)).unwrap_or_default()
     }
 }

@@ -23,36 +23,45 @@ pub(super) struct StreamAffinity {
     stream: u64,
     /// Number of reads since the run became the owner.
     reads: u32,
-    read_at: Nanos,
-    written_at: Option<Nanos>,
-    sharers: [(u64, Nanos); 2],
+    /// Time until which the owner keeps the disk; zero if there is none.
+    owned_until: Nanos,
+    /// Time until which a write keeps the disk from being dedicated.
+    written_until: Nanos,
+    sharers: [Sharer; 2],
+}
+
+/// A run that lately read from a disk that is not its own.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sharer {
+    run: u64,
+    /// Time until which it is remembered.
+    until: Nanos,
 }
 
 impl StreamAffinity {
     /// True if the disk is dedicated to a run.
+    #[inline]
     pub(super) fn is_dedicated(&self, now: Nanos) -> bool {
-        self.owner != 0
-            && now.saturating_sub(self.read_at) < OWNER_TIMEOUT
-            && !self.was_written(now)
+        now < self.owned_until && !self.was_written(now)
     }
 
     /// True if the disk was lately written. Writes go to all mirrors, so none can be alone with a
     /// run.
     #[inline]
     pub(super) fn was_written(&self, now: Nanos) -> bool {
-        self.written_at.is_some_and(|at| now.saturating_sub(at) < OWNER_TIMEOUT)
+        now < self.written_until
     }
 
     /// Records a write.
     #[inline]
     pub(super) fn write(&mut self, now: Nanos) {
-        self.written_at = Some(now);
+        self.written_until = now + OWNER_TIMEOUT;
     }
 
     /// True if the disk is dedicated to a run other than this one.
     #[inline]
     pub(super) fn is_dedicated_to_other(&self, run: &SequentialRun, now: Nanos) -> bool {
-        self.owner != run.id && self.is_dedicated(now)
+        self.is_dedicated(now) && self.owner != run.id
     }
 
     #[inline]
@@ -66,46 +75,48 @@ impl StreamAffinity {
         self.reads
     }
 
-    /// The oldest other run that recently shared the disk; only the last two sharers count.
+    /// The oldest other run that recently shared the disk, or `u64::MAX` if there is none; only
+    /// the last two sharers count.
     #[inline]
-    pub(super) fn oldest_sharer(&self, run: &SequentialRun, now: Nanos) -> Option<u64> {
-        let is_other = |&(id, at): &(u64, Nanos)| {
-            id != 0 && id != run.id && now.saturating_sub(at) < SHARER_TIMEOUT
-        };
-        let [one, other] = self.sharers.map(|sharer| is_other(&sharer).then_some(sharer.0));
-        one.into_iter().chain(other).min()
+    pub(super) fn oldest_sharer(&self, run: &SequentialRun, now: Nanos) -> u64 {
+        let is_other = |sharer: &Sharer| now < sharer.until && sharer.run != run.id;
+        let [one, other] = &self.sharers;
+        let one = if is_other(one) { one.run } else { u64::MAX };
+        if is_other(other) { one.min(other.run) } else { one }
     }
 
     /// Records a read of the run as the disk's owner.
+    #[inline]
     pub(super) fn read_as_owner(&mut self, run: &SequentialRun, read: &Read, now: Nanos) {
         self.reads = if self.owner == run.id { self.reads.saturating_add(1) } else { 0 };
-        (self.owner, self.stream, self.read_at) = (run.id, read.stream, now);
-        self.sharers.iter_mut().filter(|sharer| sharer.0 == run.id).for_each(|it| it.0 = 0);
+        (self.owner, self.stream, self.owned_until) = (run.id, read.stream, now + OWNER_TIMEOUT);
+        let own = self.sharers.iter_mut().filter(|sharer| sharer.run == run.id);
+        own.for_each(|sharer| *sharer = Sharer::default());
     }
 
     /// Records a read of the run that shares the disk.
     #[inline]
     pub(super) fn read_as_sharer(&mut self, run: &SequentialRun, now: Nanos) {
-        if self.sharers[0].0 != run.id {
+        if self.sharers[0].run != run.id {
             self.sharers[1] = self.sharers[0];
         }
-        self.sharers[0] = (run.id, now);
+        self.sharers[0] = Sharer { run: run.id, until: now + SHARER_TIMEOUT };
     }
 
     /// Releases the disk if the run owns it.
     #[inline]
     pub(super) fn release(&mut self, run: &SequentialRun) {
         if self.owner == run.id {
-            self.owner = 0;
+            (self.owner, self.owned_until) = (0, Nanos::ZERO);
         }
     }
 
     /// Records the completion of a read of this stream; true if the stream is the owner's.
     #[inline]
     pub(super) fn complete(&mut self, stream: u64, now: Nanos) -> bool {
-        let is_owner = self.owner != 0 && self.stream == stream;
+        let is_owner = self.stream == stream && self.owner != 0;
         if is_owner {
-            self.read_at = now;
+            self.owned_until = now + OWNER_TIMEOUT;
         }
         is_owner
     }

@@ -35,10 +35,9 @@ impl Span {
     }
 }
 
-/// A stream and how much it has in flight.
+/// A stream: how much it has in flight, and where it reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    pub(super) id: u64,
     pub(super) in_flight: u32,
     /// Its workload while it has I/O in flight.
     pub(super) workload: usize,
@@ -55,18 +54,15 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    fn new(id: u64) -> Stream {
-        Stream {
-            id,
-            in_flight: 0,
-            workload: 0,
-            submitted: 0,
-            peaks: [0; 2],
-            spans: [Span::EMPTY; 2],
-            end: u64::MAX,
-            used_at: 0,
-        }
-    }
+    const NEW: Stream = Stream {
+        in_flight: 0,
+        workload: 0,
+        submitted: 0,
+        peaks: [0; 2],
+        spans: [Span::EMPTY; 2],
+        end: u64::MAX,
+        used_at: 0,
+    };
 
     /// The most that the stream recently had in flight. What is in flight at one moment differs
     /// between streams of equal depth.
@@ -99,6 +95,7 @@ impl Stream {
 /// The streams, in sets by a hash, and how far the volume was seen.
 #[derive(Debug)]
 pub(super) struct Streams {
+    ids: [[u64; WAYS]; SETS],
     list: [Stream; SLOTS],
     submitted: u64,
     volume_end: u64,
@@ -106,7 +103,12 @@ pub(super) struct Streams {
 
 impl Default for Streams {
     fn default() -> Streams {
-        Streams { list: [Stream::new(0); SLOTS], submitted: 0, volume_end: 1 << PARTS_BITS }
+        Streams {
+            ids: [[0; WAYS]; SETS],
+            list: [Stream::NEW; SLOTS],
+            submitted: 0,
+            volume_end: 1 << PARTS_BITS,
+        }
     }
 }
 
@@ -125,26 +127,34 @@ impl Streams {
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<usize> {
         // A slot that was never used belongs to stream 0, which has nothing in flight there.
-        set_of(id).find(|&slot| self.list[slot].id == id)
+        let set = set_of(id);
+        let ids = &self.ids[set];
+        // All are compared, so that the branch does not depend on which one it is.
+        let found = (0..WAYS).fold(0_u32, |found, way| found | u32::from(ids[way] == id) << way);
+        (found != 0).then(|| set * WAYS + found.trailing_zeros() as usize)
     }
 
     /// The slot that a stream without one is to have: one without I/O in flight, of these the one
     /// used least recently; else one of the workload with the most streams, which misses it least,
     /// of these the one used most recently: a slow stream keeps what is known of it.
+    #[inline]
     pub(super) fn worst(&self, id: u64, alike: impl Fn(usize) -> u32) -> usize {
-        let worth = |&slot: &usize| {
-            let stream = &self.list[slot];
-            match stream.in_flight {
-                0 => (0, 0, stream.used_at),
-                _ => (1, u32::MAX - alike(stream.workload), u64::MAX - stream.used_at),
-            }
-        };
-        set_of(id).min_by_key(worth).expect("a set has slots")
+        let first = set_of(id) * WAYS;
+        let slots = first..first + WAYS;
+        let idle = slots.clone().filter(|&slot| self.list[slot].in_flight == 0);
+        idle.min_by_key(|&slot| self.list[slot].used_at).unwrap_or_else(|| {
+            let worth = |&slot: &usize| {
+                let stream = &self.list[slot];
+                (u32::MAX - alike(stream.workload), u64::MAX - stream.used_at)
+            };
+            slots.min_by_key(worth).expect("a set has slots")
+        })
     }
 
     /// Gives a slot to a stream.
     pub(super) fn replace(&mut self, slot: usize, id: u64) {
-        self.list[slot] = Stream::new(id);
+        self.ids[slot / WAYS][slot % WAYS] = id;
+        self.list[slot] = Stream::NEW;
     }
 
     /// Records an I/O that is submitted.
@@ -170,12 +180,10 @@ impl Streams {
     }
 }
 
-/// The slots of a set, by Fibonacci hashing.
+/// The set of a stream, by Fibonacci hashing.
 #[inline]
-fn set_of(id: u64) -> std::ops::Range<usize> {
-    let hash = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SETS.ilog2());
-    let first = hash as usize * WAYS;
-    first..first + WAYS
+fn set_of(id: u64) -> usize {
+    (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SETS.ilog2())) as usize
 }
 
 #[cfg(test)]
@@ -218,7 +226,8 @@ mod tests {
             streams.at_mut(slot).workload = workload;
         }
         let given_up = |streams: &Streams, alike: [u32; 4]| {
-            streams.at(streams.worst(ids[4], |workload| alike[workload])).id
+            let slot = streams.worst(ids[4], |workload| alike[workload]);
+            streams.ids[slot / WAYS][slot % WAYS]
         };
         assert_eq!(given_up(&streams, [1, 1, 5, 1]), ids[2]);
         assert_eq!(given_up(&streams, [1, 1, 1, 1]), ids[3], "the one used most recently");

@@ -10,7 +10,6 @@
 //! disk serves the nearer ones first.
 
 use crate::member::MemberIndex;
-use std::cmp::Reverse;
 
 /// At most one for each stream.
 pub(super) const WORKLOADS: usize = u64::BITS as usize;
@@ -20,6 +19,10 @@ const SIZES: u32 = 16;
 const DEPTHS: u32 = 4;
 /// One for all of the volume, and eight for its eighths, are before it.
 const PLACE_UNKNOWN: u32 = 9;
+/// Classes by size and depth.
+const CLASSES: u32 = SIZES * DEPTHS;
+/// Kinds of streams by size, depth and place. Each stream that is like no other has one after them.
+const KINDS: u32 = (PLACE_UNKNOWN + 1) * CLASSES;
 /// Depths beyond this count as this.
 pub(super) const DEPTH_MAX: u32 = 255;
 /// Bits after the point of [`INVERSE`].
@@ -53,7 +56,7 @@ pub(super) enum Place {
 
 /// Size, depth and place of a workload's streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kind(u32);
+pub(super) struct Kind(u16);
 
 impl Kind {
     /// Streams that read `length` bytes at a time, up to `depth` at once, here.
@@ -66,24 +69,24 @@ impl Kind {
             Place::All => 0,
             Place::Eighth(eighth) => u32::from(eighth) + 1,
         };
-        Kind((place * SIZES + size) * DEPTHS + depth)
+        Kind((place * CLASSES + size * DEPTHS + depth) as u16)
     }
 
     #[inline]
     fn is_of_unknown_place(self) -> bool {
-        self.0 / (SIZES * DEPTHS) == PLACE_UNKNOWN
+        u32::from(self.0) / CLASSES == PLACE_UNKNOWN
     }
 
-    /// True if only the place may differ.
+    /// The class of this kind, which it shares with those that differ by their place only.
     #[inline]
-    fn is_like(self, other: Kind) -> bool {
-        self.0 % (SIZES * DEPTHS) == other.0 % (SIZES * DEPTHS)
+    fn class(self) -> usize {
+        usize::from(self.0) % CLASSES as usize
     }
 
-    /// A stream that is like no other.
+    /// The kind of a stream that is like no other, by its slot; one more is for those without.
     #[inline]
     pub(super) fn unlike(slot: usize) -> Kind {
-        Kind(u32::MAX - slot as u32)
+        Kind(KINDS as u16 + slot as u16)
     }
 }
 
@@ -102,6 +105,12 @@ impl<const COLUMNS: usize> MembersTable<COLUMNS> {
     #[inline]
     pub(super) fn of(&self, member: MemberIndex, column: usize) -> u32 {
         self.rows[member.get()][column]
+    }
+
+    /// Numbers on a member.
+    #[inline]
+    fn row(&self, member: MemberIndex) -> &[u32; COLUMNS] {
+        &self.rows[member.get()]
     }
 
     #[inline]
@@ -124,12 +133,19 @@ struct Workload {
     depth: u32,
 }
 
+/// No workload.
+const NONE: u8 = u8::MAX;
+
 /// The workloads that have I/O in flight.
 #[derive(Debug)]
 pub(super) struct Workloads {
     list: [Workload; WORKLOADS],
     /// One bit for each workload in use.
     live: u64,
+    /// The workload of each kind, or [`NONE`].
+    of_kind: [u8; KINDS as usize + WORKLOADS + 1],
+    /// The workloads of each class, one bit each.
+    of_class: [u64; CLASSES as usize],
     /// One over the depth of each workload in use.
     inverse: [u16; WORKLOADS],
     /// I/O in flight.
@@ -141,6 +157,8 @@ impl Default for Workloads {
         Workloads {
             list: [Workload::default(); WORKLOADS],
             live: 0,
+            of_kind: [NONE; KINDS as usize + WORKLOADS + 1],
+            of_class: [0; CLASSES as usize],
             inverse: [INVERSE[1]; WORKLOADS],
             on_member: MembersTable::default(),
         }
@@ -168,10 +186,23 @@ impl Workloads {
     #[inline]
     pub(super) fn find(&self, kind: Kind) -> Option<usize> {
         if kind.is_of_unknown_place() {
-            let like = bits(self.live).filter(|&index| self.list[index].kind.is_like(kind));
-            return like.max_by_key(|&index| (self.list[index].streams, Reverse(index)));
+            return self.largest(self.of_class[kind.class()]);
         }
-        bits(self.live).find(|&index| self.list[index].kind == kind)
+        let index = self.of_kind[usize::from(kind.0)];
+        (index != NONE).then_some(usize::from(index))
+    }
+
+    /// The workload with the most streams; of equal ones the first.
+    #[inline]
+    fn largest(&self, set: u64) -> Option<usize> {
+        let (mut most, mut largest) = (0, None);
+        for index in bits(set) {
+            let streams = self.streams(index);
+            if streams > most {
+                (most, largest) = (streams, Some(index));
+            }
+        }
+        largest
     }
 
     /// Number of streams of a workload that have I/O in flight.
@@ -187,11 +218,14 @@ impl Workloads {
     }
 
     /// Counts one more stream, with nothing in flight; returns its workload.
+    #[inline]
     pub(super) fn join(&mut self, kind: Kind, depth: u32) -> usize {
         let index = self.find(kind).unwrap_or_else(|| {
             let free = self.live.trailing_ones() as usize;
             assert!(free < WORKLOADS, "more workloads than streams");
             self.live |= 1 << free;
+            self.of_kind[usize::from(kind.0)] = free as u8;
+            self.of_class[kind.class()] |= 1 << free;
             self.list[free] = Workload { kind, ..Workload::default() };
             free
         });
@@ -201,11 +235,15 @@ impl Workloads {
     }
 
     /// Counts one stream less, which has nothing in flight.
+    #[inline]
     pub(super) fn leave(&mut self, index: usize, depth: u32) {
         self.list[index].streams -= 1;
         self.deepen(index, depth, 0);
         if self.list[index].streams == 0 {
+            let kind = self.list[index].kind;
             self.live &= !(1 << index);
+            self.of_kind[usize::from(kind.0)] = NONE;
+            self.of_class[kind.class()] &= !(1 << index);
         }
     }
 
@@ -249,18 +287,31 @@ impl Workloads {
         shift(INVERSE[depth.clamp(1, DEPTH_MAX) as usize]).saturating_sub(shift(least))
     }
 
-    /// How many I/O of its own a workload of this depth must count for those of these others on a
-    /// member, beyond each once, in sixteenths. Workloads of equal depth count twice: where two of
-    /// them have a member each, both read faster than where both share two.
+    /// How many I/O of its own a workload of this depth must count for each one of another, beyond
+    /// once, in sixteenths. Workloads of equal depth count twice: where two of them have a member
+    /// each, both read faster than where both share two.
     #[inline]
-    pub(super) fn excess(&self, others: u64, depth: u32, member: MemberIndex) -> u64 {
+    fn beyond(&self, index: usize, depth: u32) -> u32 {
         // A little more than the depth, so that rounding down does not make equal ones unequal.
         let depth = ((2 * depth) << EXCESS_BITS) + 1;
-        let of_workload = |index: usize| {
-            let ratio = (depth * u32::from(self.inverse[index])) >> INVERSE_BITS;
-            let beyond = ratio.saturating_sub(1 << EXCESS_BITS);
-            u64::from(beyond * self.on_member.of(member, index).min(COUNT_MAX))
-        };
+        let ratio = (depth * u32::from(self.inverse[index])) >> INVERSE_BITS;
+        ratio.saturating_sub(1 << EXCESS_BITS)
+    }
+
+    /// Those of these workloads that a workload of this depth must count more than once.
+    #[inline]
+    pub(super) fn counted(&self, others: u64, depth: u32) -> u64 {
+        let is_counted = |&index: &usize| self.beyond(index, depth) > 0;
+        bits(others).filter(is_counted).fold(0, |set, index| set | 1 << index)
+    }
+
+    /// How many I/O of its own a workload of this depth must count for those of these others on a
+    /// member, beyond each once, in sixteenths.
+    #[inline]
+    pub(super) fn excess(&self, others: u64, depth: u32, member: MemberIndex) -> u64 {
+        let row = self.on_member.row(member);
+        let of_workload =
+            |index: usize| u64::from(self.beyond(index, depth) * row[index].min(COUNT_MAX));
         bits(others).map(of_workload).sum()
     }
 }
