@@ -3,6 +3,7 @@
 mod controller;
 mod files;
 mod layouts;
+mod md_parity;
 mod measuring;
 mod parity;
 mod replay;
