@@ -20,10 +20,11 @@ use std::time::Duration;
 
 /// Files of md that say which part a check reads.
 const POSITIONS: [&str; 2] = ["sync_min", "sync_max"];
-/// One pass in the folder of the data: a copy that shares the fragments is written in one piece, and removed.
+/// One pass in the folder of the data: a copy that shares the fragments is written in one piece,
+/// and removed.
 const DEFRAG_PASS: &str = "cp --reflink=always \"$0\" \"$1\" && \
     btrfs filesystem defragment -f \"$1\"; status=$?; rm -f \"$1\"; exit $status";
-/// How often a program is told to end before it is killed, and the time between.
+/// How often a program is asked to end before it is killed, and the time between.
 const END_ATTEMPTS: u32 = 100;
 const END_PAUSE: Duration = Duration::from_millis(100);
 /// Exit code of a scrub of btrfs that ran to its end and found what it could not correct.

@@ -122,6 +122,15 @@ pub struct Bench {
     pub notes: Vec<String>,
 }
 
+/// The error of background work on a recorded copy of a machine's files.
+fn recorded_copy_at_rest(array: &DetectedArray) -> Diagnostic {
+    let name = &array.name;
+    Diagnostic::new(format!(
+        "{name} is a recorded copy: it can be neither scrubbed nor defragmented"
+    ))
+    .with_help("give --background none")
+}
+
 impl Bench {
     /// Checks a request on `array`, which was detected at its target.
     ///
@@ -139,12 +148,7 @@ impl Bench {
             job.load = LoadMethod::new(job.background, &array, has_folder)?;
             let is_program = matches!(job.load, Some(LoadMethod::Program { .. }));
             if is_program && !request.sysroot.is_live() && !request.only_plans {
-                let what = format!(
-                    "{} is a recorded copy: it can be neither scrubbed nor \
-                                    defragmented",
-                    array.name
-                );
-                return Err(Diagnostic::new(what).with_help("give --background none"));
+                return Err(recorded_copy_at_rest(&array));
             }
         }
         check_place(&request, &place, &jobs, &sources)?;

@@ -14,9 +14,9 @@ use crate::policy::{Choice, Mirror, MirrorSet};
 const DELAYS: u64 = 2;
 
 impl MemberModels {
-    /// The choice of the mirror at `place`, with one that reads a copy if one should: that to probe,
-    /// or else one that is likely to be earlier. No client waits for a background read, so it is
-    /// read once.
+    /// The choice of the mirror at `place`, with one that reads a copy if one should: the one to
+    /// probe, or else one that is likely to be earlier. No client waits for a background read, so
+    /// it is read once.
     #[inline]
     pub(super) fn read_twice(
         &mut self,
