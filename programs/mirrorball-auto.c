@@ -22,12 +22,13 @@
 MB_PROGRAM("mirrorball-auto", "1", "mirrorball/auto",
 	   "the mirror where the read costs least, by learned estimates");
 
-/* The numbers are those of the built-in's ?without=. */
+/* The numbers are those of the built-in's ?without=. It has a tenth, reconstruction from parity,
+   for which programs are not asked. */
 enum component {
 	MARGINAL_COST = 1, LOCALITY, AFFINITY, WRITES, SPLIT, PROBES, FAIRNESS, WORKLOADS, REDUNDANCY
 };
 
-MB_PARAM(without, 0, 0, 9, "component that is left out: 1 marginal cost, ... 9 redundancy");
+MB_PARAM(without, 0, 0, 10, "component left out: 1 marginal cost, ... 9 redundancy, 10 none");
 
 static u32 has(enum component component)
 {

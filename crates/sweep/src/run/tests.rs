@@ -34,7 +34,9 @@ fn shards_have_every_unit_once_and_cost_the_same() {
         assert_eq!(shards.iter().map(Vec::len).sum::<usize>(), folder.cells.len());
         let costs: Vec<u64> = shards.iter().map(|places| cost(&folder, places)).collect();
         let (least, most) = (costs.iter().min().unwrap(), costs.iter().max().unwrap());
-        assert!(*most as f64 <= 1.05 * *least as f64, "{count}: {costs:?}");
+        // Each unit goes to the shard that costs least so far, so they differ by one at most.
+        let unit = 3 * (0..folder.cells.len()).map(|place| cost(&folder, &[place])).max().unwrap();
+        assert!(most - least <= unit, "{count}: {costs:?}");
         // A unit, three cells of one pair and seed, is in one shard.
         let units = |places: &Vec<usize>| units(&folder, places.iter().copied()).len();
         assert_eq!(shards.iter().map(units).sum::<usize>(), 80);
