@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use wasmparser::{Parser, Payload};
 
-/// One in so many inputs is changed by instructions.
+/// One in this number of inputs is changed by instructions.
 const BY_INSTRUCTION: u64 = 32;
 
 /// Opcodes that may stand for each other: they take and leave values of the same types.

@@ -79,7 +79,7 @@ fn specs() -> Vec<Spec> {
     all().map(Spec::new).chain(modified).collect()
 }
 
-/// A group of figures for so many mirrors.
+/// A group of figures for this number of mirrors.
 fn group<'a>(
     criterion: &'a mut Criterion,
     name: &str,

@@ -48,7 +48,7 @@ fn number_of(variable: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().expect("a whole number"))
 }
 
-/// Plays histories until so many requests were replied to; every second one goes beyond the losses
+/// Plays histories until enough requests were replied to; every second one goes beyond the losses
 /// that its profile allows. The script asks for more of them.
 #[test]
 fn many_histories_lose_nothing() {
