@@ -7,7 +7,7 @@ use crate::fault::CallFault;
 use crate::helpers::{HostState, Operation};
 use mirrorball_core::member::Members;
 use mirrorball_core::rng::Rng;
-use wasmtime::{Engine, Instance, InstancePre, Memory, Store, StoreLimitsBuilder, TypedFunc};
+use wasmtime::{Engine, InstancePre, Memory, Store, StoreLimitsBuilder, TypedFunc};
 
 /// Most entries of the table of function pointers.
 const TABLE_ENTRIES_MAX: usize = 1024;
@@ -23,7 +23,6 @@ pub(crate) struct ProgramInstance {
     complete: Option<TypedFunc<u32, ()>>,
     init: Option<TypedFunc<(), ()>>,
     change: Option<TypedFunc<(), ()>>,
-    instance: Instance,
     /// True if the program calls `mb_random`, so that it needs the generator.
     draws: bool,
 }
@@ -89,16 +88,10 @@ impl ProgramInstance {
                 complete,
                 init,
                 change,
-                instance,
                 draws,
             })
         };
         start().map_err(|error| CallFault::of_call(Operation::Start, &error))
-    }
-
-    /// The instance, and the store that it is in.
-    pub(crate) fn parts_mut(&mut self) -> (Instance, &mut Store<HostState>) {
-        (self.instance, &mut self.store)
     }
 
     /// The program's memory.

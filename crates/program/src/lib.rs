@@ -31,6 +31,7 @@ mod instance;
 mod loader;
 pub mod measured;
 mod metadata;
+mod object;
 mod policy;
 pub mod program;
 mod sha256;

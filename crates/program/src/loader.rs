@@ -7,16 +7,19 @@ use crate::abi::{
 use crate::engine::engine;
 use crate::foreign_text::{shown_message, shown_name};
 use crate::helpers::{HostState, linker};
-use crate::instance::{InstanceSource, ProgramInstance};
+use crate::instance::InstanceSource;
 use crate::metadata::{Metadata, read_parameter};
+use crate::object::Object;
 use crate::program::{ParameterPlace, Program};
 use crate::sha256::hex_digest;
 use crate::structure::{self, Refusal};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::policies::{OBJECT_BYTES_MAX, PROGRAM_FAMILY, PolicyProgram, ProgramLoader};
+use mirrorball_core::policies::{
+    OBJECT_BYTES_MAX, PROGRAM_FAMILY, PolicyProgram, ProgramLoader, ProgramParameter,
+};
 use std::fmt;
 use std::sync::Arc;
-use wasmtime::{Engine, ExternType, Linker, Module, Mutability, Val};
+use wasmtime::{Engine, Linker, Module};
 
 /// Digits of the hash in a program's name. They are 128 bits, which no one can match on purpose.
 const HASH_DIGITS: usize = 32;
@@ -27,6 +30,17 @@ const MAGIC: &[u8] = b"\0asm";
 pub struct Loader {
     engine: Engine,
     linker: Linker<HostState>,
+}
+
+/// What an object says of itself.
+struct Description {
+    metadata: Metadata,
+    /// Address of the context.
+    context: u32,
+    /// The parameters, and where each is.
+    parameters: Vec<(ParameterPlace, ProgramParameter)>,
+    /// True if it calls `mb_member`.
+    asks_members: bool,
 }
 
 /// An operation and its type, for messages.
@@ -63,30 +77,15 @@ impl Loader {
     /// # Errors
     /// As [`ProgramLoader::load`].
     pub fn load_program(&self, object: &[u8]) -> Result<Program, Diagnostic> {
-        let module = self.compile(object)?;
-        check_imports(&module)?;
-        check_operations(&module)?;
+        let Description { metadata, context, parameters, asks_members } = self.describe(object)?;
+        let module = Module::from_binary(&self.engine, object).map_err(invalid)?;
         let unlinked = |error: wasmtime::Error| Diagnostic::new(format!("a helper: {error:#}"));
-        let module_linked = self.linker.instantiate_pre(&module).map_err(unlinked)?;
-        // The addresses of exported data are constants, which only an instance gives.
-        let mut instance = ProgramInstance::start(&self.engine, &module_linked, 0)
+        let module = self.linker.instantiate_pre(&module).map_err(unlinked)?;
+        let source = InstanceSource { engine: self.engine.clone(), module, context };
+        // Whether it starts, too, is known now and not in the middle of a run.
+        source
+            .start()
             .map_err(|fault| refused(format!("the program cannot start: {}", fault.summary())))?;
-        let context = instance.data_place("mb_context", CONTEXT_BYTES)?;
-        let place = instance.data_place("mb_program", PROGRAM_BYTES)?;
-        let metadata = Metadata::read(instance.bytes_at(place))?;
-        let mut parameters = Vec::new();
-        for export in module.exports() {
-            let Some(name) = export.name().strip_prefix(PARAMETER_PREFIX) else { continue };
-            let place = instance.data_place(export.name(), PARAMETER_BYTES)?;
-            let info = read_parameter(name, instance.bytes_at(place))?;
-            parameters.push((ParameterPlace(place), info));
-        }
-        if parameters.len() > PARAMETERS_MAX {
-            let count = parameters.len();
-            return Err(refused(format!(
-                "the program has {count} parameters, but {PARAMETERS_MAX} is the most"
-            )));
-        }
         let (places, parameters) = parameters.into_iter().unzip();
         let hash = &hex_digest(object)[..HASH_DIGITS];
         Ok(Program {
@@ -95,12 +94,21 @@ impl Loader {
             metadata,
             parameters,
             places,
-            source: InstanceSource { engine: self.engine.clone(), module: module_linked, context },
-            asks_members: module.imports().any(|import| import.name() == "member"),
+            source,
+            asks_members,
         })
     }
 
-    fn compile(&self, object: &[u8]) -> Result<Module, Diagnostic> {
+    /// Checks an object as [`Loader::load_program`] does, up to where it would be compiled.
+    ///
+    /// # Errors
+    /// If it is refused before it is compiled.
+    pub fn check_object(&self, object: &[u8]) -> Result<(), Diagnostic> {
+        self.describe(object).map(|_| ())
+    }
+
+    /// Checks an object, and reads what it says of itself.
+    fn describe(&self, object: &[u8]) -> Result<Description, Diagnostic> {
         if object.len() > OBJECT_BYTES_MAX {
             let (size, most) = (object.len(), OBJECT_BYTES_MAX >> 10);
             return Err(refused(format!("it has {size} bytes, but {most} KiB is the most")));
@@ -110,16 +118,19 @@ impl Loader {
                 "`mirrorball program build policy.c` compiles a policy to policy.wasm",
             ));
         }
-        let invalid = |error: wasmtime::Error| {
-            refused(format!("it is not a valid program: {}", shown_message(&format!("{error:#}"))))
-        };
         structure::check(object).map_err(|refusal| match refusal {
             Refusal::Invalid(error) => invalid(error.into()),
             Refusal::Outside(error) => error,
         })?;
-        // Otherwise functions would be compiled up to the first that is not valid.
         Module::validate(&self.engine, object).map_err(invalid)?;
-        Module::from_binary(&self.engine, object).map_err(invalid)
+        let object = Object::read(object).map_err(|error| invalid(error.into()))?;
+        check_imports(&object)?;
+        check_operations(&object)?;
+        let context = object.place("mb_context", CONTEXT_BYTES)?;
+        let metadata = Metadata::read(&object.data::<PROGRAM_BYTES>("mb_program")?.1)?;
+        let parameters = read_parameters(&object)?;
+        let asks_members = object.imports().any(|(_, name, _)| name == "member");
+        Ok(Description { metadata, context, parameters, asks_members })
     }
 }
 
@@ -135,46 +146,18 @@ impl fmt::Debug for Loader {
     }
 }
 
-impl ProgramInstance {
-    /// Address of exported data of a size, which lie in the program's memory.
-    fn data_place(&mut self, name: &str, size: usize) -> Result<u32, Diagnostic> {
-        let place = self.exported_constant(name).ok_or_else(|| {
-            Diagnostic::new(format!("the program does not export `{name}`"))
-                .with_help("use the macros of mirrorball_policy.h, and link with --export-dynamic")
-        })?;
-        if place as usize + size > self.memory().len() {
-            return Err(refused(format!("`{name}` lies outside of the program's memory")));
-        }
-        Ok(place)
-    }
-
-    /// Bytes at a place that [`ProgramInstance::data_place`] returned.
-    fn bytes_at<const N: usize>(&self, place: u32) -> &[u8; N] {
-        let bytes = &self.memory()[place as usize..place as usize + N];
-        bytes.try_into().expect("the slice has N bytes")
-    }
-
-    /// Value of an exported constant of 32 bits.
-    fn exported_constant(&mut self, name: &str) -> Option<u32> {
-        let (instance, store) = self.parts_mut();
-        let global = instance.get_global(&mut *store, name)?;
-        let is_constant = global.ty(&*store).mutability() == Mutability::Const;
-        match global.get(store) {
-            Val::I32(place) if is_constant => Some(place as u32),
-            _ => None,
-        }
-    }
-}
-
 fn refused(what: String) -> Diagnostic {
     Diagnostic::new(what)
 }
 
-/// Checks that a module imports helpers only.
-fn check_imports(module: &Module) -> Result<(), Diagnostic> {
-    for import in module.imports() {
-        let (from, name) = (import.module(), import.name());
-        if from != HELPER_MODULE || !HELPERS.contains(&name) {
+fn invalid(error: wasmtime::Error) -> Diagnostic {
+    refused(format!("it is not a valid program: {}", shown_message(&format!("{error:#}"))))
+}
+
+/// Checks that an object imports helpers only.
+fn check_imports(object: &Object<'_>) -> Result<(), Diagnostic> {
+    for (from, name, is_function) in object.imports() {
+        if from != HELPER_MODULE || !HELPERS.contains(&name) || !is_function {
             let helpers = HELPERS.map(|name| format!("mb_{name}")).join(", ");
             return Err(Diagnostic::new(format!(
                 "the program calls `{}` (from `{}`), which does not exist",
@@ -187,21 +170,21 @@ fn check_imports(module: &Module) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks that a module has the required operations, that all have the right type, and that its
+/// Checks that an object has the required operations, that all have the right type, and that its
 /// memory is exported and small enough.
-fn check_operations(module: &Module) -> Result<(), Diagnostic> {
+fn check_operations(object: &Object<'_>) -> Result<(), Diagnostic> {
     for operation in OPERATIONS {
         let OperationType { name, parameters, results, is_required } = operation;
-        match module.get_export(name) {
-            None if is_required => {
+        match object.function(name) {
+            None if is_required && !object.has_export(name) => {
                 return Err(Diagnostic::new(format!("the program does not export `{name}`"))
                     .with_help("define it with MB_CHOOSE of mirrorball_policy.h"));
             }
-            None => {}
-            Some(ExternType::Func(function))
+            None if !object.has_export(name) => {}
+            Some(function)
                 if join(function.params()) == parameters && join(function.results()) == results => {
             }
-            Some(_) => {
+            _ => {
                 let message = format!("the program exports `{name}` with another type");
                 let help = format!("its type is ({parameters}) -> ({results}); use the macros of");
                 return Err(
@@ -210,23 +193,39 @@ fn check_operations(module: &Module) -> Result<(), Diagnostic> {
             }
         }
     }
-    match module.get_export("memory") {
-        Some(ExternType::Memory(memory)) => {
-            let bytes = memory.minimum().saturating_mul(64 << 10);
-            if bytes > MEMORY_BYTES_MAX as u64 {
-                let (size, most) = (bytes >> 10, MEMORY_BYTES_MAX >> 10);
-                return Err(Diagnostic::new(format!(
-                    "the program wants {size} KiB of memory, but {most} KiB is the most"
-                ))
-                .with_help("make its variables smaller, or link with -z stack-size=8192"));
-            }
-            Ok(())
-        }
-        _ => Err(Diagnostic::new("the program does not export its memory")
-            .with_help("link with wasm-ld, which exports it as `memory`")),
+    let Some(bytes) = object.exported_memory_bytes() else {
+        return Err(Diagnostic::new("the program does not export its memory")
+            .with_help("link with wasm-ld, which exports it as `memory`"));
+    };
+    if bytes > MEMORY_BYTES_MAX as u64 {
+        let (size, most) = (bytes >> 10, MEMORY_BYTES_MAX >> 10);
+        return Err(Diagnostic::new(format!(
+            "the program wants {size} KiB of memory, but {most} KiB is the most"
+        ))
+        .with_help("make its variables smaller, or link with -z stack-size=8192"));
     }
+    Ok(())
 }
 
-fn join(types: impl Iterator<Item = wasmtime::ValType>) -> String {
-    types.map(|it| it.to_string()).collect::<Vec<String>>().join(", ")
+/// The parameters in the order of their exports, and where each is.
+fn read_parameters(
+    object: &Object<'_>,
+) -> Result<Vec<(ParameterPlace, ProgramParameter)>, Diagnostic> {
+    let mut parameters = Vec::new();
+    for export in object.exports() {
+        let Some(name) = export.strip_prefix(PARAMETER_PREFIX) else { continue };
+        let (place, bytes) = object.data::<PARAMETER_BYTES>(export)?;
+        parameters.push((ParameterPlace(place), read_parameter(name, &bytes)?));
+    }
+    if parameters.len() > PARAMETERS_MAX {
+        let count = parameters.len();
+        return Err(refused(format!(
+            "the program has {count} parameters, but {PARAMETERS_MAX} is the most"
+        )));
+    }
+    Ok(parameters)
+}
+
+fn join(types: &[wasmparser::ValType]) -> String {
+    types.iter().map(|it| it.to_string()).collect::<Vec<String>>().join(", ")
 }

@@ -2,6 +2,7 @@
 //! panic, and every call ends.
 
 use crate::common::{example, toolchain};
+use crate::objects::{FIRST_MIRROR, Object};
 use mirrorball_core::policies::PolicyProgram;
 use mirrorball_core::rng::Rng;
 use mirrorball_program::Loader;
@@ -37,4 +38,25 @@ fn damaged_programs_do_not_panic_and_do_not_hang() {
         }
     }
     assert!(loaded > 20 && faults > 0, "{loaded} were loaded, {faults} had a fault");
+}
+
+/// An object for another version of the interface, and one whose context is outside of its memory.
+#[test]
+fn what_an_object_says_of_itself_is_checked_before_it_is_compiled() {
+    let object = Object { choose: FIRST_MIRROR.to_vec(), ..Object::default() }.bytes();
+    let loader = Loader::new().unwrap();
+    assert!(loader.check_object(&object).is_ok());
+    let mut other_version = object.clone();
+    let name = object.windows(7).position(|bytes| bytes == b"written").unwrap();
+    other_version[name - 8] = 9;
+    let error = loader.check_object(&other_version).unwrap_err().to_string();
+    assert!(error.contains("has interface version 9, but this build runs version 1"), "{error}");
+    // `i32.const 2048` of the second global variable becomes one of 2^20.
+    let mut outside = object.clone();
+    let place = object.windows(3).position(|bytes| bytes == [0x41, 0x80, 0x10]).unwrap();
+    outside.splice(place..place + 3, [0x41, 0x80, 0x80, 0xc0, 0x00]);
+    let globals = object.windows(2).position(|bytes| bytes == [6, 13]).unwrap();
+    outside[globals + 1] += 2;
+    let error = loader.check_object(&outside).unwrap_err().to_string();
+    assert!(error.contains("`mb_context` lies outside of the program's memory"), "{error}");
 }
