@@ -28,7 +28,7 @@ static u64 draw_below(u64 bound)
 {
 	u64 high = 0;
 
-	for (u32 draws = 0; draws < DRAWS_MAX; draws++) {
+	MB_EACH(draws, DRAWS_MAX, DRAWS_MAX) {
 		u64 draw = mb_random();
 		u64 low = draw * bound;
 		/* The upper half of the product. */

@@ -37,22 +37,19 @@ static int is_later(const struct mb_member *a, const struct mb_member *b)
 	return a->index < b->index;
 }
 
-/* I/O in flight on any member. A helper takes longer than a look at the mirrors, so it is asked
- * only for members that hold no copy of the block. */
-static u64 in_flight_on(const struct mb_choose *c, u32 member)
+/* Adds the I/O in flight on a member to its smoothed load. */
+static void add_load(u32 member, u64 in_flight)
 {
-	struct mb_member m;
+	u64 *smoothed = &load[member & (MEMBERS_MAX - 1)];
 
-	MB_EACH_MIRROR(c, i)
-		if (c->mirror[i].m.index == member)
-			return mb_in_flight(&c->mirror[i].m);
-	return mb_member(member, &m) == 0 ? mb_in_flight(&m) : 0;
+	*smoothed = (in_flight * LOAD_SCALE + 7 * *smoothed) / 8;
 }
 
 MB_CHOOSE(c)
 {
 	s64 best_score = 0;
 	u32 best = 0, chosen;
+	u64 shown = 0;
 
 	MB_EACH_MIRROR(c, i) {
 		const struct mb_mirror *mirror = &c->mirror[i];
@@ -69,11 +66,20 @@ MB_CHOOSE(c)
 	}
 	chosen = c->mirror[best].m.index;
 	last_end[chosen & (MEMBERS_MAX - 1)] = c->mirror[best].offset + c->length;
-	for (u32 i = 0; i < c->members && i < MEMBERS_MAX; i++) {
-		/* The read that is about to be sent counts as well. */
-		u64 in_flight = in_flight_on(c, i) + (i == chosen);
+	MB_EACH_MIRROR(c, i) {
+		u32 member = c->mirror[i].m.index;
 
-		load[i] = (in_flight * LOAD_SCALE + 7 * load[i]) / 8;
+		/* The read that is about to be sent counts as well. */
+		add_load(member, mb_in_flight(&c->mirror[i].m) + (member == chosen));
+		shown |= 1ull << (member & (MEMBERS_MAX - 1));
+	}
+	/* A helper takes longer than a look at the mirrors, so it is asked only for members that hold
+	 * no copy of the block. */
+	MB_EACH(i, c->members, MEMBERS_MAX) {
+		struct mb_member m;
+
+		if (!(shown >> i & 1) && mb_member(i, &m) == 0)
+			add_load(i, mb_in_flight(&m));
 	}
 	return best;
 }

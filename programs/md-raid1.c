@@ -26,8 +26,8 @@ static void find_non_rotational(void)
 	struct mb_member m;
 
 	any_non_rotational = 0;
-	for (u32 i = 0; i < MEMBERS_MAX && mb_member(i, &m) == 0; i++)
-		if (!(m.flags & (MB_FAILED | MB_ROTATIONAL)))
+	MB_EACH(i, MEMBERS_MAX, MEMBERS_MAX)
+		if (mb_member(i, &m) == 0 && !(m.flags & (MB_FAILED | MB_ROTATIONAL)))
 			any_non_rotational = 1;
 }
 

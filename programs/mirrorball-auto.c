@@ -244,13 +244,14 @@ static u32 idle_access[64];
 
 static void set_idle_access(void)
 {
-	u32 root = 0;
-
-	for (u32 part = 0; part < 64; part++) {
+	MB_EACH(part, 64, 64) {
 		u32 square = 288 * 288 * (2 * part + 1) / 128;
+		u32 root = 0;
 
-		for (u32 tries = 0; tries < 32 && (root + 1) * (root + 1) <= square; tries++)
-			root++;
+		/* The square root of it, rounded down. */
+		for (u32 bit = 256; bit; bit /= 2)
+			if ((root + bit) * (root + bit) <= square)
+				root += bit;
 		idle_access[part] = 160 + root;
 	}
 }
@@ -483,7 +484,7 @@ static u32 slot_of(u64 id)
 {
 	u32 first = first_slot(id);
 
-	for (u32 way = 0; way < WAYS; way++)
+	MB_EACH(way, WAYS, WAYS)
 		if (streams[first + way].id == id)
 			return first + way;
 	return SLOTS;
@@ -496,10 +497,12 @@ static u32 workload_of(u32 kind)
 	u64 left = live_workloads;
 	u32 best = SLOTS, most = 0;
 
-	for (u32 n = 0; n < SLOTS && left; n++) {
+	MB_EACH(n, SLOTS, SLOTS) {
 		u32 i = lowest_bit(left);
 		const struct workload *workload = &workloads[i];
 
+		if (!left)
+			break;
 		left &= left - 1;
 		if (kind / (SIZES * DEPTHS) != PLACE_UNKNOWN) {
 			if (workload->kind == kind)
@@ -580,7 +583,7 @@ static void take_out(u32 slot)
 {
 	const struct stream *stream = &streams[slot];
 
-	for (u32 i = 0; i < members_nr && i < MEMBERS_MAX; i++)
+	MB_EACH(i, members_nr, MEMBERS_MAX)
 		of_workload[i][stream->workload & (SLOTS - 1)] -= of_stream[i][slot];
 	leave(stream->workload, depth_of(stream));
 }
@@ -593,7 +596,7 @@ static u32 worst_slot(u64 id)
 	u32 first = first_slot(id), worst = first, worst_streams = 0;
 	u64 worst_age = ~0ull;
 
-	for (u32 way = 0; way < WAYS; way++) {
+	MB_EACH(way, WAYS, WAYS) {
 		const struct stream *stream = &streams[first + way];
 		u32 alike = stream->in_flight ? workloads[stream->workload & (SLOTS - 1)].streams
 					      : ~0u;
@@ -617,7 +620,7 @@ static u32 slot_for(u64 id)
 	slot = worst_slot(id);
 	if (streams[slot].in_flight) {
 		take_out(slot);
-		for (u32 i = 0; i < members_nr && i < MEMBERS_MAX; i++)
+		MB_EACH(i, members_nr, MEMBERS_MAX)
 			of_stream[i][slot] = 0;
 	}
 	clear_stream(&streams[slot], id);
@@ -636,7 +639,9 @@ static void classify(u32 slot, u64 length)
 		take_out(slot);
 	}
 	stream->workload = join(kind, depth_of(stream));
-	for (u32 i = 0; stream->in_flight && i < members_nr && i < MEMBERS_MAX; i++)
+	if (!stream->in_flight)
+		return;
+	MB_EACH(i, members_nr, MEMBERS_MAX)
 		of_workload[i][stream->workload & (SLOTS - 1)] += of_stream[i][slot];
 }
 
@@ -963,7 +968,7 @@ static u64 split_ns(const struct mb_choose *c, u32 set)
 	struct cost cost = { 0, 0 };
 	u64 parts = 0;
 
-	for (u32 i = 0; i < MB_MIRRORS_MAX; i++)
+	MB_EACH(i, MB_MIRRORS_MAX, MB_MIRRORS_MAX)
 		parts += set >> i & 1;
 	MB_EACH_MIRROR(c, i)
 		if (set >> i & 1)
@@ -1184,10 +1189,12 @@ static void start_members(void)
 {
 	struct mb_member from;
 
-	for (u32 i = 0; i < MEMBERS_MAX && mb_member(i, &from) == 0; i++) {
+	MB_EACH(i, MEMBERS_MAX, MEMBERS_MAX) {
 		struct member *m = &members[i];
 		const struct member fresh = { .is_known = 1 };
 
+		if (mb_member(i, &from) != 0)
+			break;
 		members_nr = max_of(members_nr, i + 1);
 		if (m->is_known && !(from.flags & MB_FAILED))
 			continue;
@@ -1204,7 +1211,7 @@ static void start_members(void)
 MB_INIT()
 {
 	set_idle_access();
-	for (u32 slot = 0; slot < SLOTS; slot++) {
+	MB_EACH(slot, SLOTS, SLOTS) {
 		inverse[slot] = inverse_of(1);
 		clear_stream(&streams[slot], 0);
 	}

@@ -36,9 +36,18 @@ MB_EXPORT u32 mb_members_nr;
 MB_EXPORT u32 mb_fault;
 extern struct mb_choose mb_context;
 
+#ifdef MB_UNROLL
+/*
+ * With -DMB_UNROLL loops are unrolled: PREVAIL, which proves that a policy uses no place outside of
+ * its variables and that it ends, cannot follow an index through the turns of a loop, and knows no
+ * iterators.
+ */
+#define MB_EACH(i, count, most)                                                                    \
+	_Pragma("clang loop unroll(full)") for (u32 i = 0; i < (most); i++) if (i < (count))
+#else
 /*
  * Loops over an iterator of the kernel (since 6.4): the verifier looks at their body a few times
- * only, whatever the number of mirrors.
+ * only, whatever the number of turns.
  */
 struct bpf_iter_num {
 	u64 opaque[1];
@@ -49,17 +58,18 @@ MB_KFUNC s32 bpf_iter_num_new(struct bpf_iter_num *it, s32 start, s32 end);
 MB_KFUNC s32 *bpf_iter_num_next(struct bpf_iter_num *it);
 MB_KFUNC void bpf_iter_num_destroy(struct bpf_iter_num *it);
 
-#define MB_EACH_MIRROR(c, i)                                                                       \
+#define MB_EACH(i, count, most)                                                                    \
 	for (u32 i = 0, i##_once = 1; i##_once; i##_once = 0)                                      \
 		for (struct bpf_iter_num i##_it                                                    \
 			     __attribute__((cleanup(bpf_iter_num_destroy))),                       \
-			     *i##_p = (bpf_iter_num_new(&i##_it, 0, (c)->nr),                      \
+			     *i##_p = (bpf_iter_num_new(&i##_it, 0, (count)),                      \
 				       /* Named here, because clang describes only what is used. */\
 				       (void)bpf_iter_num_destroy, &i##_it);                       \
 		     ({                                                                            \
 			     s32 *i##_n = bpf_iter_num_next(i##_p);                                \
-			     i##_n && (i = *i##_n) < MB_MIRRORS_MAX;                               \
+			     i##_n && (i = *i##_n) < (most);                                       \
 		     });)
+#endif
 
 /* An operation: a program, and the function whose body follows. */
 #define MB_CHOOSE(c)                                                                               \

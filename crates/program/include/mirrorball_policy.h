@@ -187,12 +187,16 @@ struct mb_param {
  * MB_INIT(): the volume starts, or the policy is put into a running volume.
  * MB_CHANGE(): a member changed its state.
  */
-/* MB_EACH_MIRROR(c, i) { ... }: runs for each mirror of a read, with its index in i. */
+/*
+ * MB_EACH(i, count, most) { ... }: runs for each i from 0 that is less than `count` and less than
+ * the constant `most`. With it in place of `for`, a verifier of BPF programs can follow the loop.
+ * MB_EACH_MIRROR(c, i) { ... }: runs for each mirror of a read, with its index in i.
+ */
 
 #ifdef MB_KERNEL
 #include "mirrorball_kernel.h"
 #else
-#define MB_EACH_MIRROR(c, i) for (u32 i = 0; i < (c)->nr && i < MB_MIRRORS_MAX; i++)
+#define MB_EACH(i, count, most) for (u32 i = 0; i < (count) && i < (most); i++)
 /* A policy need not look at what it is shown, and its source does not show the argument. */
 #define MB_SHOWN __attribute__((unused)) const
 #define MB_CHOOSE(c) MB_OP(choose) s64 mb_op_choose(MB_SHOWN struct mb_choose *c)
@@ -235,6 +239,8 @@ static inline void mb_note(u32 index, s64 score)
  * and a simulation fails. */
 MB_HELPER(error) __attribute__((noreturn)) void mb_error(u32 code);
 #endif /* MB_KERNEL */
+
+#define MB_EACH_MIRROR(c, i) MB_EACH(i, (c)->nr, MB_MIRRORS_MAX)
 
 /* Number of I/Os in flight, of every kind. */
 static inline u32 mb_in_flight(const struct mb_member *m)
