@@ -223,11 +223,13 @@ impl ChecksumStore {
         &resident.page.checksums[index..index + count]
     }
 
-    /// Sets the checksum of a block whose page is ready. Returns true if it was another.
+    /// Sets the checksum of a block whose page is ready. Returns true if it was another, or may be
+    /// on a member whose page could not be read.
     pub(super) fn set(&mut self, offset: u64, checksum: u32) -> bool {
         let (number, index) = place(offset);
-        let known = &mut self.resident(number).page.checksums[index];
-        let is_other = std::mem::replace(known, checksum) != checksum;
+        let resident = self.resident(number);
+        let known = std::mem::replace(&mut resident.page.checksums[index], checksum);
+        let is_other = known != checksum || !resident.unreadable_on.is_empty();
         if is_other {
             self.make_dirty(number);
         }
@@ -389,6 +391,16 @@ mod tests {
         store.on_written(3, MEMBERS[0]);
         assert!(!store.is_unreadable_on(3, MEMBERS[0]));
         assert_eq!((store.page(3).generation, store.dirty().len()), (6, 0));
+    }
+
+    /// A member whose page could not be read once may have the checksum of what is trimmed.
+    #[test]
+    fn a_checksum_that_is_forgotten_is_forgotten_where_its_page_could_not_be_read() {
+        let first = 3 * PAGE_SPAN_BYTES;
+        let mut store = load([None, None], Some(MEMBERS[0]));
+        assert_eq!((store.known(first), store.dirty().len()), (UNKNOWN, 0));
+        store.clear(&(first..first + CHECKSUM_BLOCK_BYTES));
+        assert_eq!(store.dirty().len(), 1);
     }
 
     #[test]

@@ -14,7 +14,6 @@ use super::Volume;
 use super::dirty_log::DirtyLog;
 use super::keys::{PieceKey, RequestKey};
 use super::label_writer::{LabelWriter, VolumeLabels};
-use super::plan::PiecePlan;
 use super::scrub_keeper::ScrubKeeper;
 use super::stale_regions::StaleRegions;
 use super::unsynced_regions::{REGION_BYTES, regions};
@@ -154,15 +153,6 @@ impl Volume {
         }
     }
 
-    /// Returns true if a step of a rebuild is to copy this piece: the member may lack a write to
-    /// it, or it is the last, which has the labels and the log of the member brought up to date.
-    pub(super) fn must_copy(&self, member: MemberIndex, plan: &PiecePlan) -> bool {
-        let size_bytes = self.members()[member].config.size_bytes;
-        let last = self.layout.allocated(member, 0..size_bytes).end;
-        plan.rebuilt_end().is_none_or(|end| end >= last)
-            || region_numbers(&plan.range()).any(|region| self.may_lack(member, region))
-    }
-
     /// Returns true if a member that is rebuilt may lack a write to this region.
     pub(super) fn may_lack(&self, member: MemberIndex, region: u32) -> bool {
         let log = self.log.as_ref().filter(|_| self.states.is_catching_up(member));
@@ -247,9 +237,12 @@ impl Volume {
     /// counted in the dirty log.
     pub(super) fn must_wait(&mut self, key: PieceKey) -> bool {
         let piece = self.pieces.get(key);
+        let request = &self.requests.get(piece.request).request;
         let writes = match piece.kind {
             RequestKind::Write | RequestKind::Discard => true,
             RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Repair(_) => false,
+            // After this flush a member may be in sync, though nothing had to be copied to it.
+            RequestKind::Flush if matches!(request.kind, RequestKind::Rebuild(_)) => false,
             RequestKind::Read | RequestKind::Flush | RequestKind::Scrub => return false,
         };
         let range = piece.plan.range();

@@ -1,5 +1,6 @@
 //! The life of a request and its pieces: cut, locked, started, retried, rewritten, ended.
 
+use super::durability::region_numbers;
 use super::keys::{IoKey, PieceKey, RequestKey};
 use super::piece::Piece;
 use super::plan::PiecePlan;
@@ -97,7 +98,7 @@ impl Volume {
             let most = self.span_end(plan.offset) - plan.offset;
             let plan = plan.part(0, plan.length.min(most));
             rest.start += plan.length;
-            if self.must_copy(member, &plan) {
+            if region_numbers(&plan.range()).any(|region| self.may_lack(member, region)) {
                 self.add_piece(key, request.kind, plan);
             }
         }

@@ -132,11 +132,6 @@ impl PiecePlan {
         (mirror.member, mirror.offset)
     }
 
-    /// Of a rebuild, where the piece ends on its member.
-    pub(super) fn rebuilt_end(&self) -> Option<u64> {
-        self.rebuilt.map(|target| self.location(target).1 + self.length)
-    }
-
     /// The ways of reading the piece now, without the targets that `failed`.
     #[inline]
     pub(super) fn ways(&self, states: &MemberStates, failed: TargetSet) -> EligibleMirrors {

@@ -5,6 +5,7 @@ mod choices;
 mod crash_writes;
 mod failures;
 mod history;
+mod labelled;
 mod layouts;
 mod locks;
 mod parity;

@@ -1,12 +1,9 @@
 //! Volumes with checksums on disks in memory that do each I/O at once.
 
+use super::labelled::{new_label, volume_of};
 use super::*;
 use crate::checksum::CHECKSUM_BLOCK_BYTES;
-use crate::geometry::ArrayLayout;
-use crate::label::{
-    DIRTY_REGIONS_MAX, DataId, Label, LabelledArray, LabelledMember, Lineage, PAGE_SLOTS_BYTES,
-    Uuid, map_checksum,
-};
+use crate::label::{DIRTY_REGIONS_MAX, Label, PAGE_SLOTS_BYTES};
 use crate::volume::DifferingBlock;
 
 const MEMBER_BYTES: u64 = 11 << 20;
@@ -23,74 +20,20 @@ struct Rig {
 }
 
 fn label() -> Label {
-    label_of(MEMBER_BYTES)
-}
-
-/// The label of a volume of two members of this size.
-fn label_of(size_bytes: u64) -> Label {
-    let member = |devid: u64| LabelledMember {
-        uuid: Uuid([devid as u8; 16]),
-        devid,
-        size_bytes,
-        state: MemberState::InSync,
-        write_mostly: false,
-        rotational: None,
-        optimal_io_bytes: None,
-        priority: 0,
-    };
-    let mut array = LabelledArray {
-        uuid: Uuid([9; 16]),
-        name: "volume".to_owned(),
-        profile: Profile::Raid1,
-        layout: ArrayLayout::BTRFS,
-        stripe_width_max: None,
-        block_bytes: BLOCK,
-        has_checksums: true,
-        map_checksum: 0,
-    };
-    let members: Vec<LabelledMember> = (1..=2).map(member).collect();
-    let configs: Vec<MemberConfig> =
-        members.iter().map(|it| MemberConfig::new(it.devid, it.size_bytes)).collect();
-    array.map_checksum = map_checksum(&array.chunk_map(&configs).unwrap());
-    Label {
-        array,
-        generation: 2,
-        lineage: Lineage::new(DataId(1)),
-        is_clean: true,
-        resync_from: None,
-        policy: "first".to_owned(),
-        program: None,
-        members,
-        is_read_only: false,
-    }
-}
-
-/// A volume that starts with these regions unsynced.
-fn volume(label: Label, unsynced: Vec<u32>) -> Volume {
-    let configs = label.map_configs();
-    let map = label.array.chunk_map(&configs).unwrap();
-    let labels = VolumeLabels {
-        label,
-        slots: vec![0; 2],
-        behind: Vec::new(),
-        sequence: 10,
-        least_sequence: 9,
-        unsynced,
-        scrub: None,
-        stale: None,
-        map_generation: 0,
-        catching_up: Vec::new(),
-        seed: 1,
-    };
-    let volume = Volume::new(map, Members::new(configs), Box::new(First), 1);
-    volume.with_labels(labels).with_checksums()
+    new_label(Profile::Raid1, 2, MEMBER_BYTES, true)
 }
 
 impl Rig {
     fn new() -> Rig {
         let disks = [vec![0; MEMBER_BYTES as usize], vec![0; MEMBER_BYTES as usize]];
         let bad_sectors = [Vec::new(), Vec::new()];
-        Rig { volume: volume(label(), Vec::new()), disks, bad_sectors, now: Nanos(1), next_id: 0 }
+        Rig {
+            volume: volume_of(label(), Vec::new()),
+            disks,
+            bad_sectors,
+            now: Nanos(1),
+            next_id: 0,
+        }
     }
 
     /// Does a request with its data in `buffer`.
@@ -204,7 +147,7 @@ impl Rig {
     /// Is killed, and starts again with these regions in the dirty log.
     fn crash(&mut self, unsynced: Vec<u32>) {
         let label = self.volume.label().unwrap().clone();
-        self.volume = volume(label, unsynced);
+        self.volume = volume_of(label, unsynced);
     }
 }
 
@@ -379,7 +322,7 @@ impl Rig {
 
 #[test]
 fn writes_fail_where_the_log_is_full_of_regions_whose_checksums_cannot_be_written() {
-    let mut volume = volume(label_of(8 << 30), Vec::new());
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 8 << 30, true), Vec::new());
     let mut results = Vec::new();
     for region in 0..DIRTY_REGIONS_MAX as u64 + 3 {
         let (id, kind, offset) = (RequestId(region), RequestKind::Write, region * REGION_BYTES);

@@ -1,9 +1,8 @@
 //! Writes after a crash that left a full dirty log, in virtual time on two hard disks.
 
+use super::labelled::{new_label, volume_of};
 use super::*;
-use crate::label::{
-    DIRTY_REGIONS_MAX, DataId, Label, LabelledArray, LabelledMember, Lineage, Uuid, map_checksum,
-};
+use crate::label::{DIRTY_REGIONS_MAX, Label};
 use std::collections::BTreeSet;
 
 const SEEK: Nanos = Nanos::from_millis(8);
@@ -31,53 +30,8 @@ impl SlowDisk {
 
 /// A volume of 40 GiB whose log has this many regions after a crash.
 fn crashed(unsynced: usize) -> Volume {
-    let configs: Vec<MemberConfig> =
-        (1..=2).map(|devid| MemberConfig::new(devid, 40 << 30)).collect();
-    let map = ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap();
-    let member = |config: &MemberConfig| LabelledMember {
-        uuid: Uuid([config.devid as u8; 16]),
-        devid: config.devid,
-        size_bytes: config.size_bytes,
-        state: MemberState::InSync,
-        write_mostly: false,
-        rotational: None,
-        optimal_io_bytes: None,
-        priority: 0,
-    };
-    let label = Label {
-        array: LabelledArray {
-            uuid: Uuid([9; 16]),
-            name: "volume".to_owned(),
-            profile: Profile::Raid1,
-            layout: map.layout(),
-            stripe_width_max: None,
-            block_bytes: 512,
-            has_checksums: false,
-            map_checksum: map_checksum(&map),
-        },
-        generation: 2,
-        lineage: Lineage::new(DataId(1)),
-        is_clean: false,
-        resync_from: None,
-        policy: "first".to_owned(),
-        program: None,
-        members: configs.iter().map(member).collect(),
-        is_read_only: false,
-    };
-    let labels = VolumeLabels {
-        label,
-        slots: vec![0; 2],
-        behind: Vec::new(),
-        sequence: 10,
-        least_sequence: 9,
-        unsynced: (0..unsynced as u32).map(|index| index * 7).collect(),
-        scrub: None,
-        stale: None,
-        map_generation: 0,
-        catching_up: Vec::new(),
-        seed: 1,
-    };
-    Volume::new(map, Members::new(configs), Box::new(First), 1).with_labels(labels)
+    let label = Label { is_clean: false, ..new_label(Profile::Raid1, 2, 40 << 30, false) };
+    volume_of(label, (0..unsynced as u32).map(|index| index * 7).collect())
 }
 
 /// Runs random writes of 4 KiB and the resync for a time; returns the waits of the writes, in the

@@ -3,11 +3,11 @@
 use super::disk::{Cached, Disk, SECTOR, Sectors, apply};
 use crate::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use crate::label::{
-    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid, map_checksum, newest_label,
-    newest_record, stale_maps,
+    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, Label, LabelledMember, METADATA_BYTES,
+    STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid, newest_label, newest_record, stale_maps,
 };
 use crate::rng::Rng;
+use crate::volume::tests::labelled::new_label;
 use crate::volume::tests::*;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -76,37 +76,7 @@ pub(super) fn array() -> (Vec<MemberConfig>, ChunkMap) {
 
 /// Disks with the labels of a new volume.
 pub(super) fn new_disks() -> Vec<Disk> {
-    let (configs, map) = array();
-    let member = |config: &MemberConfig| LabelledMember {
-        uuid: Uuid([config.devid as u8; 16]),
-        devid: config.devid,
-        size_bytes: config.size_bytes,
-        state: MemberState::InSync,
-        write_mostly: false,
-        rotational: None,
-        optimal_io_bytes: None,
-        priority: 0,
-    };
-    let label = Label {
-        array: LabelledArray {
-            uuid: Uuid([9; 16]),
-            name: "volume".to_owned(),
-            profile: Profile::Raid1c3,
-            layout: map.layout(),
-            stripe_width_max: None,
-            block_bytes: 512,
-            has_checksums: false,
-            map_checksum: map_checksum(&map),
-        },
-        generation: 2,
-        lineage: Lineage::new(DataId(1)),
-        is_clean: true,
-        resync_from: None,
-        policy: "first".to_owned(),
-        program: None,
-        members: configs.iter().map(member).collect(),
-        is_read_only: false,
-    };
+    let label = new_label(Profile::Raid1c3, 3, MEMBER_BYTES, false);
     let disk = |row: &LabelledMember| {
         let mut disk = Disk::default();
         let bytes = label.encode(row.uuid, LABEL_SLOTS[0]);
