@@ -165,7 +165,7 @@ fn emulated_members_are_not_replaced() {
     let policy = folder.run(&["ctl", "--control", "control", "policy", "pid", "--keep"]);
     assert_eq!(policy.status.code(), Some(2));
     let message = stderr(&policy);
-    assert!(message.contains("the members are emulated\n  help: leave out --keep"), "{message}");
+    assert!(message.contains("the service has no array file\n  help: leave out"), "{message}");
     service.terminate();
 }
 

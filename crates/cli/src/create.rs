@@ -2,13 +2,16 @@
 
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
-use crate::{devices, numbers, screen, serving};
+use crate::{devices, numbers, programs, screen, serving};
 use anyhow::anyhow;
 use mirrorball_core::member::MemberState;
+use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::format_bytes;
+use mirrorball_disk::array_file::{ArraySpec, KeptPolicy};
 use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created, Trust};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
+use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::Path;
 
@@ -42,9 +45,10 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     name: Option<String>,
 
-    /// Read policy, as `mirrorball policies` lists it
-    #[arg(short, long, default_value = "mirrorball/auto")]
-    policy: String,
+    /// Read policy, as `mirrorball policies` lists it [default: the one in the array file, or
+    /// mirrorball/auto]
+    #[arg(short, long)]
+    policy: Option<String>,
 
     /// Use files and devices even if they contain a filesystem, a partition table or a member of
     /// another array, and destroy what they contain
@@ -84,9 +88,10 @@ pub(crate) struct AdoptArgs {
     #[arg(long)]
     name: Option<String>,
 
-    /// Read policy, as `mirrorball policies` lists it
-    #[arg(short, long, default_value = "mirrorball/auto")]
-    policy: String,
+    /// Read policy, as `mirrorball policies` lists it [default: the one in the array file, or
+    /// mirrorball/auto]
+    #[arg(short, long)]
+    policy: Option<String>,
 
     /// Use block devices even if they contain a filesystem, a partition table or a member of
     /// another array. Their data are kept
@@ -118,7 +123,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
 /// What the labels are to say, and what may be overwritten.
 struct LabelOptions<'a> {
     name: &'a Option<String>,
-    policy: &'a str,
+    policy: &'a Option<String>,
     occupied: bool,
     checksums: bool,
 }
@@ -146,8 +151,8 @@ fn with_options(
     make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
 ) -> Result<(Created, Vec<DeviceAddress>), Failure> {
     let LabelOptions { name, policy, occupied, checksums } = *options;
-    let array = load_array_file(file).map_err(Failure::WrongUse)?;
-    let (policy, _) = serving::policy(policy, &array)?;
+    let (_, array) = load_array_file(file).map_err(Failure::WrongUse)?;
+    let policy = recorded_policy(policy.as_deref(), &array)?;
     let creation = CreateOptions {
         array: &array,
         name: name.as_ref().unwrap_or(&array.name).clone(),
@@ -169,13 +174,33 @@ fn with_options(
     Ok((created, devices::of_array(&array)?))
 }
 
+/// What the labels are to say of the policy.
+fn recorded_policy(asked: Option<&str>, array: &ArraySpec) -> Result<KeptPolicy, Failure> {
+    let Some(asked) = asked else {
+        let started = serving::start_policy(None, array)?;
+        serving::print_notes(started.note);
+        return Ok(serving::kept_policy(array));
+    };
+    let reference = match ProgramReference::parse(asked) {
+        // The service may have another working directory.
+        Some(program) => program.with_absolute_path().to_string(),
+        None => asked.to_owned(),
+    };
+    let (name, registry) = programs::load(asked)?;
+    serving::print_notes(rounding_notes(&name));
+    let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
+    let kept = registry.parse(&name).and_then(|spec| {
+        spec.build(&devids)?;
+        KeptPolicy::new(&spec, &reference)
+    });
+    kept.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))
+}
+
 fn report(
     what: &str,
     (created, devices): &(Created, Vec<DeviceAddress>),
 ) -> Result<Ending, Failure> {
-    for note in &created.notes {
-        screen::say(format_args!("note: {note}"));
-    }
+    serving::print_notes(created.notes.iter().cloned());
     let array = &created.label.array;
     let members = &created.label.members;
     let mut text = format!(

@@ -100,7 +100,8 @@ enum Action {
         /// New policy, as `mirrorball policies` lists it, for example latency-rr or
         /// round-robin:256K, or a program: program:FILE
         name: Option<String>,
-        /// Record the policy in the labels, so that the volume starts with it from now on
+        /// Record the policy for later starts: in the labels of the members, or in the array file
+        /// if they have no labels
         #[arg(long, requires = "name")]
         keep: bool,
     },
@@ -288,7 +289,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
         Action::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
-            let kept = if *keep { ", which is recorded in the labels" } else { "" };
+            let kept = if *keep { ", which is recorded for later starts" } else { "" };
             let request = set_policy(name, *keep)?;
             let before = short_policy_name(&before);
             let changed = |now: &String| match short_policy_name(now) {
@@ -309,12 +310,7 @@ fn set_policy(name: &str, keep: bool) -> Result<ControlRequest, Failure> {
     };
     let object = reference.read().map_err(|error| Failure::WrongUse(error.into()))?;
     // The service may have another working directory.
-    let path = std::path::absolute(&reference.path).ok();
-    let path = path.and_then(|path| path.into_os_string().into_string().ok());
-    let name = match path {
-        Some(path) => ProgramReference { path, ..reference }.to_string(),
-        None => name.to_owned(),
-    };
+    let name = reference.with_absolute_path().to_string();
     Ok(ControlRequest::SetPolicy { name, object: Some(hex_digits(&object)), keep })
 }
 

@@ -1,7 +1,7 @@
 //! `mirrorball emulate`: disks of a model, served as block devices.
 
 use crate::ending::{Ending, Failure};
-use crate::serving::{self, ListenArgs};
+use crate::serving::{self, ListenArgs, PolicyFile};
 use crate::{folders, numbers};
 use anyhow::{anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -10,7 +10,9 @@ use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
-use mirrorball_io::assemble::{self, AssembleError, Backing, EmulateOptions, ExportMode};
+use mirrorball_io::assemble::{
+    self, AssembleError, Backing, EmulateOptions, ExportMode, StartPolicy,
+};
 use mirrorball_io::clock::Speed;
 use mirrorball_io::member::file::Occupied;
 use mirrorball_lab::experiment::inputs::load_array;
@@ -48,7 +50,7 @@ pub(crate) struct Args {
     members: bool,
 
     /// Read policy of the volume, as `mirrorball policies` lists it; for an array only [default:
-    /// mirrorball/auto]
+    /// the one in the array file, or mirrorball/auto]
     #[arg(short, long, conflicts_with = "members")]
     policy: Option<String>,
 
@@ -78,13 +80,10 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// The default of `--policy`.
-const POLICY: &str = "mirrorball/auto";
-
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let is_model = ModelProfile::builtin_names().any(|name| name == args.what);
-    let array = match is_model {
-        true => one_disk(&args.what, args.size)?,
+    let (text, mut array) = match is_model {
+        true => (String::new(), one_disk(&args.what, args.size)?),
         false if !can_name_array(&args.what) => return Err(unknown(&args.what)),
         false if args.size.is_some() => {
             return Err(without_effect(
@@ -93,15 +92,26 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 "leave it out",
             ));
         }
-        false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
+        false => {
+            let (input, array) = load_array(&args.what).map_err(Failure::WrongUse)?;
+            (input.text, array)
+        }
     };
     args.check(is_model)?;
     if args.backing.is_empty() {
         let help = "give a file or a folder, or `memory` or `none`";
         return Err(Failure::WrongUse(anyhow!("--backing: the path is missing\n  help: {help}")));
     }
-    let (policy_name, policy) = serving::policy(args.policy.as_deref().unwrap_or(POLICY), &array)?;
     let shape = if args.members || is_model { ExportMode::Members } else { ExportMode::Volume };
+    let file = match shape {
+        ExportMode::Volume => PolicyFile::new(&args.what, text, array.policy.clone()),
+        ExportMode::Members => {
+            array.policy = None;
+            None
+        }
+    };
+    let StartPolicy { name: policy_name, policy, note } =
+        serving::start_policy(args.policy.as_deref(), &array)?;
     let backing = match args.backing.as_str() {
         "memory" => Backing::Memory,
         "none" => Backing::Nothing,
@@ -128,11 +138,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         seed: args.seed,
         backend: args.listen.backend.map(serving::Backend::kind),
     };
-    let assembly = assemble::emulate(emulation).map_err(|error| match error {
+    let mut assembly = assemble::emulate(emulation).map_err(|error| match error {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    let refused = serving::run(assembly, &args.listen)?;
+    assembly.notes.extend(note);
+    let refused = serving::run(assembly, file, &args.listen)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 

@@ -5,21 +5,19 @@ use crate::ending::{Ending, Failure};
 use crate::numbers;
 use crate::programs;
 use crate::screen;
-use crate::serving::{self, ListenArgs};
+use crate::serving::{self, DEFAULT_POLICY, ListenArgs, PolicyFile};
 use anyhow::{anyhow, bail};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
-    self, AssembleError, Assembly, LabelledError, LabelledOptions, MdError, MdOptions, ServeOptions,
+    self, AssembleError, Assembly, LabelledError, LabelledOptions, MdError, MdOptions,
+    ServeOptions, StartPolicy,
 };
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{ExaminedDevice, examine, md_text};
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::{Path, PathBuf};
-
-/// The policy of a volume that names none.
-const DEFAULT_POLICY: &str = "mirrorball/auto";
 
 /// Serve a mirrored volume on real files and block devices
 #[derive(Debug, clap::Args)]
@@ -80,8 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE")]
     discard: Vec<String>,
 
-    /// Read policy, as `mirrorball policies` lists it [default: the one in the labels, or
-    /// mirrorball/auto]
+    /// Read policy, as `mirrorball policies` lists it [default: the one in the labels or in the
+    /// array file, or mirrorball/auto]
     #[arg(short, long)]
     policy: Option<String>,
 
@@ -114,11 +112,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                     --read-only writes nothing\n  help: leave one of them out";
         return Err(Failure::WrongUse(anyhow!(text)));
     }
-    let assembly = match args.array_file() {
+    let (assembly, file) = match args.array_file() {
         Some(name) => args.serve_array(name)?,
-        None => args.serve_devices()?,
+        None => (args.serve_devices()?, None),
     };
-    serving::run(assembly, &args.listen)?;
+    serving::run(assembly, file, &args.listen)?;
     Ok(Ending::Done)
 }
 
@@ -171,10 +169,11 @@ impl Args {
         }
     }
 
-    fn serve_array(&self, name: &str) -> Result<Assembly, Failure> {
-        let array = load_array_file(name).map_err(Failure::WrongUse)?;
-        let policy_name = self.policy.as_deref().unwrap_or(DEFAULT_POLICY);
-        let (policy_name, policy) = serving::policy(policy_name, &array)?;
+    /// Serves an array file; returns the file, too, if it keeps the policy.
+    fn serve_array(&self, name: &str) -> Result<(Assembly, Option<PolicyFile>), Failure> {
+        let (input, array) = load_array_file(name).map_err(Failure::WrongUse)?;
+        let StartPolicy { name: policy_name, policy, note } =
+            serving::start_policy(self.policy.as_deref(), &array)?;
         let serving = ServeOptions {
             array: &array,
             policy,
@@ -195,7 +194,7 @@ impl Args {
                      labels\n  help: label them with `mirrorball adopt`; {without}"
                 )))
             }
-            (Err(AssembleError::Labelled(_)), _) => self.serve_members_of(&array),
+            (Err(AssembleError::Labelled(_)), _) => Ok((self.serve_members_of(&array)?, None)),
             (
                 Err(
                     error @ (AssembleError::System(_)
@@ -204,7 +203,12 @@ impl Args {
                 ),
                 _,
             ) => Err(Failure::Fault(error.into())),
-            (result, _) => result.map_err(|error| Failure::WrongUse(error.into())),
+            (Err(error), _) => Err(Failure::WrongUse(error.into())),
+            (Ok(mut assembly), None) => {
+                assembly.notes.extend(note);
+                let file = PolicyFile::new(name, input.text, array.policy.clone());
+                Ok((assembly, file))
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! second signal ends the process at once.
 
 mod listening;
+mod policy_file;
 
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
@@ -12,10 +13,9 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 pub(crate) use listening::ListenArgs;
 use listening::{Listeners, SocketFiles};
-use mirrorball_core::policies::{Spec, rounding_notes};
-use mirrorball_core::policy::ReadPolicy;
-use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::assemble::Assembly;
+use mirrorball_core::policies::{Registry, rounding_notes};
+use mirrorball_disk::array_file::{ArraySpec, KeptPolicy};
+use mirrorball_io::assemble::{self, Assembly, StartPolicy};
 use mirrorball_io::driver::BackendKind;
 use mirrorball_io::executor::Executor;
 use mirrorball_io::export::Export;
@@ -26,6 +26,7 @@ use mirrorball_io::export::ublk::{DeviceStarter, Ublk, UblkError};
 use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
 use mirrorball_io::systemd;
+pub(crate) use policy_file::PolicyFile;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,23 +53,47 @@ impl Backend {
     }
 }
 
-/// Builds the policy called `name`, which may be a program, for an array; returns its canonical
-/// string, too.
-pub(crate) fn policy(
-    name: &str,
-    array: &ArraySpec,
-) -> Result<(String, Box<dyn ReadPolicy>), Failure> {
+/// The policy of a volume for which neither the user nor a file names one.
+pub(crate) const DEFAULT_POLICY: &str = "mirrorball/auto";
+
+/// The policy that a volume without labels starts with: the one that the user asks for, else the
+/// one in the array file, else the default.
+pub(crate) fn start_policy(asked: Option<&str>, array: &ArraySpec) -> Result<StartPolicy, Failure> {
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-    let (name, registry) = programs::load(name)?;
-    print_notes(rounding_notes(&name));
-    let build = |spec: Spec| spec.build(&devids).map(|policy| (spec.to_string(), policy));
-    let built = registry.parse(&name).and_then(build);
-    built.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))
+    let kept = kept_policy(array);
+    let (asked, registry) = match asked {
+        Some(asked) => {
+            let (name, registry) = programs::load(asked)?;
+            print_notes(rounding_notes(&name));
+            (Some(name), registry)
+        }
+        // A machine that cannot run programs serves volumes all the same, by the fallback.
+        None if kept.program.is_some() => (None, programs::registry().unwrap_or_default()),
+        None => (None, Registry::default()),
+    };
+    assemble::start_policy(asked.as_deref(), &kept, &registry, &devids).map_err(|error| {
+        let place = match asked {
+            Some(_) => "--policy",
+            None => "[policy] of the array file",
+        };
+        Failure::WrongUse(anyhow!("{place}: {error}"))
+    })
 }
 
-/// Serves until a signal arrives. Returns the number of emulated members whose measured times are
-/// invalid, because their requests completed too late.
-pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Failure> {
+/// The policy in an array file, or the default.
+pub(crate) fn kept_policy(array: &ArraySpec) -> KeptPolicy {
+    let default = || KeptPolicy { policy: DEFAULT_POLICY.to_owned(), program: None };
+    array.policy.clone().unwrap_or_else(default)
+}
+
+/// Serves until a signal arrives; `file` keeps the policy of a volume without labels. Returns the
+/// number of emulated members whose measured times are invalid, because their requests completed
+/// too late.
+pub(crate) fn run(
+    assembly: Assembly,
+    file: Option<PolicyFile>,
+    listen: &ListenArgs,
+) -> Result<usize, Failure> {
     let Assembly { mut executor, exports, opener, notes, name, policy } = assembly;
     let descriptors = raise_limits();
     let (addresses, folder, devices) = listen.addresses_by_kind()?;
@@ -79,6 +104,10 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     let Listeners { plain, acceptor, addresses } =
         listen.open(&addresses, &mut socket_files, &mut executor)?;
     let control = listen.control(name, policy, &mut socket_files, &mut executor)?;
+    let control = match file {
+        Some(file) => file.add_to(control, &mut executor).map_err(system_failure)?,
+        None => control,
+    };
     print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {
@@ -162,7 +191,7 @@ fn report_ready() {
     }
 }
 
-fn print_notes(notes: impl IntoIterator<Item = String>) {
+pub(crate) fn print_notes(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         screen::say(format_args!("note: {note}"));
     }

@@ -18,6 +18,8 @@
 //! depth = 16                   # full stripes written back at once
 //! [source]                     # where the array was found; written by `mirrorball detect`
 //! system = "btrfs"
+//! [policy]                     # of a volume that is served; written by `ctl policy NAME --keep`
+//! name = "md/raid1"
 //! [[link]]
 //! name = "hba"
 //! read = "200MB/s"             # towards the host; unlimited if left out
@@ -65,6 +67,7 @@ mod canonical;
 mod controller_table;
 mod edit;
 mod faults;
+mod kept_policy;
 mod members;
 mod model_reader;
 mod partition;
@@ -73,6 +76,7 @@ mod source;
 mod spec;
 
 pub use edit::{AddedMember, ArrayEdit, FittedModel};
+pub use kept_policy::KeptPolicy;
 pub use source::{ArraySource, ModelConfidence};
 pub use spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
@@ -80,6 +84,7 @@ pub use spec::{
 
 use crate::link::LinkParameters;
 use controller_table::read_controller;
+use kept_policy::read_kept_policy;
 use members::read_members;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
@@ -157,7 +162,7 @@ impl ArrayFile {
 }
 
 /// The keys of the file, outside of its tables.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "profile",
     "layout",
@@ -168,6 +173,7 @@ const KEYS: [&str; 12] = [
     "host",
     "controller",
     "source",
+    "policy",
     "link",
     "member",
 ];
@@ -192,6 +198,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     let used = root.quantity("used", parse_used)?.unwrap_or(Used::Bytes(0));
     let host = read_host(root)?;
     let source = read_array_source(root)?;
+    let policy = read_kept_policy(root)?;
     let members = read_members(root, &links)?;
     let controller = read_controller(root, &members)?;
     layout.check_members(members.len()).map_err(|error| {
@@ -218,6 +225,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         host,
         controller,
         source,
+        policy,
         links,
         members,
     };

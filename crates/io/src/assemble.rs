@@ -2,10 +2,12 @@
 
 mod backing;
 mod create;
+mod fallback;
 mod labelled;
 mod md;
 mod open;
 mod replacement;
+mod start_policy;
 
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
@@ -31,6 +33,7 @@ use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use open::{MemberOpener, Open, OpenMembers, OpenPurpose};
+pub use start_policy::{StartPolicy, start_policy};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

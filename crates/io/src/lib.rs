@@ -17,6 +17,7 @@ mod entropy;
 pub mod examine;
 pub mod executor;
 pub mod export;
+mod label_limits;
 pub mod lateness;
 mod md_superblock;
 pub mod member;

@@ -56,6 +56,14 @@ impl ProgramReference {
         Some(ProgramReference { path, rest: rest.to_owned() })
     }
 
+    /// The same program, named by an absolute path if there is one that is text.
+    #[must_use]
+    pub fn with_absolute_path(self) -> ProgramReference {
+        let path = std::path::absolute(&self.path).ok();
+        let path = path.and_then(|path| path.into_os_string().into_string().ok());
+        ProgramReference { path: path.unwrap_or(self.path), rest: self.rest }
+    }
+
     /// Reads the object.
     ///
     /// # Errors

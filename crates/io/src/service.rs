@@ -209,6 +209,7 @@ impl Service {
         self.server.is_over()
             && self.fuse.as_ref().is_none_or(Fuse::is_over)
             && self.ublk.as_ref().is_none_or(Ublk::is_over)
+            && !self.control.as_ref().is_some_and(Control::is_recording)
             && self.executor.is_idle()
     }
 
@@ -267,6 +268,9 @@ impl Service {
             if let Some(volume) = self.executor.volume_mut() {
                 volume.record_policy_fault();
             }
+            if let Some(control) = &mut self.control {
+                control.record_policy_fault(&self.executor);
+            }
             let timer = rebuild.into_iter().chain(scrub).min();
             self.executor.turn();
             let mut has_replies = false;
@@ -316,6 +320,7 @@ impl Service {
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
             | EventOwner::ControlProgram
+            | EventOwner::ControlPolicyFile
             | EventOwner::ControlHangup
             | EventOwner::FuseCall
             | EventOwner::UblkCommand
@@ -343,6 +348,7 @@ impl Service {
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
             | EventOwner::ControlProgram
+            | EventOwner::ControlPolicyFile
             | EventOwner::ControlHangup => {
                 let (server, rebuild, scrub) = (&self.server, &mut self.rebuild, &mut self.scrub);
                 let parts = ServiceParts { executor, server, rebuild, scrub };

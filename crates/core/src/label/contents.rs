@@ -158,7 +158,7 @@ pub struct LabelledMember {
 /// A program that a volume is read by. Versions that do not know it use the policy of the label,
 /// which is the fallback of the program, and write labels without the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LabelledProgram {
+pub struct KeptProgram {
     /// Where its object is, with parameters and modifiers: `program:FILE?gain=4+hedge`.
     pub reference: String,
     /// Its name, `program/NAME@HASH`. An object with another hash is another program.
@@ -183,7 +183,7 @@ pub struct Label {
     /// The read policy, as the user wrote it.
     pub policy: String,
     /// The program that chooses in place of `policy`.
-    pub program: Option<LabelledProgram>,
+    pub program: Option<KeptProgram>,
     /// The members, in the order of their indexes.
     pub members: Vec<LabelledMember>,
     /// True if the label has features that a writer must know and this program does not.
@@ -274,7 +274,7 @@ impl Label {
         page.put_text(NAME, &self.array.name, TEXT_ROOM);
         page.put_text(LAYOUT, &layout.to_string(), TEXT_ROOM);
         page.put_text(POLICY, &self.policy, POLICY_ROOM);
-        if let Some(LabelledProgram { reference, name, has_faulted }) = &self.program {
+        if let Some(KeptProgram { reference, name, has_faulted }) = &self.program {
             page.put(PROGRAM_STATE, &[1 + u8::from(*has_faulted)]);
             page.put_text(PROGRAM, reference, POLICY_ROOM);
             page.put_text(PROGRAM_NAME, name, PROGRAM_NAME_ROOM);
@@ -436,7 +436,7 @@ impl LabelledMember {
     }
 }
 
-fn decode_program(page: &Page) -> Result<Option<LabelledProgram>, BlockError> {
+fn decode_program(page: &Page) -> Result<Option<KeptProgram>, BlockError> {
     let has_faulted = match page.u8(PROGRAM_STATE) {
         0 => return Ok(None),
         1 => false,
@@ -445,7 +445,7 @@ fn decode_program(page: &Page) -> Result<Option<LabelledProgram>, BlockError> {
     };
     let reference = page.text(PROGRAM, POLICY_ROOM)?;
     let name = page.text(PROGRAM_NAME, PROGRAM_NAME_ROOM)?;
-    Ok(Some(LabelledProgram { reference, name, has_faulted }))
+    Ok(Some(KeptProgram { reference, name, has_faulted }))
 }
 
 fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {

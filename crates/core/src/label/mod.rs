@@ -55,9 +55,9 @@ pub use checksum_page::{
     checksum_table_bytes, newest_page,
 };
 pub use contents::{
-    DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember,
-    LabelledProgram, Lineage, MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX,
-    PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX, PastData, map_checksum,
+    DataId, KeptProgram, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember,
+    Lineage, MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX,
+    PROGRAM_REFERENCE_BYTES_MAX, PastData, map_checksum,
 };
 pub use dirty_record::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, newest_record,

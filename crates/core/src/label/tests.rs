@@ -61,7 +61,7 @@ fn the_encoding_never_changes() {
 
 #[test]
 fn a_program_is_recorded_with_its_fallback() {
-    let program = |has_faulted| LabelledProgram {
+    let program = |has_faulted| KeptProgram {
         reference: "program:/etc/mirrorball/mine.wasm?gain=4".to_owned(),
         name: "program/mine@9519bc6b7d21e6172f95774033c40107".to_owned(),
         has_faulted,

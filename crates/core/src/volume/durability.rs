@@ -19,7 +19,7 @@ use super::stale_regions::StaleRegions;
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
-use crate::label::{DIRTY_REGIONS_MAX, Label, LabelledProgram, Uuid, can_catch_up};
+use crate::label::{DIRTY_REGIONS_MAX, KeptProgram, Label, Uuid, can_catch_up};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
@@ -211,7 +211,7 @@ impl Volume {
 
     /// Records a policy with which the volume starts from now on, and a program that chooses in its
     /// place. Returns false without labels.
-    pub fn keep_policy(&mut self, policy: &str, program: Option<LabelledProgram>) -> bool {
+    pub fn keep_policy(&mut self, policy: &str, program: Option<KeptProgram>) -> bool {
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else {
             return false;
         };

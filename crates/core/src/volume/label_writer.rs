@@ -14,8 +14,8 @@ use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
 use crate::label::{
-    DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, LabelledProgram, ScrubRecord,
-    StaleMap, Uuid, assembled_map, can_catch_up,
+    DataId, DirtyRecord, KeptProgram, LABEL_SLOTS, Label, LabelledMember, ScrubRecord, StaleMap,
+    Uuid, assembled_map, can_catch_up,
 };
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
@@ -158,7 +158,7 @@ pub(super) struct LabelWriter {
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
     pub(super) policy: String,
-    pub(super) program: Option<LabelledProgram>,
+    pub(super) program: Option<KeptProgram>,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(super) waiting: Vec<PieceKey>,

@@ -41,6 +41,7 @@ impl ArraySpec {
             host,
             controller,
             source: _,
+            policy: _,
             links,
             members,
         } = self;

@@ -1,6 +1,7 @@
 //! An array as its file describes it, resolved member by member: plain data that builds a
 //! [`ModelArray`].
 
+use super::kept_policy::KeptPolicy;
 use super::source::{ArraySource, ModelConfidence};
 use crate::cached_disk::{CacheSpec, CachedDisk};
 use crate::controller::ControllerSpec;
@@ -42,6 +43,8 @@ pub struct ArraySpec {
     pub controller: Option<ControllerSpec>,
     /// The array of a machine that this describes.
     pub source: Option<ArraySource>,
+    /// The policy that a volume on real members starts with.
+    pub policy: Option<KeptPolicy>,
     /// The links that members may use.
     pub links: Vec<LinkParameters>,
     /// The members, in the order of the file, each on its own.

@@ -8,6 +8,7 @@ use super::open::{MemberOpener, Open, OpenPurpose};
 use super::{AssembleError, refuse_parity};
 use crate::entropy::random_bytes;
 use crate::examine::label_from;
+use crate::label_limits;
 use crate::member::file::OpenOptions;
 use crate::member::guard;
 use crate::mirror_check::Difference;
@@ -16,11 +17,11 @@ use mirrorball_core::geometry::{ChunkMap, RESERVED_BYTES};
 use mirrorball_core::label::assembly::holds_all;
 use mirrorball_core::label::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
-    NAME_BYTES_MAX, POLICY_BYTES_MAX, Uuid, checksum_table_bytes, map_checksum,
+    NAME_BYTES_MAX, Uuid, checksum_table_bytes, map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
-use mirrorball_disk::array_file::{ArraySpec, MemberSource};
+use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSource};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::io;
@@ -34,8 +35,8 @@ pub struct CreateOptions<'a> {
     pub array: &'a ArraySpec,
     /// Name of the volume.
     pub name: String,
-    /// The read policy, as the user wrote it.
-    pub policy: String,
+    /// The read policy.
+    pub policy: KeptPolicy,
     /// True if data have checksums, in a table at the end of each member.
     pub checksums: bool,
     /// How devices are opened. [`Occupied::Allow`](crate::member::file::Occupied::Allow) gives up
@@ -229,8 +230,8 @@ fn open_candidates(
         ));
     }
     check_name(name)?;
-    if policy.len() > POLICY_BYTES_MAX {
-        return unfit(format!("the policy is longer than {POLICY_BYTES_MAX} bytes"));
+    if let Err(what) = label_limits::check_policy(policy) {
+        return unfit(what);
     }
     if let Some(member) = array.members.iter().find(|member| member.range.begin_bytes > 0) {
         let devid = member.devid;
@@ -405,8 +406,8 @@ fn write_labels(
         lineage: Lineage::new(DataId(id)),
         is_clean: true,
         resync_from,
-        policy: creation.policy.clone(),
-        program: None,
+        policy: creation.policy.policy.clone(),
+        program: creation.policy.program.clone(),
         members: rows,
         is_read_only: false,
     };

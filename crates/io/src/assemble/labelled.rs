@@ -1,11 +1,10 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
 mod error;
-mod fallback;
 mod notes;
-mod policy;
 
 use super::open::{MemberOpener, Open, OpenPurpose};
+use super::start_policy::{StartPolicy, start_policy};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
@@ -27,9 +26,10 @@ use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
-use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
+use mirrorball_disk::array_file::{
+    ArraySpec, DevicePart, Host, KeptPolicy, MemberSource, MemberSpec, Used,
+};
 use notes::{absent, discarded_copy, missing_text, problems, without_effect};
-use policy::{StartPolicy, start_policy};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -345,6 +345,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         host: Host::default(),
         controller: None,
         source: None,
+        policy: None,
         links: Vec::new(),
         members: newest.members.iter().zip(found).map(member).collect(),
     }
@@ -360,7 +361,11 @@ fn build(
     mut notes: Vec<String>,
 ) -> Result<Assembly, LabelledError> {
     let newest = &assembly.newest;
-    let StartPolicy { name: policy_name, policy, note } = start_policy(serving, newest)?;
+    let devids: Vec<u64> = newest.members.iter().map(|member| member.devid).collect();
+    let kept = KeptPolicy { policy: newest.policy.clone(), program: newest.program.clone() };
+    let started = start_policy(serving.policy.as_deref(), &kept, &serving.registry, &devids);
+    let StartPolicy { name: policy_name, policy, note } =
+        started.map_err(|error| LabelledError::Policy(error.to_string()))?;
     notes.extend(note);
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;

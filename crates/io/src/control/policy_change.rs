@@ -1,98 +1,81 @@
-//! Changes the policy of a running volume, and records it in the labels.
-//!
-//! Of a program the labels have the path and the name, with the hash of the object. Their policy is
-//! then the fallback of the program.
+//! Changes of the policy of a running volume, and their record in its labels.
 
 use super::protocol::{RequestError, RequestErrorKind};
+use crate::label_limits;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::label::{
-    LabelledProgram, POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
-};
 use mirrorball_core::policies::Spec;
+use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::volume::Volume;
+use mirrorball_disk::array_file::KeptPolicy;
 
-/// Where a policy is to be recorded.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Kept {
-    /// Nowhere.
-    No,
-    /// In the labels of the members, as the user named it.
-    InLabels(String),
-    /// In labels, which emulated members do not have.
-    InNoLabels,
+/// A request to change the policy.
+#[derive(Clone, Debug)]
+pub(super) struct ChangeRequest {
+    /// Slot of the client that asked.
+    pub(super) client: u32,
+    /// Number of the request among those that set a policy.
+    pub(super) number: u64,
+    /// The policy, as the user named it, if it is to be kept.
+    pub(super) kept: Option<String>,
 }
 
-/// Uses another policy from the next decision on; returns its canonical string.
+/// A policy for a volume that runs.
+pub(super) struct NewPolicy {
+    /// Its description.
+    pub(super) spec: Spec,
+    /// The policy.
+    pub(super) policy: Box<dyn ReadPolicy>,
+}
+
+impl NewPolicy {
+    /// Builds a policy for a volume.
+    ///
+    /// # Errors
+    /// If the policy was not parsed, or does not fit the array.
+    pub(super) fn build(
+        parsed: Result<Spec, Diagnostic>,
+        volume: &Volume,
+    ) -> Result<NewPolicy, RequestError> {
+        let members = volume.members().iter();
+        let devids: Vec<u64> = members.map(|(_, member)| member.config.devid).collect();
+        let built = parsed.and_then(|spec| Ok(NewPolicy { policy: spec.build(&devids)?, spec }));
+        built.map_err(policy_error)
+    }
+
+    /// What is recorded of it, if the user named it by `reference`.
+    ///
+    /// # Errors
+    /// If the fallback of its program is unknown.
+    pub(super) fn kept(&self, reference: &str) -> Result<KeptPolicy, RequestError> {
+        KeptPolicy::new(&self.spec, reference).map_err(policy_error)
+    }
+}
+
+/// Records a policy in the labels of a volume.
 ///
 /// # Errors
-/// If the policy was not parsed, does not fit the array, or cannot be recorded. Then the policy in
-/// force stays.
-pub(super) fn change_policy(
-    parsed: Result<Spec, Diagnostic>,
-    kept: Kept,
-    volume: &mut Volume,
-) -> Result<String, RequestError> {
-    let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
-    let built = parsed.and_then(|spec| spec.build(&devids).map(|policy| (spec, policy)));
-    let (spec, policy) = built.map_err(|error| RequestError {
-        error: error.to_string(),
-        kind: RequestErrorKind::Policy,
-    })?;
-    keep_policy(&spec, kept, volume).map_err(|why| RequestError {
+/// If the labels have no room for it, or are not written.
+pub(super) fn keep_in_labels(kept: KeptPolicy, volume: &mut Volume) -> Result<(), RequestError> {
+    if let Err(why) = label_limits::check_policy(&kept) {
+        return Err(not_kept(&format!("{why}\n  help: leave out --keep")));
+    }
+    match volume.keep_policy(&kept.policy, kept.program) {
+        true => Ok(()),
+        false => Err(not_kept(
+            "the volume is read-only\n  help: leave out --keep, or restart the server without \
+             --read-only",
+        )),
+    }
+}
+
+/// The error for a policy that cannot be recorded.
+pub(super) fn not_kept(why: &str) -> RequestError {
+    RequestError {
         error: format!("the policy cannot be kept: {why}"),
         kind: RequestErrorKind::Refused,
-    })?;
-    volume.set_policy(policy);
-    Ok(spec.to_string())
-}
-
-/// Records a policy in the labels if it is to be kept, or says why it cannot.
-fn keep_policy(spec: &Spec, kept: Kept, volume: &mut Volume) -> Result<(), String> {
-    let name = spec.to_string();
-    let reference = match kept {
-        Kept::No => return Ok(()),
-        Kept::InNoLabels => {
-            return Err(format!(
-                "the members are emulated\n  help: leave out --keep, and start `emulate` with \
-                 --policy {name}"
-            ));
-        }
-        Kept::InLabels(reference) => reference,
-    };
-    if volume.label().is_none() {
-        return Err("the members have no labels\n  help: leave out --keep; `mirrorball adopt` \
-                    labels files and devices while the server is stopped"
-            .to_owned());
-    }
-    let fallback = spec.fallback().map_err(|error| error.to_string())?;
-    let policy = fallback.map_or(name, |fallback| fallback.to_string());
-    fits("the policy", &policy, POLICY_BYTES_MAX)?;
-    let program = spec.program().map(|program| LabelledProgram {
-        reference,
-        name: program.name().to_owned(),
-        has_faulted: false,
-    });
-    if let Some(LabelledProgram { reference, name, .. }) = &program {
-        fits(
-            "the path of the program with its parameters",
-            reference,
-            PROGRAM_REFERENCE_BYTES_MAX,
-        )?;
-        fits("the name of the program", name, PROGRAM_NAME_BYTES_MAX)?;
-    }
-    match volume.keep_policy(&policy, program) {
-        true => Ok(()),
-        false => Err("the volume is read-only\n  help: leave out --keep, or restart the server \
-                      without --read-only"
-            .to_owned()),
     }
 }
 
-/// Checks that a label has room for a text.
-fn fits(what: &str, text: &str, most: usize) -> Result<(), String> {
-    let bytes = text.len();
-    if bytes <= most {
-        return Ok(());
-    }
-    Err(format!("{what} has {bytes} bytes, but a label holds {most}\n  help: leave out --keep"))
+fn policy_error(error: Diagnostic) -> RequestError {
+    RequestError { error: error.to_string(), kind: RequestErrorKind::Policy }
 }

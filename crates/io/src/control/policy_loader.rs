@@ -3,6 +3,7 @@
 //! Compiling a program takes milliseconds, in which no request would be served, so a
 //! `BlockingWorker` does it. The policy changes when the program is ready, between two decisions.
 
+use super::policy_change::ChangeRequest;
 use super::protocol::{RequestError, RequestErrorKind};
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, EventOwner, Token};
@@ -13,29 +14,24 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+/// Most programs that are being loaded, or wait for that. Each has an object of up to 256 KiB, and
+/// takes milliseconds.
+pub(super) const LOADS_MAX: usize = 4;
+
 /// Loads programs in the background.
 pub(super) struct PolicyLoader {
     registry: Registry,
     worker: BlockingWorker<LoadedPolicy>,
+    /// Number of requests without a result.
+    waiting: usize,
 }
 
 /// A policy that was loaded, or the reason why it was not.
 pub(super) struct LoadedPolicy {
     /// The request.
-    pub(super) request: LoadRequest,
+    pub(super) request: ChangeRequest,
     /// The policy.
     pub(super) spec: Result<Spec, Diagnostic>,
-}
-
-/// A request to load a program.
-#[derive(Clone, Debug)]
-pub(super) struct LoadRequest {
-    /// Slot of the client that asked.
-    pub(super) client: u32,
-    /// Number of the request among those that set a policy.
-    pub(super) number: u64,
-    /// The policy, as the user named it, if the labels are to name it.
-    pub(super) kept: Option<String>,
 }
 
 impl PolicyLoader {
@@ -45,18 +41,18 @@ impl PolicyLoader {
     /// If the process is out of file descriptors.
     pub(super) fn new(registry: Registry, driver: &mut Driver) -> io::Result<PolicyLoader> {
         let worker = BlockingWorker::new(Token::new(EventOwner::ControlProgram, 0), driver)?;
-        Ok(PolicyLoader { registry, worker })
+        Ok(PolicyLoader { registry, worker, waiting: 0 })
     }
 
     /// Queues a request to load the program that a policy string names by file; `object` holds its
     /// digits.
     ///
     /// # Errors
-    /// If the service has no loader, the object is missing or malformed, or the system cannot start
-    /// a thread.
+    /// If the service has no loader, the object is missing or malformed, too many programs are
+    /// being loaded, or the system cannot start a thread.
     pub(super) fn load(
         loader: Option<&mut PolicyLoader>,
-        request: LoadRequest,
+        request: ChangeRequest,
         reference: ProgramReference,
         object: Option<&str>,
     ) -> Result<(), RequestError> {
@@ -73,6 +69,15 @@ impl PolicyLoader {
                 .to_owned(),
             kind: RequestErrorKind::Policy,
         })?;
+        if loader.waiting == LOADS_MAX {
+            return Err(RequestError {
+                error: format!(
+                    "{LOADS_MAX} programs are being loaded for other requests\n  help: run the \
+                     command again when they are done"
+                ),
+                kind: RequestErrorKind::Refused,
+            });
+        }
         // A copy: programs that were replaced are freed with the policy that ran them.
         let mut registry = loader.registry.clone();
         let task = move || {
@@ -93,12 +98,16 @@ impl PolicyLoader {
         loader.worker.run(task).map_err(|error| RequestError {
             error: format!("cannot load the program: {error}"),
             kind: RequestErrorKind::Refused,
-        })
+        })?;
+        loader.waiting += 1;
+        Ok(())
     }
 
     /// The next policy that was loaded.
-    pub(super) fn poll(&self) -> Option<LoadedPolicy> {
-        self.worker.poll()
+    pub(super) fn poll(&mut self) -> Option<LoadedPolicy> {
+        let loaded = self.worker.poll()?;
+        self.waiting -= 1;
+        Some(loaded)
     }
 }
 

@@ -1,15 +1,20 @@
-//! Programs through the control socket, with a loader that does what a test tells it.
+//! Programs, and policies that are kept, through the control socket, with a loader and a store that
+//! do what a test tells them.
 
+use super::PolicyStore;
+use super::policy_loader::LOADS_MAX;
 use super::protocol::{AskError, ControlRequest, RequestErrorKind, ask};
-use super::tests::start_with;
+use super::tests::{Extras, start_with};
 use crate::programs::hex_digits;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{
     OBJECT_BYTES_MAX, PolicyProgram, ProgramLoader, ProgramParameter, Registry, Spec,
 };
 use mirrorball_core::policy::ReadPolicy;
-use std::path::Path;
-use std::sync::{Arc, Barrier};
+use mirrorball_disk::array_file::KeptPolicy;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier, Mutex};
+use tempfile::TempDir;
 
 /// Takes any object; one that starts with `p` makes it panic, one with `w` makes it wait.
 #[derive(Debug)]
@@ -76,11 +81,16 @@ fn refusal(result: Result<String, AskError>) -> (RequestErrorKind, String) {
     }
 }
 
+fn start_scripted(folder: &TempDir, meeting: Arc<Barrier>) -> PathBuf {
+    let programs = Some(Registry::with_loader(Arc::new(ScriptedLoader { meeting })));
+    start_with(folder, Extras { programs, ..Extras::default() })
+}
+
 #[test]
 fn the_client_sends_the_object_and_the_service_opens_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let meeting = Arc::new(Barrier::new(2));
-    let path = start_with(&folder, Registry::with_loader(Arc::new(ScriptedLoader { meeting })));
+    let path = start_scripted(&folder, meeting);
     // The largest object that there may be, and the longest request.
     let object = vec![b'x'; OBJECT_BYTES_MAX];
     assert_eq!(set_program(&path, Some(&object)).unwrap(), "program/scripted@00");
@@ -96,7 +106,7 @@ fn the_client_sends_the_object_and_the_service_opens_no_file() {
 fn a_loader_that_panics_is_an_error_of_the_client() {
     let folder = tempfile::tempdir().unwrap();
     let meeting = Arc::new(Barrier::new(2));
-    let path = start_with(&folder, Registry::with_loader(Arc::new(ScriptedLoader { meeting })));
+    let path = start_scripted(&folder, meeting);
     for _ in 0..2 {
         let (kind, error) = refusal(set_program(&path, Some(b"panic")));
         assert_eq!(kind, RequestErrorKind::Policy);
@@ -109,8 +119,7 @@ fn a_loader_that_panics_is_an_error_of_the_client() {
 fn a_policy_that_is_set_while_a_program_loads_stays() {
     let folder = tempfile::tempdir().unwrap();
     let meeting = Arc::new(Barrier::new(2));
-    let loader = ScriptedLoader { meeting: Arc::clone(&meeting) };
-    let path = start_with(&folder, Registry::with_loader(Arc::new(loader)));
+    let path = start_scripted(&folder, Arc::clone(&meeting));
     let (socket, object) = (path.clone(), b"wait");
     let waiting = std::thread::spawn(move || set_program(&socket, Some(object)));
     meeting.wait();
@@ -122,4 +131,102 @@ fn a_policy_that_is_set_while_a_program_loads_stays() {
     assert_eq!(ask::<String>(&path, &ControlRequest::Policy).unwrap(), "dm/queue-length");
     // A load that begins later than the change is used.
     assert_eq!(set_program(&path, Some(b"good")).unwrap(), "program/scripted@00");
+}
+
+#[test]
+fn programs_wait_to_be_loaded_up_to_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let meeting = Arc::new(Barrier::new(2));
+    let path = start_scripted(&folder, Arc::clone(&meeting));
+    let (sender, results) = std::sync::mpsc::channel();
+    let ask_for = |object: &'static [u8]| {
+        let (path, sender) = (path.clone(), sender.clone());
+        std::thread::spawn(move || sender.send(set_program(&path, Some(object))).unwrap());
+    };
+    ask_for(b"wait");
+    meeting.wait();
+    // One is being loaded, and all but one of these find a place.
+    (0..LOADS_MAX).for_each(|_| ask_for(b"good"));
+    let (kind, error) = refusal(results.recv().unwrap());
+    assert_eq!(kind, RequestErrorKind::Refused);
+    assert!(error.contains("4 programs are being loaded"), "{error}");
+    // The service answers all the same.
+    assert_eq!(ask::<String>(&path, &ControlRequest::Policy).unwrap(), "pid");
+    meeting.wait();
+    for _ in 0..LOADS_MAX {
+        // One that is ready after a later request was, is refused for that.
+        match results.recv().unwrap() {
+            Ok(name) => assert_eq!(name, "program/scripted@00"),
+            other => assert!(refusal(other).1.contains("while the program was loaded")),
+        }
+    }
+    assert_eq!(set_program(&path, Some(b"good")).unwrap(), "program/scripted@00");
+}
+
+/// Takes any policy but `md/raid1`; `dm/queue-length` makes it wait.
+struct ScriptedStore {
+    meeting: Arc<Barrier>,
+    kept: Arc<Mutex<Vec<KeptPolicy>>>,
+}
+
+impl PolicyStore for ScriptedStore {
+    fn keep(&mut self, policy: &KeptPolicy) -> Result<(), String> {
+        match &*policy.policy {
+            "md/raid1" => return Err("the test wants it".to_owned()),
+            "dm/queue-length" => {
+                self.meeting.wait();
+                self.meeting.wait();
+            }
+            _ => {}
+        }
+        self.kept.lock().unwrap().push(policy.clone());
+        Ok(())
+    }
+
+    fn record_fault(&mut self, policy: &KeptPolicy) {
+        panic!("no program has a fault: {policy:?}");
+    }
+}
+
+fn keep(path: &Path, name: &str) -> Result<String, AskError> {
+    let name = name.to_owned();
+    ask(path, &ControlRequest::SetPolicy { name, object: None, keep: true })
+}
+
+#[test]
+fn a_policy_changes_when_it_is_in_the_file_and_the_service_does_not_wait_for_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (meeting, kept) = (Arc::new(Barrier::new(2)), Arc::default());
+    let store = ScriptedStore { meeting: Arc::clone(&meeting), kept: Arc::clone(&kept) };
+    let store: Option<Box<dyn PolicyStore>> = Some(Box::new(store));
+    let path = start_with(&folder, Extras { store, ..Extras::default() });
+    let policy = || ask::<String>(&path, &ControlRequest::Policy).unwrap();
+
+    let (kind, error) = refusal(keep(&path, "md/raid1"));
+    assert_eq!(kind, RequestErrorKind::Refused);
+    assert_eq!(error, "the policy cannot be kept: the test wants it");
+    assert_eq!(policy(), "pid", "the policy in force stays");
+    assert_eq!(keep(&path, "round-robin").unwrap(), "btrfs/round-robin");
+    assert_eq!(policy(), "btrfs/round-robin");
+
+    let waiting = || {
+        let path = path.clone();
+        let waiting = std::thread::spawn(move || keep(&path, "dm/queue-length"));
+        meeting.wait();
+        waiting
+    };
+    let first = waiting();
+    assert_eq!(policy(), "btrfs/round-robin", "the file is being written");
+    meeting.wait();
+    assert_eq!(first.join().unwrap().unwrap(), "dm/queue-length");
+    assert_eq!(policy(), "dm/queue-length");
+
+    let second = waiting();
+    assert_eq!(set_builtin(&path, "pid"), "btrfs/pid");
+    meeting.wait();
+    let (_, error) = refusal(second.join().unwrap());
+    assert!(error.contains("set to btrfs/pid while the array file was written"), "{error}");
+    assert_eq!(policy(), "btrfs/pid", "a policy that was asked for later stays");
+    let kept: Vec<String> = kept.lock().unwrap().iter().map(|it| it.policy.clone()).collect();
+    assert_eq!(kept, ["btrfs/round-robin", "dm/queue-length", "dm/queue-length"]);
 }

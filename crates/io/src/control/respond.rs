@@ -1,9 +1,10 @@
 //! Responses to the requests of the control socket.
 
 use super::events::{health, reported_state};
+use super::kept_file::RecordedPolicy;
 use super::member_commands::{fail, failed_members, remove, replacement};
-use super::policy_change::{Kept, change_policy};
-use super::policy_loader::{LoadRequest, LoadedPolicy, PolicyLoader};
+use super::policy_change::{ChangeRequest, NewPolicy, keep_in_labels, not_kept};
+use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
     ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
     MemberStatsReport, Misplaced, OddMember, PolicyCounter, Quantiles, RebuildProgress,
@@ -197,24 +198,45 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
     }
 }
 
-/// The response to a client whose program was loaded, or could not be.
+/// The response to a client whose program was loaded, or could not be; `None` if it follows later.
 pub(super) fn policy_loaded(
     control: &mut Control,
     loaded: LoadedPolicy,
     parts: &mut ServiceParts<'_>,
-) -> String {
-    let LoadRequest { number, kept, .. } = loaded.request;
-    if number < control.policy_set_by {
-        let policy = control.policy.as_deref().unwrap_or_default();
-        return failed(
-            RequestErrorKind::Refused,
-            format!(
-                "the policy was set to {policy} while the program was loaded, and stays\n  help: \
-                 run the command again to use the program"
-            ),
-        );
+) -> Option<String> {
+    let LoadedPolicy { request, spec } = loaded;
+    match superseded(control, &request, "while the program was loaded") {
+        Some(error) => Some(encode::<String>(Err(error))),
+        None => set_policy(control, spec, request, parts),
     }
-    encode(set_policy(control, loaded.spec, number, kept, parts))
+}
+
+/// The response to a client whose policy is in the array file now, or could not be put there.
+pub(super) fn policy_recorded(
+    control: &mut Control,
+    recorded: RecordedPolicy,
+    parts: &mut ServiceParts<'_>,
+) -> String {
+    let RecordedPolicy { request, new, result, .. } = recorded;
+    encode(match result {
+        Err(why) => Err(not_kept(&why)),
+        Ok(()) => match superseded(control, &request, "while the array file was written") {
+            Some(error) => Err(error),
+            None => Ok(use_policy(control, new, request.number, parts.executor)),
+        },
+    })
+}
+
+/// The error of a request after which another one has set the policy.
+fn superseded(control: &Control, request: &ChangeRequest, when: &str) -> Option<RequestError> {
+    (request.number < control.policy_set_by).then(|| RequestError {
+        error: format!(
+            "the policy was set to {} {when}, and stays\n  help: run the command again to change \
+             it",
+            control.policy.as_deref().unwrap_or_default()
+        ),
+        kind: RequestErrorKind::Refused,
+    })
 }
 
 /// The fields of [`ControlRequest::SetPolicy`].
@@ -224,7 +246,8 @@ struct PolicyRequest {
     keep: bool,
 }
 
-/// Changes the policy; `None` if it is a program, which has to be loaded first.
+/// Changes the policy; `None` if the response follows later, because the policy is a program that
+/// has to be loaded, or has to be written to the array file.
 fn policy_request(
     control: &mut Control,
     client: ClientKey,
@@ -234,39 +257,71 @@ fn policy_request(
     let PolicyRequest { name, object, keep } = request;
     control.policy_requests += 1;
     let number = control.policy_requests;
-    let kept = keep.then(|| name.clone());
+    let request = ChangeRequest { client: client.slot(), number, kept: keep.then(|| name.clone()) };
     if let Some(reference) = ProgramReference::parse(&name) {
-        let request = LoadRequest { client: client.slot(), number, kept };
         let loader = control.loader.as_mut();
         let loading = PolicyLoader::load(loader, request, reference, object.as_deref());
         return Some(encode::<String>(Err(loading.err()?)));
     }
-    Some(encode(set_policy(control, Spec::parse(&name), number, kept, parts)))
+    set_policy(control, Spec::parse(&name), request, parts)
 }
 
-/// Changes the policy of the volume, for the request of this number; `kept` is how the user named
-/// it, if the labels are to name it.
+/// Changes the policy of the volume; `None` if it has to be written to the array file first.
 fn set_policy(
     control: &mut Control,
     parsed: Result<Spec, Diagnostic>,
-    number: u64,
-    kept: Option<String>,
+    request: ChangeRequest,
     parts: &mut ServiceParts<'_>,
-) -> Result<String, RequestError> {
-    let ServiceParts { executor, rebuild, .. } = parts;
+) -> Option<String> {
+    begin_change(control, parsed, request, parts.executor).transpose().map(encode)
+}
+
+/// Changes the policy of the volume, and returns its canonical string; `None` if it has to be
+/// written to the array file first.
+fn begin_change(
+    control: &mut Control,
+    parsed: Result<Spec, Diagnostic>,
+    request: ChangeRequest,
+    executor: &mut Executor,
+) -> Result<Option<String>, RequestError> {
     let members = executor.members().count();
     let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
-    let kept = match (kept, rebuild.is_emulated()) {
-        (None, _) => Kept::No,
-        (Some(_), true) => Kept::InNoLabels,
-        (Some(reference), false) => Kept::InLabels(reference),
-    };
-    let name = change_policy(parsed, kept, volume)?;
+    let new = NewPolicy::build(parsed, volume)?;
+    if let Some(reference) = &request.kept {
+        let kept = new.kept(reference)?;
+        if volume.label().is_some() {
+            keep_in_labels(kept, volume)?;
+        } else {
+            let file = control.kept_file.as_mut().ok_or_else(|| {
+                not_kept(&format!(
+                    "the members have no labels, and the service has no array file\n  help: leave \
+                     out --keep, and start the service with --policy '{reference}'"
+                ))
+            })?;
+            let queued = file.keep(request, new, kept);
+            queued.map_err(|error| not_kept(&error.to_string()))?;
+            return Ok(None);
+        }
+    }
+    Ok(Some(use_policy(control, new, request.number, executor)))
+}
+
+/// Uses a policy from the next decision on, for the request of this number; returns its canonical
+/// string.
+fn use_policy(
+    control: &mut Control,
+    new: NewPolicy,
+    number: u64,
+    executor: &mut Executor,
+) -> String {
+    let name = new.spec.to_string();
+    let volume = executor.volume_mut().expect("the policy was built for the volume");
+    volume.set_policy(new.policy);
     control.policy = Some(name.clone());
     control.policy_set_by = number;
     let change = StateChange::PolicyChanged { policy: name.clone() };
     control.events.record(change, executor);
-    Ok(name)
+    name
 }
 
 /// The devids of the members in a state.

@@ -18,7 +18,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn service(path: PathBuf, metrics: TcpListener, programs: Option<Registry>) -> Service {
+/// What a service under test has beyond a volume.
+#[derive(Default)]
+pub(super) struct Extras {
+    pub(super) programs: Option<Registry>,
+    pub(super) store: Option<Box<dyn PolicyStore>>,
+}
+
+fn service(path: PathBuf, metrics: TcpListener, extras: Extras) -> Service {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
     let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
     let emulation = EmulateOptions {
@@ -40,8 +47,12 @@ fn service(path: PathBuf, metrics: TcpListener, programs: Option<Registry>) -> S
         Endpoint { listener: metrics, protocol: Protocol::Http },
     ];
     let control = Control::new(name, policy, endpoints, &mut executor);
-    let control = match programs {
+    let control = match extras.programs {
         Some(registry) => control.with_programs(registry, &mut executor).unwrap(),
+        None => control,
+    };
+    let control = match extras.store {
+        Some(store) => control.with_policy_store(store, None, &mut executor).unwrap(),
         None => control,
     };
     let server = Server::new(exports, Vec::new(), ConnectionsMax(1), &mut executor);
@@ -95,21 +106,21 @@ fn set_policy(name: &str) -> ControlRequest {
 
 /// Starts a service in a thread of its own; its control socket, and where its metrics are.
 fn start(folder: &TempDir) -> (PathBuf, SocketAddr) {
-    start_service(folder, None)
+    start_service(folder, Extras::default())
 }
 
-/// Starts a service with this registry in a thread of its own; its control socket.
-pub(super) fn start_with(folder: &TempDir, registry: Registry) -> PathBuf {
-    start_service(folder, Some(registry)).0
+/// Starts a service with these extras in a thread of its own; its control socket.
+pub(super) fn start_with(folder: &TempDir, extras: Extras) -> PathBuf {
+    start_service(folder, extras).0
 }
 
-fn start_service(folder: &TempDir, programs: Option<Registry>) -> (PathBuf, SocketAddr) {
+fn start_service(folder: &TempDir, extras: Extras) -> (PathBuf, SocketAddr) {
     let path = folder.path().join("control");
     let metrics = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = metrics.local_addr().unwrap();
     let (socket, (sender, receiver)) = (path.clone(), std::sync::mpsc::channel());
     std::thread::spawn(move || {
-        let mut service = service(socket, metrics, programs);
+        let mut service = service(socket, metrics, extras);
         sender.send(()).unwrap();
         service.run().unwrap();
     });
@@ -211,7 +222,12 @@ fn bad_requests_are_refused_and_change_nothing() {
         (rebuild(1, None), RequestErrorKind::Refused, "devid 1 is in sync"),
         (rebuild(9, Some(50 << 20)), RequestErrorKind::Refused, "no member with devid 9"),
         (rebuild(1, Some(0)), RequestErrorKind::Refused, "greater than zero"),
-        (keep_policy, RequestErrorKind::Refused, "kept: the members are emulated\n  help:"),
+        (
+            keep_policy,
+            RequestErrorKind::Refused,
+            "kept: the members have no labels, and the service has no array file\n  help: leave \
+             out --keep, and start the service with --policy 'first'",
+        ),
     ] {
         let error = refused(&path, request.clone());
         assert_eq!(error.kind, kind, "{request:?}: {error}");

@@ -202,14 +202,14 @@ pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
 ///
 /// # Errors
 /// If it cannot be read or understood.
-pub fn load_array_file(name: &str) -> Result<ArraySpec> {
+pub fn load_array_file(name: &str) -> Result<(InputText, ArraySpec)> {
     if ArrayFile::builtin(name).is_ok() && !Path::new(name).exists() {
         let what = format!("`{name}` is a built-in array: its members are disk models");
         let help = "give an array file whose members have a `path` or a `uri`; `mirrorball \
                     emulate` serves disk models";
         return Err(Diagnostic::new(what).with_help(help).into());
     }
-    load_from(name, &InputKind { builtin: Vec::new, ..ARRAY }).map(|(_, spec)| spec)
+    load_from(name, &InputKind { builtin: Vec::new, ..ARRAY })
 }
 
 fn load_from(name: &str, kind: &InputKind) -> Result<(InputText, ArraySpec)> {

@@ -1,0 +1,22 @@
+//! The lengths of texts that a label has room for.
+
+use mirrorball_core::label::{
+    POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
+};
+use mirrorball_disk::array_file::KeptPolicy;
+
+/// Checks that a label has room for a policy; the error says what is too long.
+pub(crate) fn check_policy(kept: &KeptPolicy) -> Result<(), String> {
+    fits("the policy", &kept.policy, POLICY_BYTES_MAX)?;
+    let Some(program) = &kept.program else { return Ok(()) };
+    let reference = &program.reference;
+    fits("the path of the program with its parameters", reference, PROGRAM_REFERENCE_BYTES_MAX)?;
+    fits("the name of the program", &program.name, PROGRAM_NAME_BYTES_MAX)
+}
+
+fn fits(what: &str, text: &str, most: usize) -> Result<(), String> {
+    match text.len() {
+        bytes if bytes <= most => Ok(()),
+        bytes => Err(format!("{what} has {bytes} bytes, but a label holds {most}")),
+    }
+}
