@@ -54,52 +54,54 @@ static int is_long(const struct stream *stream, const struct mb_member *m)
 	       stream->next - m->optimal_io_bytes >= stream->start;
 }
 
-/* The mirror with the lowest member index among those after `last`; nr if there is none. */
-static u32 next_slot(const struct mb_choose *c, s64 last)
-{
-	u32 found = c->nr;
-
-	MB_EACH_MIRROR(c, i)
-		if ((s64)c->mirror[i].m.index > last &&
-		    (found == c->nr || c->mirror[i].m.index < c->mirror[found & (MB_MIRRORS_MAX - 1)].m.index))
-			found = i;
-	return found;
-}
-
 static u32 best(const struct mb_choose *c)
 {
-	u32 least_pending = ~0u, least_place = 0, nearest_place = 0, has_stream = 0, stream_place = 0;
+	u32 least_pending = ~0u, least_place = 0, least_slot = ~0u;
+	u32 nearest_place = 0, nearest_slot = ~0u;
+	u32 continued_place = 0, continued_slot = ~0u;
+	u32 long_place = 0, long_slots = 0;
 	u64 nearest = ~0ull;
-	s64 last = -1;
 
-	MB_EACH_MIRROR(c, n) {
-		u32 place = next_slot(c, last);
-		const struct mb_mirror *mirror = &c->mirror[place & (MB_MIRRORS_MAX - 1)];
+	/* md looks at its slots in order, and mirrors come in the order of their copies: of two that
+	 * are equal, the one with the lower slot serves. */
+	MB_EACH_MIRROR(c, place) {
+		const struct mb_mirror *mirror = &c->mirror[place];
 		const struct stream *stream = stream_of(mirror);
+		u32 slot = mirror->m.index;
 		u32 pending = mb_in_flight(&mirror->m);
 		u64 head = mirror->m.completed_end;
 		u64 distance = head > mirror->offset ? head - mirror->offset : mirror->offset - head;
 
-		last = mirror->m.index;
 		if (stream->next == mirror->offset || distance == 0) {
-			if (!is_long(stream, &mirror->m))
-				return place;
+			if (!is_long(stream, &mirror->m)) {
+				if (slot < continued_slot) {
+					continued_slot = slot;
+					continued_place = place;
+				}
+				continue;
+			}
 			/* An idle disk is then preferred to this one; a busy one is not. */
 			pending++;
-			has_stream = 1;
-			stream_place = place;
+			if (slot >= long_slots) {
+				long_slots = slot + 1;
+				long_place = place;
+			}
 		}
-		if (pending < least_pending) {
+		if (pending < least_pending || (pending == least_pending && slot < least_slot)) {
 			least_pending = pending;
+			least_slot = slot;
 			least_place = place;
 		}
-		if (distance < nearest) {
+		if (distance < nearest || (distance == nearest && slot < nearest_slot)) {
 			nearest = distance;
+			nearest_slot = slot;
 			nearest_place = place;
 		}
 	}
-	if (has_stream && least_pending > 0)
-		return stream_place;
+	if (continued_slot != ~0u)
+		return continued_place;
+	if (long_slots && least_pending > 0)
+		return long_place;
 	return any_non_rotational || least_pending == 0 ? least_place : nearest_place;
 }
 

@@ -211,8 +211,8 @@ impl Control {
 
     /// Records a fault that ended the program that the array file keeps.
     pub fn record_policy_fault(&mut self, executor: &Executor) {
-        let fault = executor.volume().and_then(Volume::policy_fault);
-        if let (Some(file), Some(fault)) = (&mut self.kept_file, fault) {
+        let Some(file) = &mut self.kept_file else { return };
+        if let Some(fault) = executor.volume().and_then(Volume::policy_fault) {
             file.record_fault(fault);
         }
     }
