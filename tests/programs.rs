@@ -148,7 +148,7 @@ fn a_fault_fails_the_cell_and_shows_the_context() {
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("choose called mb_error(7)"), "{message}");
-    assert!(message.contains("mirror 1: "), "{message}");
+    assert!(message.contains("\n    .mirror[1] = { .offset = "), "{message}");
     let checked = folder.run(&["program", "check", "late.wasm"]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(stderr(&checked).contains("fault: program/late@"), "{}", stderr(&checked));

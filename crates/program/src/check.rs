@@ -6,10 +6,11 @@
 
 use crate::abi::{CHOOSE_FUEL, EVENT_FUEL};
 use crate::contexts::write_event;
+use crate::dump::{choose_text, event_text};
 use crate::fault::CallFault;
 use crate::helpers::Operation;
 use crate::instance::ProgramInstance;
-use crate::policy::{ask, dump_choice};
+use crate::policy::ask;
 use crate::program::Program;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
@@ -184,7 +185,7 @@ impl Trial {
         let asked =
             ask(&mut self.instance, &read, &mirrors, &self.members, now, &mut rng, asks_members);
         let choice =
-            asked.map_err(|fault| (fault, dump_choice(&read, &mirrors, &self.members, now)))?;
+            asked.map_err(|fault| (fault, choose_text(&read, &mirrors, &self.members, now)))?;
         self.account(costs, "choose", CHOOSE_FUEL);
         let io = member_io(&read, &mirrors[choice.first()], now);
         let outcome = Outcome {
@@ -197,7 +198,7 @@ impl Trial {
             let operation = if outcome.is_none() { Operation::Submit } else { Operation::Complete };
             write_event(self.instance.context_mut(), &io, outcome, now);
             let done = self.instance.event(operation, &mut rng);
-            done.map_err(|fault| (fault, format!("at {now}, of {io:?}, {outcome:?}\n")))?;
+            done.map_err(|fault| (fault, event_text(&io, outcome, now)))?;
             let name = if outcome.is_none() { "submit" } else { "complete" };
             self.account(costs, name, EVENT_FUEL);
         }

@@ -23,6 +23,7 @@ pub mod abi;
 mod call_graph;
 pub mod check;
 pub mod contexts;
+mod dump;
 mod engine;
 mod fault;
 mod foreign_text;

@@ -2,6 +2,7 @@
 
 use crate::abi::COUNTERS;
 use crate::contexts::{set_explained, write_choose, write_event};
+use crate::dump::{choose_text, event_text};
 use crate::fault::CallFault;
 use crate::helpers::{Operation, Wish};
 use crate::instance::{InstanceSource, ProgramInstance};
@@ -113,7 +114,7 @@ impl ProgramPolicy {
         }
         write_event(instance.context_mut(), io, outcome, ctx.now);
         if let Err(fault) = instance.event(operation, ctx.rng) {
-            self.fail(&fault, &format!("at {}, of {io:?}, {outcome:?}\n", ctx.now));
+            self.fail(&fault, &event_text(io, outcome, ctx.now));
         }
     }
 }
@@ -131,7 +132,7 @@ impl ReadPolicy for ProgramPolicy {
             let asks_members = self.asks_members;
             match ask(instance, read, mirrors, members, ctx.now, ctx.rng, asks_members) {
                 Ok(choice) => return choice,
-                Err(fault) => self.fail(&fault, &dump_choice(read, mirrors, members, ctx.now)),
+                Err(fault) => self.fail(&fault, &choose_text(read, mirrors, members, ctx.now)),
             }
         }
         self.fallback_reads += 1;
@@ -267,18 +268,4 @@ fn mirror_set(what: &str, mask: u32, first: usize, count: usize) -> Result<Mirro
         Some(set) => Ok(set),
         None => wrong("the set is empty"),
     }
-}
-
-/// What a program was shown, on several lines.
-pub(crate) fn dump_choice(
-    read: &Read,
-    mirrors: &[Mirror],
-    members: &Members,
-    now: Nanos,
-) -> String {
-    let mut text = format!("at {now}, of {read:?}\n");
-    for (place, mirror) in mirrors.iter().enumerate() {
-        text += &format!("mirror {place}: {mirror:?}, {:?}\n", members[mirror.member]);
-    }
-    text
 }

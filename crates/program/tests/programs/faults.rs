@@ -110,7 +110,7 @@ fn a_bad_choice_ends_the_program_and_the_fallback_decides() {
         let fault = shown.policy.fault().cloned().unwrap_or_else(|| panic!("no fault: {body}"));
         assert!(fault.summary.contains(expected), "{body}: {}", fault.summary);
         assert!(fault.summary.starts_with("program/bad@"), "{}", fault.summary);
-        assert!(fault.dump.contains("offset: 8192") && fault.dump.contains("mirror 1: "));
+        assert!(fault.dump.contains(".offset = 8192,") && fault.dump.contains(".mirror[1] = {"));
         // The fallback goes by the volume's statistics.
         shown.members.get_mut(MemberIndex(0)).reads_in_flight = 3;
         assert_eq!(shown.choose(), Choice::Mirror(1), "{body}");

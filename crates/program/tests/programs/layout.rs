@@ -1,10 +1,10 @@
 //! The header, the host's constants and what the host writes have one layout.
 
-use crate::common::{compile, toolchain};
+use crate::common::{compile, load, toolchain};
 use mirrorball_core::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::PolicyProgram;
-use mirrorball_core::policy::{Choice, Ctx, Mirror, Read};
+use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_program::Loader;
@@ -49,6 +49,70 @@ fn every_field_is_where_the_header_has_it() {
     policy.on_members_change(&members);
     let mut rng = Rng::new(1);
     let mut ctx = Ctx { now: Nanos(101), rng: &mut rng };
+    let (read, mirrors) = read();
+    let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
+    assert_eq!(policy.fault(), None);
+    assert_eq!(choice, Choice::Hedge { first: 1, backup: 0, after: Nanos(77) });
+
+    ctx.now = Nanos(301);
+    policy.on_submit(&io(), &mut ctx);
+    ctx.now = Nanos(401);
+    let (read, outcome) = completion();
+    policy.on_complete(&read, &outcome, &mut ctx);
+    assert_eq!(policy.fault(), None);
+    let counters = policy.counters();
+    let counters: Vec<(&str, i64)> = counters.iter().map(|it| (it.name, it.value)).collect();
+    let own = [("count_3", -4), ("count_4", 1), ("count_5", 1)];
+    assert_eq!(counters[2..], own);
+}
+
+/// Programs that compare what they are shown with what was shown to ones that failed.
+#[test]
+fn a_fault_has_what_was_shown_as_a_structure_of_c() {
+    let Some(toolchain) = toolchain() else { return };
+    let policy = |operations: &str| {
+        let text = format!("MB_PROGRAM(\"shown\", \"1\", \"\", \"\");\n{operations}");
+        let program = load(&toolchain, &text).unwrap_or_else(|error| panic!("{text}{error}"));
+        let mut policy = program.build(&[], &[1001, 2001]).unwrap();
+        policy.on_members_change(&members());
+        policy
+    };
+    let choose = |policy: &mut dyn ReadPolicy| {
+        let mut rng = Rng::new(1);
+        let (read, mirrors) = read();
+        policy.choose(&read, &mirrors, &members(), &mut Ctx { now: Nanos(101), rng: &mut rng });
+        policy.fault().cloned()
+    };
+    let complete = |policy: &mut dyn ReadPolicy| {
+        let mut rng = Rng::new(1);
+        let (io, outcome) = completion();
+        policy.on_complete(&io, &outcome, &mut Ctx { now: Nanos(401), rng: &mut rng });
+        policy.fault().cloned()
+    };
+    let same = "static void same(const u64 *shown, const u64 *then, u32 bytes)\n\
+                { for (u32 i = 0; i < bytes / 8; i++) if (shown[i] != then[i]) mb_error(i); }\n";
+
+    let fault = choose(&mut *policy("MB_CHOOSE(c) { mb_error(c->nr); }\n")).unwrap();
+    let (_, shown) = fault.dump.split_once("mb_context = (struct mb_choose) ").unwrap();
+    let compares = format!(
+        "{same}static const struct mb_choose then = {shown}MB_CHOOSE(c) {{ same((const u64 *)c, \
+         (const u64 *)&then, 64 + 160 * c->nr); return 0; }}\n"
+    );
+    assert_eq!(choose(&mut *policy(&compares)), None, "{shown}");
+
+    let none = "MB_CHOOSE(c) { return c->nr - 1; }\n";
+    let fails = format!("{none}MB_COMPLETE(e) {{ mb_error(e->member); }}\n");
+    let fault = complete(&mut *policy(&fails)).unwrap();
+    let (_, shown) = fault.dump.split_once("struct mb_event event = ").unwrap();
+    let compares = format!(
+        "{none}{same}static const struct mb_event then = {shown}MB_COMPLETE(e) {{ same((const u64 \
+         *)e, (const u64 *)&then, sizeof(then)); }}\n"
+    );
+    assert_eq!(complete(&mut *policy(&compares)), None, "{shown}");
+}
+
+/// A read of two mirrors.
+fn read() -> (Read, [Mirror; 2]) {
     let read =
         Read { offset: 102, length: 103, stream: 104, cpu: 105, background: true, copies: 3 };
     let mirror = |place: u16| Mirror {
@@ -56,13 +120,11 @@ fn every_field_is_where_the_header_has_it() {
         offset: 200 + u64::from(place),
         copy: 1 + place as u8,
     };
-    let choice = policy.choose(&read, &[mirror(0), mirror(1)], &members, &mut ctx);
-    assert_eq!(policy.fault(), None);
-    assert_eq!(choice, Choice::Hedge { first: 1, backup: 0, after: Nanos(77) });
+    (read, [mirror(0), mirror(1)])
+}
 
-    ctx.now = Nanos(301);
-    policy.on_submit(&io(), &mut ctx);
-    ctx.now = Nanos(401);
+/// The end of a read.
+fn completion() -> (MemberIo, Outcome) {
     let read = MemberIo {
         op: Op::Read,
         purpose: Purpose::User,
@@ -72,12 +134,7 @@ fn every_field_is_where_the_header_has_it() {
     };
     let (completed_at, wait) = (Nanos(401), Nanos(402));
     let outcome = Outcome { result: Err(IoError::Cancelled), completed_at, wait, superseded: true };
-    policy.on_complete(&read, &outcome, &mut ctx);
-    assert_eq!(policy.fault(), None);
-    let counters = policy.counters();
-    let counters: Vec<(&str, i64)> = counters.iter().map(|it| (it.name, it.value)).collect();
-    let own = [("count_3", -4), ("count_4", 1), ("count_5", 1)];
-    assert_eq!(counters[2..], own);
+    (read, outcome)
 }
 
 /// Members whose fields have the values that `fields.c` expects.
