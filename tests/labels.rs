@@ -5,6 +5,7 @@ mod md;
 mod outage;
 mod replace;
 mod scrub;
+mod spares;
 
 use crate::common::nbd_client::{NbdClient, NbdRequest};
 use crate::common::service::{Service, wait_until};

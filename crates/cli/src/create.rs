@@ -218,6 +218,11 @@ fn report(
     for member in members.iter().filter(|member| member.state != MemberState::InSync) {
         text += &format!("  devid {} is rebuilt when the volume is served\n", member.devid);
     }
+    match created.label.spares.len() {
+        0 => {}
+        1 => text += "  1 spare takes the place of a member that fails\n",
+        count => text += &format!("  {count} spares take the places of members that fail\n"),
+    }
     if created.label.resync_from.is_some() {
         text += "  the server synchronises the mirrors after the start; the volume can be used \
                  during this time\n";

@@ -6,17 +6,18 @@ use crate::ending::{Ending, Failure};
 use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
+use mirrorball_core::label::Uuid;
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_io::control::protocol::{
-    self, AskError, ControlRequest, MemberReport, ReportedScrubState, ScrubAction, ScrubReport,
-    ServiceStats, ServiceStatus, StateChange, VolumeHealth,
+    self, AskError, ControlRequest, MemberReport, ReportedScrubState, ReportedSpareState,
+    ScrubAction, ScrubReport, ServiceStats, ServiceStatus, SpareReport, StateChange, VolumeHealth,
 };
 use mirrorball_io::programs::{ProgramReference, hex_digits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 pub(crate) use text::refusal;
-use text::{member, member_stats, requests, scrub_text, sentence, status};
+use text::{member, member_stats, requests, scrub_text, sentence, spare, status};
 
 /// Show the state and events of a running volume, change its policy or members, or scrub it
 #[derive(Debug, clap::Args)]
@@ -28,6 +29,7 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
   mirrorball ctl --control /tmp/volume.ctl members replace 2 /dev/sdd
+  mirrorball ctl --control /tmp/volume.ctl members add --spare /dev/sde
   mirrorball ctl --control /tmp/volume.ctl scrub start
   mirrorball ctl --control /tmp/volume.ctl events --follow
   mirrorball ctl stats --format json --control /tmp/volume.ctl")]
@@ -51,8 +53,9 @@ enum Action {
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
         /// Exit with code 1 if a member is not in sync, the file of a member was removed or
-        /// replaced, mirrors may differ, or the last scrub left blocks that differ or cannot be
-        /// read. Whether a scrub was finished: see `scrub status --check`
+        /// replaced, a spare is missing or failed, mirrors may differ, or the last scrub left
+        /// blocks that differ or cannot be read. Whether a scrub was finished: see
+        /// `scrub status --check`
         #[arg(long)]
         check: bool,
     },
@@ -119,16 +122,21 @@ enum MemberAction {
         #[arg(value_parser = numbers::devid)]
         devid: u64,
     },
-    /// Remove the device of a member that failed, for good
+    /// Remove the device of a member that failed, for good, or a spare
     ///
     /// The server closes the device, which can be taken out or used for something else. It is not a
     /// member any more: if it is found at a later start, it is left out. `members add` or `members
     /// replace` puts another device in its place. Works for labelled volumes.
-    #[command(override_usage = "mirrorball ctl --control <PATH> members remove <DEVID>")]
+    #[command(override_usage = "mirrorball ctl --control <PATH> members remove <DEVID>\n       \
+                               mirrorball ctl --control <PATH> members remove --spare <DEVICE>")]
     Remove {
         /// devid of the member, as `ctl members` shows it
-        #[arg(value_parser = numbers::devid)]
-        devid: u64,
+        #[arg(value_parser = numbers::devid, required_unless_present = "spare")]
+        devid: Option<u64>,
+        /// Spare that is not to take the place of a member any more: its device, or its UUID if the
+        /// device is missing
+        #[arg(long, value_name = "DEVICE", conflicts_with = "devid")]
+        spare: Option<String>,
     },
     /// Rebuild a member that failed, or whose file was replaced, from its mirrors
     ///
@@ -160,11 +168,20 @@ enum MemberAction {
         #[command(flatten)]
         replacement: Replacement,
     },
-    /// Put a device in the place of the member that has failed or is missing, and rebuild it
+    /// Put a device in the place of the member that has failed or is missing, and rebuild it; or
+    /// add a spare
+    ///
+    /// A spare takes the place of a member as soon as one fails, is removed or is missing after a
+    /// degraded start, if it is large enough. Its contents are lost. The labels of the members list
+    /// up to 8 spares, and `serve` finds them like members. Works for labelled volumes.
     #[command(override_usage = "mirrorball ctl --control <PATH> members add [OPTIONS] <DEVICE>")]
     Add {
-        /// File, block device or NBD URI, at least as large as the member
+        /// File, block device or NBD URI, at least as large as the member; as a spare, at least as
+        /// large as the smallest member
         device: String,
+        /// Keep the device as a spare until a member fails
+        #[arg(long, conflicts_with = "rate")]
+        spare: bool,
         #[command(flatten)]
         replacement: Replacement,
     },
@@ -244,31 +261,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
             print(format, &answer, status)?;
             let has_bad_blocks = answer.scrub.as_ref().is_some_and(|scrub| !scrub.is_well());
-            let is_well = answer.health == VolumeHealth::InSync && answer.misplaced.is_empty();
+            let is_ready = |spare: &SpareReport| spare.state == ReportedSpareState::Ready;
+            let is_well = answer.health == VolumeHealth::InSync
+                && answer.misplaced.is_empty()
+                && answer.spares.iter().all(is_ready);
             if *check && (!is_well || has_bad_blocks) {
                 return Ok(Ending::FoundFailure);
             }
         }
-        Action::Members { action: None } => {
-            let text = |members: &Vec<MemberReport>| members.iter().map(member).collect();
-            print(format, &ask(control, &ControlRequest::Members)?, text)?;
-        }
-        Action::Members { action: Some(MemberAction::Rebuild { devid, rate }) } => {
-            let request = ControlRequest::Rebuild { devid: *devid, rate_bytes_per_s: *rate };
-            print(format, &ask(control, &request)?, sentence)?;
-        }
-        Action::Members { action: Some(MemberAction::Fail { devid }) } => {
-            print(format, &ask(control, &ControlRequest::Fail { devid: *devid })?, sentence)?;
-        }
-        Action::Members { action: Some(MemberAction::Remove { devid }) } => {
-            print(format, &ask(control, &ControlRequest::Remove { devid: *devid })?, sentence)?;
-        }
-        Action::Members { action: Some(MemberAction::Replace { devid, device, replacement }) } => {
-            print(format, &ask(control, &replace(Some(*devid), device, replacement)?)?, sentence)?;
-        }
-        Action::Members { action: Some(MemberAction::Add { device, replacement }) } => {
-            print(format, &ask(control, &replace(None, device, replacement)?)?, sentence)?;
-        }
+        Action::Members { action } => members(control, format, action.as_ref())?,
         Action::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
             print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
@@ -300,6 +301,43 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     Ok(Ending::Done)
+}
+
+/// Shows the members and spares, or does something with one.
+fn members(control: &Path, format: Format, action: Option<&MemberAction>) -> Result<(), Failure> {
+    let request = match action {
+        None => {
+            let members: Vec<MemberReport> = ask(control, &ControlRequest::Members)?;
+            let spares = match format {
+                Format::Text => ask::<ServiceStatus>(control, &ControlRequest::Status)?.spares,
+                Format::Json => Vec::new(),
+            };
+            let text = |members: &Vec<MemberReport>| {
+                members.iter().map(member).chain(spares.iter().map(spare)).collect()
+            };
+            return print(format, &members, text);
+        }
+        Some(MemberAction::Rebuild { devid, rate }) => {
+            ControlRequest::Rebuild { devid: *devid, rate_bytes_per_s: *rate }
+        }
+        Some(MemberAction::Fail { devid }) => ControlRequest::Fail { devid: *devid },
+        Some(MemberAction::Remove { spare: Some(device), .. }) => {
+            ControlRequest::RemoveSpare { device: spare_name(device)? }
+        }
+        Some(MemberAction::Remove { devid, spare: None }) => {
+            ControlRequest::Remove { devid: devid.expect("clap requires one of them") }
+        }
+        Some(MemberAction::Replace { devid, device, replacement }) => {
+            replace(Some(*devid), device, replacement)?
+        }
+        Some(MemberAction::Add { device, spare: false, replacement }) => {
+            replace(None, device, replacement)?
+        }
+        Some(MemberAction::Add { device, spare: true, replacement }) => {
+            ControlRequest::AddSpare { device: absolute(device)?, occupied: replacement.occupied }
+        }
+    };
+    print(format, &ask(control, &request)?, sentence)
 }
 
 /// The request for a policy. The object of a program is read here, so that the permissions of the
@@ -338,17 +376,30 @@ fn replace(
     device: &str,
     replacement: &Replacement,
 ) -> Result<ControlRequest, Failure> {
+    let device = absolute(device)?;
+    let Replacement { occupied, rate } = *replacement;
+    Ok(ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s: rate })
+}
+
+/// A path or URI as a service in another folder understands it.
+fn absolute(device: &str) -> Result<String, Failure> {
     let address = devices::parse(&[device.to_owned()])?.remove(0);
     let device = match address.path() {
         Some(path) => std::path::absolute(path).map_err(|error| Failure::Fault(error.into()))?,
         None => PathBuf::from(device),
     };
-    let device = device.into_os_string().into_string().map_err(|device| {
+    device.into_os_string().into_string().map_err(|device| {
         let device = device.display();
         Failure::WrongUse(anyhow!("`{device}` is not valid UTF-8\n  help: give another path"))
-    })?;
-    let Replacement { occupied, rate } = *replacement;
-    Ok(ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s: rate })
+    })
+}
+
+/// The name of a spare: a UUID as it is.
+fn spare_name(name: &str) -> Result<String, Failure> {
+    match name.parse::<Uuid>() {
+        Ok(_) => Ok(name.to_owned()),
+        Err(_) => absolute(name),
+    }
 }
 
 /// Does something with the scrub, and shows it.

@@ -29,10 +29,11 @@ pub(crate) fn scan(folder: &Path) -> Result<Vec<DeviceAddress>, Failure> {
     })
 }
 
-/// The members of an array file, whose paths are relative to its folder.
+/// The members and spares of an array file, whose paths are relative to its folder.
 pub(crate) fn of_array(array: &ArraySpec) -> Result<Vec<DeviceAddress>, Failure> {
     let folder = Path::new(&array.file_name).with_file_name("");
-    let texts = array.members.iter().map(|member| match &member.source {
+    let sources = array.members.iter().map(|member| &member.source).chain(&array.spares);
+    let texts = sources.map(|source| match source {
         MemberSource::Path(path) => folder.join(path).display().to_string(),
         MemberSource::Uri(uri) => uri.clone(),
         MemberSource::Model(_) => String::new(),

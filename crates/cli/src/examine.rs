@@ -6,7 +6,7 @@ use crate::screen;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use mirrorball_core::label::assembly::ArrayVerdict;
-use mirrorball_core::label::{BlockError, Label, LabelledMember};
+use mirrorball_core::label::{BlockError, Label, LabelledMember, LabelledSpare};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
@@ -57,6 +57,8 @@ struct Examination {
     volumes: Vec<VolumeReport>,
     /// Devices without a usable label.
     others: Vec<OtherDevice>,
+    /// Spares of volumes that were not found, or that do not list them.
+    other_spares: Vec<OtherDevice>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,7 +79,17 @@ struct VolumeReport {
     /// `start`, `needs-degraded`, `incomplete`, `doubtful` or `other-layout`.
     verdict: &'static str,
     members: Vec<MemberRow>,
+    spares: Vec<SpareRow>,
     devices: Vec<DeviceReport>,
+}
+
+/// A spare, as the newest label describes it.
+#[derive(Debug, Serialize)]
+struct SpareRow {
+    uuid: String,
+    size_bytes: u64,
+    /// Its device, if that was found.
+    device: Option<String>,
 }
 
 /// A member, as the newest label describes it.
@@ -125,13 +137,24 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let found: Vec<VolumeReport> =
         volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();
+    let is_listed = |device: &ExaminedDevice| {
+        let name = device.address.to_string();
+        let spares = found.iter().flat_map(|volume| &volume.spares);
+        spares.into_iter().any(|spare| spare.device.as_ref() == Some(&name))
+    };
+    let other_spare = |device: &ExaminedDevice| {
+        let block = device.spare.as_ref().filter(|_| !is_listed(device))?;
+        let error = format!("is a spare of the volume `{}` by its own account only", block.name);
+        Some(OtherDevice { device: device.address.to_string(), error })
+    };
+    let other_spares = devices.iter().filter_map(other_spare).collect();
     let other = |device: &ExaminedDevice| {
-        let error = device.label.as_ref().err()?;
+        let error = device.label.as_ref().err().filter(|_| device.spare.is_none())?;
         let error = md_text(&device.address).unwrap_or_else(|| error.to_string());
         Some(OtherDevice { device: device.address.to_string(), error })
     };
     let others = devices.iter().filter_map(other).collect();
-    let examination = Examination { volumes: found, others };
+    let examination = Examination { volumes: found, others, other_spares };
     if matches!(args.format, Format::Text) {
         say_others(&examination);
     }
@@ -162,7 +185,7 @@ fn scanned(folder: &Path) -> Result<Vec<ExaminedDevice>, Failure> {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for device in examine(devices::scan(folder)?) {
         match &device.label {
-            Err(DeviceError::Label(BlockError::Absent)) => {}
+            Err(DeviceError::Label(BlockError::Absent)) if device.spare.is_none() => {}
             Err(DeviceError::Unreadable(why)) => {
                 unreadable.push(format!("`{}` ({why})", device.address));
             }
@@ -232,7 +255,20 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             Err(_) => "other-layout",
         },
         members: members.collect(),
+        spares: newest.spares.iter().map(|spare| spare_row(spare, newest, devices)).collect(),
         devices: reports.collect(),
+    }
+}
+
+fn spare_row(spare: &LabelledSpare, newest: &Label, devices: &[ExaminedDevice]) -> SpareRow {
+    let is_it = |device: &&ExaminedDevice| {
+        let block = device.spare.as_ref();
+        block.is_some_and(|it| it.volume == newest.array.uuid && it.uuid == spare.uuid)
+    };
+    SpareRow {
+        uuid: spare.uuid.to_string(),
+        size_bytes: spare.size_bytes,
+        device: devices.iter().find(is_it).map(|device| device.address.to_string()),
     }
 }
 
@@ -297,6 +333,11 @@ fn text(examination: &Examination) -> String {
             let size = format_bytes(*size_bytes);
             text += &format!("  devid {devid}: {state}, {size}, {device}\n");
         }
+        for SpareRow { uuid, size_bytes, device } in &volume.spares {
+            let device = device.as_deref().unwrap_or("missing");
+            let size = format_bytes(*size_bytes);
+            text += &format!("  spare: {size}, {device} (UUID {uuid})\n");
+        }
         for device in &volume.devices {
             let DeviceReport { device, generation, data_id, standing, .. } = device;
             text += &format!(
@@ -304,6 +345,9 @@ fn text(examination: &Examination) -> String {
                  {data_id}\n"
             );
         }
+    }
+    for OtherDevice { device, error } in &examination.other_spares {
+        text += &format!("`{device}` {error}\n");
     }
     screen::broken(&text)
 }

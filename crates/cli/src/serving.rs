@@ -94,7 +94,7 @@ pub(crate) fn run(
     file: Option<PolicyFile>,
     listen: &ListenArgs,
 ) -> Result<usize, Failure> {
-    let Assembly { mut executor, exports, opener, notes, name, policy } = assembly;
+    let Assembly { mut executor, exports, opener, spares, notes, name, policy } = assembly;
     let descriptors = raise_limits();
     let (addresses, folder, devices) = listen.addresses_by_kind()?;
     if devices {
@@ -133,8 +133,11 @@ pub(crate) fn run(
     };
     let (service, stopper) =
         Service::new(executor, server, Some(control)).map_err(system_failure)?;
-    let mut service =
-        service.with_opener(opener).map_err(system_failure)?.with_fuse(fuse).with_ublk(ublk);
+    let mut service = service
+        .with_opener(opener, spares)
+        .map_err(system_failure)?
+        .with_fuse(fuse)
+        .with_ublk(ublk);
     let stopper = Arc::new(stopper);
     stop_at_signals(Arc::clone(&stopper)).map_err(system_failure)?;
     let open = || {

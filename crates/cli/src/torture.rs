@@ -15,8 +15,9 @@ const PROGRESS: u64 = 500;
 #[command(
     after_help = "The code that serves volumes runs on simulated members and a simulated clock. \
 Clients write, read and flush; members fail and return; the service is stopped, killed or loses \
-power, and starts again with all members or some of them. A model knows what may be read. Nothing \
-outside of the process is used or changed.
+power, and starts again with all members or some of them. In a third of the histories, the clients \
+use the NBD server, and a user the control socket. A model knows what may be read. Nothing outside \
+of the process is used or changed.
 
 A history that breaks a rule is printed with its seed, reduced to the operations that it needs, \
 and the exit code is 1. The same seed gives the same history.
@@ -73,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let TortureReport { histories, operations, replies, power_cuts, kills, starts, .. } = report;
     let TortureReport { damages, refusals, unpromised, .. } = report;
+    let TortureReport { recoveries_cut, divergences, spares_used, .. } = report;
     let histories = match histories {
         1 => "1 history".to_owned(),
         _ => format!("{histories} histories"),
@@ -80,9 +82,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     screen::print(&format!(
         "{operations} operations in {histories} broke no rule; in the course of them {replies} \
          requests were answered, the volume started {starts} times, after {power_cuts} power cuts \
-         and {kills} kills, and {} times a member was out of sync and was rebuilt; disks damaged \
-         data or metadata without an error {damages} times, and {refusals} clones, old copies and \
-         damaged members were refused\nno promise without checksums: {unpromised} reads of \
+         and {kills} kills, {recoveries_cut} of them in the middle of a recovery, and {} times a \
+         member was out of sync and was rebuilt; {spares_used} spares took the place of a member; \
+         disks damaged data or metadata without an error {damages} times, {refusals} clones, old \
+         copies and damaged members were refused, and {divergences} times two halves that had \
+         been used alone\nno promise without checksums: {unpromised} reads of \
          damaged data and starts with copies a few seconds old were not checked\n",
         report.failures
     ))?;

@@ -85,7 +85,7 @@ pub use spec::{
 use crate::link::LinkParameters;
 use controller_table::read_controller;
 use kept_policy::read_kept_policy;
-use members::read_members;
+use members::{read_members, read_spares};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -162,7 +162,7 @@ impl ArrayFile {
 }
 
 /// The keys of the file, outside of its tables.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "name",
     "profile",
     "layout",
@@ -176,6 +176,7 @@ const KEYS: [&str; 13] = [
     "policy",
     "link",
     "member",
+    "spare",
 ];
 
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
@@ -200,6 +201,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     let source = read_array_source(root)?;
     let policy = read_kept_policy(root)?;
     let members = read_members(root, &links)?;
+    let spares = read_spares(root)?;
     let controller = read_controller(root, &members)?;
     layout.check_members(members.len()).map_err(|error| {
         let Diagnostic { message, help, .. } = error.diagnostic();
@@ -228,6 +230,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         policy,
         links,
         members,
+        spares,
     };
     check_geometry(root, &spec)?;
     Ok(spec)

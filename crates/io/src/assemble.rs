@@ -2,11 +2,13 @@
 
 mod backing;
 mod create;
+pub(crate) mod durable_label;
 mod fallback;
 mod labelled;
 mod md;
 mod open;
-mod replacement;
+pub(crate) mod replacement;
+pub(crate) mod spare;
 mod start_policy;
 
 use crate::clock::{Clock, Speed};
@@ -20,6 +22,7 @@ use crate::member::{NewMember, Source};
 use crate::mirror_check::{self, BlankMember, Difference, Mismatch};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
 use crate::reopen::OpenMember;
+use crate::spares::FoundSpare;
 pub use backing::BackingError;
 use backing::open_backing;
 pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
@@ -116,6 +119,8 @@ pub struct Assembly {
     pub exports: Vec<Export>,
     /// Opens real members again before a rebuild.
     pub opener: Option<Arc<dyn OpenMember>>,
+    /// The spares of the volume that were found.
+    pub spares: Vec<FoundSpare>,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
     /// Name of the volume or array.
@@ -287,7 +292,8 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
     }
     let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
     let (name, policy) = (array.name.clone(), policy_name);
-    Ok(Assembly { executor, exports, opener: None, notes, name, policy })
+    let spares = Vec::new();
+    Ok(Assembly { executor, exports, opener: None, spares, notes, name, policy })
 }
 
 /// Assembles an array of real members. Samples of the mirrors are compared, and a difference is an
@@ -339,7 +345,8 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
             .to_owned(),
     );
     let (name, policy) = (array.name.clone(), Some(policy_name));
-    Ok(Assembly { executor, exports, opener: Some(Arc::new(opener)), notes, name, policy })
+    let (opener, spares) = (Some(Arc::new(opener) as _), Vec::new());
+    Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
 }
 
 /// Refuses an array with parity on real members.

@@ -25,6 +25,7 @@ mod policy_loader;
 mod policy_tests;
 pub mod protocol;
 mod respond;
+mod spare_commands;
 #[cfg(test)]
 mod tests;
 
@@ -34,8 +35,8 @@ use crate::driver::{Driver, Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError, RebuildOpened};
-use crate::reopen::MemberPlace;
 use crate::scrub::Scrub;
+use crate::spares::{SpareChange, Spares};
 use events::EventLog;
 use follow::Follower;
 use kept_file::KeptFile;
@@ -95,6 +96,8 @@ pub struct ServiceParts<'a> {
     pub rebuild: &'a mut Rebuild,
     /// The scrub of the volume.
     pub scrub: &'a mut Scrub,
+    /// The spares of the volume.
+    pub spares: &'a mut Spares,
 }
 
 /// A listening socket and its protocol.
@@ -378,18 +381,43 @@ impl Control {
         self.send(key, &text, parts.executor);
     }
 
+    /// Records that another device took the place of a member, if it is so.
+    pub fn on_replaced(
+        &mut self,
+        result: &Result<RebuildOpened, RebuildError>,
+        executor: &Executor,
+    ) {
+        if let Ok(RebuildOpened { devid, place, .. }) = result
+            && let Some(device) = place.new_device()
+        {
+            let (devid, device) = (*devid, device.to_string());
+            self.events.record(StateChange::MemberReplaced { devid, device }, executor);
+        }
+    }
+
+    /// Records what happened to a spare.
+    pub fn on_spare_change(&mut self, change: SpareChange, executor: &Executor) {
+        self.events.record(spare_commands::change(change), executor);
+    }
+
     /// Sends the response to a rebuild whose member had to be opened first.
-    pub fn reply_later(
+    pub fn reply_rebuilt(
         &mut self,
         client: u32,
         result: Result<RebuildOpened, RebuildError>,
         executor: &mut Executor,
     ) {
-        if let Ok(RebuildOpened { devid, place: MemberPlace::New(device, _), .. }) = &result {
-            let (devid, device) = (*devid, device.to_string());
-            self.events.record(StateChange::MemberReplaced { devid, device }, executor);
-        }
         self.send(ClientKey::from_slot(client), &respond::rebuild_opened(result), executor);
+    }
+
+    /// Sends a response that came later.
+    pub fn reply_text(
+        &mut self,
+        client: u32,
+        result: Result<String, String>,
+        executor: &mut Executor,
+    ) {
+        self.send(ClientKey::from_slot(client), &respond::text(result), executor);
     }
 
     /// Uses the programs that were loaded, and responds to the clients that asked for them.

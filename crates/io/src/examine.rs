@@ -10,8 +10,9 @@ use mirrorball_core::label::assembly::{
 };
 use mirrorball_core::label::{
     BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, METADATA_BYTES,
-    NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET, ScrubRecord,
-    StaleMap, Uuid, map_checksum, newest_label, newest_record, newest_scrub, stale_maps,
+    NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET,
+    ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, newest_label, newest_record,
+    newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub struct ExaminedDevice {
     pub scrub: Option<ScrubRecord>,
     /// The stale maps that can be read.
     pub stale_maps: Vec<StaleMap>,
+    /// What it says of itself if it has no label and is a spare.
+    pub spare: Option<SpareBlock>,
 }
 
 impl ExaminedDevice {
@@ -41,13 +44,20 @@ impl ExaminedDevice {
     ) -> ExaminedDevice {
         match metadata {
             Ok(FoundMember { newest, record, scrub, stale_maps }) => {
-                ExaminedDevice { address, label: Ok(newest), record, scrub, stale_maps }
+                let (label, spare) = (Ok(newest), None);
+                ExaminedDevice { address, label, record, scrub, stale_maps, spare }
             }
             Err(error) => {
-                let (record, scrub, stale_maps) = (None, None, Vec::new());
-                ExaminedDevice { address, label: Err(error), record, scrub, stale_maps }
+                let (label, record, scrub) = (Err(error), None, None);
+                let (stale_maps, spare) = (Vec::new(), None);
+                ExaminedDevice { address, label, record, scrub, stale_maps, spare }
             }
         }
+    }
+
+    /// The same device, which says this of itself if it has no label.
+    pub(crate) fn with_spare(self, spare: Option<SpareBlock>) -> ExaminedDevice {
+        ExaminedDevice { spare: spare.filter(|_| self.label.is_err()), ..self }
     }
 
     /// Its metadata, if it has a label.
@@ -105,7 +115,13 @@ const READING_INTERVAL: Duration = Duration::from_millis(100);
 /// A volume in service changes the labels of its members one after the other. Where those of a
 /// volume are not of the same change, they are read again, until two readings are the same.
 pub fn examine(addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
-    examine_with(addresses, read_metadata, || std::thread::sleep(READING_INTERVAL))
+    let wait = || std::thread::sleep(READING_INTERVAL);
+    let devices = examine_with(addresses, read_metadata, wait);
+    let with_spare = |device: ExaminedDevice| {
+        let reader = reader(&device.address).ok().filter(|_| device.label.is_err());
+        device.with_spare(reader.and_then(spare_block))
+    };
+    devices.into_iter().map(with_spare).collect()
 }
 
 fn examine_with(
@@ -297,6 +313,12 @@ pub(crate) fn metadata_from(
     Ok(FoundMember { newest, record, scrub, stale_maps })
 }
 
+/// What a device says of itself if it is a spare, of which `read(offset, length)` reads.
+pub(crate) fn spare_block(read: impl Fn(u64, u32) -> io::Result<Vec<u8>>) -> Option<SpareBlock> {
+    let bytes = read(SPARE_OFFSET, METADATA_BYTES as u32).ok()?;
+    SpareBlock::decode(&bytes).ok()
+}
+
 /// The label of a device of which `read(offset, length)` reads.
 pub(crate) fn label_from(
     read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
@@ -336,6 +358,7 @@ mod tests {
             policy: "pid".to_owned(),
             program: None,
             members: Vec::new(),
+            spares: Vec::new(),
             is_read_only: false,
         };
         let found = MemberLabel { member: Uuid([member; 16]), label };

@@ -28,6 +28,7 @@ pub mod rebuild;
 pub mod reopen;
 pub mod scrub;
 pub mod service;
+pub mod spares;
 pub mod systemd;
 pub mod tls;
 pub mod torture;

@@ -24,7 +24,6 @@ use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, FileId, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
-use crate::member::file::Occupied;
 use crate::reopen::{MemberPlace, OpenRequest, PathState, ReopenedMember, Reopener};
 pub use error::{RebuildError, RebuildTask};
 use mirrorball_core::io::RequestKind;
@@ -37,8 +36,8 @@ use mirrorball_core::volume::{REGION_BYTES, Volume};
 pub struct RebuildRequest {
     /// The devid of the member.
     pub devid: u64,
-    /// The device that replaces it, and what to do if that contains data.
-    pub replacement: Option<(DeviceAddress, Occupied)>,
+    /// The device that replaces it: a new one or a spare.
+    pub replacement: Option<MemberPlace>,
     /// Rate limit of all rebuilds from now on, in bytes per second.
     pub rate: Option<u64>,
     /// The client that a later reply is for.
@@ -161,7 +160,7 @@ impl Rebuild {
             return Err(RebuildError::Opening(devid));
         }
         let state = volume.members()[member].state;
-        if let Some((address, _)) = &request.replacement {
+        if let Some(address) = request.replacement.as_ref().and_then(MemberPlace::new_device) {
             refuse_member(member, address, executor)?;
         }
         if state == MemberState::Failed {
@@ -224,10 +223,7 @@ impl Rebuild {
         let begun = reopener.open(OpenRequest {
             member,
             size_bytes: executor.size_bytes(Target::Member(member)),
-            place: match replacement {
-                Some((address, occupied)) => MemberPlace::New(address, occupied),
-                None => reopener.place(member),
-            },
+            place: replacement.unwrap_or_else(|| reopener.place(member)),
             label: volume.label().cloned(),
             own_uuid: volume.own_uuid(member),
         });
@@ -257,7 +253,10 @@ impl Rebuild {
                     _ => {
                         let attached = executor.attach(member, opened.source);
                         if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
-                            volume.on_storage_replaced(member, opened.found.as_ref());
+                            match place {
+                                MemberPlace::Spare(_, uuid) => volume.on_spare_used(member, uuid),
+                                _ => volume.on_storage_replaced(member, opened.found.as_ref()),
+                            }
                             reopener.on_attached(member, place.clone());
                         }
                         let notes = opened.notes;

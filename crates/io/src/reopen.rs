@@ -10,7 +10,7 @@ use crate::executor::Executor;
 use crate::member::Source;
 use crate::member::file::Occupied;
 use mirrorball_core::label::assembly::FoundMember;
-use mirrorball_core::label::{Label, Uuid};
+use mirrorball_core::label::{Label, LabelledSpare, Uuid};
 use mirrorball_core::member::MemberIndex;
 use std::collections::BTreeMap;
 use std::io;
@@ -26,6 +26,18 @@ pub enum MemberPlace {
     Moved(DeviceAddress),
     /// A device that takes the place of the one before, and what to do if it contains data.
     New(DeviceAddress, Occupied),
+    /// A spare with this UUID, which takes the place of the device before.
+    Spare(DeviceAddress, Uuid),
+}
+
+impl MemberPlace {
+    /// The device that takes the place of the one before, if it is another one.
+    pub fn new_device(&self) -> Option<&DeviceAddress> {
+        match self {
+            MemberPlace::New(address, _) | MemberPlace::Spare(address, _) => Some(address),
+            MemberPlace::Original | MemberPlace::Moved(_) => None,
+        }
+    }
 }
 
 /// A request to open a member of a running volume.
@@ -44,6 +56,17 @@ pub struct OpenRequest {
     pub own_uuid: Option<Uuid>,
 }
 
+/// A request to make a spare of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpareRequest {
+    /// The device.
+    pub address: DeviceAddress,
+    /// What to do if it contains data.
+    pub occupied: Occupied,
+    /// What the labels of the members say.
+    pub label: Label,
+}
+
 /// Opens the members of a volume again.
 pub trait OpenMember: Send + Sync {
     /// Opens a member.
@@ -51,6 +74,12 @@ pub trait OpenMember: Send + Sync {
     /// # Errors
     /// If the member cannot be opened, or cannot replace what was open; the text says why.
     fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String>;
+
+    /// Makes a spare of a device.
+    ///
+    /// # Errors
+    /// If it cannot be one; the text says why.
+    fn prepare_spare(&self, request: &SpareRequest) -> Result<LabelledSpare, String>;
 
     /// Compares the file at the place of a member with the open one.
     fn path_state(
@@ -118,8 +147,8 @@ impl Reopener {
 
     /// Takes that the storage at this place was attached.
     pub fn on_attached(&mut self, member: MemberIndex, place: MemberPlace) {
-        if let MemberPlace::New(address, _) = place {
-            self.moved.insert(member, address);
+        if let Some(address) = place.new_device() {
+            self.moved.insert(member, address.clone());
         }
     }
 

@@ -13,6 +13,7 @@ use crate::export::ublk::Ublk;
 use crate::rebuild::Rebuild;
 use crate::reopen::{OpenMember, Reopener};
 use crate::scrub::Scrub;
+use crate::spares::{FoundSpare, Spares};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_core::volume::Volume;
@@ -67,6 +68,7 @@ pub struct Service {
     control: Option<Control>,
     rebuild: Rebuild,
     scrub: Scrub,
+    spares: Spares,
     stop: Handle,
     /// When a service that is being stopped ends even if clients have not received their replies.
     deadline: Option<Nanos>,
@@ -97,6 +99,7 @@ impl Service {
             control,
             rebuild,
             scrub,
+            spares: Spares::default(),
             stop,
             deadline: None,
             volume_end: VolumeEnd::Open,
@@ -105,12 +108,18 @@ impl Service {
         Ok((service, Stopper(waker)))
     }
 
-    /// Opens members with this before they are rebuilt.
+    /// Opens members with this before they are rebuilt, and lets spares take the places of those
+    /// that fail.
     ///
     /// # Errors
     /// If the process is out of file descriptors.
-    pub fn with_opener(mut self, opener: Option<Arc<dyn OpenMember>>) -> io::Result<Service> {
+    pub fn with_opener(
+        mut self,
+        opener: Option<Arc<dyn OpenMember>>,
+        spares: Vec<FoundSpare>,
+    ) -> io::Result<Service> {
         let driver = &mut self.executor.driver;
+        self.spares = Spares::new(spares).with_opener(opener.clone(), driver)?;
         let reopener = opener.map(|opener| Reopener::new(opener, driver)).transpose()?;
         self.rebuild = self.rebuild.with_reopener(reopener);
         Ok(self)
@@ -157,6 +166,11 @@ impl Service {
     /// The executor.
     pub fn executor(&self) -> &Executor {
         &self.executor
+    }
+
+    /// The scrub.
+    pub fn scrub(&self) -> &Scrub {
+        &self.scrub
     }
 
     /// Runs until the service is stopped and the requests in flight are done. Clients that do not
@@ -263,6 +277,7 @@ impl Service {
     /// the scrub or a listener.
     fn settle(&mut self) -> Option<Nanos> {
         let background = loop {
+            let spares = self.spares.step(&mut self.executor, &mut self.rebuild);
             let rebuild = self.rebuild.step(&mut self.executor);
             let scrub = self.scrub.step(&mut self.executor);
             if let Some(volume) = self.executor.volume_mut() {
@@ -271,7 +286,7 @@ impl Service {
             if let Some(control) = &mut self.control {
                 control.record_policy_fault(&self.executor);
             }
-            let timer = rebuild.into_iter().chain(scrub).min();
+            let timer = [spares, rebuild, scrub].into_iter().flatten().min();
             self.executor.turn();
             let mut has_replies = false;
             while let Some(reply) = self.executor.poll_reply() {
@@ -282,9 +297,7 @@ impl Service {
                 break timer;
             }
         };
-        while let Some((client, result)) = self.rebuild.poll_reply() {
-            owner(&mut self.control).reply_later(client, result, &mut self.executor);
-        }
+        self.reply_to_control();
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
@@ -293,6 +306,29 @@ impl Service {
         }
         let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
         [background, server, control].into_iter().flatten().min()
+    }
+
+    /// Replies to clients of the control socket whose requests were carried out by other parts, and
+    /// records what these did.
+    fn reply_to_control(&mut self) {
+        while let Some((client, result)) = self.rebuild.poll_reply() {
+            if let Some(control) = &mut self.control {
+                control.on_replaced(&result, &self.executor);
+            }
+            match Spares::is_own(client) {
+                true => self.spares.on_opened(client, &result),
+                false => {
+                    owner(&mut self.control).reply_rebuilt(client, result, &mut self.executor);
+                }
+            }
+        }
+        while let Some((client, result)) = self.spares.poll_added(&mut self.executor) {
+            owner(&mut self.control).reply_text(client, result, &mut self.executor);
+        }
+        let news = self.spares.take_news();
+        if let Some(control) = &mut self.control {
+            news.into_iter().for_each(|change| control.on_spare_change(change, &self.executor));
+        }
     }
 
     /// Gives a reply of the executor to the part that sent the request.
@@ -351,7 +387,8 @@ impl Service {
             | EventOwner::ControlPolicyFile
             | EventOwner::ControlHangup => {
                 let (server, rebuild, scrub) = (&self.server, &mut self.rebuild, &mut self.scrub);
-                let parts = ServiceParts { executor, server, rebuild, scrub };
+                let spares = &mut self.spares;
+                let parts = ServiceParts { executor, server, rebuild, scrub, spares };
                 owner(&mut self.control).on_event(event, parts);
             }
             // The next turn takes the member from the rebuild's worker.

@@ -14,7 +14,14 @@
 //! - members never seem to be in doubt, and a start without the newest data needs the user;
 //! - in the end all mirrors are equal, and no scrub finds anything else before;
 //! - a bit that is changed on one mirror is found by a scrub and repaired;
-//! - clones and old copies of members are refused.
+//! - clones and old copies of members are refused, and halves that were used without each other;
+//! - after a stop in good order the labels say so, unless a member had a fault.
+//!
+//! In a third of the histories the machine serves the volume by a whole service, as whose NBD
+//! clients and user it acts: with durable writes, writes of zeroes, trims, and commands on the
+//! control socket. In these, members may also fail a flush or a write once, paths name other disks
+//! than at the start, spares take the place of members, and each half of the members is started
+//! alone. In the others it takes the turns of executor, rebuild and scrub itself, which is faster.
 //!
 //! In a seventh of the histories one disk damages its data without an error: bits change, writes go
 //! to wrong places. Metadata have checksums, so the rules above hold for damaged metadata. Data
@@ -28,7 +35,8 @@
 //!
 //! A history that fails is reduced to the operations that it needs.
 //!
-//! Non-goals: what clients of the NBD server do (`tests/simulation.rs`).
+//! Non-goals: members on other machines, and clients that break their connections
+//! (`tests/simulation.rs`).
 
 mod history;
 mod machine;
@@ -82,6 +90,12 @@ pub struct TortureReport {
     pub unpromised: u64,
     /// Number of members that came back and got only the regions that they lacked.
     pub catch_ups: u64,
+    /// Number of power cuts and kills while mirrors were synchronised or a member was rebuilt.
+    pub recoveries_cut: u64,
+    /// Number of spares that took the place of a member.
+    pub spares_used: u64,
+    /// Number of times that two halves of the members had been written to without each other.
+    pub divergences: u64,
 }
 
 /// A history that broke a rule.
@@ -120,6 +134,9 @@ pub fn torture(
             report.refusals += tally.refusals;
             report.unpromised += tally.unpromised;
             report.catch_ups += tally.catch_ups;
+            report.recoveries_cut += tally.recoveries_cut;
+            report.divergences += tally.divergences;
+            report.spares_used += tally.spares_used;
             Ok(())
         }
         Err(_) => {
@@ -179,7 +196,8 @@ mod tests {
         }
         assert!(report.power_cuts > 20 && report.kills > 20 && report.failures > 10, "{report:?}");
         assert!(report.damages > 5 && report.refusals > 5 && report.unpromised > 0, "{report:?}");
-        assert!(report.catch_ups > 20, "{report:?}");
+        assert!(report.catch_ups > 20 && report.recoveries_cut > 20, "{report:?}");
+        assert!(report.divergences > 0 && report.spares_used > 0, "{report:?}");
         let mut again = TortureReport::default();
         for seed in 0..40 {
             assert_eq!(torture(seed, Promises::Kept, &mut again), Ok(()));

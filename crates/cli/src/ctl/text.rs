@@ -4,7 +4,7 @@ use crate::compare::quoted;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
     MemberReport, MemberStatsReport, Misplaced, OddMember, Quantiles, ReportedScrubState,
-    ScrubReport, ServiceStatus, VolumeHealth,
+    ReportedSpareState, ScrubReport, ServiceStatus, SpareReport, VolumeHealth,
 };
 
 pub(super) fn sentence(text: &String) -> String {
@@ -24,6 +24,9 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     let mut text = format!("{}: {health}\n", status.name);
     for devid in &status.failed {
         text += &failed_text(*devid, status);
+    }
+    for it in &status.spares {
+        text += &format!("  {}", spare(it));
     }
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
@@ -159,6 +162,23 @@ pub(super) fn member(member: &MemberReport) -> String {
     )
 }
 
+/// A spare, and what to do about one that cannot be used.
+pub(super) fn spare(spare: &SpareReport) -> String {
+    let (size, uuid) = (format_bytes(spare.size_bytes), &spare.uuid);
+    let name = spare.device.as_deref().map_or(format!("UUID {uuid}"), |device| device.to_owned());
+    let remove = format!("`ctl members remove --spare {}`", quoted(&spare.name()));
+    match (spare.state, &spare.error) {
+        (ReportedSpareState::Ready, _) => format!("spare {name}: ready, {size}\n"),
+        (ReportedSpareState::Missing, _) => {
+            format!("spare {name}: missing, {size} ({remove} gives it up)\n")
+        }
+        (ReportedSpareState::Failed, error) => {
+            let error = error.as_deref().unwrap_or_default();
+            format!("spare {name}: failed, {size}: {error} ({remove} gives it up)\n")
+        }
+    }
+}
+
 pub(super) fn member_stats(stats: &MemberStatsReport) -> String {
     let mut text = member(&stats.member);
     if requests(stats) == 0 {
@@ -274,6 +294,28 @@ mod tests {
     use mirrorball_io::control::protocol::RebuildProgress;
 
     #[test]
+    fn a_spare_is_shown_with_what_to_do_about_it() {
+        let report = |device: Option<&str>, state, error: Option<&str>| SpareReport {
+            uuid: "3-4".to_owned(),
+            device: device.map(str::to_owned),
+            size_bytes: 8 << 30,
+            state,
+            error: error.map(str::to_owned),
+        };
+        let ready = report(Some("/dev/sdd"), ReportedSpareState::Ready, None);
+        assert_eq!(spare(&ready), "spare /dev/sdd: ready, 8 GiB\n");
+        assert_eq!(
+            spare(&report(None, ReportedSpareState::Missing, None)),
+            "spare UUID 3-4: missing, 8 GiB (`ctl members remove --spare 3-4` gives it up)\n"
+        );
+        assert_eq!(
+            spare(&report(Some("a b"), ReportedSpareState::Failed, Some("cannot be read"))),
+            "spare a b: failed, 8 GiB: cannot be read (`ctl members remove --spare 'a b'` gives it \
+             up)\n"
+        );
+    }
+
+    #[test]
     fn status_names_what_needs_attention() {
         let text = status(&ServiceStatus {
             name: "pair".to_owned(),
@@ -284,6 +326,7 @@ mod tests {
             failed: vec![3, 4],
             missing: vec![4],
             removed: Vec::new(),
+            spares: Vec::new(),
             misplaced: vec![Misplaced {
                 devid: 1,
                 at_path: "nothing".to_owned(),

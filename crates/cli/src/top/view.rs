@@ -8,7 +8,8 @@ use super::terminal::{Emphasis, ScreenLine, ScreenSize};
 use console::{measure_text_width, truncate_str};
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{
-    MemberStatsReport, PolicyCounter, ServiceStats, ServiceStatus, VolumeHealth,
+    MemberStatsReport, PolicyCounter, ReportedSpareState, ServiceStats, ServiceStatus, SpareReport,
+    VolumeHealth,
 };
 
 /// A column of the table of members.
@@ -168,6 +169,11 @@ fn title(status: &ServiceStatus) -> Vec<String> {
     let mut parts = vec![format!("{}: {volume}", printable(&status.name))];
     parts.extend(status.policy.as_ref().map(|policy| format!("policy {policy}")));
     parts.push(format!("{clients} {}", if clients == 1 { "client" } else { "clients" }));
+    let ready = |spare: &&SpareReport| spare.state == ReportedSpareState::Ready;
+    match (status.spares.iter().filter(ready).count(), status.spares.len()) {
+        (0, 0) => {}
+        (ready, all) => parts.push(format!("{ready} of {all} spares ready")),
+    }
     parts.push(format!("up {:.0} s", status.uptime_s));
     parts
 }
@@ -338,6 +344,7 @@ mod tests {
             failed: Vec::new(),
             missing: Vec::new(),
             removed: Vec::new(),
+            spares: Vec::new(),
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress {
                 devid: 3,

@@ -296,6 +296,7 @@ fn has_same_contents(one: &Label, other: &Label) -> bool {
         && one.resync_from == other.resync_from
         && one.array == other.array
         && one.members == other.members
+        && one.spares == other.spares
         && one.policy == other.policy
         && one.program == other.program
 }

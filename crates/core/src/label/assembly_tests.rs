@@ -39,6 +39,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         policy: "pid".to_owned(),
         program: None,
         members: members.collect(),
+        spares: Vec::new(),
         is_read_only: false,
     };
     MemberLabel { member: Uuid([number; 16]), label }

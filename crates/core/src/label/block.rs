@@ -32,6 +32,9 @@ const FORMAT: u16 = 1;
 const FEATURE_CHECKSUMS: u32 = 1;
 const CHECKSUM: usize = METADATA_BYTES - 4;
 
+/// Bytes of a name with its length.
+pub(super) const TEXT_ROOM: usize = 66;
+
 /// A universally unique identifier: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uuid(pub [u8; 16]);
@@ -54,6 +57,8 @@ pub(super) enum BlockKind {
     StaleMap = 4,
     /// Checksums of data.
     Checksums = 5,
+    /// What a spare says of itself.
+    Spare = 6,
 }
 
 impl BlockKind {

@@ -22,6 +22,7 @@
 //! | 906 | 76 | name of the program, with the hash of its object; likewise |
 //! | 1024 | 112 each | members, at most 16 |
 //! | 2816 | 64 | how each earlier data id ended: see [`PastData`]; 0 if unknown |
+//! | 2880 | 32 each | spares, at most 8: see [`super::spare`] |
 //!
 //! A member:
 //!
@@ -37,8 +38,9 @@
 //! | 40 | 8 | recovery offset, if it is being rebuilt |
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
 
-use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, TEXT_ROOM, Uuid};
 use super::checksum_page::{checksum_table_begin, checksum_table_bytes};
+use super::spare::{LabelledSpare, SPARE_ROW_BYTES, SPARES_MAX};
 use crate::geometry::{ArrayLayout, ChunkMap, GeometryError, Profile};
 use crate::member::{MemberConfig, MemberState};
 use crc32c::crc32c;
@@ -63,7 +65,6 @@ pub const PROGRAM_NAME_BYTES_MAX: usize = PROGRAM_NAME_ROOM - 2;
 /// Number of earlier data ids that a label keeps.
 const HISTORY: usize = 8;
 
-const TEXT_ROOM: usize = 66;
 const POLICY_ROOM: usize = 258;
 const PROGRAM_NAME_ROOM: usize = 76;
 const HISTORY_AT: usize = 80;
@@ -79,7 +80,9 @@ const _: () = assert!(MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES < METADATA_B
 const _: () = assert!(PROGRAM_NAME + PROGRAM_NAME_ROOM <= MEMBERS);
 /// Behind the members: how each earlier data id ended.
 const DEPARTURES: usize = MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES;
-const _: () = assert!(DEPARTURES + 8 * HISTORY < METADATA_BYTES - 4);
+/// Behind those: the spares.
+const SPARES: usize = DEPARTURES + 8 * HISTORY;
+const _: () = assert!(SPARES + SPARES_MAX * SPARE_ROW_BYTES < METADATA_BYTES - 4);
 /// Bit of a departure from members that were all in sync.
 const COMPLETE: u64 = 1 << 63;
 
@@ -186,6 +189,8 @@ pub struct Label {
     pub program: Option<KeptProgram>,
     /// The members, in the order of their indexes.
     pub members: Vec<LabelledMember>,
+    /// The spares. Versions that do not know them write labels without them.
+    pub spares: Vec<LabelledSpare>,
     /// True if the label has features that a writer must know and this program does not.
     pub is_read_only: bool,
 }
@@ -282,6 +287,10 @@ impl Label {
         for (index, member) in self.members.iter().enumerate() {
             member.encode(&mut page, MEMBERS + index * MEMBER_BYTES);
         }
+        for (index, spare) in self.spares.iter().enumerate() {
+            assert!(index < SPARES_MAX, "more than {SPARES_MAX} spares");
+            spare.encode(&mut page, SPARES + index * SPARE_ROW_BYTES);
+        }
         let header = BlockHeader {
             volume: self.array.uuid,
             member,
@@ -323,6 +332,9 @@ impl Label {
             policy: page.text(POLICY, POLICY_ROOM)?,
             program: decode_program(&page)?,
             members,
+            spares: (0..SPARES_MAX)
+                .filter_map(|index| LabelledSpare::decode(&page, SPARES + index * SPARE_ROW_BYTES))
+                .collect(),
             is_read_only: header.is_read_only,
         };
         Ok(MemberLabel { member: header.member, label })

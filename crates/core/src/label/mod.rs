@@ -9,6 +9,7 @@
 //! - `catch_up`: whether a member that comes back needs only those.
 //! - `scrub_record`: the progress of a scrub.
 //! - `checksum_page`: the checksums of the data.
+//! - `spare`: devices that take the place of members that fail.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -44,6 +45,7 @@ mod contents;
 mod dirty_record;
 mod scrub_record;
 mod slots;
+mod spare;
 mod stale_map;
 #[cfg(test)]
 mod tests;
@@ -66,4 +68,5 @@ pub use scrub_record::{
     SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,
 };
 pub use slots::{NewestLabel, newest_label};
+pub use spare::{LabelledSpare, SPARE_OFFSET, SPARES_MAX, SpareBlock};
 pub use stale_map::{STALE_MAP_BYTES, STALE_MAP_OFFSET, StaleMap, stale_maps};

@@ -40,6 +40,7 @@ fn label() -> Label {
             member(2, MemberState::Failed),
             member(3, MemberState::Rebuilding { recovered_bytes: 1 << 20 }),
         ],
+        spares: Vec::new(),
         is_read_only: false,
     }
 }
@@ -81,6 +82,30 @@ fn a_program_is_recorded_with_its_fallback() {
     bytes[METADATA_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
     let decoded = Label::decode(&bytes, LABEL_SLOTS[1]);
     assert_eq!(decoded, Err(BlockError::Malformed("an impossible state of a program")));
+}
+
+#[test]
+fn spares_are_listed_behind_what_earlier_versions_know() {
+    let spare = |number| LabelledSpare { uuid: Uuid([number; 16]), size_bytes: 1 << 40 };
+    let label = Label { spares: vec![spare(8), spare(9)], ..label() };
+    let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
+    let without = Label { spares: Vec::new(), ..label }.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    let differing = (0..METADATA_BYTES - 4).filter(|&at| bytes[at] != without[at]);
+    assert!(differing.clone().all(|at| (2880..2944).contains(&at)), "features are the same");
+    assert_eq!(crc32c(&bytes[..METADATA_BYTES - 4]), 0xf7d0_c997, "the encoding never changes");
+}
+
+#[test]
+fn the_block_of_a_spare_never_changes() {
+    let block =
+        SpareBlock { volume: Uuid([0xab; 16]), uuid: Uuid([8; 16]), name: "pair".to_owned() };
+    let bytes = block.encode();
+    assert_eq!(SpareBlock::decode(&bytes), Ok(block));
+    assert_eq!(bytes[8], 6, "another kind of block than a label");
+    assert_eq!(crc32c(&bytes[..METADATA_BYTES - 4]), 0xdd14_286d);
+    assert_eq!(SpareBlock::decode(&[0; METADATA_BYTES]), Err(BlockError::Absent));
+    assert!(Label::decode(&bytes, SPARE_OFFSET).is_err());
 }
 
 #[test]

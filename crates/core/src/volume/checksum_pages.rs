@@ -98,6 +98,14 @@ impl Volume {
         self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.iter().sum())
     }
 
+    /// Number of pages of checksums since the start that could not be read on the only members that
+    /// may have them. The blocks of such a page, of which there are 512, are read as if they had no
+    /// checksums until they are written or scrubbed.
+    #[inline]
+    pub fn lost_checksum_pages(&self) -> u64 {
+        self.checksums.as_ref().map_or(0, |checksums| checksums.lost_pages)
+    }
+
     /// Returns true if a piece has the checksums of its span. If not, it waits for them.
     #[inline]
     pub(super) fn has_page(&mut self, key: PieceKey) -> bool {

@@ -70,6 +70,8 @@ pub(super) struct ChecksumStore {
     is_read_only: bool,
     /// Blocks with wrong data that were found on each member.
     pub(super) mismatched: Vec<u64>,
+    /// Pages that no member had which could be read, though one may hold them.
+    pub(super) lost_pages: u64,
 }
 
 /// The numbers of the pages that a range of the volume overlaps.
@@ -89,6 +91,7 @@ impl ChecksumStore {
         ChecksumStore {
             checksummer,
             mismatched: vec![0; tables.len()],
+            lost_pages: 0,
             tables,
             pages: BTreeMap::new(),
             clock: VecDeque::new(),
@@ -168,8 +171,11 @@ impl ChecksumStore {
         if resident.loads_left > 0 {
             return None;
         }
-        let is_dirty = resident.is_uneven && resident.page.generation > 0;
+        let is_found = resident.page.generation > 0;
+        let is_dirty = resident.is_uneven && is_found;
+        let is_lost = !resident.unreadable_on.is_empty() && !is_found;
         let waiting = std::mem::take(&mut resident.waiting);
+        self.lost_pages += u64::from(is_lost);
         if is_dirty {
             self.make_dirty(number);
         }
@@ -385,7 +391,7 @@ mod tests {
             assert_eq!((store.known(first), !store.dirty().is_empty()), (known, is_dirty));
         }
         let mut store = load([None, Some(5)], Some(MEMBERS[0]));
-        assert_eq!((store.known(first), store.dirty().len()), (105, 1));
+        assert_eq!((store.known(first), store.dirty().len(), store.lost_pages), (105, 1, 0));
         assert!(store.is_unreadable_on(3, MEMBERS[0]) && !store.is_unreadable_on(3, MEMBERS[1]));
         store.begin_page(3);
         store.on_written(3, MEMBERS[0]);
@@ -399,6 +405,7 @@ mod tests {
         let first = 3 * PAGE_SPAN_BYTES;
         let mut store = load([None, None], Some(MEMBERS[0]));
         assert_eq!((store.known(first), store.dirty().len()), (UNKNOWN, 0));
+        assert_eq!(store.lost_pages, 1);
         store.clear(&(first..first + CHECKSUM_BLOCK_BYTES));
         assert_eq!(store.dirty().len(), 1);
     }

@@ -3,7 +3,7 @@
 use super::durability::OwnIo;
 use super::keys::IoKey;
 use super::{InFlightIo, Volume};
-use crate::io::{IoError, IoId, MemberIo, Outcome};
+use crate::io::{IoError, IoId, MemberIo, Op, Outcome};
 use crate::policy::Ctx;
 use crate::units::Nanos;
 
@@ -36,6 +36,14 @@ impl Volume {
                 }
             }
         }
+        if io.op == Op::Flush && result.is_err() && !self.states.is_failed(io.member) {
+            self.failed_flushes.insert(io.member);
+            if self.has_lost_writes()
+                && let Some(log) = &mut self.log
+            {
+                log.on_lost_writes();
+            }
+        }
         if self.races.has_queued_reads() {
             self.advance_queued_reads(&io);
         }
@@ -51,6 +59,19 @@ impl Volume {
             self.arm_for_pages(now);
         }
         (io, outcome)
+    }
+
+    /// Returns true if writes may be lost that ended, because a member that the volume cannot do
+    /// without failed a flush: a later one makes up for nothing. Fails such members as far as the
+    /// volume can do without them, because others hold everything.
+    pub(super) fn has_lost_writes(&mut self) -> bool {
+        for member in std::mem::take(&mut self.failed_flushes) {
+            self.lose_member(member);
+            if !self.states.is_failed(member) {
+                self.failed_flushes.insert(member);
+            }
+        }
+        !self.failed_flushes.is_empty()
     }
 
     /// When [`Volume::on_timeout`] is due, if nothing happens before.

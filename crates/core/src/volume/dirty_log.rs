@@ -9,7 +9,8 @@
 //! collected for the next. Regions leave lazily: those without a write for [`IDLE_PERIOD`] are
 //! dropped after a flush of all members, in a record that nothing waits for. A full set is emptied
 //! the same way at once. A region whose mirrors are not yet synchronised stays; in a set full of
-//! those, writes to other regions wait until some are.
+//! those, writes to other regions wait until some are. A region stays, too, that a failed flush may
+//! have lost writes to: in a set full of those, writes to other regions fail.
 //!
 //! While a member is missing, regions that leave are added to the stale map first
 //! (`stale_regions`).
@@ -42,6 +43,8 @@ struct ActiveRegion {
     is_leaving: bool,
     /// True if its mirrors may differ from before.
     is_unsynced: bool,
+    /// True if writes to it may be lost, with their checksums: it stays.
+    has_lost_writes: bool,
 }
 
 /// What the log does with the members.
@@ -101,12 +104,7 @@ pub(super) enum LogStep {
         then_flush: bool,
     },
     /// These members cannot be written or flushed.
-    Unwritable {
-        /// The members.
-        members: Vec<MemberIndex>,
-        /// True if they were flushed.
-        was_flush: bool,
-    },
+    Unwritable(Vec<MemberIndex>),
 }
 
 impl DirtyLog {
@@ -198,6 +196,18 @@ impl DirtyLog {
         }
     }
 
+    /// Takes that a flush failed on a member that stays: all regions stay.
+    pub(super) fn on_lost_writes(&mut self) {
+        for region in self.regions.values_mut() {
+            (region.has_lost_writes, region.is_leaving) = (true, false);
+        }
+    }
+
+    /// Returns true if no region fits, and none ever leaves.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_full() && self.regions.values().all(|region| region.has_lost_writes)
+    }
+
     /// Returns true if nothing of the log is under way.
     pub(super) fn is_resting(&self) -> bool {
         self.phase == Phase::Resting
@@ -265,7 +275,7 @@ impl DirtyLog {
         assert!(self.is_resting(), "regions leave one after the other");
         let mut has_idle = false;
         for region in self.regions.values_mut() {
-            let is_busy = region.in_flight > 0 || region.is_unsynced;
+            let is_busy = region.in_flight > 0 || region.is_unsynced || region.has_lost_writes;
             region.is_leaving = !is_busy && (at_once || !region.is_used);
             region.is_used = false;
             has_idle |= region.is_leaving;
@@ -344,7 +354,6 @@ impl DirtyLog {
         let done = std::mem::take(&mut self.done);
         let members = std::mem::take(&mut self.left);
         self.replaced.clear();
-        let was_flush = phase == Phase::Flushing;
         if let Phase::Mapping { then_flush } = phase {
             self.stale.on_written(members.is_empty());
             if members.is_empty() {
@@ -353,9 +362,9 @@ impl DirtyLog {
         }
         if !members.is_empty() {
             // Members that have the newer record are covered by it, the others by the one before.
-            return Some(LogStep::Unwritable { members, was_flush });
+            return Some(LogStep::Unwritable(members));
         }
-        if was_flush {
+        if phase == Phase::Flushing {
             self.regions.retain(|_, region| !region.is_leaving);
             return Some(LogStep::Flushed);
         }

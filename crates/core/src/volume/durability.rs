@@ -19,7 +19,9 @@ use super::stale_regions::StaleRegions;
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
-use crate::label::{DIRTY_REGIONS_MAX, KeptProgram, Label, Uuid, can_catch_up};
+use crate::label::{
+    DIRTY_REGIONS_MAX, KeptProgram, Label, LabelledSpare, SPARES_MAX, Uuid, can_catch_up,
+};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
@@ -153,6 +155,48 @@ impl Volume {
         }
     }
 
+    /// Takes that a member that is to be rebuilt has the storage of a spare, which is no spare any
+    /// more and keeps its UUID.
+    pub fn on_spare_used(&mut self, member: MemberIndex, spare: Uuid) {
+        self.on_storage_replaced(member, None);
+        if let Some(labels) = &mut self.labels {
+            labels.on_spare_used(member, spare);
+        }
+    }
+
+    /// The spares of the volume, which the labels list or are to list.
+    pub fn spares(&self) -> &[LabelledSpare] {
+        self.labels.as_deref().map_or(&[], |labels| &labels.spares)
+    }
+
+    /// Returns true if a spare may take the place of a member: the labels list it, or call it this
+    /// member though it never got a label, because of a crash.
+    pub fn is_spare_for(&self, member: MemberIndex, spare: Uuid) -> bool {
+        let is_listed = self.spares().iter().any(|other| other.uuid == spare);
+        is_listed || self.own_uuid(member) == Some(spare)
+    }
+
+    /// Records a spare, whose block is durable on it. Returns false without labels, or if they are
+    /// full.
+    pub fn add_spare(&mut self, spare: LabelledSpare) -> bool {
+        let is_full = self.spares().len() >= SPARES_MAX;
+        let labels = self.labels.as_mut().filter(|_| !self.is_read_only && !is_full);
+        let Some(labels) = labels else { return false };
+        labels.spares.push(spare);
+        self.update_labels();
+        true
+    }
+
+    /// Records that a device is no spare any more. Returns false if it was none.
+    pub fn remove_spare(&mut self, spare: Uuid) -> bool {
+        let is_known = self.spares().iter().any(|other| other.uuid == spare);
+        let labels = self.labels.as_mut().filter(|_| !self.is_read_only && is_known);
+        let Some(labels) = labels else { return false };
+        labels.spares.retain(|other| other.uuid != spare);
+        self.update_labels();
+        true
+    }
+
     /// Returns true if a member that is rebuilt may lack a write to this region.
     pub(super) fn may_lack(&self, member: MemberIndex, region: u32) -> bool {
         let log = self.log.as_ref().filter(|_| self.states.is_catching_up(member));
@@ -169,6 +213,11 @@ impl Volume {
     pub fn own_uuid(&self, member: MemberIndex) -> Option<Uuid> {
         let labels = self.labels.as_deref().filter(|_| self.states.is_failed(member));
         labels.map(|labels| labels.uuid(member)).filter(|&uuid| uuid != Uuid::NIL)
+    }
+
+    /// The UUID of a member, which the labels have or are to have; `None` without labels.
+    pub fn uuid(&self, member: MemberIndex) -> Option<Uuid> {
+        self.labels.as_deref().map(|labels| labels.uuid(member))
     }
 
     /// Records that the device of a failed member was removed: should it be found again, it is not

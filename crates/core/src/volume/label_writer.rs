@@ -14,8 +14,8 @@ use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
 use crate::label::{
-    DataId, DirtyRecord, KeptProgram, LABEL_SLOTS, Label, LabelledMember, ScrubRecord, StaleMap,
-    Uuid, assembled_map, can_catch_up,
+    DataId, DirtyRecord, KeptProgram, LABEL_SLOTS, Label, LabelledMember, LabelledSpare,
+    ScrubRecord, StaleMap, Uuid, assembled_map, can_catch_up,
 };
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
@@ -159,6 +159,7 @@ pub(super) struct LabelWriter {
     pub(super) resync_from: Option<u64>,
     pub(super) policy: String,
     pub(super) program: Option<KeptProgram>,
+    pub(super) spares: Vec<LabelledSpare>,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(super) waiting: Vec<PieceKey>,
@@ -208,6 +209,7 @@ impl LabelWriter {
             resync_from: label.resync_from,
             policy: label.policy.clone(),
             program: label.program.clone(),
+            spares: label.spares.clone(),
             uuids: label.members.iter().map(|row| row.uuid).collect(),
             committed: label,
             slots,
@@ -234,6 +236,7 @@ impl LabelWriter {
             && self.committed.resync_from == self.resync_from
             && self.committed.policy == self.policy
             && self.committed.program == self.program
+            && self.committed.spares == self.spares
             && rows.all(|((row, uuid), (_, member))| {
                 row.uuid == *uuid && is_true(row.state, member.state)
             })
@@ -290,6 +293,12 @@ impl LabelWriter {
         if self.has_io_in_flight() {
             self.replaced.push(member);
         }
+    }
+
+    /// Takes that the storage without a label, which a member has now, was this spare.
+    pub(super) fn on_spare_used(&mut self, member: MemberIndex, spare: Uuid) {
+        self.uuids[member.get()] = spare;
+        self.spares.retain(|other| other.uuid != spare);
     }
 
     /// Takes that the device of a failed member was removed: no device found later is this member.
@@ -383,6 +392,7 @@ impl LabelWriter {
         label.resync_from = self.resync_from;
         label.policy.clone_from(&self.policy);
         label.program.clone_from(&self.program);
+        label.spares.clone_from(&self.spares);
         self.is_due = false;
         let mut has_left = false;
         let was_complete = label.members.iter().all(|row| row.state == MemberState::InSync);

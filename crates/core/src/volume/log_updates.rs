@@ -41,7 +41,12 @@ impl Volume {
                 Leaving::NotYet => return self.retry_log(),
                 Leaving::Nothing => {}
             }
-            if self.log.as_ref().is_some_and(|log| log.is_full()) {
+            let Some(log) = &mut self.log else { return };
+            if log.is_stuck() {
+                let waiting = std::mem::take(&mut log.waiting);
+                return waiting.into_iter().for_each(|key| self.fail_piece(key));
+            }
+            if log.is_full() {
                 // Every region is being written to. The end of a write comes back here.
                 return;
             }
@@ -174,12 +179,11 @@ impl Volume {
             Some(LogStep::Mapped { then_flush: false }) => self.start_record(),
             Some(LogStep::Flushed) if log.waiting.is_empty() => self.write_record(&[]),
             Some(LogStep::Flushed) => self.start_record(),
-            Some(LogStep::Unwritable { members, was_flush }) => {
+            Some(LogStep::Unwritable(members)) => {
                 members.iter().for_each(|&member| self.lose_member(member));
                 if members.iter().all(|&member| self.states.is_failed(member)) {
                     return self.retry_log();
                 }
-                self.has_lost_writes |= was_flush;
                 let log = self.log.as_mut().expect("it was there before");
                 let waiting = std::mem::take(&mut log.waiting);
                 waiting.into_iter().for_each(|key| self.fail_piece(key));

@@ -112,7 +112,7 @@ use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;
 use scrub_keeper::ScrubKeeper;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use stop::Stop;
 use stripe_ops::Stripes;
 use target::PlanTarget;
@@ -154,9 +154,9 @@ pub struct Volume {
     is_read_only: bool,
     /// True if requests have one buffer, not to be written while members are read into it.
     has_one_buffer: bool,
-    /// True once a flush failed on a member that the volume cannot do without. Each later flush
-    /// fails, because the writes that were lost may be older than it.
-    has_lost_writes: bool,
+    /// Members that failed a flush, of clients or of metadata, and are in use. While the volume
+    /// cannot do without them each flush fails, because the writes that were lost may be older.
+    failed_flushes: BTreeSet<MemberIndex>,
 }
 
 /// A request not yet replied to.
@@ -270,7 +270,7 @@ impl Volume {
             scrub: ScrubKeeper::default(),
             is_read_only: false,
             has_one_buffer: false,
-            has_lost_writes: false,
+            failed_flushes: BTreeSet::new(),
         };
         volume.note_reconstruction();
         volume.notify_members_change();
@@ -338,6 +338,7 @@ impl Volume {
     /// Sets the state of a member: it failed, returned to be rebuilt, or is in sync.
     pub fn set_member_state(&mut self, member: MemberIndex, state: MemberState) {
         self.states.set(member, state);
+        self.failed_flushes.remove(&member);
         if let MemberState::Rebuilding { .. } = state {
             self.forget_failed_writes(member);
         }

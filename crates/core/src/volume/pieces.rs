@@ -41,10 +41,10 @@ impl Volume {
     /// Cuts a flush into one piece for each member. If some data is in sync on none of them, what
     /// was written there is lost.
     fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
-        let Volume { states, layout, .. } = self;
-        if self.has_lost_writes {
+        if self.has_lost_writes() {
             return Err(VolumeError::Unwritable);
         }
+        let Volume { states, layout, .. } = self;
         if !states.is_complete(|states| layout.is_in_sync(states)) || self.lacks_torn_data() {
             return Err(VolumeError::Unwritable);
         }
@@ -236,8 +236,6 @@ impl Volume {
             piece.good.insert(target);
             self.fail_member(io.member);
         } else {
-            // Later flushes cannot make up for what this one lost.
-            self.has_lost_writes |= io.op == Op::Flush;
             piece.failed.insert(target);
             if matches!(error, IoError::Medium | IoError::Checksum) {
                 piece.spoiled.insert(target);
@@ -294,8 +292,20 @@ impl Volume {
                 self.rewrite(key);
             }
             RequestKind::Write => self.end_write(key),
+            RequestKind::Flush => self.end_flush(key),
             _ => self.finish(key),
         }
+    }
+
+    /// Ends the flush of a member. For a client: another flush may have lost what this one was to
+    /// make durable.
+    fn end_flush(&mut self, key: PieceKey) {
+        let request = self.pieces.get(key).request;
+        let is_of_client = self.requests.get(request).request.kind == RequestKind::Flush;
+        if is_of_client && self.has_lost_writes() {
+            self.pieces.get_mut(key).good = TargetSet::default();
+        }
+        self.finish(key);
     }
 
     /// Reads a piece again, under its lock.

@@ -80,10 +80,11 @@ impl Volume {
 
     fn end_stop(&mut self) {
         self.stop = Stop::None;
+        let has_lost_writes = self.has_lost_writes();
         let Some(labels) = &mut self.labels else { return };
         let first = self.unsynced.next(0).map(|region| region * REGION_BYTES);
         let is_logged = first.is_some_and(|first| labels.resync_from.is_none_or(|it| first < it));
-        if !labels.committed().is_clean && !self.has_lost_writes && !is_logged {
+        if !labels.committed().is_clean && !has_lost_writes && !is_logged {
             (labels.is_clean, labels.resync_from) = (true, first);
             self.update_labels();
         }

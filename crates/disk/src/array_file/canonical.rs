@@ -44,6 +44,7 @@ impl ArraySpec {
             policy: _,
             links,
             members,
+            spares: _,
         } = self;
         let mut models: Vec<Table> = Vec::new();
         let members =

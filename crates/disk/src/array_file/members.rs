@@ -78,6 +78,19 @@ pub(super) fn read_members(
     Ok(members)
 }
 
+/// Reads the spares of the file, in order.
+pub(super) fn read_spares(root: &TomlSection<'_>) -> Result<Vec<MemberSource>, Diagnostic> {
+    let spare = |section: &TomlSection<'_>| {
+        section.allow_only(&["path", "uri"])?;
+        let help = "for example path = \"/dev/sdd\"";
+        match section.one_of(&["path", "uri"])? {
+            Some(_) => read_source(section),
+            None => Err(section.error("a spare needs a `path` or a `uri`").with_help(help)),
+        }
+    };
+    root.tables("spare", "[[spare]]")?.iter().map(spare).collect()
+}
+
 /// Reads one table: its first member, and how many there are of the kind.
 fn read_member(
     section: &TomlSection<'_>,

@@ -49,6 +49,8 @@ pub struct ArraySpec {
     pub links: Vec<LinkParameters>,
     /// The members, in the order of the file, each on its own.
     pub members: Vec<MemberSpec>,
+    /// Devices that take the places of members that fail. Simulations do not use them.
+    pub spares: Vec<MemberSource>,
 }
 
 /// The part of a volume that older data fill. Jobs access only the rest, as on an aged filesystem.

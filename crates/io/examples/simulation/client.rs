@@ -4,7 +4,7 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
 use mirrorball_io::nbd_protocol::wire::{
-    OPTION_MAGIC, RawReply, RawRequest, SIMPLE_REPLY_BYTES, option, option_reply, request,
+    RawReply, RawRequest, SIMPLE_REPLY_BYTES, attach_request, option_reply, request,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -188,12 +188,7 @@ impl Client {
                     return false;
                 }
                 self.input.drain(..18);
-                let mut go = 3u32.to_be_bytes().to_vec();
-                go.extend(OPTION_MAGIC.to_be_bytes());
-                go.extend(option::GO.to_be_bytes());
-                go.extend(6u32.to_be_bytes());
-                go.extend([0; 6]);
-                self.simulation.send(self.socket, &go);
+                self.simulation.send(self.socket, &attach_request());
                 self.phase = Phase::Negotiating;
             }
             Phase::Negotiating => {

@@ -3,6 +3,7 @@
 use super::client::{BLOCK_BYTES, Client, Contents, block};
 use super::peer::Machine;
 use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::label::LabelledSpare;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::rng::Rng;
@@ -17,7 +18,9 @@ use mirrorball_io::executor::{Executor, Target};
 use mirrorball_io::export::Export;
 use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::member::{MemberFile, NewMember, Source};
-use mirrorball_io::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState};
+use mirrorball_io::reopen::{
+    MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest,
+};
 use mirrorball_io::service::{Service, ServiceState, Stopper};
 use rustix::io::Errno;
 use std::fmt;
@@ -80,6 +83,10 @@ impl OpenMember for Opener {
     fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String> {
         let source = self.open(request.member.get())?;
         Ok(OpenedMember { source, found: None, notes: Vec::new() })
+    }
+
+    fn prepare_spare(&self, _: &SpareRequest) -> Result<LabelledSpare, String> {
+        Err("the volume has no labels".to_owned())
     }
 
     fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
@@ -156,7 +163,7 @@ impl Scenario {
         let name = "volume".to_owned();
         let served = Control::new(name, Some(policy.to_owned()), vec![endpoint], &mut executor);
         let (service, stopper) = Service::new(executor, server, Some(served)).unwrap();
-        let service = service.with_opener(Some(Arc::new(opener))).unwrap();
+        let service = service.with_opener(Some(Arc::new(opener)), Vec::new()).unwrap();
         let client = |index: u64| {
             let rng = Rng::stream(seed, &format!("client {index}"));
             let part = index * blocks..(index + 1) * blocks;

@@ -7,20 +7,21 @@
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::{AssembleError, refuse_parity};
 use crate::entropy::random_bytes;
-use crate::examine::label_from;
+use crate::examine::{label_from, spare_block};
 use crate::label_limits;
-use crate::member::file::OpenOptions;
+use crate::member::file::{Occupied, OpenOptions};
 use crate::member::guard;
 use crate::mirror_check::Difference;
 use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ChunkMap, RESERVED_BYTES};
 use mirrorball_core::label::assembly::holds_all;
 use mirrorball_core::label::{
-    DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
-    NAME_BYTES_MAX, Uuid, checksum_table_bytes, map_checksum,
+    DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, LabelledSpare,
+    Lineage, NAME_BYTES_MAX, SPARE_OFFSET, SPARES_MAX, SpareBlock, Uuid, checksum_table_bytes,
+    map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
-use mirrorball_core::units::{BLOCK_BYTES, Nanos};
+use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSource};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
@@ -39,8 +40,7 @@ pub struct CreateOptions<'a> {
     pub policy: KeptPolicy,
     /// True if data have checksums, in a table at the end of each member.
     pub checksums: bool,
-    /// How devices are opened. [`Occupied::Allow`](crate::member::file::Occupied::Allow) gives up
-    /// what they hold.
+    /// How devices are opened. [`Occupied::Allow`] gives up what they hold.
     pub options: OpenOptions,
 }
 
@@ -153,6 +153,7 @@ struct Candidates {
     members: Vec<(MemberConfig, Open)>,
     devices: Vec<String>,
     array: LabelledArray,
+    spares: Vec<(String, Open)>,
     map: ChunkMap,
     notes: Vec<String>,
 }
@@ -162,22 +163,32 @@ struct Candidates {
 /// # Errors
 /// If the array cannot be labelled, a device is in use or holds data, or cannot be written.
 pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
-    use crate::member::file::Occupied;
     let candidates = open_candidates(creation, OpenPurpose::Create)?;
-    for ((_, open), device) in candidates.members.iter().zip(&candidates.devices) {
-        let what = occupant(open);
-        match what {
-            Some(what) if creation.options.occupied == Occupied::Refuse => {
-                return Err(CreateError::Occupied { device: device.clone(), what });
-            }
-            Some(_) => wipe(open).map_err(|error| write_error(device, error))?,
-            None => {}
-        }
-    }
+    let members = candidates.members.iter().map(|(_, open)| open).zip(&candidates.devices);
+    clear_occupants(members, creation)?;
+    clear_occupants(candidates.spares.iter().map(|(device, open)| (open, device)), creation)?;
     let is_empty = candidates.members.iter().all(|(_, open)| is_hole(open));
     let resync_from = (candidates.map.copies() > 1 && !is_empty).then_some(0);
     let states = vec![MemberState::InSync; candidates.members.len()];
     write_labels(creation, candidates, &states, resync_from)
+}
+
+/// Removes what devices hold, if the user gave it up. All are checked before the first is written.
+fn clear_occupants<'a>(
+    devices: impl Iterator<Item = (&'a Open, &'a String)>,
+    creation: &CreateOptions<'_>,
+) -> Result<(), CreateError> {
+    let mut occupied = devices.filter_map(|(open, device)| Some((open, device, occupant(open)?)));
+    if creation.options.occupied == Occupied::Refuse {
+        return match occupied.next() {
+            Some((_, device, what)) => Err(CreateError::Occupied { device: device.clone(), what }),
+            None => Ok(()),
+        };
+    }
+    for (open, device, _) in occupied {
+        wipe(open).map_err(|error| write_error(device, error))?;
+    }
+    Ok(())
 }
 
 /// Labels an array that has data.
@@ -196,6 +207,7 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
             return Err(CreateError::Labelled { device, volume, devices: devices.clone() });
         }
     }
+    clear_occupants(candidates.spares.iter().map(|(device, open)| (open, device)), creation)?;
     let mut states = vec![MemberState::InSync; members.len()];
     match trust {
         Trust::Member(devid) => {
@@ -279,17 +291,46 @@ fn open_candidates(
     if (0..members.len()).any(|index| reserved(index) < RESERVED_BYTES) {
         return unfit(format!("its layout {} leaves no space for labels", array.layout));
     }
-    Ok(Candidates { members, devices: device_names(array), array: labelled, map, notes })
+    let devices = array.members.iter().map(|member| source_name(&member.source)).collect();
+    let spares = open_spares(array, &opener, &configs, &mut notes)?;
+    Ok(Candidates { members, devices, spares, array: labelled, map, notes })
 }
 
-/// The path or URI of each member.
-fn device_names(array: &ArraySpec) -> Vec<String> {
-    let names = array.members.iter().map(|member| match &member.source {
+/// Opens the spares of an array file, each of which has to fit the smallest member at least.
+fn open_spares(
+    array: &ArraySpec,
+    opener: &MemberOpener,
+    members: &[MemberConfig],
+    notes: &mut Vec<String>,
+) -> Result<Vec<(String, Open)>, CreateError> {
+    if array.spares.len() > SPARES_MAX {
+        let count = array.spares.len();
+        let text = format!("it has {count} spares, and a label {SPARES_MAX} at most");
+        return Err(CreateError::Unfit(text));
+    }
+    let needed_bytes = members.iter().map(|config| config.size_bytes).min().unwrap_or(0);
+    let open = |source: &MemberSource| {
+        let device = source_name(source);
+        let open = opener.open_source(source, notes)?;
+        match open.size_bytes() < needed_bytes {
+            true => Err(CreateError::Unfit(format!(
+                "the spare `{device}` has {}, but the smallest member has {}",
+                format_bytes(open.size_bytes()),
+                format_bytes(needed_bytes)
+            ))),
+            false => Ok((device, open)),
+        }
+    };
+    array.spares.iter().map(open).collect()
+}
+
+/// The path or URI of a real device.
+fn source_name(source: &MemberSource) -> String {
+    match source {
         MemberSource::Path(path) => path.display().to_string(),
         MemberSource::Uri(uri) => uri.clone(),
         MemberSource::Model(_) => String::new(),
-    });
-    names.collect()
+    }
 }
 
 /// Checks that a volume may have this name.
@@ -318,6 +359,9 @@ pub(super) fn occupant(open: &Open) -> Option<String> {
     if let Ok(found) = label_from(read) {
         return Some(format!("a member of the volume `{}`", found.found.label.array.name));
     }
+    if let Some(block) = spare_block(read) {
+        return Some(format!("a spare of the volume `{}`", block.name));
+    }
     let signature = guard::contents_by(|offset, length| {
         let start = offset - offset % 4096;
         let bytes =
@@ -340,6 +384,21 @@ pub(super) fn wipe(open: &Open) -> io::Result<()> {
 /// Zeroes the labels, the dirty log and the progress of a scrub.
 pub(super) fn clear_metadata(open: &Open) -> io::Result<()> {
     open.write(LABEL_SLOTS[0], &vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize])
+}
+
+/// Writes the block of a spare, whose UUID is drawn.
+pub(super) fn write_spare(
+    open: &Open,
+    label: &Label,
+    size_bytes: u64,
+) -> io::Result<LabelledSpare> {
+    let spare = LabelledSpare { uuid: Uuid(random_bytes()?), size_bytes };
+    clear_metadata(open)?;
+    let (volume, name) = (label.array.uuid, label.array.name.clone());
+    let block = SpareBlock { volume, uuid: spare.uuid, name };
+    open.write(SPARE_OFFSET, &block.encode())?;
+    open.flush()?;
+    Ok(spare)
 }
 
 /// Returns true if a file has no data at all.
@@ -383,8 +442,9 @@ fn write_labels(
     states: &[MemberState],
     resync_from: Option<u64>,
 ) -> Result<Created, CreateError> {
-    let Candidates { members, devices, array, map, notes } = candidates;
+    let Candidates { members, devices, spares, array, map, notes } = candidates;
     let specs = &creation.array.members;
+    let block_bytes = array.block_bytes;
     let system = |error| CreateError::from(AssembleError::System(error));
     let mut rows = Vec::new();
     for (((config, _), spec), &state) in members.iter().zip(specs).zip(states) {
@@ -409,8 +469,14 @@ fn write_labels(
         policy: creation.policy.policy.clone(),
         program: creation.policy.program.clone(),
         members: rows,
+        spares: Vec::new(),
         is_read_only: false,
     };
+    for (device, open) in &spares {
+        let size_bytes = open.size_bytes() - open.size_bytes() % block_bytes;
+        let spare = write_spare(open, &label, size_bytes);
+        label.spares.push(spare.map_err(|error| write_error(device, error))?);
+    }
     for ((_, open), device) in members.iter().zip(&devices) {
         clear_metadata(open).map_err(|error| write_error(device, error))?;
     }

@@ -2,6 +2,7 @@
 
 mod error;
 mod notes;
+mod spares;
 
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::start_policy::{StartPolicy, start_policy};
@@ -11,17 +12,19 @@ use crate::device_address::DeviceAddress;
 use crate::driver::BackendKind;
 use crate::entropy::random_bytes;
 use crate::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, device_text, metadata_from, volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, device_text, metadata_from,
+    spare_block, volumes,
 };
 use crate::executor::Executor;
 use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
+use crate::spares::FoundSpare;
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
-use mirrorball_core::label::{BlockError, Label, LabelledMember, NewestLabel};
+use mirrorball_core::label::{BlockError, Label, LabelledMember, NewestLabel, SpareBlock};
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::{Nanos, format_bytes};
@@ -30,6 +33,7 @@ use mirrorball_disk::array_file::{
     ArraySpec, DevicePart, Host, KeptPolicy, MemberSource, MemberSpec, Used,
 };
 use notes::{absent, discarded_copy, missing_text, problems, without_effect};
+use spares::spares_of;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -63,7 +67,7 @@ pub struct LabelledOptions {
 /// If the labels do not agree, members are missing, or a device cannot be used.
 pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledError> {
     let mut notes = Vec::new();
-    let (devices, opened) = open_devices(&serving, &mut notes)?;
+    let Opened { devices, opened, spares } = open_devices(&serving, &mut notes)?;
     let discarded = discarded(&serving, &devices)?;
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
     let name = volume.assembly.newest.array.name.clone();
@@ -71,17 +75,26 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
-    let rows = rows(&volume, &devices, &mut opened)?;
+    let rows = rows(&volume, &devices, &mut opened, serving.options.access)?;
     let array = array_spec(&volume, &devices);
-    build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)
+    let spares = spares_of(&volume, spares, &mut notes);
+    let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
+    Ok(Assembly { spares, ..assembly })
+}
+
+/// What was opened: devices with a label, and spares.
+struct Opened {
+    devices: Vec<ExaminedDevice>,
+    opened: Vec<Open>,
+    spares: Vec<(FoundSpare, SpareBlock)>,
 }
 
 /// Opens each device and reads its label.
 fn open_devices(
     serving: &LabelledOptions,
     notes: &mut Vec<String>,
-) -> Result<(Vec<ExaminedDevice>, Vec<Open>), LabelledError> {
-    let (mut devices, mut opened) = (Vec::new(), Vec::new());
+) -> Result<Opened, LabelledError> {
+    let (mut devices, mut opened, mut spares) = (Vec::new(), Vec::new(), Vec::new());
     let purpose = OpenPurpose::ServeDevices;
     let opener = MemberOpener::of_devices(purpose, serving.options, serving.peer_timeout);
     // A scan finds links, too.
@@ -101,8 +114,17 @@ fn open_devices(
             // The label may be in a volatile cache, where an update must not rely on it.
             open.flush().map_err(AssembleError::from)?;
         }
-        let metadata = metadata_from(|offset, length| open.read(offset, length));
+        let read = |offset, length| open.read(offset, length);
+        let metadata = metadata_from(read);
+        let spare = spare_block(read).filter(|_| matches!(metadata, Err(DeviceError::Label(_))));
         match metadata {
+            _ if spare.is_some() => {
+                let size_bytes = open.size_bytes();
+                spares.extend(spare.map(|block| {
+                    let uuid = block.uuid;
+                    (FoundSpare { address, uuid, size_bytes }, block)
+                }));
+            }
             Err(DeviceError::Label(BlockError::Absent)) => {
                 unlabelled.get_or_insert(address.to_string());
             }
@@ -117,7 +139,7 @@ fn open_devices(
     }
     match unlabelled {
         Some(device) => Err(no_label(device, &devices)),
-        None => Ok((devices, opened)),
+        None => Ok(Opened { devices, opened, spares }),
     }
 }
 
@@ -157,12 +179,22 @@ fn no_such_volume(wanted: &str, devices: &[ExaminedDevice]) -> LabelledError {
     LabelledError::NoSuchVolume { wanted: wanted.to_owned(), found }
 }
 
+/// Returns true if a device is a member or a spare.
 fn has_label(device: &ExaminedDevice) -> bool {
-    device.label.is_ok()
+    device.label.is_ok() || device.spare.is_some()
 }
 
 fn is_wanted(device: &ExaminedDevice, serving: &LabelledOptions) -> bool {
-    let Ok(NewestLabel { found, .. }) = &device.label else { return false };
+    let Ok(NewestLabel { found, .. }) = &device.label else {
+        let is_called = |wanted: &str, block: &SpareBlock| {
+            block.name == wanted || wanted.parse() == Ok(block.volume)
+        };
+        let wanted = serving.volume.as_deref();
+        return device
+            .spare
+            .as_ref()
+            .is_some_and(|it| wanted.is_none_or(|name| is_called(name, it)));
+    };
     serving.volume.as_deref().is_none_or(|wanted| is_called(&found.label, wanted))
 }
 
@@ -284,11 +316,13 @@ fn check_verdict(
     Ok(())
 }
 
-/// The devices of the members, in the order of the label.
+/// The devices of the members, in the order of the label. No power cut takes the labels of those
+/// that are written to.
 fn rows(
     volume: &ExaminedVolume,
     devices: &[ExaminedDevice],
     opened: &mut [Option<Open>],
+    access: MemberAccess,
 ) -> Result<Vec<Option<Open>>, LabelledError> {
     let newest = &volume.assembly.newest;
     let mut rows = Vec::new();
@@ -303,6 +337,9 @@ fn rows(
         let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
         if size_bytes < needed_bytes {
             return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
+        }
+        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[index].label) {
+            open.make_label_durable(newest).map_err(AssembleError::from)?;
         }
         rows.push(Some(open.restricted(needed_bytes)));
     }
@@ -348,6 +385,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         policy: None,
         links: Vec::new(),
         members: newest.members.iter().zip(found).map(member).collect(),
+        spares: Vec::new(),
     }
 }
 
@@ -398,7 +436,8 @@ fn build(
     let exports = exports(array, ExportMode::Volume, &executor, block_bytes as u32);
     let opener = Some(Arc::new(opener) as _);
     let policy = Some(policy_name);
-    Ok(Assembly { executor, exports, opener, notes, name, policy })
+    let spares = Vec::new();
+    Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
 }
 
 /// What to say of mirrors that may differ at the start.

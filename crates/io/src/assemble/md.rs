@@ -246,5 +246,6 @@ fn build(
     let executor = executor.map_err(AssembleError::from)?;
     let exports = vec![volume_export(name.clone(), name.clone(), &executor, block_bytes as u32)];
     let policy = Some(spec.to_string());
-    Ok(Assembly { executor, exports, opener: None, notes, name: name.clone(), policy })
+    let (name, spares) = (name.clone(), Vec::new());
+    Ok(Assembly { executor, exports, opener: None, spares, notes, name, policy })
 }

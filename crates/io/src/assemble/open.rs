@@ -1,6 +1,7 @@
 //! Opens the members that an array file names: files, devices, and remote exports.
 
 use super::AssembleError;
+use super::durable_label::writes_before_use;
 use crate::device_address::DeviceAddress;
 use crate::driver::{read_aligned, write_aligned};
 use crate::member::Source;
@@ -10,6 +11,7 @@ use crate::mirror_check::MemberContents;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
 use mirrorball_core::geometry::{ChunkMap, GeometryError};
+use mirrorball_core::label::NewestLabel;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
@@ -144,6 +146,12 @@ impl Open {
             Open::Real(real) => Ok(fdatasync(&real.fd)?),
             Open::Remote(peer) => peer.flush(),
         }
+    }
+
+    /// Makes sure that no power cut takes the label that was found.
+    pub(super) fn make_label_durable(&self, newest: &NewestLabel) -> io::Result<()> {
+        let writes = writes_before_use(newest, |offset, length| self.read(offset, length))?;
+        writes.iter().try_for_each(|(offset, bytes)| self.write(*offset, bytes))
     }
 
     /// Size of the file, device or export.

@@ -5,12 +5,12 @@ use super::AssembleError;
 use super::create::{clear_metadata, occupant, wipe};
 use super::open::{MemberOpener, Open, OpenPurpose};
 use crate::driver::FileId;
-use crate::examine::{DeviceError, metadata_from};
+use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::Source;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
-use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState};
-use mirrorball_core::label::Label;
+use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest};
 use mirrorball_core::label::assembly::FoundMember;
+use mirrorball_core::label::{Label, LabelledSpare, SpareBlock, Uuid};
 use mirrorball_core::member::MemberIndex;
 use std::io;
 use std::path::Path;
@@ -55,9 +55,11 @@ impl MemberOpener {
         if let Some(label) = &request.label {
             // The label may be in a volatile cache, where an update must not rely on it.
             open.flush()?;
-            found = check(label, request, &open).map_err(unfit)?;
-            if found.is_none() {
-                clear(request, &open)?;
+            let read = |offset, length| open.read(offset, length);
+            found = check(label, request, read, || occupant(&open)).map_err(unfit)?;
+            match &found {
+                Some(found) => open.make_label_durable(&found.newest)?,
+                None => clear(request, &open)?,
             }
         }
         Ok((open.restricted(*size_bytes).source(), found))
@@ -83,6 +85,9 @@ impl MemberOpener {
                 let opener = MemberOpener::of_devices(purpose, options, self.peer_timeout);
                 return Ok((opener.open_source(&address.source(), notes)?, address.to_string()));
             }
+            MemberPlace::Spare(address, _) => {
+                (self.open_source(&address.source(), notes), address.to_string())
+            }
         };
         let other = self.other_device(request).unwrap_or_default();
         let opened = opened.map_err(|error| match error {
@@ -106,7 +111,7 @@ impl MemberOpener {
     /// The advice to use another device for a member, as the end of a sentence; `None` if the
     /// request names one.
     fn other_device(&self, request: &OpenRequest) -> Option<String> {
-        if matches!(request.place, MemberPlace::New(..)) {
+        if request.place.new_device().is_some() {
             return None;
         }
         let devid = self.members.get(request.member.get()).map(|member| member.devid);
@@ -127,6 +132,10 @@ impl OpenMember for MemberOpener {
         Ok(OpenedMember { source, found, notes })
     }
 
+    fn prepare_spare(&self, request: &SpareRequest) -> Result<LabelledSpare, String> {
+        self.prepare(request)
+    }
+
     fn path_state(
         &self,
         member: MemberIndex,
@@ -135,9 +144,9 @@ impl OpenMember for MemberOpener {
     ) -> PathState {
         let path = match place {
             MemberPlace::Original => self.path(member),
-            MemberPlace::Moved(address) | MemberPlace::New(address, _) => {
-                address.path().map(Path::to_owned)
-            }
+            MemberPlace::Moved(address)
+            | MemberPlace::New(address, _)
+            | MemberPlace::Spare(address, _) => address.path().map(Path::to_owned),
         };
         let Some(path) = path else { return PathState::Same };
         match FileId::at(&path) {
@@ -149,15 +158,24 @@ impl OpenMember for MemberOpener {
 }
 
 /// Refuses a device that is another member of this volume, or of another volume, or has data of
-/// another program. Returns its label and dirty log if it is the member itself.
-fn check(label: &Label, request: &OpenRequest, open: &Open) -> Result<Option<FoundMember>, String> {
+/// another program. Returns its label and dirty log if it is the member itself. `read` reads from
+/// an offset on, and `occupant` says what a device without a label contains.
+pub(crate) fn check(
+    label: &Label,
+    request: &OpenRequest,
+    read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
+    occupant: impl Fn() -> Option<String>,
+) -> Result<Option<FoundMember>, String> {
     let is_refused = matches!(request.place, MemberPlace::New(_, Occupied::Refuse));
     let give_up = "give another device, or --occupied to destroy what it contains";
-    let metadata = match metadata_from(|offset, length| open.read(offset, length)) {
+    if let MemberPlace::Spare(_, uuid) = request.place {
+        return check_spare(label, uuid, read);
+    }
+    let metadata = match metadata_from(read) {
         Ok(metadata) => metadata,
         Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
         Err(DeviceError::Label(_)) => {
-            let occupant = occupant(open).filter(|_| is_refused);
+            let occupant = occupant().filter(|_| is_refused);
             return match occupant {
                 Some(what) => Err(format!("contains {what}\n  help: {give_up}")),
                 None => Ok(None),
@@ -188,11 +206,34 @@ fn check(label: &Label, request: &OpenRequest, open: &Open) -> Result<Option<Fou
     }
 }
 
+/// Refuses a device that is not this spare of the volume any more.
+fn check_spare(
+    label: &Label,
+    uuid: Uuid,
+    read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
+) -> Result<Option<FoundMember>, String> {
+    match metadata_from(&read) {
+        Err(DeviceError::Label(_)) => {}
+        Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
+        Ok(metadata) => {
+            let name = metadata.newest.found.label.array.name;
+            return Err(format!("is a member of the volume `{name}` now"));
+        }
+    }
+    let is_it = |block: &SpareBlock| block.volume == label.array.uuid && block.uuid == uuid;
+    match spare_block(read).filter(is_it) {
+        Some(_) => Ok(None),
+        None => Err("is not the spare that it was".to_owned()),
+    }
+}
+
 /// Removes what a device holds of another use: all metadata of this program and, if the user gave
 /// up what it contains, of others.
 fn clear(request: &OpenRequest, open: &Open) -> io::Result<()> {
     match request.place {
         MemberPlace::New(_, Occupied::Allow) => wipe(open),
+        // It was cleared when it was made a spare. Its block stays until it has a label.
+        MemberPlace::Spare(..) => Ok(()),
         _ => clear_metadata(open),
     }
 }

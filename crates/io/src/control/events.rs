@@ -38,6 +38,9 @@ struct SeenState {
     mismatched_blocks: u64,
     /// The same for each member, as its last event says.
     reported_mismatches: Vec<u64>,
+    lost_checksum_pages: u64,
+    /// The same, as the last event says.
+    reported_lost_pages: u64,
     scrub: Option<ReportedScrubState>,
     /// True if the fallback of a program decides.
     has_policy_fault: bool,
@@ -89,10 +92,12 @@ impl EventLog {
         let state = scrub.map(|scrub| ReportedScrubState::from(scrub.state));
         let fault = volume.and_then(Volume::policy_fault);
         let mismatched_blocks = volume.map_or(0, Volume::all_mismatched_blocks);
+        let lost_checksum_pages = volume.map_or(0, Volume::lost_checksum_pages);
         if let Some(seen) = &self.seen
             && (seen.members_version, seen.is_unsynced, seen.scrub, seen.has_policy_fault)
                 == (members_version, is_unsynced, state, fault.is_some())
-            && seen.mismatched_blocks == mismatched_blocks
+            && (seen.mismatched_blocks, seen.lost_checksum_pages)
+                == (mismatched_blocks, lost_checksum_pages)
         {
             return;
         }
@@ -101,6 +106,8 @@ impl EventLog {
         let reported = self.seen.as_mut().map(|seen| std::mem::take(&mut seen.reported_mismatches));
         let mut reported = reported.unwrap_or_else(|| vec![0; members.len()]);
         let mismatches = mismatch_changes(executor, &mut reported);
+        let reported_lost = self.seen.as_ref().map_or(0, |seen| seen.reported_lost_pages);
+        let is_loss_due = has_doubled(reported_lost, lost_checksum_pages);
         let before = self.seen.replace(SeenState {
             health,
             members_version,
@@ -108,6 +115,8 @@ impl EventLog {
             is_unsynced,
             mismatched_blocks,
             reported_mismatches: reported,
+            lost_checksum_pages,
+            reported_lost_pages: if is_loss_due { lost_checksum_pages } else { reported_lost },
             scrub: state,
             has_policy_fault: fault.is_some(),
         });
@@ -132,6 +141,9 @@ impl EventLog {
             _ => {}
         }
         changes.extend(mismatches);
+        changes.extend(
+            is_loss_due.then_some(StateChange::ChecksumsLost { pages: lost_checksum_pages }),
+        );
         let had_fault = before.as_ref().is_some_and(|before| before.has_policy_fault);
         if let Some(fault) = fault.filter(|_| !had_fault) {
             changes.push(StateChange::PolicyFault { fault: fault.summary.clone() });
@@ -141,14 +153,18 @@ impl EventLog {
     }
 }
 
+/// Returns true if a count is to be reported again.
+fn has_doubled(reported: u64, count: u64) -> bool {
+    count > 0 && count >= 2 * reported
+}
+
 /// The events of members with twice as many bad blocks as their last event says.
 fn mismatch_changes(executor: &Executor, reported: &mut [u64]) -> Vec<StateChange> {
     let Some(volume) = executor.volume() else { return Vec::new() };
     let rows = volume.members().iter().zip(reported);
     let changes = rows.filter_map(|((index, member), reported)| {
         let blocks = volume.mismatched_blocks(index);
-        let is_due = blocks > 0 && blocks >= 2 * *reported;
-        is_due.then(|| {
+        has_doubled(*reported, blocks).then(|| {
             *reported = blocks;
             StateChange::ChecksumMismatch { devid: member.config.devid, blocks }
         })

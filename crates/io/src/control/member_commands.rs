@@ -1,11 +1,13 @@
 //! Requests that take members out of use, or put devices in their places.
 
+use super::ServiceParts;
 use super::events::reported_state;
 use super::protocol::{ReportedState, RequestError, RequestErrorKind};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildError, RebuildRequest, RebuildTask};
+use crate::reopen::MemberPlace;
 use mirrorball_core::member::MemberState;
 
 /// A request to put a device in the place of a member: of the one that failed, if none is named.
@@ -13,8 +15,9 @@ pub(super) fn replacement(
     devid: Option<u64>,
     device: &str,
     occupied: bool,
-    executor: &Executor,
+    parts: &ServiceParts<'_>,
 ) -> Result<RebuildRequest, String> {
+    let executor = &*parts.executor;
     let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
     let failed = failed_members(executor);
     if devid.is_none() {
@@ -48,7 +51,9 @@ pub(super) fn replacement(
         }
     };
     let occupied = if occupied { Occupied::Allow } else { Occupied::Refuse };
-    Ok(RebuildRequest { devid, replacement: Some((address, occupied)), rate: None, client: 0 })
+    let spare = parts.spares.place_of(&address);
+    let place = spare.unwrap_or(MemberPlace::New(address, occupied));
+    Ok(RebuildRequest { devid, replacement: Some(place), rate: None, client: 0 })
 }
 
 /// Fails a member that works.

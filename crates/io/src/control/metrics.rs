@@ -7,9 +7,12 @@
 //!
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
-use super::protocol::{RebuildProgress, ReportedScrubState, ReportedState, ScrubReport};
+use super::protocol::{
+    RebuildProgress, ReportedScrubState, ReportedSpareState, ReportedState, ScrubReport,
+    SpareReport,
+};
 use super::respond::{rebuilds, scrub_report, state};
-use super::{Control, ServiceParts};
+use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::member::MemberConfig;
@@ -160,6 +163,7 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
             ),
         ]);
         families.extend(checksum_families(volume));
+        families.push(spares_family(&spare_commands::report(parts.spares, executor)));
         families.extend(rebuild_families(executor));
     }
     families.extend(scrub_report(parts.scrub, executor).iter().flat_map(scrub_families));
@@ -185,8 +189,9 @@ fn value(value: u64) -> Vec<Sample> {
     vec![(Vec::new(), Value::Gauge(value as i64))]
 }
 
-/// Whether data have checksums, and how many blocks of each member do not match.
-fn checksum_families(volume: &Volume) -> [Family; 2] {
+/// Whether data have checksums, how many blocks of each member do not match, and how many pages of
+/// checksums are lost.
+fn checksum_families(volume: &Volume) -> [Family; 3] {
     let has_checksums = volume.has_checksums();
     let rows = volume.members().iter().filter(|_| has_checksums);
     let samples = rows.map(|(index, member)| {
@@ -204,7 +209,22 @@ fn checksum_families(volume: &Volume) -> [Family; 2] {
             kind: MetricType::Counter,
             samples: samples.collect(),
         },
+        Family {
+            name: "volume_lost_checksum_pages",
+            help: "Pages of 512 checksums that could not be read on any member",
+            kind: MetricType::Counter,
+            samples: vec![(Vec::new(), Value::Counter(volume.lost_checksum_pages()))],
+        },
     ]
+}
+
+/// The number of spares in each state.
+fn spares_family(spares: &[SpareReport]) -> Family {
+    let samples = ReportedSpareState::ALL.map(|state| {
+        let count = spares.iter().filter(|spare| spare.state == state).count();
+        (vec![("state", state.name().to_owned())], Value::Gauge(count as i64))
+    });
+    gauge("spares", "Spares of the volume in this state", samples.into())
 }
 
 /// How far the last scrub is, and what it found.

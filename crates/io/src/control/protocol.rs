@@ -18,6 +18,7 @@
 mod client;
 mod event;
 mod scrub;
+mod spare;
 mod state;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
 pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
 use serde::{Deserialize, Serialize};
+pub use spare::{ReportedSpareState, SpareReport};
 pub use state::ReportedState;
 
 /// A request to a running service.
@@ -96,6 +98,19 @@ pub enum ControlRequest {
         /// Rate limit, as of [`ControlRequest::Rebuild`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bytes_per_s: Option<u64>,
+    },
+    /// Makes a spare of a device; answered with a string that says so.
+    AddSpare {
+        /// Path or URI of the device. A path is relative to the working directory of the service.
+        device: String,
+        /// Uses the device even if it contains data, which are destroyed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        occupied: bool,
+    },
+    /// Gives up a spare; answered with a string that says so.
+    RemoveSpare {
+        /// Path or URI of the device, or its UUID.
+        device: String,
     },
     /// Does something with the scrub of the volume; answered with [`ScrubReport`], or with nothing
     /// if there was no scrub yet.
@@ -203,6 +218,9 @@ pub struct ServiceStatus {
     /// The devids of those members whose device was removed.
     #[serde(default)]
     pub removed: Vec<u64>,
+    /// The spares.
+    #[serde(default)]
+    pub spares: Vec<SpareReport>,
     /// Members whose file or device is no longer at their path.
     #[serde(default)]
     pub misplaced: Vec<Misplaced>,

@@ -11,7 +11,7 @@ use super::protocol::{
     ReportedState, RequestError, RequestErrorKind, ScrubAction, ScrubReport, ServiceStats,
     ServiceStatus, StateChange,
 };
-use super::{ClientKey, Control, ServiceParts};
+use super::{ClientKey, Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
 use crate::programs::ProgramReference;
@@ -72,31 +72,41 @@ pub(super) fn respond(
             return rebuild(request, parts);
         }
         ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s } => {
-            let request = replacement(devid, &device, occupied, parts.executor);
+            let request = replacement(devid, &device, occupied, parts);
             let (rate, client) = (rate_bytes_per_s, client.slot());
             match request {
                 Ok(request) => return rebuild(RebuildRequest { rate, client, ..request }, parts),
                 Err(error) => failed(RequestErrorKind::Refused, error),
             }
         }
+        ControlRequest::AddSpare { device, occupied } => {
+            let added = spare_commands::add(&device, occupied, client.slot(), parts);
+            return Some(failed(RequestErrorKind::Refused, added.err()?));
+        }
+        ControlRequest::RemoveSpare { device } => {
+            text(parts.spares.remove(&device, parts.executor))
+        }
         ControlRequest::Scrub { action, repair, from, rate_bytes_per_s } => {
-            let ServiceParts { executor, scrub, .. } = parts;
-            let done = match action {
-                ScrubAction::Start => {
-                    let rate = rate_bytes_per_s;
-                    scrub.start(ScrubRequest { repairs: repair, from, rate }, executor)
-                }
-                ScrubAction::Pause => scrub.pause(executor),
-                ScrubAction::Resume => scrub.resume(executor),
-                ScrubAction::Cancel => scrub.cancel(executor),
-                ScrubAction::Status => Ok(()),
-            };
-            match done {
-                Ok(()) => encode(Ok(scrub_report(scrub, executor))),
-                Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
-            }
+            let request = ScrubRequest { repairs: repair, from, rate: rate_bytes_per_s };
+            scrub(action, request, parts)
         }
     })
+}
+
+/// Does something with the scrub; a start is what the request says.
+fn scrub(action: ScrubAction, request: ScrubRequest, parts: &mut ServiceParts<'_>) -> String {
+    let ServiceParts { executor, scrub, .. } = parts;
+    let done = match action {
+        ScrubAction::Start => scrub.start(request, executor),
+        ScrubAction::Pause => scrub.pause(executor),
+        ScrubAction::Resume => scrub.resume(executor),
+        ScrubAction::Cancel => scrub.cancel(executor),
+        ScrubAction::Status => Ok(()),
+    };
+    match done {
+        Ok(()) => encode(Ok(scrub_report(scrub, executor))),
+        Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+    }
 }
 
 /// Starts a rebuild; `None` if the member has to be opened first.
@@ -123,7 +133,7 @@ pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> Str
         Ok(RebuildOpened { devid, place, notes }) => {
             let notes = notes.iter().map(|note| format!("; {note}")).collect::<String>();
             encode(Ok(match place {
-                MemberPlace::New(address, _) => {
+                MemberPlace::New(address, _) | MemberPlace::Spare(address, _) => {
                     format!(
                         "`{address}` took the place of devid {devid} and is being rebuilt{notes}"
                     )
@@ -134,6 +144,14 @@ pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> Str
             }))
         }
         Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+    }
+}
+
+/// A response that is a text, or the refusal of a request.
+pub(super) fn text(result: Result<String, String>) -> String {
+    match result {
+        Ok(text) => encode(Ok(text)),
+        Err(error) => failed(RequestErrorKind::Refused, error),
     }
 }
 
@@ -162,7 +180,7 @@ fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
 }
 
 fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
-    let ServiceParts { executor, server, rebuild, scrub } = parts;
+    let ServiceParts { executor, server, rebuild, scrub, spares } = parts;
     let volume = executor.volume();
     let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
     let exports = server.exports().iter().map(|export| ExportSummary {
@@ -181,6 +199,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         failed: failed_members(executor),
         missing: members_in(ReportedState::Missing, executor),
         removed: members_in(ReportedState::Removed, executor),
+        spares: spare_commands::report(spares, executor),
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
         unsynced_bytes,

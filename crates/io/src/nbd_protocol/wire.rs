@@ -59,6 +59,17 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
+/// What a client sends after the greeting to attach to the first export: its flags, and the option
+/// [`option::GO`] with an empty name and no wish to be informed.
+pub fn attach_request() -> Vec<u8> {
+    let mut bytes = u32::from(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes().to_vec();
+    bytes.extend(OPTION_MAGIC.to_be_bytes());
+    bytes.extend(option::GO.to_be_bytes());
+    bytes.extend(6u32.to_be_bytes());
+    bytes.extend([0; 6]);
+    bytes
+}
+
 /// Kinds of replies to options.
 pub mod option_reply {
     /// It is done, or the list is complete.

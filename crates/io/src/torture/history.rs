@@ -29,6 +29,42 @@ pub(super) enum Damage {
     MisdirectedMetadata,
 }
 
+/// A request of the user that changes no member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum UserCommand {
+    Status,
+    Statistics,
+    Events,
+    PauseScrub,
+    ResumeScrub,
+    CancelScrub,
+    KeepPolicy,
+}
+
+impl UserCommand {
+    const ALL: [UserCommand; 7] = [
+        UserCommand::Status,
+        UserCommand::Statistics,
+        UserCommand::Events,
+        UserCommand::PauseScrub,
+        UserCommand::ResumeScrub,
+        UserCommand::CancelScrub,
+        UserCommand::KeepPolicy,
+    ];
+
+    fn in_words(self) -> &'static str {
+        match self {
+            UserCommand::Status => "ctl status",
+            UserCommand::Statistics => "ctl stats",
+            UserCommand::Events => "ctl events",
+            UserCommand::PauseScrub => "ctl scrub pause",
+            UserCommand::ResumeScrub => "ctl scrub resume",
+            UserCommand::CancelScrub => "ctl scrub cancel",
+            UserCommand::KeepPolicy => "ctl policy NAME --keep",
+        }
+    }
+}
+
 /// One step of a history. A member is taken modulo their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
@@ -38,16 +74,26 @@ pub(super) enum Operation {
     Read { block: u64 },
     /// A client flushes.
     Flush,
+    /// The user of the service wants something that changes no member.
+    Command(UserCommand),
+    /// The user fails a member.
+    Fail { member: usize },
     /// A member is gone.
     Lose { member: usize },
     /// One in a few reads of a member fails.
     SpoilReads { member: usize },
+    /// The next flush of a member fails, and some of what it should have made durable is lost.
+    SpoilFlush { member: usize },
+    /// The next write of a member fails.
+    SpoilWrite { member: usize },
     /// A member works again.
     Mend { member: usize },
     /// The user has a member rebuilt.
     Rebuild { member: usize },
     /// The user puts an empty disk in the place of a member.
     Replace { member: usize },
+    /// The user adds a spare.
+    AddSpare,
     /// The user removes a disk that failed.
     Remove { member: usize },
     /// The user has the mirrors compared.
@@ -67,6 +113,9 @@ pub(super) enum Operation {
     /// The service ends, and is to be started with the copy in the place of the member. Then it is
     /// started with the member.
     RestoreSnapshot { end: End },
+    /// The service ends. The user starts it with some of the members, whose bit is set, and then
+    /// with the others, and it is written to each time. Then it is to be started with all.
+    Halves { end: End, first: u8 },
     /// The service ends, and is to be started with a clone and its member. Then it is started
     /// without the copy.
     Clone { end: End, member: usize },
@@ -80,6 +129,21 @@ impl Operation {
             Operation::Write { block } => format!("write block {block}"),
             Operation::Read { block } => format!("read block {block}"),
             Operation::Flush => "flush".to_owned(),
+            Operation::Command(command) => command.in_words().to_owned(),
+            Operation::Fail { member } => format!("ctl members fail {}", devid(member)),
+            Operation::SpoilFlush { member } => {
+                format!("the next flush of devid {} fails", devid(member))
+            }
+            Operation::SpoilWrite { member } => {
+                format!("the next write to devid {} fails", devid(member))
+            }
+            Operation::Halves { end, first } => {
+                let is_first = |member: &usize| first >> member & 1 != 0;
+                let first: Vec<String> =
+                    (0..count).filter(is_first).map(|it| devid(it).to_string()).collect();
+                let (end, first) = (end.in_words(), first.join(", "));
+                format!("{end}, start with devid {first} alone, then with the others, then all")
+            }
             Operation::Lose { member } => format!("devid {} is gone", devid(member)),
             Operation::SpoilReads { member } => {
                 format!("some reads of devid {} fail", devid(member))
@@ -87,6 +151,7 @@ impl Operation {
             Operation::Mend { member } => format!("devid {} works again", devid(member)),
             Operation::Rebuild { member } => format!("rebuild devid {}", devid(member)),
             Operation::Replace { member } => format!("replace devid {}", devid(member)),
+            Operation::AddSpare => "ctl members add --spare".to_owned(),
             Operation::Remove { member } => format!("remove devid {}", devid(member)),
             Operation::Scrub => "scrub".to_owned(),
             Operation::Wait { millis } => format!("{millis} ms pass"),
@@ -161,14 +226,33 @@ pub(super) fn extra_faults(seed: u64) -> ExtraFaults {
     }
 }
 
+/// Returns true if the history of a seed is one of a whole service: its clients use the NBD server
+/// and its user the control socket.
+pub(super) fn has_service(seed: u64) -> bool {
+    seed / 8 % 3 == 1
+}
+
+/// Number of spares that the volume of a seed has at first.
+pub(super) fn spares(seed: u64) -> u64 {
+    if has_service(seed) { seed / 24 % 4 } else { 0 }
+}
+
 /// Draws a history. In half of them, members are replaced, too, and in a fifth removed.
 pub(super) fn draw(seed: u64, count: u64) -> Vec<Operation> {
     let rng = &mut Rng::stream(seed, "history");
     let replacements = &mut Rng::stream(seed, "replacements");
     let removals = &mut Rng::stream(seed, "removals");
     let extra = &mut Rng::stream(seed, "extra faults");
-    let extra_faults = extra_faults(seed);
+    let of_service = &mut Rng::stream(seed, "service");
+    let (extra_faults, has_service) = (extra_faults(seed), has_service(seed));
     let operation = |_| match operation(rng) {
+        operation
+            if has_service
+                && !matches!(operation, Operation::Restart { .. })
+                && of_service.below(8) == 0 =>
+        {
+            operation_of_service(spares(seed) > 0, of_service)
+        }
         operation if !matches!(operation, Operation::Restart { .. }) && extra.below(12) == 0 => {
             extra_fault(extra_faults, extra).unwrap_or(operation)
         }
@@ -198,6 +282,21 @@ fn extra_fault(kind: ExtraFaults, rng: &mut Rng) -> Option<Operation> {
         (ExtraFaults::Identity, 1) => Some(Operation::Snapshot { member }),
         (ExtraFaults::Identity, 2) => Some(Operation::RestoreSnapshot { end }),
         (ExtraFaults::Identity, _) => Some(Operation::Clone { end, member }),
+    }
+}
+
+/// An operation that is only in histories of a whole service.
+fn operation_of_service(has_spares: bool, rng: &mut Rng) -> Operation {
+    let member = rng.below(12) as usize;
+    let end = [End::Stop, End::Kill, End::PowerCut][rng.below(3) as usize];
+    match rng.below(8) {
+        0 | 1 => Operation::Fail { member },
+        2 => Operation::SpoilFlush { member },
+        3 => Operation::SpoilWrite { member },
+        4 => Operation::Halves { end, first: rng.below(16) as u8 },
+        5 => Operation::Scrub,
+        6 if has_spares => Operation::AddSpare,
+        _ => Operation::Command(UserCommand::ALL[rng.below(7) as usize]),
     }
 }
 

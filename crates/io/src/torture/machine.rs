@@ -1,34 +1,33 @@
 //! A machine with simulated disks, on which a volume is served, stopped, killed and started again.
 
 mod clients;
+mod commands;
 mod damage;
 mod finish;
+mod front;
+mod halves;
 mod identity;
+mod nbd_client;
 mod start;
+mod turns;
 
 use super::Promises;
-use super::history::{BLOCKS, End, ExtraFaults, Operation, extra_faults};
+use super::history::{BLOCKS, Operation, spares};
 use super::model::{BLOCK_BYTES, Model};
-use crate::driver::EventOwner;
 use crate::driver::buffers::BufferKey;
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
-use crate::executor::Executor;
-use crate::member::file::Occupied;
-use crate::rebuild::{Rebuild, RebuildOpened, RebuildRequest};
-use crate::reopen::MemberPlace;
-use crate::scrub::{Scrub, ScrubRequest};
+use clients::ClientRequest;
+use front::Front;
 use identity::Snapshot;
 use mirrorball_core::geometry::{ChunkMap, Profile};
-use mirrorball_core::io::RequestKind;
-use mirrorball_core::label::{LABEL_SLOTS, Label, Uuid};
-use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::label::{LABEL_SLOTS, Label, LabelledSpare, Uuid};
+use mirrorball_core::member::MemberIndex;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
 use rustix::io::Errno;
-use start::{disk_address, disk_at, new_label};
+use start::{make_spare, new_label, spare_uuid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 /// A run that needs more turns hangs.
 const TURNS_MAX: u32 = 200_000;
@@ -46,11 +45,16 @@ pub(super) struct Tally {
     pub(super) refusals: u64,
     pub(super) unpromised: u64,
     pub(super) catch_ups: u64,
+    pub(super) recoveries_cut: u64,
+    pub(super) divergences: u64,
+    pub(super) spares_used: u64,
 }
 
 /// A request of a client.
-pub(super) struct Pending {
-    kind: RequestKind,
+struct Pending {
+    request: ClientRequest,
+    /// The number of the client that sent it.
+    client: u32,
     block: u64,
     value: u64,
     buffer: Option<BufferKey>,
@@ -63,12 +67,10 @@ pub(super) struct Pending {
 }
 
 /// The volume while it is served.
-pub(super) struct Served {
-    pub(super) executor: Executor,
-    pub(super) rebuild: Rebuild,
-    pub(super) scrub: Scrub,
-    pub(super) pending: BTreeMap<u32, Pending>,
-    pub(super) next_key: u32,
+struct Served {
+    front: Front,
+    pending: BTreeMap<u32, Pending>,
+    next_key: u32,
 }
 
 /// A disk of the machine.
@@ -89,7 +91,7 @@ pub(super) struct Machine {
     pub(super) seed: u64,
     pub(super) rng: Rng,
     pub(super) model: Model,
-    pub(super) served: Option<Served>,
+    served: Option<Served>,
     /// Counts writes and faults.
     pub(super) changes: u64,
     /// True once a copy was damaged.
@@ -100,6 +102,8 @@ pub(super) struct Machine {
     rotten: BTreeSet<u64>,
     /// True if a good mirror of those may be gone.
     has_lost_good: bool,
+    /// True once checksums were lost, because the only disk that had them did not return them.
+    has_lost_checksums: bool,
     /// True if reads of damaged data are checked.
     checks_damage: bool,
     /// True once metadata were damaged.
@@ -108,6 +112,14 @@ pub(super) struct Machine {
     is_refused: bool,
     /// A copy of a member from earlier.
     snapshot: Option<Snapshot>,
+    /// True while the user starts the volume without members that are in sync.
+    allows_degraded: bool,
+    /// True if a member had a fault since the volume was started.
+    had_fault: bool,
+    /// Disks from which labels were removed, because they became other members or spares.
+    cleared: Arc<Mutex<Vec<ObjectId>>>,
+    /// Disks whose data the user gives up at the next start.
+    discarded: Vec<ObjectId>,
     pub(super) tally: Tally,
 }
 
@@ -154,12 +166,23 @@ impl Machine {
             has_checksums,
             rotten: BTreeSet::new(),
             has_lost_good: false,
+            has_lost_checksums: false,
             checks_damage: promises == Promises::DamageIsChecked,
             has_bad_metadata: false,
             is_refused: false,
             snapshot: None,
+            allows_degraded: false,
+            had_fault: false,
+            cleared: Arc::default(),
+            discarded: Vec::new(),
             tally: Tally::default(),
         };
+        for _ in 0..spares(seed) {
+            let disk = machine.add_disk();
+            make_spare(&machine.simulation, disk);
+            let (uuid, size_bytes) = (spare_uuid(disk), machine.member_bytes());
+            machine.label.spares.push(LabelledSpare { uuid, size_bytes });
+        }
         for row in 0..count {
             let (file, slot) = (machine.add_disk(), LABEL_SLOTS[0]);
             machine.rows.push(file);
@@ -212,9 +235,17 @@ impl Machine {
     fn perform(&mut self, operation: Operation) -> Result<(), String> {
         let count = self.rows.len();
         match operation {
-            Operation::Write { block } => self.submit(RequestKind::Write, block),
-            Operation::Read { block } => self.submit(RequestKind::Read, block),
-            Operation::Flush => self.submit(RequestKind::Flush, 0),
+            Operation::Write { block } => self.write(block),
+            Operation::Read { block } => self.submit(ClientRequest::Read, block),
+            Operation::Flush => self.submit(ClientRequest::Flush, 0),
+            Operation::Command(command) => self.command(command),
+            Operation::Fail { member } => self.fail(member % count),
+            Operation::SpoilFlush { member } => {
+                self.set_fault(member % count, FileFault::FailsNextSync);
+            }
+            Operation::SpoilWrite { member } => {
+                self.set_fault(member % count, FileFault::FailsNextWrite);
+            }
             Operation::Lose { member } => {
                 self.set_fault(member % count, FileFault::Fails(Errno::NODEV));
             }
@@ -223,6 +254,7 @@ impl Machine {
             }
             Operation::Mend { member } => self.set_fault(member % count, FileFault::None),
             Operation::Rebuild { member } => self.begin_rebuild(member % count, None),
+            Operation::AddSpare => self.add_spare(),
             Operation::Remove { member } => self.remove(MemberIndex((member % count) as u16)),
             Operation::Replace { member } => {
                 let disk = self.add_disk();
@@ -234,13 +266,7 @@ impl Machine {
                     self.turn(until - self.simulation.now())?;
                 }
             }
-            Operation::Scrub => {
-                if let Some(Served { executor, scrub, .. }) = &mut self.served {
-                    // It is refused while one is under way.
-                    let request = ScrubRequest { repairs: true, from: Some(1), rate: None };
-                    let _ = scrub.start(request, executor);
-                }
-            }
+            Operation::Scrub => self.start_scrub(),
             Operation::Settle => return self.settle(),
             Operation::Damage(damage) => return self.damage(damage),
             Operation::Shrink { member } => {
@@ -250,6 +276,7 @@ impl Machine {
             Operation::Snapshot { member } => self.take_snapshot(member % count),
             Operation::RestoreSnapshot { end } => return self.try_snapshot(end),
             Operation::Clone { end, member } => return self.try_clone(end, member % count),
+            Operation::Halves { end, first } => return self.try_halves(end, first),
             Operation::Restart { end, without } => {
                 self.end(end)?;
                 return self.start(without);
@@ -260,149 +287,12 @@ impl Machine {
 
     fn set_fault(&mut self, member: usize, fault: FileFault) {
         self.changes += 1;
-        self.has_lost_good = true;
+        (self.has_lost_good, self.had_fault) = (true, true);
         self.on_member_lost();
         self.model.forget_reads();
         let file = self.rows[member];
         self.disk(file).is_bad = fault != FileFault::None;
         self.simulation.set_fault(file, fault);
-    }
-
-    fn begin_rebuild(&mut self, member: usize, disk: Option<ObjectId>) {
-        self.has_lost_good = true;
-        let Some(served) = &mut self.served else { return };
-        let has_device = served
-            .executor
-            .volume()
-            .is_some_and(|volume| volume.has_device(MemberIndex(member as u16)));
-        if !has_device {
-            // A disk that was removed and is put back is a new one.
-            let file = self.rows[member];
-            self.disk(file).is_new = true;
-        }
-        let Some(served) = &mut self.served else { return };
-        let replacement = disk.map(|disk| (disk_address(disk), Occupied::Refuse));
-        let (devid, client) = (member as u64 + 1, member as u32);
-        let request = RebuildRequest { devid, replacement, rate: None, client };
-        // It is refused while the member is in sync, or its mirrors are gone.
-        let _ = served.rebuild.begin(request, &mut served.executor);
-    }
-
-    /// Has a disk removed that failed.
-    fn remove(&mut self, member: MemberIndex) {
-        let Some(Served { executor, rebuild, .. }) = &mut self.served else { return };
-        let has_failed = executor.volume().is_some_and(|volume| {
-            volume.members()[member].state == MemberState::Failed && volume.has_device(member)
-        });
-        if !has_failed || rebuild.is_opening(member) || executor.remove(member).is_err() {
-            return;
-        }
-        let is_removed = executor.volume_mut().is_some_and(|it| it.remove_device(member));
-        assert!(is_removed, "a member that has failed can be removed");
-    }
-
-    /// One turn of the service.
-    fn turn(&mut self, timeout: Nanos) -> Result<(), String> {
-        let Some(served) = &mut self.served else { return Ok(()) };
-        let Served { executor, rebuild, scrub, .. } = served;
-        let timer = rebuild.step(executor).into_iter().chain(scrub.step(executor)).min();
-        executor.turn();
-        let mut replies = Vec::new();
-        while let Some(reply) = executor.poll_reply() {
-            match reply.token.owner() {
-                EventOwner::Rebuild => {
-                    rebuild.on_reply(reply, executor);
-                    // What it copied may change what is read where mirrors differed.
-                    self.changes += 1;
-                }
-                EventOwner::Scrub => scrub.on_reply(reply, executor),
-                _ => replies.push(reply),
-            }
-        }
-        if scrub.progress().is_some_and(|scrub| scrub.differing_blocks > 0) && !self.may_differ {
-            return Err("a scrub found mirrors that differ".to_owned());
-        }
-        let volume = executor.volume().expect("a volume is served");
-        let mut members = (0..volume.members().len()).map(|row| MemberIndex(row as u16));
-        if members.any(|member| volume.mismatched_blocks(member) > 0) && !self.may_differ {
-            return Err("undamaged data do not match their checksums".to_owned());
-        }
-        while let Some((member, opened)) = rebuild.poll_reply() {
-            let volume = executor.volume().filter(|_| opened.is_ok());
-            let is_catching_up =
-                volume.is_some_and(|it| it.is_catching_up(MemberIndex(member as u16)));
-            self.tally.catch_ups += u64::from(is_catching_up);
-            if let Ok(RebuildOpened { place: MemberPlace::New(address, _), .. }) = opened {
-                self.rows[member as usize] = disk_at(&address);
-                self.changes += 1;
-            }
-        }
-        let timeout = timer.map_or(timeout, |timer| timer.min(timeout));
-        let mut events = Vec::new();
-        let timeout = Some(Duration::from_nanos(timeout.0));
-        executor.wait(timeout, &mut events).map_err(|error| error.to_string())?;
-        if extra_faults(self.seed) == ExtraFaults::Damage {
-            self.take_misdirected();
-        }
-        let Some(Served { executor, .. }) = &mut self.served else { return Ok(()) };
-        for event in events {
-            if event.token.owner() == EventOwner::MemberFile {
-                executor.on_event(&event);
-            }
-        }
-        replies.into_iter().try_for_each(|reply| self.on_reply(reply))
-    }
-
-    /// Ends the service.
-    fn end(&mut self, end: End) -> Result<(), String> {
-        if end == End::Stop {
-            self.stop()?;
-        }
-        self.on_end();
-        let Some(served) = self.served.take() else { return Ok(()) };
-        match end {
-            End::Stop => {}
-            End::Kill => {
-                self.tally.kills += 1;
-                served.executor.driver.kill();
-            }
-            End::PowerCut => {
-                self.tally.power_cuts += 1;
-                served.executor.driver.cut_power();
-            }
-        }
-        self.model.crash();
-        Ok(())
-    }
-
-    /// Stops in good order, if the members let it.
-    fn stop(&mut self) -> Result<(), String> {
-        self.settle()?;
-        let Some(served) = &mut self.served else { return Ok(()) };
-        served.rebuild.stop();
-        served.scrub.stop(&mut served.executor);
-        self.submit(RequestKind::Flush, 0);
-        for turn in 0..TURNS_MAX {
-            let Some(served) = &mut self.served else { return Ok(()) };
-            if turn > 0 && served.pending.is_empty() && served.executor.is_idle() {
-                break;
-            }
-            self.turn(Nanos::from_millis(100))?;
-        }
-        let Some(served) = &mut self.served else { return Ok(()) };
-        let Some(volume) = served.executor.volume_mut() else { return Ok(()) };
-        if volume.is_idle() {
-            volume.record_stop();
-        }
-        for _ in 0..TURNS_MAX {
-            self.turn(Nanos::from_millis(1))?;
-            let Some(served) = &self.served else { break };
-            let is_recorded = served.executor.volume().is_none_or(Volume::is_recorded);
-            if is_recorded && served.executor.is_idle() {
-                return Ok(());
-            }
-        }
-        Err("the end of the volume is not recorded".to_owned())
     }
 
     /// Where a block of the clients is on the volume.

@@ -7,7 +7,8 @@ pub(super) const BLOCK_BYTES: usize = 4096;
 /// A write may be torn between sectors.
 const SECTOR_BYTES: usize = 512;
 
-/// Data of the clients: each write has another value.
+/// Data of the clients: each write has another value. The values of zeroes are odd.
+#[derive(Clone)]
 pub(super) struct Model {
     blocks: Vec<Block>,
     last_value: u64,
@@ -30,11 +31,25 @@ struct Block {
 
 /// The bytes of a block with a value.
 pub(super) fn contents(block: u64, value: u64) -> Vec<u8> {
-    let word = if value == 0 { 0 } else { value << 16 | block };
+    let word = if is_zeroes(value) { 0 } else { value << 16 | block };
     word.to_le_bytes().repeat(BLOCK_BYTES / 8)
 }
 
-/// The value of each sector.
+impl Block {
+    /// Forgets the values before one, unless a crash came in between.
+    fn forget_before(&mut self, value: u64) {
+        if let Some(first) = self.values.iter().position(|&other| other == value) {
+            self.values.drain(..first);
+        }
+    }
+}
+
+/// Returns true if this is the value of zeroes.
+fn is_zeroes(value: u64) -> bool {
+    value == 0 || value % 2 == 1
+}
+
+/// The value of each sector; 0 for zeroes.
 fn values(block: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
     let value = |sector: &[u8]| {
         let words: Vec<u64> =
@@ -62,14 +77,20 @@ impl Model {
         Model { blocks: vec![block; BLOCKS as usize], last_value: 0 }
     }
 
-    /// A value for a write that begins.
-    pub(super) fn begin_write(&mut self, block: u64) -> u64 {
-        self.last_value += 1;
+    /// A value for a write that begins, of data or of zeroes.
+    pub(super) fn begin_write(&mut self, block: u64, has_data: bool) -> u64 {
+        self.last_value += 2;
+        let value = self.last_value + u64::from(!has_data);
         let it = &mut self.blocks[block as usize];
-        it.values.push(self.last_value);
+        it.values.push(value);
         it.writes_in_flight += 1;
         it.seen = None;
-        self.last_value
+        value
+    }
+
+    /// Takes that a write is durable.
+    pub(super) fn on_durable(&mut self, block: u64, value: u64) {
+        self.blocks[block as usize].forget_before(value);
     }
 
     pub(super) fn end_write(&mut self, block: u64, value: u64, is_acknowledged: bool) {
@@ -94,7 +115,7 @@ impl Model {
 
     /// Takes that a mirror of a block was damaged.
     pub(super) fn damage(&mut self, block: u64) {
-        let last_value = self.last_value;
+        let last_value = self.last_value + 1;
         let it = &mut self.blocks[block as usize];
         (it.damaged_at, it.seen) = (Some(last_value), None);
     }
@@ -108,10 +129,7 @@ impl Model {
     /// Takes the success of a flush that began when these were acknowledged.
     pub(super) fn end_flush(&mut self, acknowledged: &[u64]) {
         for (block, &value) in self.blocks.iter_mut().zip(acknowledged) {
-            // A crash may have come in between.
-            if let Some(first) = block.values.iter().position(|&other| other == value) {
-                block.values.drain(..first);
-            }
+            block.forget_before(value);
         }
     }
 
@@ -133,8 +151,9 @@ impl Model {
         let found = values(block, bytes)?;
         let it = &mut self.blocks[block as usize];
         for &value in &found {
-            let is_possible = it.values.contains(&value) || possible.contains(&value);
-            if !is_possible || value < acknowledged {
+            let is_it = |&&other: &&u64| other == value || value == 0 && is_zeroes(other);
+            let mut values = it.values.iter().chain(possible).filter(is_it);
+            if !values.any(|&value| value >= acknowledged) {
                 return Err(format!(
                     "block {block} holds value {value}; possible are {:?}, and {acknowledged} was \
                      acknowledged before the read",

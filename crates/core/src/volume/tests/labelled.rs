@@ -44,6 +44,7 @@ pub(super) fn new_label(
         policy: "first".to_owned(),
         program: None,
         members,
+        spares: Vec::new(),
         is_read_only: false,
     }
 }
@@ -107,4 +108,70 @@ fn a_member_without_data_gets_a_record_before_it_is_in_sync() {
     });
     let label = ios.iter().rposition(|io| label_slots.contains(&io.offset));
     assert!(record.is_some() && record < label, "{ios:?}");
+}
+
+/// Runs a request to its end; those member I/Os fail that `fails` returns true for.
+fn run(
+    volume: &mut Volume,
+    (kind, offset, length): (RequestKind, u64, u64),
+    fails: impl Fn(&MemberIo) -> bool,
+) -> Result<(), VolumeError> {
+    let id = RequestId(1);
+    let request = Request { id, kind, offset, length, stream: 0, cpu: 0, background: false };
+    volume.submit(request);
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        let result = if fails(&io) { Err(IoError::Transport) } else { Ok(()) };
+        volume.complete(io.id, result, Nanos::ZERO);
+    }
+    volume.poll_reply().expect("it has ended").result
+}
+
+/// A write is acknowledged, another member is gone, and the flush of the label that is to say so
+/// fails: it may have lost the write, whatever later flushes say.
+#[test]
+fn after_a_failed_flush_of_metadata_no_flush_succeeds_until_another_member_has_all() {
+    let label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    let size_bytes = label.members[0].size_bytes;
+    let mut volume = volume_of(label, Vec::new());
+    let (write, flush) = ((RequestKind::Write, 0, 4096), (RequestKind::Flush, 0, 0));
+    assert_eq!(run(&mut volume, write, |_| false), Ok(()));
+    let (kept, lost) = (MemberIndex(0), MemberIndex(1));
+    volume.set_member_state(lost, MemberState::Failed);
+    let is_flush = |io: &MemberIo| io.op == Op::Flush;
+    assert_eq!(run(&mut volume, write, is_flush), Err(VolumeError::Unwritable));
+    assert_eq!(volume.members()[kept].state, MemberState::InSync, "it is the last");
+    assert_eq!(run(&mut volume, flush, |_| false), Err(VolumeError::Unwritable));
+    assert_eq!(run(&mut volume, write, |_| false), Ok(()), "the label was written again");
+    assert_eq!(run(&mut volume, flush, |_| false), Err(VolumeError::Unwritable));
+    volume.set_member_state(lost, MemberState::Rebuilding { recovered_bytes: 0 });
+    assert_eq!(run(&mut volume, (RequestKind::Rebuild(lost), 0, size_bytes), |_| false), Ok(()));
+    assert_eq!(run(&mut volume, flush, |_| false), Ok(()));
+    let states = [kept, lost].map(|member| volume.members()[member].state);
+    assert_eq!(states, [MemberState::Failed, MemberState::InSync]);
+}
+
+/// Regions with writes that a failed flush may have lost stay in the log: after a crash their data
+/// may not match their checksums.
+#[test]
+fn regions_stay_in_the_log_after_a_failed_flush_on_the_last_member() {
+    let count = crate::label::DIRTY_REGIONS_MAX as u64;
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 5 << 30, false), Vec::new());
+    volume.set_member_state(MemberIndex(1), MemberState::Failed);
+    let write = |region: u64| (RequestKind::Write, region * REGION_BYTES, 4096);
+    for region in 0..count {
+        assert_eq!(run(&mut volume, write(region), |_| false), Ok(()));
+    }
+    let flush = (RequestKind::Flush, 0, 0);
+    let is_flush = |io: &MemberIo| io.op == Op::Flush;
+    assert_eq!(run(&mut volume, flush, is_flush), Err(VolumeError::Unwritable));
+    for tick in 1..10 {
+        volume.on_timeout(Nanos::from_secs(tick * 3));
+        while let Some(io) = volume.poll_io(Nanos::from_secs(tick * 3)) {
+            volume.complete(io.id, Ok(()), Nanos::from_secs(tick * 3));
+        }
+    }
+    assert_eq!(volume.active_regions() as u64, count);
+    assert_eq!(run(&mut volume, write(7), |_| false), Ok(()));
+    let in_another = run(&mut volume, write(count), |_| false);
+    assert_eq!(in_another, Err(VolumeError::Unwritable), "the log is full");
 }

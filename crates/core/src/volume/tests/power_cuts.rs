@@ -57,12 +57,13 @@ fn cut(machine: Machine, mut survives: impl FnMut(usize) -> bool) -> (Vec<Disk>,
     (disks, cells)
 }
 
-const ALPHABET: [Operation; 6] = [
+const ALPHABET: [Operation; 7] = [
     Operation::Write { cell: 0, count: 1 },
     Operation::Write { cell: 0, count: 2 },
     Operation::Write { cell: 2, count: 1 },
     Operation::Flush,
     Operation::Lose(1),
+    Operation::Return(1),
     Operation::Copy,
 ];
 
@@ -98,10 +99,13 @@ fn enumerate(length: u32) -> u64 {
     cuts
 }
 
+/// All workloads of up to two operations; `POWER_CUT_LENGTH=4` runs those of up to four.
 #[test]
 fn every_small_workload_survives_every_power_cut() {
-    assert!(enumerate(1) > 100);
-    assert!(enumerate(2) > 2000);
+    let longest = std::env::var("POWER_CUT_LENGTH").map_or(2, |length| length.parse().unwrap());
+    let cuts: Vec<u64> = (1..=longest).map(enumerate).collect();
+    println!("power cuts for workloads of each length: {cuts:?}");
+    assert!(cuts[0] > 100 && cuts[1] > 2000, "{cuts:?}");
 }
 
 /// Several runs on the same disks, each from some of the members, each cut somewhere. With

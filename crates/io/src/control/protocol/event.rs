@@ -50,7 +50,24 @@ pub enum StateChange {
         /// The member.
         devid: u64,
     },
-    /// Another device takes the place of a member.
+    /// A device was made a spare.
+    SpareAdded {
+        /// Path or URI of the device.
+        device: String,
+    },
+    /// A spare was given up.
+    SpareRemoved {
+        /// Path or URI of the device, or its UUID.
+        device: String,
+    },
+    /// A spare could not take the place of a member, and is not tried again.
+    SpareFailed {
+        /// Path or URI of the device.
+        device: String,
+        /// Why not.
+        error: String,
+    },
+    /// Another device takes the place of a member: a spare, or one that the user named.
     MemberReplaced {
         /// The member.
         devid: u64,
@@ -81,6 +98,13 @@ pub enum StateChange {
     RebuildFinished {
         /// The member.
         devid: u64,
+    },
+    /// Checksums could not be read on the only members that may have them. Their blocks are read
+    /// as if they had none until they are written or scrubbed.
+    ChecksumsLost {
+        /// Pages of 512 checksums since the start of the service. Recorded when their number has
+        /// doubled.
+        pages: u64,
     },
     /// Mirrors may differ, and are being synchronised.
     ResyncStarted {

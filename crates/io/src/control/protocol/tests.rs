@@ -82,6 +82,13 @@ fn status_keeps_its_fields() {
         failed: vec![4],
         missing: vec![4],
         removed: vec![4],
+        spares: vec![SpareReport {
+            uuid: "1".to_owned(),
+            device: None,
+            size_bytes: 8,
+            state: ReportedSpareState::Missing,
+            error: None,
+        }],
         misplaced: vec![Misplaced {
             devid: 1,
             at_path: "nothing".to_owned(),
@@ -113,6 +120,7 @@ fn status_keeps_its_fields() {
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "failed": [4], "missing": [4], "removed": [4],
+        "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
         "misplaced": [
             { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
         ],

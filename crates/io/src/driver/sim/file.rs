@@ -28,6 +28,12 @@ pub enum FileFault {
     Hangs,
     /// Discards fail with `EOPNOTSUPP`.
     RefusesDiscards,
+    /// The next sync fails with `EIO`. Of what was not synced before, each change is durable then
+    /// or is lost, whatever later syncs say: by the next power cut, or once the file is read from
+    /// the medium again. Then the file is well.
+    FailsNextSync,
+    /// The next write fails with `EIO`, after half of it was done. Then the file is well.
+    FailsNextWrite,
     /// A sync ends with success and makes nothing durable.
     SyncsNothing,
     /// The device ends at this offset: there are no bytes behind it.
@@ -50,6 +56,8 @@ pub(super) struct SimFile {
     contents: Pieces,
     /// The contents after the last sync.
     durable: Pieces,
+    /// True if a failed sync lost changes that are read nevertheless.
+    has_lost_changes: bool,
     /// Changes since the last sync, in the order in which they completed.
     unsynced: VecDeque<Change>,
     /// Number of changes so far.
@@ -77,6 +85,7 @@ impl SimFile {
             fault: FileFault::None,
             contents: Pieces::default(),
             durable: Pieces::default(),
+            has_lost_changes: false,
             unsynced: VecDeque::new(),
             changes: 0,
             misdirection: None,
@@ -136,6 +145,13 @@ impl SimFile {
         length
     }
 
+    /// Reads what is durable, up to the end of the file.
+    pub(super) fn read_durable(&self, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length.min(self.end().saturating_sub(offset) as usize)];
+        self.durable.read(offset, &mut bytes);
+        bytes
+    }
+
     pub(super) fn write(&mut self, mut offset: u64, bytes: &[u8]) {
         if let Some(Misdirection { from: (begin, end), to }) = self.misdirection
             && (begin..end).contains(&offset)
@@ -176,6 +192,24 @@ impl SimFile {
         }
     }
 
+    /// Fails a sync: each change that was not synced becomes durable now or never.
+    pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
+        for change in self.unsynced.drain(..) {
+            match rng.below(2) {
+                0 => self.durable.apply(&change),
+                _ => self.has_lost_changes = true,
+            }
+        }
+    }
+
+    /// Has reads return what the medium holds, without what failed syncs lost.
+    pub(super) fn drop_cache(&mut self) {
+        if std::mem::take(&mut self.has_lost_changes) {
+            self.contents = self.durable.clone();
+            self.unsynced.iter().for_each(|change| self.contents.apply(change));
+        }
+    }
+
     /// Loses each unsynced sector with a probability of one half, as a power failure would. A
     /// discard is lost or not as a whole.
     pub(super) fn lose_unsynced(&mut self, rng: &mut Rng) {
@@ -196,6 +230,7 @@ impl SimFile {
             }
         }
         self.contents = self.durable.clone();
+        self.has_lost_changes = false;
     }
 }
 
@@ -279,5 +314,30 @@ mod tests {
         assert!(kept > 200 && lost > 200, "{kept} kept, {lost} lost");
         assert_eq!(read(&file, 5000, 9000), expected);
         assert_eq!(file.read((1 << 20) - 10, &mut [0; 100]), 10, "the file ends there");
+    }
+
+    #[test]
+    fn what_a_failed_sync_did_not_write_is_lost_though_a_later_one_succeeds() {
+        let mut rng = Rng::new(1);
+        let mut file = SimFile::new(1 << 20);
+        (0..100).for_each(|block| file.write(block * 4096, &[1; 4096]));
+        file.fail_sync(&mut rng);
+        let first = |file: &SimFile, block: u64| {
+            let mut byte = [0];
+            file.read(block * 4096, &mut byte);
+            byte[0]
+        };
+        assert!((0..100).all(|block| first(&file, block) == 1), "it is still read");
+        file.sync(file.changes());
+        let durable = |block: &u64| file.read_durable(block * 4096, 1) == [1];
+        let durable = (0..100).filter(durable).count();
+        file.write(200 * 4096, &[1; 4096]);
+        file.drop_cache();
+        let read = (0..100).filter(|&block| first(&file, block) == 1).count();
+        assert_eq!((read, first(&file, 200)), (durable, 1), "only what was not synced is read");
+        file.lose_unsynced(&mut rng);
+        let kept = (0..100).filter(|&block| first(&file, block) == 1).count();
+        assert!((20..80).contains(&kept), "{kept} of 100 are kept");
+        assert_eq!(kept, durable);
     }
 }

@@ -216,6 +216,16 @@ impl SimulatedWorld {
         bytes
     }
 
+    /// Reads of a file what would be left after a power cut that loses all that may be lost.
+    pub fn read_durable(&self, file: ObjectId, offset: u64, length: usize) -> Vec<u8> {
+        self.world().file(file).read_durable(offset, length)
+    }
+
+    /// Has reads of a file return what its medium holds, without what failed syncs lost.
+    pub fn drop_cache(&self, file: ObjectId) {
+        self.world().file(file).drop_cache();
+    }
+
     /// Changes bits of a byte of a file, as a damaged medium does.
     pub fn flip(&self, file: ObjectId, offset: u64, bits: u8) {
         self.world().file(file).flip(offset, bits);

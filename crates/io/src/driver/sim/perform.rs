@@ -49,7 +49,24 @@ impl World {
                 return Some(Err(Errno::OPNOTSUPP));
             }
             FileFault::Ends(end) if is_behind(kind, end) => return Some(Err(Errno::NOSPC)),
+            FileFault::FailsNextSync if matches!(kind, OperationKind::Sync) => {
+                if let Object::File(file) = &mut self.objects[id.0 as usize] {
+                    file.fault = FileFault::None;
+                    file.fail_sync(&mut self.rng);
+                }
+                return Some(Err(Errno::IO));
+            }
+            FileFault::FailsNextWrite => {
+                if let OperationKind::Write { offset, slice } = kind {
+                    let file = self.file(id);
+                    file.fault = FileFault::None;
+                    let source = buffers.bytes(*slice);
+                    file.write(*offset, &source[..source.len() / 2]);
+                    return Some(Err(Errno::IO));
+                }
+            }
             FileFault::Ends(_)
+            | FileFault::FailsNextSync
             | FileFault::FailsReads(_)
             | FileFault::RefusesDiscards
             | FileFault::SyncsNothing

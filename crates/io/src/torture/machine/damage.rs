@@ -8,7 +8,7 @@
 
 use super::super::history::{BLOCKS, Damage};
 use super::super::model::BLOCK_BYTES;
-use super::{Machine, Served, TURNS_MAX, VOLUME};
+use super::{Machine, TURNS_MAX, VOLUME};
 use crate::driver::sim::{Misdirection, ObjectId};
 use crate::scrub::ScrubRequest;
 use mirrorball_core::geometry::RESERVED_BYTES;
@@ -78,8 +78,7 @@ impl Machine {
 
     /// Returns true if the checksums of all data are on the members.
     fn is_calm(&self) -> bool {
-        let volume = self.served.as_ref().and_then(|served| served.executor.volume());
-        volume.is_some_and(|volume| {
+        self.volume().is_some_and(|volume| {
             let is_stable = |(_, member): (_, &Member)| member.state != MemberState::Failed;
             volume.is_idle()
                 && volume.active_regions() == 0
@@ -91,7 +90,7 @@ impl Machine {
 
     /// Takes that a mirror of a block is damaged.
     fn damage_block(&mut self, block: u64) {
-        if self.has_checksums && self.is_calm() {
+        if self.has_checksums && !self.has_lost_checksums && self.is_calm() {
             self.has_lost_good &= !self.rotten.is_empty();
             self.rotten.insert(block);
         } else if !self.checks_damage {
@@ -171,14 +170,14 @@ impl Machine {
     /// Runs a scrub to its end; returns the number of blocks that differed, or did not match their
     /// checksums.
     fn run_scrub(&mut self, request: ScrubRequest) -> Result<u64, String> {
-        let Some(Served { executor, scrub, .. }) = &mut self.served else { return Ok(0) };
-        // One may go on that a history started.
-        let _ = scrub.cancel(executor);
-        scrub.start(request, executor).map_err(|error| error.to_string())?;
+        if self.served.is_none() {
+            return Ok(0);
+        }
+        self.restart_scrub(request)?;
         for _ in 0..TURNS_MAX {
             self.turn(Nanos::from_secs(1))?;
             let served = self.served.as_ref();
-            match served.and_then(|served| served.scrub.progress()) {
+            match served.and_then(|served| served.front.scrub_progress()) {
                 Some(progress) if progress.state == ScrubState::Finished => {
                     return Ok(progress.differing_blocks + progress.mismatched_blocks);
                 }

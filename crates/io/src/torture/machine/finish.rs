@@ -1,11 +1,11 @@
 //! The end of a history: the volume recovers, and all that it holds is compared.
 
 use super::super::history::{BLOCKS, End, Operation};
-use super::{Machine, Served, TURNS_MAX};
+use super::clients::ClientRequest;
+use super::{Machine, TURNS_MAX};
 use crate::driver::sim::FileFault;
 use crate::executor::SCRUB_BLOCK_BYTES;
 use crate::scrub::ScrubRequest;
-use mirrorball_core::io::RequestKind;
 use mirrorball_core::label::ScrubState;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
@@ -34,14 +34,12 @@ impl Machine {
             return Err("the volume does not start with all disks".to_owned());
         }
         for block in (0..BLOCKS).chain(0..BLOCKS) {
-            self.submit(RequestKind::Read, block);
+            self.submit(ClientRequest::Read, block);
             self.settle()?;
         }
         for turn in 0.. {
             self.turn(Nanos::from_secs(1))?;
-            let Some(volume) = self.served.as_ref().and_then(|it| it.executor.volume()) else {
-                break;
-            };
+            let Some(volume) = self.volume() else { break };
             let states: Vec<MemberState> =
                 volume.members().iter().map(|(_, member)| member.state).collect();
             let all_in_sync = states.iter().all(|&state| state == MemberState::InSync);
@@ -50,7 +48,7 @@ impl Machine {
             }
             // A disk that failed before it had its first label has to be replaced again.
             let failed = states.iter().position(|&state| state == MemberState::Failed);
-            if let Some(member) = failed {
+            if let Some(member) = failed.filter(|_| !self.has_commands()) {
                 self.perform(Operation::Replace { member })?;
             }
             if turn == TURNS_MAX {
@@ -58,13 +56,13 @@ impl Machine {
             }
         }
         for block in 0..BLOCKS {
-            self.submit(RequestKind::Read, block);
+            self.submit(ClientRequest::Read, block);
             self.settle()?;
         }
         // Where the good mirror was lost, the user has another copy.
         for block in 0..if self.has_checksums { BLOCKS } else { 0 } {
             if self.has_bad_metadata || !self.is_promised(block) {
-                self.submit(RequestKind::Write, block);
+                self.submit(ClientRequest::Write, block);
                 self.settle()?;
             }
         }
@@ -91,18 +89,14 @@ impl Machine {
         self.simulation.write_file(file, mirror.offset, &bad);
         self.may_differ = true;
         for repairs in [false, true] {
-            let Some(Served { executor, scrub, .. }) = &mut self.served else { return Ok(()) };
-            // One may go on that a history started.
-            let _ = scrub.cancel(executor);
             let from = Some(u64::from(other.member.0) + 1).filter(|_| repairs);
             let request = ScrubRequest { repairs, from, rate: None };
-            scrub.start(request, executor).map_err(|error| error.to_string())?;
+            self.restart_scrub(request)?;
             let mut turns = 0..TURNS_MAX;
             let progress = loop {
                 self.turn(Nanos::from_secs(1))?;
                 let served = self.served.as_ref();
-                let progress = served.and_then(|served| served.scrub.progress().copied());
-                match progress {
+                match served.and_then(|served| served.front.scrub_progress()) {
                     Some(progress) if progress.state == ScrubState::Finished => break progress,
                     _ if turns.next().is_none() => return Err("a scrub does not end".to_owned()),
                     _ => {}

@@ -10,6 +10,7 @@ use super::super::model::BLOCK_BYTES;
 use super::{Machine, ObjectId};
 use mirrorball_core::label::assembly::{ArrayVerdict, MemberStanding};
 use mirrorball_core::units::Nanos;
+use std::collections::BTreeSet;
 
 /// In this time of service after a write, the dirty log gets two records.
 const TELLING: Nanos = Nanos::from_secs(8);
@@ -69,8 +70,9 @@ impl Machine {
         let clone = self.simulation.copy_file(member);
         let opener = self.opener();
         if opener.found(member).is_some() {
-            let mut disks = self.rows.clone();
-            disks.push(clone);
+            // Where a spare took the place of two members in turn, a disk is in two rows.
+            let mut disks: BTreeSet<ObjectId> = self.rows.iter().copied().collect();
+            disks.insert(clone);
             let found: Vec<_> = disks.iter().filter_map(|&disk| opener.found(disk)).collect();
             let assembly = mirrorball_core::label::assembly::assemble(&found, &[]);
             let cloned = assembly.standings.iter().filter(|&&it| it == MemberStanding::Cloned);

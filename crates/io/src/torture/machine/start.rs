@@ -1,33 +1,36 @@
 //! Starting a tortured volume from what its members hold, as a service does it.
 
-use super::super::history::{ExtraFaults, extra_faults};
+use super::super::history::{ExtraFaults, extra_faults, has_service};
+use super::front::{Front, Parts, ServiceFront};
 use super::{Machine, Served, VOLUME};
+use crate::assemble::durable_label::writes_before_use;
+use crate::assemble::replacement::check;
+use crate::assemble::spare::refusal;
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
 use crate::driver::Driver;
 use crate::driver::FileId;
 use crate::driver::sim::{FileFault, ObjectId, SimulatedWorld};
-use crate::examine::standing_text;
+use crate::examine::{metadata_from, spare_block, standing_text};
 use crate::executor::Executor;
 use crate::member::{MemberFile, NewMember, Source};
-use crate::rebuild::Rebuild;
-use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, Reopener};
-use crate::scrub::Scrub;
+use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest};
+use crate::spares::FoundSpare;
 use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ArrayLayout, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
-    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, SCRUB_BYTES, SCRUB_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid,
-    map_checksum, newest_label, newest_record, newest_scrub, stale_maps,
+    DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember, LabelledSpare, Lineage,
+    SPARE_OFFSET, SpareBlock, Uuid, map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::volume::{Volume, VolumeLabels};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const POLICIES: [&str; 4] = ["round-robin", "random", "crucible/read-all-first", "mirrorball/auto"];
 
@@ -42,6 +45,29 @@ pub(super) fn disk_at(address: &DeviceAddress) -> ObjectId {
     ObjectId::from_number(number.expect("disks have numbers as addresses"))
 }
 
+/// Makes a spare of the volume of a disk.
+pub(super) fn make_spare(simulation: &SimulatedWorld, disk: ObjectId) {
+    let area = vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize];
+    simulation.write_file(disk, LABEL_SLOTS[0], &area);
+    let (uuid, name) = (spare_uuid(disk), "volume".to_owned());
+    let block = SpareBlock { volume: VOLUME, uuid, name };
+    simulation.write_file(disk, SPARE_OFFSET, &block.encode());
+}
+
+/// Marks the UUIDs of spares.
+const SPARE_UUIDS: u128 = 0x5a5a << 64;
+
+/// The UUID of a disk that is or was a spare.
+pub(super) fn spare_uuid(disk: ObjectId) -> Uuid {
+    Uuid((SPARE_UUIDS | u128::from(disk.number())).to_be_bytes())
+}
+
+/// The disk with a UUID, if it was a spare.
+pub(super) fn disk_of_spare(uuid: Uuid) -> Option<ObjectId> {
+    let number = u128::from_be_bytes(uuid.0);
+    (number >> 64 << 64 == SPARE_UUIDS).then(|| ObjectId::from_number(number as u64 as usize))
+}
+
 /// Disks with labels, and how they relate.
 struct Assembled {
     assembly: LabelAssembly,
@@ -52,8 +78,12 @@ struct Assembled {
 /// Opens the disks of members.
 pub(super) struct Opener {
     simulation: SimulatedWorld,
-    /// The disk of each member at the start.
-    rows: Vec<ObjectId>,
+    /// The disk at the path of each member.
+    paths: Vec<ObjectId>,
+    /// True if some paths name other disks than when the members were found.
+    are_swapped: bool,
+    /// Disks from which labels were removed.
+    cleared: Arc<Mutex<Vec<ObjectId>>>,
     /// Size of a member.
     member_bytes: u64,
 }
@@ -61,16 +91,33 @@ pub(super) struct Opener {
 impl Opener {
     /// What a disk holds, if it has a label.
     pub(super) fn found(&self, disk: ObjectId) -> Option<FoundMember> {
-        let read = |offset, length| self.simulation.read_file(disk, offset, length);
-        let slots = LABEL_SLOTS.map(|slot| read(slot, METADATA_BYTES));
-        let newest = newest_label([&slots[0], &slots[1]]).ok()?;
-        let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
-        let record = newest_record(&log, VOLUME, newest.found.member);
-        let scrub = read(SCRUB_OFFSET, SCRUB_BYTES as usize);
-        let scrub = newest_scrub(&scrub, VOLUME, newest.found.member);
-        let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES as usize);
-        let stale_maps = stale_maps(&maps, VOLUME, newest.found.member);
-        Some(FoundMember { newest, record, scrub, stale_maps })
+        metadata_from(|offset, length| self.read(disk, offset, length)).ok()
+    }
+
+    /// Returns true if no power cut takes the label of a disk.
+    fn has_durable_label(&self, disk: ObjectId) -> bool {
+        let read = |offset, length| Ok(self.simulation.read_durable(disk, offset, length as usize));
+        metadata_from(read).is_ok()
+    }
+
+    /// Writes the label of a disk again, as the service does before it relies on it.
+    fn make_label_durable(&self, disk: ObjectId, found: &FoundMember) {
+        let read = |offset, length| self.read(disk, offset, length);
+        let writes = writes_before_use(&found.newest, read);
+        for (offset, bytes) in writes.expect("simulated disks are read") {
+            self.simulation.write_file(disk, offset, &bytes);
+            self.simulation.sync_file(disk);
+        }
+    }
+
+    fn read(&self, disk: ObjectId, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        Ok(self.simulation.read_file(disk, offset, length as usize))
+    }
+
+    /// Returns true if a disk has no label and is a spare.
+    fn is_spare(&self, disk: ObjectId) -> bool {
+        spare_block(|offset, length| self.read(disk, offset, length)).is_some()
+            && self.found(disk).is_none()
     }
 
     fn source(&self, disk: ObjectId) -> Source {
@@ -85,20 +132,41 @@ impl Opener {
 impl OpenMember for Opener {
     fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String> {
         let disk = match &request.place {
-            MemberPlace::Original => self.rows[request.member.get()],
-            MemberPlace::Moved(address) | MemberPlace::New(address, _) => disk_at(address),
+            MemberPlace::Original => self.paths[request.member.get()],
+            MemberPlace::Moved(address)
+            | MemberPlace::New(address, _)
+            | MemberPlace::Spare(address, _) => disk_at(address),
         };
         if matches!(self.simulation.fault(disk), FileFault::Ends(_)) {
             return Err("the disk is too small".to_owned());
         }
         self.simulation.sync_file(disk);
-        let found = self.found(disk);
-        let found = found.filter(|it| Some(it.newest.found.member) == request.own_uuid);
-        if found.is_none() {
+        let label = request.label.as_ref().ok_or("the volume has no labels")?;
+        let read = |offset, length| self.read(disk, offset, length);
+        let found = check(label, request, read, || None)?;
+        found.iter().for_each(|found| self.make_label_durable(disk, found));
+        if found.is_none() && self.are_swapped && request.place == MemberPlace::Original {
+            // It may be in use as another member, which the lock of a file would show.
+            return Err("the disk is not this member".to_owned());
+        }
+        if found.is_none() && !matches!(request.place, MemberPlace::Spare(..)) {
+            self.cleared.lock().expect("nothing panics with it").push(disk);
             let area = vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize];
             self.simulation.write_file(disk, LABEL_SLOTS[0], &area);
         }
         Ok(OpenedMember { source: self.source(disk), found, notes: Vec::new() })
+    }
+
+    fn prepare_spare(&self, request: &SpareRequest) -> Result<LabelledSpare, String> {
+        let disk = disk_at(&request.address);
+        let read = |offset, length| self.read(disk, offset, length);
+        match refusal(&request.label, read, || None)? {
+            Some(what) => Err(format!("the disk contains {what}")),
+            None => {
+                make_spare(&self.simulation, disk);
+                Ok(LabelledSpare { uuid: spare_uuid(disk), size_bytes: self.member_bytes })
+            }
+        }
     }
 
     fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
@@ -108,25 +176,29 @@ impl OpenMember for Opener {
 
 impl Machine {
     pub(super) fn opener(&self) -> Opener {
-        let member_bytes = self.member_bytes();
-        Opener { simulation: self.simulation.clone(), rows: self.rows.clone(), member_bytes }
+        Opener {
+            simulation: self.simulation.clone(),
+            paths: self.rows.clone(),
+            are_swapped: false,
+            cleared: Arc::clone(&self.cleared),
+            member_bytes: self.member_bytes(),
+        }
     }
 
     /// Those of these disks that have a label, what they hold, and how they relate. A disk may lack
-    /// one only until the first was found on it.
-    fn assembled(
-        &mut self,
-        disks: &[ObjectId],
-        are_flushed: bool,
-    ) -> Result<Option<Assembled>, String> {
+    /// one only until the first was durable on it.
+    fn assembled(&mut self, disks: &[ObjectId]) -> Result<Option<Assembled>, String> {
         let opener = self.opener();
+        let cleared = std::mem::take(&mut *self.cleared.lock().expect("nothing panics with it"));
+        cleared.into_iter().for_each(|disk| self.disk(disk).is_new = true);
         let (mut labelled, mut found) = (Vec::new(), Vec::new());
         for &file in disks {
             let disk = self.disk(file);
             match opener.found(file) {
                 Some(member) => {
-                    // What a kill left may be lost by a power cut, until the disk is flushed.
-                    disk.is_new &= !are_flushed;
+                    // What a kill left may be lost by a power cut, until the disk is flushed, and
+                    // where a flush failed, also after a later one.
+                    disk.is_new &= !opener.has_durable_label(file);
                     labelled.push(file);
                     found.push(member);
                 }
@@ -135,7 +207,9 @@ impl Machine {
                 None => return Err("a label is lost".to_owned()),
             }
         }
-        let assembly = (!found.is_empty()).then(|| assemble(&found, &[]));
+        let is_discarded = |&index: &usize| self.discarded.contains(&labelled[index]);
+        let discarded: Vec<usize> = (0..labelled.len()).filter(is_discarded).collect();
+        let assembly = (!found.is_empty()).then(|| assemble(&found, &discarded));
         Ok(assembly.map(|assembly| Assembled { assembly, found, disks: labelled }))
     }
 
@@ -166,8 +240,8 @@ impl Machine {
         }
         // The service flushes members before it reads their labels.
         present.iter().for_each(|&file| self.simulation.sync_file(file));
-        let Some(found) = self.assembled(&present, true)? else { return Ok(()) };
-        let whole = self.assembled(&all, false)?.ok_or("a label is lost")?.assembly.newest;
+        let Some(found) = self.assembled(&present)? else { return Ok(()) };
+        let whole = self.assembled(&all)?.ok_or("a label is lost")?.assembly.newest;
         if self.is_refused {
             self.tally.refusals += 1;
             return Ok(());
@@ -176,7 +250,7 @@ impl Machine {
         let has_newest = whole.lineage == newest.lineage && whole.generation == newest.generation;
         match found.assembly.verdict(&self.map()) {
             ArrayVerdict::Start => {}
-            ArrayVerdict::NeedsDegraded { .. } if has_newest => {}
+            ArrayVerdict::NeedsDegraded { .. } if has_newest || self.allows_degraded => {}
             ArrayVerdict::NeedsDegraded { .. } | ArrayVerdict::Incomplete { .. } => return Ok(()),
             ArrayVerdict::Doubtful if self.has_bad_metadata => {
                 self.tally.refusals += 1;
@@ -195,15 +269,22 @@ impl Machine {
         self.tally.starts += 1;
         self.changes += 1;
         self.model.forget_reads();
+        let opener = self.opener();
         for (row, member) in found.assembly.members.iter().enumerate() {
             if let Some(index) = member.found {
                 self.rows[row] = found.disks[index];
+                opener.make_label_durable(found.disks[index], &found.found[index]);
             }
         }
-        self.serve(&found)
+        let spares = present.iter().filter(|&&disk| opener.is_spare(disk)).map(|&disk| {
+            let (address, size_bytes) = (disk_address(disk), self.member_bytes());
+            FoundSpare { address, uuid: spare_uuid(disk), size_bytes }
+        });
+        let spares = spares.collect();
+        self.serve(&found, spares)
     }
 
-    fn serve(&mut self, assembled: &Assembled) -> Result<(), String> {
+    fn serve(&mut self, assembled: &Assembled, spares: Vec<FoundSpare>) -> Result<(), String> {
         let Assembled { assembly, found, .. } = assembled;
         let map = self.map();
         let mut configs = self.label.map_configs();
@@ -228,7 +309,13 @@ impl Machine {
             // Where a checksum is a hint, a damaged mirror counts that is the only one.
             std::mem::take(&mut self.rotten).into_iter().for_each(|it| self.model.damage(it));
         }
-        let opener = Arc::new(self.opener());
+        let mut opener = self.opener();
+        if has_service(self.seed) && self.rng.below(4) == 0 {
+            // A path names another disk than it did when the members were found.
+            opener.paths.rotate_left(1);
+            opener.are_swapped = true;
+        }
+        let opener = Arc::new(opener);
         let member = |(index, config): (usize, &MemberConfig)| {
             let is_here = assembly.members[index].found.is_some();
             let source = if is_here { opener.source(self.rows[index]) } else { Source::Absent };
@@ -238,12 +325,19 @@ impl Machine {
         let driver = Driver::simulated(&self.simulation);
         let clock = Clock::new(Speed::REAL);
         let executor = Executor::new(driver, clock, members, None, Some(volume));
-        let mut executor = executor.map_err(|error| error.to_string())?;
-        let reopener = Reopener::new(opener, &mut executor.driver);
-        let reopener = reopener.map_err(|error| error.to_string())?;
-        let rebuild = Rebuild::new(&mut executor).with_reopener(Some(reopener));
-        let (scrub, pending) = (Scrub::new(&executor), BTreeMap::new());
-        self.served = Some(Served { executor, rebuild, scrub, pending, next_key: 0 });
+        let executor = executor.map_err(|error| error.to_string())?;
+        let front = match has_service(self.seed) {
+            true => {
+                let block_bytes = self.label.array.block_bytes;
+                let opening = (opener as Arc<dyn OpenMember>, spares);
+                let front = ServiceFront::new(executor, opening, &self.simulation, block_bytes);
+                front.map(|front| Front::Service(Box::new(front)))
+            }
+            false => Parts::new(executor, opener).map(|parts| Front::Parts(Box::new(parts))),
+        };
+        let front = front.map_err(|error| error.to_string())?;
+        self.had_fault = false;
+        self.served = Some(Served { front, pending: BTreeMap::new(), next_key: 0 });
         Ok(())
     }
 }
@@ -288,6 +382,30 @@ pub(super) fn new_label(
         policy: "first".to_owned(),
         program: None,
         members: (1..=count as u64).map(member).collect(),
+        spares: Vec::new(),
         is_read_only: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_core::label::{METADATA_BYTES, newest_label};
+
+    #[test]
+    fn the_newest_label_is_written_again_and_a_part_of_another_removed() {
+        let label = new_label(Profile::Raid1, 2, 11 << 20, false);
+        let block = label.encode(label.members[0].uuid, LABEL_SLOTS[1]);
+        let torn = [&[0; 512][..], &block[512..]].concat();
+        for (other, writes_other) in [(vec![0; METADATA_BYTES], false), (torn, true)] {
+            let newest = newest_label([&other, &block]).unwrap();
+            let read = |offset, _| {
+                Ok(if offset == LABEL_SLOTS[1] { block.to_vec() } else { other.clone() })
+            };
+            let mut expected = vec![(LABEL_SLOTS[1], block.to_vec())];
+            let zeroes = (LABEL_SLOTS[0], vec![0; METADATA_BYTES]);
+            expected.extend(writes_other.then_some(zeroes));
+            assert_eq!(writes_before_use(&newest, read).unwrap(), expected);
+        }
     }
 }

@@ -1,0 +1,52 @@
+//! Spares, as clients of the control socket see and request them.
+
+use super::ServiceParts;
+use super::protocol::{ReportedSpareState, SpareReport, StateChange};
+use crate::device_address::DeviceAddress;
+use crate::executor::Executor;
+use crate::member::file::Occupied;
+use crate::spares::{SpareChange, SpareUse, Spares};
+use mirrorball_core::label::LabelledSpare;
+use mirrorball_core::volume::Volume;
+
+/// Begins to make a spare of a device for a client.
+pub(super) fn add(
+    device: &str,
+    occupied: bool,
+    client: u32,
+    parts: &mut ServiceParts<'_>,
+) -> Result<(), String> {
+    let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
+    let occupied = if occupied { Occupied::Allow } else { Occupied::Refuse };
+    parts.spares.add((address, occupied), client, parts.executor)
+}
+
+/// The event of a change of a spare.
+pub(super) fn change(change: SpareChange) -> StateChange {
+    match change {
+        SpareChange::Added(device) => StateChange::SpareAdded { device },
+        SpareChange::Removed(device) => StateChange::SpareRemoved { device },
+        SpareChange::Failed { device, error } => StateChange::SpareFailed { device, error },
+    }
+}
+
+/// The spares that the labels list.
+pub(super) fn report(spares: &Spares, executor: &Executor) -> Vec<SpareReport> {
+    let listed = executor.volume().map(Volume::spares).unwrap_or_default();
+    let report = |spare: &LabelledSpare| {
+        let found = spares.find(spare.uuid);
+        let (state, error) = match found.map(|(_, used)| used) {
+            None => (ReportedSpareState::Missing, None),
+            Some(SpareUse::Ready | SpareUse::Opening(_)) => (ReportedSpareState::Ready, None),
+            Some(SpareUse::Failed(error)) => (ReportedSpareState::Failed, Some(error.clone())),
+        };
+        SpareReport {
+            uuid: spare.uuid.to_string(),
+            device: found.map(|(found, _)| found.address.to_string()),
+            size_bytes: spare.size_bytes,
+            state,
+            error,
+        }
+    };
+    listed.iter().map(report).collect()
+}
