@@ -89,7 +89,11 @@ impl KeptPolicy {
                 }
             }
         }
-        Ok(file.to_string())
+        // The library ends every line by a line feed.
+        let changed = file.to_string();
+        let has_carriage_returns =
+            text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
+        Ok(if has_carriage_returns { changed.replace('\n', "\r\n") } else { changed })
     }
 }
 
@@ -128,6 +132,27 @@ mod tests {
         // A built-in policy leaves nothing of the program.
         let text = builtin.put_into(&text).unwrap();
         assert_eq!(text, commented);
+    }
+
+    #[test]
+    fn every_way_of_writing_a_table_is_kept() {
+        let members = "[[member]]\r\npath = \"/a\"\r\n[[member]]\r\npath = \"/b\"";
+        for (written, expected) in [
+            ("", None),
+            (
+                "policy = { name = \"btrfs/pid\" } # ours\r\n",
+                Some("{ name = \"md/raid1\" } # ours"),
+            ),
+            ("policy.name = 'btrfs/pid'\r\n", Some("policy.name = \"md/raid1\"\r\n")),
+            ("[policy]\r\nname = 'btrfs/pid'\r\n", Some("[policy]\r\nname = \"md/raid1\"\r\n[[")),
+        ] {
+            let text = format!("profile = \"raid1\"\r\n{written}{members}");
+            let policy = KeptPolicy { policy: "md/raid1".to_owned(), program: None };
+            let changed = policy.put_into(&text).unwrap();
+            assert_eq!(kept(&changed), Some(policy), "{changed}");
+            assert!(changed.contains(members), "{changed}");
+            assert!(expected.is_none_or(|expected| changed.contains(expected)), "{changed}");
+        }
     }
 
     #[test]
