@@ -144,7 +144,42 @@ fn a_sweep_gives_the_tables_of_the_sample() {
     }
     assert_eq!(sample(&folder, &more), expected.0);
     assert_eq!(sample(&folder, &[&more[..], &csv].concat()), expected.1);
+    // Cells that another process has run as well, in shards of its own, count once.
+    let second = Folder::new();
+    sample(&second, &more);
+    stdout(&second.run(&["sweep", "run", "out", "--threads", "1", "--part-cells", "4"]));
+    for part in fs::read_dir(second.path("out/parts")).unwrap() {
+        let part = part.unwrap();
+        let target = folder.path("out/parts").join(part.file_name());
+        fs::copy(part.path(), target).unwrap();
+    }
+    assert_eq!(sample(&folder, &more), expected.0);
     let other = [&SAMPLE[..], &more, &["--seed=6"]].concat();
     let other: Vec<&str> = other.into_iter().filter(|word| *word != "--seed=5").collect();
     folder.refuses(&other, &["out holds another sweep", "planned with"]);
+}
+
+/// Classes and confidence intervals over arrays, too, and in the form that is published.
+#[cfg(feature = "sweeps")]
+#[test]
+fn a_sweep_of_several_jobs_per_array_gives_the_tables_of_the_sample() {
+    let folder = Folder::new();
+    let mut several = SAMPLE.to_vec();
+    several[2] = "4";
+    several.extend(["--jobs-per-array=2", "--format=markdown", "--all"]);
+    // Its head is the command.
+    let tables = |several: &[&str]| {
+        let text = stdout(&folder.run(several));
+        text.split_once("\n## ").map(|(_, tables)| tables.to_owned())
+    };
+    let expected = tables(&several).unwrap();
+    let words: Vec<&str> = expected.split_whitespace().collect();
+    let words = words.join(" ");
+    for part in ["confidence intervals over arrays", "by class of array", "by class of job"] {
+        assert!(words.contains(part), "no `{part}` in {expected}");
+    }
+    several.extend(["--sweep", "out"]);
+    stdout(&folder.run(&several));
+    stdout(&folder.run(&["sweep", "run", "out"]));
+    assert_eq!(tables(&several).unwrap(), expected);
 }

@@ -11,7 +11,7 @@
 //! refused, because its figures could end up in a result.
 
 use crate::column::CellRow;
-use crate::part::{NoPart, PartReader, PartWriter};
+use crate::part::{FilePurpose, NoPart, PartReader, PartWriter};
 use crate::plan::{CellKey, SweepCell, SweepPlan};
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -261,7 +261,8 @@ impl SweepFolder {
         let path = self.path.join(PARTS).join(format!("{name}.{ENDING}"));
         let write = |file: &mut File| {
             let file = BufWriter::new(file);
-            let mut writer = PartWriter::new(file, &self.plan, &self.hash, Some(host))?;
+            let purpose = FilePurpose::Part { host };
+            let mut writer = PartWriter::new(file, &self.plan, &self.hash, purpose)?;
             writer.write(rows)?;
             writer.finish()
         };
@@ -273,7 +274,7 @@ impl SweepFolder {
     /// # Errors
     /// If it cannot be written.
     pub fn packed_writer<W: Write + Send>(&self, file: W) -> Result<PartWriter<W>> {
-        PartWriter::new(file, &self.plan, &self.hash, None)
+        PartWriter::new(file, &self.plan, &self.hash, FilePurpose::Packed)
     }
 }
 

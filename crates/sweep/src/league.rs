@@ -4,13 +4,13 @@
 //! of a plan, sized as they are there, so any engine can run the cells. The rows have every figure
 //! that the table is made of: it is the same, byte by byte.
 
-use crate::column::{CellRow, Field, place_of};
+use crate::column::{CellRow, Field, fingerprint, place_of};
 use crate::cost;
 use crate::folder::{DoneCells, SweepFolder};
-use crate::pack::for_each_cell;
-use crate::part::key_of;
+use crate::pack::{disagreement, for_each_saved};
 use crate::plan::{LeagueSource, SweepInput, SweepPair, SweepPlan};
 use anyhow::{Context, Result, bail};
+use mirrorball_lab::evaluation::sample::collector::StandingsCollector;
 use mirrorball_lab::evaluation::sample::standings::SampleStandings;
 use mirrorball_lab::evaluation::sample::{self, PairingFiles, SampleRequest};
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -57,10 +57,11 @@ pub fn plan(request: &SampleRequest, build: BuildIdentity) -> Result<SweepPlan> 
     cost::with_costs(SweepPlan { pairs, league: Some(source(request)), ..plan })
 }
 
-/// The table of a random league, made of the rows of its cells.
+/// The table of a random league, made of the rows of its cells, each of which is read once. Memory
+/// is a few hundred bytes per cell, and the rows of one row group.
 ///
 /// # Errors
-/// If cells are missing, or their parts cannot be read.
+/// If cells are missing, or their parts cannot be read or disagree.
 pub fn standings(
     request: &SampleRequest,
     folder: &SweepFolder,
@@ -70,14 +71,26 @@ pub fn standings(
     if missing > 0 {
         bail!("{missing} of {} cells are not done", folder.cells.len());
     }
-    let mut cells: Vec<Vec<CellSummary>> = vec![Vec::new(); folder.plan.pairs.len()];
-    for_each_cell(folder, done, |rows| {
-        let place = folder.place(key_of(&rows[0][place_of("key")])?);
-        let cell = folder.cells[place.context("a part was changed meanwhile")?];
-        cells[cell.pair as usize].push(summary(&rows).context("a row is damaged")?);
+    let mut collector = StandingsCollector::new(request)?;
+    let mut fingerprints: Vec<Option<u64>> = vec![None; folder.cells.len()];
+    for_each_saved(folder, done, 0..folder.cells.len(), |place, rows| {
+        let fingerprint = fingerprint(rows);
+        match fingerprints[place].replace(fingerprint) {
+            None => {
+                let cell = summary(rows).with_context(|| damaged(folder, place))?;
+                collector.add(folder.cells[place].pair + 1, &cell);
+            }
+            Some(known) if known == fingerprint => {}
+            Some(_) => return Err(disagreement(folder, place)),
+        }
         Ok(())
     })?;
-    sample::standings(request, &cells)
+    collector.finish()
+}
+
+/// What is wrong with the rows of a cell that the table cannot be made of.
+fn damaged(folder: &SweepFolder, place: usize) -> String {
+    format!("the rows of a cell are damaged: {}", folder.shown(place))
 }
 
 /// The summary of a cell, as far as rows have it.

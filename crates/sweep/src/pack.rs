@@ -7,9 +7,10 @@
 use crate::column::{self, CellRow, columns};
 use crate::folder::{DoneCells, SweepFolder, write_durably};
 use crate::part::{GROUP_ROWS, key_of};
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow};
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::path::Path;
 
 /// Cells whose rows are held at a time.
@@ -86,44 +87,54 @@ pub fn for_each_cell(
     for start in (0..folder.cells.len()).step_by(WINDOW_CELLS) {
         let end = (start + WINDOW_CELLS).min(folder.cells.len());
         let mut window: Vec<Vec<CellRow>> = vec![Vec::new(); end - start];
-        for path in &done.parts {
-            let part = folder.part(path)?;
-            for group in 0..part.groups() {
-                let inside = |key| folder.place(key).is_some_and(|at| (start..end).contains(&at));
-                if part.keys(group)?.into_iter().any(inside) {
-                    take_in(folder, start, &mut window, part.rows(group)?)?;
-                }
+        for_each_saved(folder, done, start..end, |place, rows| {
+            let slot = &mut window[place - start];
+            if slot.is_empty() {
+                *slot = rows.to_vec();
+            } else if slot != rows {
+                return Err(disagreement(folder, place));
             }
-        }
+            Ok(())
+        })?;
         window.into_iter().filter(|rows| !rows.is_empty()).try_for_each(&mut each)?;
     }
     Ok(())
 }
 
-/// Takes the rows of a row group into the window of cells that begins at `start`.
-fn take_in(
+/// Calls `each` with the place and the rows of the cells that have a place in `places`, one part
+/// after the other. A cell that two parts have comes twice.
+///
+/// # Errors
+/// Those of `each`, and if parts cannot be read.
+pub fn for_each_saved(
     folder: &SweepFolder,
-    start: usize,
-    window: &mut [Vec<CellRow>],
-    rows: Vec<CellRow>,
+    done: &DoneCells,
+    places: Range<usize>,
+    mut each: impl FnMut(usize, &[CellRow]) -> Result<()>,
 ) -> Result<()> {
+    let inside = |key| folder.place(key).filter(|place| places.contains(place));
     let is_of_one_cell = |left: &CellRow, right: &CellRow| left[column::KEY] == right[column::KEY];
-    for cell in rows.chunk_by(is_of_one_cell) {
-        let place = folder.place(key_of(&cell[0][column::KEY])?);
-        let Some((place, slot)) =
-            place.and_then(|place| Some((place, window.get_mut(place.checked_sub(start)?)?)))
-        else {
-            continue;
-        };
-        if slot.is_empty() {
-            *slot = cell.to_vec();
-        } else if slot != cell {
-            bail!(
-                "two parts have different figures for one cell: {}\n  help: run `mirrorball sweep \
-                 verify` on each machine that took part",
-                folder.shown(place)
-            );
+    for path in &done.parts {
+        let part = folder.part(path)?;
+        for group in 0..part.groups() {
+            if !part.keys(group)?.into_iter().any(|key| inside(key).is_some()) {
+                continue;
+            }
+            for cell in part.rows(group)?.chunk_by(is_of_one_cell) {
+                if let Some(place) = inside(key_of(&cell[0][column::KEY])?) {
+                    each(place, cell)?;
+                }
+            }
         }
     }
     Ok(())
+}
+
+/// The error that two parts have different rows for the cell with this place.
+pub fn disagreement(folder: &SweepFolder, place: usize) -> Error {
+    anyhow!(
+        "two parts have different figures for one cell: {}\n  help: run `mirrorball sweep verify` \
+         on each machine that took part",
+        folder.shown(place)
+    )
 }

@@ -4,7 +4,7 @@
 //! any size, so a larger sample contains a smaller one. Several pairings in a row may share an
 //! array. `array`, `disk` and `job` draw, `sizing` sets rates and lengths by a few runs, every
 //! pairing runs under all policies and the oracles, [`record`] saves the outcome of each pairing,
-//! and [`standings()`] makes one table of them.
+//! and [`standings`] makes one table of them.
 //!
 //! Each thread takes the next pairing that is not done, so that figures do not depend on the number
 //! of threads. A pairing that was interrupted keeps the policies that were done.
@@ -12,6 +12,7 @@
 mod array;
 mod bootstrap;
 pub mod class;
+pub mod collector;
 pub mod csv;
 mod disk;
 mod draw;
@@ -221,21 +222,11 @@ pub fn run(
     Ok(SampleOutcome::Complete(Box::new(SampleStandings::new(request, &done))))
 }
 
-/// The standings of a sample whose cells another caller has run: `cells` has, for each pairing in
-/// order, what its policies achieved.
-///
-/// # Panics
-/// If the cells of a pairing or a policy are missing.
-pub fn standings(request: &SampleRequest, cells: &[Vec<CellSummary>]) -> Result<SampleStandings> {
-    let build = BuildIdentity::current()?;
-    let record = |(number, cells): (u32, &Vec<CellSummary>)| {
-        let (array, job) = request.drawn(number);
-        let entries = cells.iter().map(|cell| EntryRecord::new(&build, cell)).collect();
-        let (array, job) = (array.classes, job.classes);
-        PairingRecord { key: String::new(), number, array, job, entries }
-    };
-    let records: Vec<PairingRecord> = (1..).zip(cells).map(record).collect();
-    Ok(SampleStandings::new(request, &records))
+/// The record of a pairing that has no outcome.
+fn empty_record(request: &SampleRequest, number: u32) -> PairingRecord {
+    let (array, job) = request.drawn(number);
+    let (array, job) = (array.classes, job.classes);
+    PairingRecord { key: String::new(), number, array, job, entries: Vec::new() }
 }
 
 /// Number of the array of a pairing, from one.

@@ -2,6 +2,7 @@
 
 use super::*;
 use mirrorball_lab::experiment::build::BuildIdentity;
+use parquet::file::metadata::ColumnChunkMetaData;
 use std::fs;
 use tempfile::TempDir;
 
@@ -41,8 +42,8 @@ fn row(columns: &[RowColumn], number: u64) -> CellRow {
     columns.iter().map(value).collect()
 }
 
-fn write(path: &Path, hash: &str, rows: &[CellRow]) {
-    let mut writer = PartWriter::new(File::create(path).unwrap(), &plan(), hash, None).unwrap();
+fn write(path: &Path, hash: &str, purpose: FilePurpose<'_>, rows: &[CellRow]) {
+    let mut writer = PartWriter::new(File::create(path).unwrap(), &plan(), hash, purpose).unwrap();
     for group in rows.chunks(700) {
         writer.write(group).unwrap();
     }
@@ -57,13 +58,39 @@ fn every_kind_of_value_survives_the_file() {
     let kinds: Vec<ColumnKind> = columns.iter().map(|column| column.kind).collect();
     assert_eq!(kinds[kinds.len() - 2..], [ColumnKind::OptionalReal, ColumnKind::OptionalText]);
     let rows: Vec<CellRow> = (0..2_000).map(|number| row(&columns, number)).collect();
-    write(&path, "hash", &rows);
-    let part = PartReader::open(&path, &plan(), "hash").unwrap();
-    let read: Vec<CellRow> =
-        (0..part.groups()).flat_map(|group| part.rows(group).unwrap()).collect();
-    assert_eq!(part.groups(), 3);
-    assert!(read == rows);
-    assert_eq!(part.keys(1).unwrap(), (700..1400).collect::<Vec<CellKey>>());
+    for purpose in [FilePurpose::Part { host: "machine" }, FilePurpose::Packed] {
+        write(&path, "hash", purpose, &rows);
+        let part = PartReader::open(&path, &plan(), "hash").unwrap();
+        let read: Vec<CellRow> =
+            (0..part.groups()).flat_map(|group| part.rows(group).unwrap()).collect();
+        assert_eq!(part.groups(), 3);
+        assert!(read == rows, "{purpose:?}");
+        assert_eq!(part.keys(1).unwrap(), (700..1400).collect::<Vec<CellKey>>());
+    }
+}
+
+/// DuckDB before 2.0 reads no whole numbers whose bytes are split.
+#[test]
+fn only_parts_have_bytes_split_by_place() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("part.parquet");
+    let rows: Vec<CellRow> = (0..100).map(|number| row(&columns(&plan()), number)).collect();
+    let split = |purpose| -> Vec<String> {
+        write(&path, "hash", purpose, &rows);
+        let part = PartReader::open(&path, &plan(), "hash").unwrap();
+        let columns = part.reader.metadata().row_group(0).columns();
+        let is_split = |column: &&ColumnChunkMetaData| {
+            column.encodings().any(|encoding| encoding == Encoding::BYTE_STREAM_SPLIT)
+        };
+        columns
+            .iter()
+            .filter(is_split)
+            .map(|column| column.column_path().parts()[0].clone())
+            .collect()
+    };
+    assert_eq!(split(FilePurpose::Packed), [""; 0]);
+    let lists = ["lat_bin", "lat_count", "m_devid", "m_reads", "m_wait_mean_ns"];
+    assert_eq!(split(FilePurpose::Part { host: "machine" }), lists);
 }
 
 #[test]
@@ -71,7 +98,7 @@ fn a_damaged_file_and_one_of_another_plan_are_distinguished() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("part.parquet");
     let rows: Vec<CellRow> = (0..100).map(|number| row(&columns(&plan()), number)).collect();
-    write(&path, "hash", &rows);
+    write(&path, "hash", FilePurpose::Packed, &rows);
     let open = |hash| PartReader::open(&path, &plan(), hash).err();
     assert!(open("hash").is_none());
     assert!(matches!(open("other"), Some(NoPart::Foreign(_))));

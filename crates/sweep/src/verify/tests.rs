@@ -1,7 +1,8 @@
 //! A figure that was changed is found, by a second run and by a part that disagrees.
 
 use super::*;
-use crate::pack::{PackFormat, pack};
+use crate::column::fingerprint;
+use crate::pack::{PackFormat, for_each_saved, pack};
 use crate::run::{SweepRun, run};
 use crate::spec::SweepSpec;
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -49,6 +50,14 @@ fn a_changed_figure_is_found_and_named() {
     let cell = "rand-4k-qd1 on two-ssd-raid1 under kakra/queue, seed 2";
     assert!(error.contains("different figures for one cell") && error.contains(cell), "{error}");
     assert!(!target.exists());
+    let mut found = [None; 6];
+    let all = for_each_saved(&folder, &done, 0..6, |place, rows| {
+        let known = found[place].replace(fingerprint(rows));
+        assert!(place == 4 || known.is_none());
+        assert!(known.is_none() || known != found[place], "other figures, the same hash");
+        Ok(())
+    });
+    assert!(all.is_ok() && found.iter().all(Option::is_some));
 
     let only = |path: &std::path::PathBuf| {
         let part = folder.part(path).unwrap();

@@ -61,22 +61,15 @@ pub(super) fn exponential_mean(logarithms: &[f64]) -> f64 {
     (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp()
 }
 
-/// The value that this part of the values is below, the values sorted.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    let place = (part * (sorted.len() - 1) as f64).round() as usize;
-    sorted[place]
-}
-
 /// The value in the middle of the values, sorted; of an even number, the mean of the middle two.
 pub(super) fn median(sorted: &[f64]) -> f64 {
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }
 
-/// The 5th percentile.
+/// The 5th percentile. Not by sorting all values: intervals take it of each resample.
 pub(super) fn fifth_percentile(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    quantile(&sorted, 0.05)
+    let place = (0.05 * (values.len() - 1) as f64).round() as usize;
+    *values.to_vec().select_nth_unstable_by(place, f64::total_cmp).1
 }
 
 #[cfg(test)]

@@ -149,8 +149,15 @@ pub struct Tails {
 impl SampleStandings {
     /// The standings of a sample from the outcomes of its pairings.
     pub(super) fn new(request: &SampleRequest, records: &[PairingRecord]) -> SampleStandings {
-        let pairings: Vec<SamplePairing> =
-            records.iter().map(|record| SamplePairing::new(request, record)).collect();
+        let pairing = |record| SamplePairing::new(request, record);
+        SampleStandings::of_pairings(request, records.iter().map(pairing).collect())
+    }
+
+    /// The standings of a sample from its pairings, by number.
+    pub(super) fn of_pairings(
+        request: &SampleRequest,
+        pairings: Vec<SamplePairing>,
+    ) -> SampleStandings {
         let arrays: Vec<u32> =
             pairings.iter().map(|it| array_number(it.number, request.jobs_per_array)).collect();
         let row = |index| SampleRow::new(index, &pairings, &arrays);
@@ -331,7 +338,8 @@ impl SampleRow {
 }
 
 impl SamplePairing {
-    fn new(request: &SampleRequest, record: &PairingRecord) -> SamplePairing {
+    /// A pairing whose record has the outcome under every policy.
+    pub(super) fn new(request: &SampleRequest, record: &PairingRecord) -> SamplePairing {
         let contenders = request.contenders();
         let entry = |policy: &String| record.entry(policy).expect("the pairing is done");
         let entries: Vec<&EntryRecord> = contenders.iter().map(entry).collect();
