@@ -38,10 +38,9 @@ impl Volume {
         }
         if io.op == Op::Flush && result.is_err() && !self.states.is_failed(io.member) {
             self.failed_flushes.insert(io.member);
-            if self.has_lost_writes()
-                && let Some(log) = &mut self.log
-            {
-                log.on_lost_writes();
+            if self.has_lost_writes() {
+                self.log.iter_mut().for_each(|log| log.on_failed_flush(io.member));
+                self.labels.iter_mut().for_each(|labels| labels.on_failed_flush(io.member));
             }
         }
         if self.races.has_queued_reads() {

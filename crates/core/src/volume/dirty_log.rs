@@ -80,6 +80,8 @@ pub(super) struct DirtyLog {
     done: Vec<MemberIndex>,
     /// Members whose storage was replaced meanwhile.
     replaced: Vec<MemberIndex>,
+    /// Members on which a flush failed meanwhile, which may have lost what was written.
+    spoiled: Vec<MemberIndex>,
     /// Every member that the labels call in sync has a record of this sequence number or later.
     least_sequence: u64,
     /// The newest record that a storage had which became a member; later ones have to be newer.
@@ -126,6 +128,7 @@ impl DirtyLog {
             left: Vec::new(),
             done: Vec::new(),
             replaced: Vec::new(),
+            spoiled: Vec::new(),
             least_sequence,
             foreign_sequence: 0,
             in_flight: 0,
@@ -196,8 +199,12 @@ impl DirtyLog {
         }
     }
 
-    /// Takes that a flush failed on a member that stays: all regions stay.
-    pub(super) fn on_lost_writes(&mut self) {
+    /// Takes that a flush failed on a member that stays: all regions stay, and what was written is
+    /// not durable, whatever later flushes say.
+    pub(super) fn on_failed_flush(&mut self, member: MemberIndex) {
+        if self.in_flight > 0 {
+            self.spoiled.push(member);
+        }
         for region in self.regions.values_mut() {
             (region.has_lost_writes, region.is_leaving) = (true, false);
         }
@@ -341,7 +348,7 @@ impl DirtyLog {
     /// Takes the end of the log's I/O on a member; returns what follows if it was the last.
     pub(super) fn on_io(&mut self, member: MemberIndex, is_durable: bool) -> Option<LogStep> {
         self.in_flight -= 1;
-        if is_durable {
+        if is_durable && !self.spoiled.contains(&member) {
             self.left.retain(|&left| left != member);
             if !self.replaced.contains(&member) {
                 self.done.push(member);
@@ -354,6 +361,7 @@ impl DirtyLog {
         let done = std::mem::take(&mut self.done);
         let members = std::mem::take(&mut self.left);
         self.replaced.clear();
+        self.spoiled.clear();
         if let Phase::Mapping { then_flush } = phase {
             self.stale.on_written(members.is_empty());
             if members.is_empty() {

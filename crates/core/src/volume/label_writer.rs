@@ -150,6 +150,8 @@ pub(super) struct LabelWriter {
     update: Option<Update>,
     /// Members whose storage was replaced while their label was written.
     replaced: Vec<MemberIndex>,
+    /// Members on which a flush failed while their label was written, which may have lost it.
+    spoiled: Vec<MemberIndex>,
     /// For each member that is being rebuilt, the recovery offset that is durable on it.
     durable_bytes: Vec<u64>,
     /// True if the labels are to be written though they may say the same.
@@ -215,6 +217,7 @@ impl LabelWriter {
             slots,
             update,
             replaced: Vec::new(),
+            spoiled: Vec::new(),
             rng: Rng::stream(seed, "data id"),
             waiting: Vec::new(),
             held: Vec::new(),
@@ -307,6 +310,14 @@ impl LabelWriter {
         self.is_due = true;
     }
 
+    /// Takes that a flush failed on a member that stays: what was written before is not durable,
+    /// whatever later flushes say.
+    pub(super) fn on_failed_flush(&mut self, member: MemberIndex) {
+        if self.has_io_in_flight() {
+            self.spoiled.push(member);
+        }
+    }
+
     /// Forgets the progress of a rebuild, because the state of the member was set.
     pub(super) fn forget_progress(&mut self, member: MemberIndex) {
         self.durable_bytes[member.get()] = 0;
@@ -332,6 +343,7 @@ impl LabelWriter {
         let update = self.update.as_mut().expect("an update is under way");
         update.in_flight -= 1;
         let is_replaced = self.replaced.contains(&member);
+        let is_durable = is_durable && !self.spoiled.contains(&member);
         if is_durable || is_replaced {
             update.left.retain(|&left| left != member);
         }
@@ -347,6 +359,7 @@ impl LabelWriter {
             return None;
         }
         self.replaced.clear();
+        self.spoiled.clear();
         update.left.retain(|&member| !states.is_failed(member));
         if !update.left.is_empty() {
             return Some(UpdateStep::Unwritable(update.left.clone()));

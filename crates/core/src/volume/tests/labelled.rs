@@ -150,6 +150,40 @@ fn after_a_failed_flush_of_metadata_no_flush_succeeds_until_another_member_has_a
     assert_eq!(states, [MemberState::Failed, MemberState::InSync]);
 }
 
+/// A flush of a client fails while a label is written to the last member: the flush of the label
+/// that succeeds afterwards does not make it durable.
+#[test]
+fn a_label_that_another_flush_may_have_lost_is_written_again() {
+    let mut label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    label.members[1].state = MemberState::Failed;
+    let mut volume = volume_of(label, Vec::new());
+    let request = |id: u64, kind, length| {
+        let id = RequestId(id);
+        Request { id, kind, offset: 0, length, stream: 0, cpu: 0, background: false }
+    };
+    volume.submit(request(1, RequestKind::Write, 4096));
+    let is_label = |io: &MemberIo| crate::label::LABEL_SLOTS.contains(&io.offset);
+    let first = volume.poll_io(Nanos::ZERO).unwrap();
+    assert!(first.op == Op::Write && is_label(&first), "{first:?}");
+    volume.complete(first.id, Ok(()), Nanos::ZERO);
+    volume.submit(request(2, RequestKind::Flush, 0));
+    let mut labels = vec![first];
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        let fails = io.op == Op::Flush && io.purpose == Purpose::User;
+        let result = if fails { Err(IoError::Transport) } else { Ok(()) };
+        volume.complete(io.id, result, Nanos::ZERO);
+        labels.extend((io.op == Op::Write && is_label(&io)).then_some(io));
+    }
+    volume.submit(request(3, RequestKind::Write, 4096));
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        volume.complete(io.id, Ok(()), Nanos::ZERO);
+        labels.extend((io.op == Op::Write && is_label(&io)).then_some(io));
+    }
+    let slots: Vec<u64> = labels.iter().map(|io| io.offset).collect();
+    let [first, second] = crate::label::LABEL_SLOTS;
+    assert_eq!(slots, [second, first, first], "announced, and committed twice");
+}
+
 /// Regions with writes that a failed flush may have lost stay in the log: after a crash their data
 /// may not match their checksums.
 #[test]

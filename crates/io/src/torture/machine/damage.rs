@@ -139,6 +139,14 @@ impl Machine {
     pub(super) fn take_misdirected(&mut self) {
         let file = self.rows[self.bad_row()];
         for (offset, length, to) in self.simulation.take_misdirected(file) {
+            let is_alone = self.volume().is_none_or(|volume| {
+                let is_in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
+                volume.members().iter().filter(is_in_sync).count() < 2
+            });
+            if offset < RESERVED_BYTES && is_alone {
+                // Only this disk could have said what the others lack.
+                (0..BLOCKS).for_each(|block| self.model.damage(block));
+            }
             let ranges = [offset..offset + length, to..to + length];
             for block in 0..BLOCKS {
                 let Some(place) = self.place_on(file, block) else { continue };
