@@ -147,7 +147,7 @@ const TOP: &[(&str, &str)] = &[
     (
         r#"colour = "x""#,
         "1: unknown key `colour` (the known ones are name, profile, layout, chunk, \
-         stripe_width_max, rmw_level, used, host, controller, source, link, member, spare)",
+         stripe_width_max, rmw_level, used, host, controller, source, policy, link, member, spare)",
     ),
     (
         r#"name = "a\u001b[31mb""#,
