@@ -7,6 +7,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d)
+# How a server exports what it serves.
+exports=(--export "fuse:$work/mount")
 server=""
 mounted=""
 
@@ -61,11 +63,10 @@ build() {
     "$MIRRORBALL" --version
 }
 
-# Starts a server of these arguments with its files in $work/mount, and waits until it is ready.
+# Starts a server of these arguments, and waits until it is ready.
 start_server() {
-    local exports=(--export "fuse:$work/mount" --control "$work/control")
     : >"$work/log"
-    "${ahead[@]}" "$MIRRORBALL" "$@" "${exports[@]}" 2>"$work/log" &
+    "${ahead[@]}" "$MIRRORBALL" "$@" "${exports[@]}" --control "$work/control" 2>"$work/log" &
     server=$!
     until grep -qx ready "$work/log"; do
         if ! kill -0 "$server" 2>/dev/null; then
