@@ -1,10 +1,12 @@
 //! `mirrorball bench` on copies of recorded machines, with a fio that prints what it once measured.
 //!
 //! The copy stands for the machine: its files of the kernel are set and restored, its disks count,
-//! and the file to read is created in it. The fio is a script on `PATH`. Nothing is timed.
+//! and the file to read is created in it. The fio is a script on `PATH`. Nothing is timed. One
+//! module has an array of this machine.
 
 mod again;
 mod inputs;
+mod loop_devices;
 mod machine;
 
 use crate::common::{stderr, stdout};

@@ -8,7 +8,7 @@
 //! created, and only the files that `bench` creates in it.
 
 use mirrorball_core::rng::Rng;
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, mkdir, open, rmdir, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, mkdir, open, rmdir, syncfs, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs::{self, File};
@@ -80,8 +80,9 @@ fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
     }
 }
 
-/// Writes a file of `bytes` that does not compress, and flushes it. Returns false if `is_stopped`
-/// said so.
+/// Writes a file of `bytes` that does not compress, and flushes its file system: a scrub of btrfs
+/// reads what the last transaction had, and `fsync` of a file does not end that. Returns false if
+/// `is_stopped` said so.
 ///
 /// # Errors
 /// If the file exists, or cannot be written.
@@ -106,6 +107,7 @@ pub(super) fn write_data(
         left -= part as u64;
     }
     file.sync_all()?;
+    syncfs(&file)?;
     Ok(true)
 }
 
