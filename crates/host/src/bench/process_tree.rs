@@ -4,6 +4,9 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::path::Path;
 
+/// States of a process that has ended: zombie, dead.
+const ENDED: [&str; 2] = ["Z", "X"];
+
 /// The processes whose parent is `process`, from Linux's list of the children of its main thread.
 pub(super) fn children_of(process: u32) -> Vec<u32> {
     let path = format!("/proc/{process}/task/{process}/children");
@@ -11,12 +14,15 @@ pub(super) fn children_of(process: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
-/// When a process was started, in ticks since the boot; `None` if there is no such process. It
-/// tells a process from a later one with the same number.
+/// When a process was started, in ticks since the boot; `None` if there is no such process, or it
+/// has ended and its parent has not asked how. It tells a process from a later one with the same
+/// number.
 pub(super) fn start_time(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in parentheses may have spaces. Field 22 is the 20th after it.
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    // The name in parentheses may have spaces. Fields 3 and 22 are the first and the 20th after it.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    fields.nth(18)?.parse().ok().filter(|_| !ENDED.contains(&state))
 }
 
 /// The name of a process; `None` if there is no such process.
@@ -98,6 +104,11 @@ mod tests {
         let below = children_of(child.id());
         assert_eq!(below.len(), 1);
         kill_tree(child.id());
+        // Until its parent asks how it ended, the kernel keeps its number.
+        while start_time(child.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(name_of(child.id()).is_some());
         child.wait().unwrap();
         // The pipe has no end while a process has it open.
         std::io::Read::read_to_string(&mut output, &mut line).unwrap();
