@@ -1,6 +1,8 @@
 //! `mirrorball probe`: models in virtual time, and what it refuses.
 
-use crate::common::{Folder, stderr, stdout};
+use crate::common::{Folder, noise, stderr, stdout};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_probed_model_becomes_a_profile_that_arrays_take() {
@@ -91,4 +93,29 @@ fn what_cannot_be_measured_is_refused_by_name() {
     folder.refuses(&["probe", "small", "./small"], &["./small is named twice"]);
     let neither = folder.run(&["probe"]);
     assert_eq!(neither.status.code(), Some(2), "{}", stderr(&neither));
+}
+
+/// Whether the signal comes before enough is measured depends on the machine.
+#[test]
+fn ctrl_c_ends_with_130_whether_or_not_it_leaves_a_profile() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("disk.img"), noise(257 << 20)).unwrap();
+    let mut command = folder.command(&["probe", "disk.img", "-o", "disk.toml"]);
+    let mut run = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("at most 60 s, reads only") {
+        if lines.read_line(&mut said).unwrap() == 0 {
+            assert!(said.contains("its file system has no direct reads"), "{said}");
+            assert_eq!(run.wait().unwrap().code(), Some(2));
+            return;
+        }
+    }
+    assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
+    lines.read_to_string(&mut said).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{said}");
+    let is_written = folder.path("disk.toml").exists();
+    assert_eq!(said.contains("wrote disk.toml"), is_written, "{said}");
+    let why = ["no profile was written: ", "help: let the probe run for"];
+    assert_eq!(why.iter().all(|part| said.contains(part)), !is_written, "{said}");
 }

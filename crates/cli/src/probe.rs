@@ -117,7 +117,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let probed = probe_model(&profile, None, options);
             probed.map_err(|error| Failure::Fault(without_class(error, args.class).into()))?
         }
-        (None, Some(path)) => from_device(path, options, stop)?,
+        (None, Some(path)) => match from_device(path, options, stop)? {
+            Some(outcome) => outcome,
+            None => return Ok(Ending::Interrupted),
+        },
         (None, None) => return Err(Failure::WrongUse(anyhow!("missing DEVICE|FILE or --model"))),
     };
     match on_stdout(args) {
@@ -198,11 +201,15 @@ fn model_profile(model: &str) -> Result<ModelProfile, Failure> {
     profile.map_err(|error| Failure::WrongUse(error.into()))
 }
 
+/// Probes a device; `None` if Ctrl-C left too little for a model.
+///
+/// # Errors
+/// If it cannot be read, or no model can be made of what was measured.
 fn from_device(
     path: &Path,
     options: ProbeOptions,
     stop: &AtomicBool,
-) -> Result<ProbeOutcome, Failure> {
+) -> Result<Option<ProbeOutcome>, Failure> {
     let target = ProbeTarget::open(path, &Sysroot::live());
     let target = target.map_err(|error| Failure::WrongUse(error.into()))?;
     screen::say(format_args!(
@@ -214,7 +221,16 @@ fn from_device(
     for facts in &target.facts.uses {
         screen::say(format_args!("warning: {} is in use: {facts}", path.display()));
     }
-    measure(&target, options, stop, Nanos::ZERO).map_err(|error| Failure::Fault(error.into()))
+    match measure(&target, options, stop, Nanos::ZERO) {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(error) if stop.load(Ordering::Relaxed) => {
+            let help = "let the probe run for longer";
+            let error = if error.help.is_none() { error.with_help(help) } else { error };
+            screen::say(format_args!("no profile was written: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(Failure::Fault(error.into())),
+    }
 }
 
 /// The most time that probing a device of any class takes.

@@ -82,7 +82,8 @@ fn judge(workloads: &[WorkloadFit], missing: &[&str], mut doubts: Vec<String>) -
         }
     }
     if !missing.is_empty() {
-        off.push(format!("not measured: {}", missing.join(", ")));
+        let reasons = if doubts.is_empty() { &mut off } else { &mut doubts };
+        reasons.push(format!("not measured: {}", missing.join(", ")));
     }
     match (doubts.is_empty(), off.is_empty()) {
         (false, _) => ProbeVerdict::Doubtful(doubts),
@@ -121,5 +122,14 @@ mod tests {
         assert_eq!(verdict("random-qd1", 0.3, 0.05), "doubtful");
         assert_eq!(verdict("random-qd1", 0.3, 0.2), "usable-for-ranking", "not good by its noise");
         assert_eq!(verdict(NOT_JUDGED, 0.3, 0.0), "good");
+    }
+
+    #[test]
+    fn steps_that_are_missing_are_named_whatever_else_is_wrong() {
+        let missing = "not measured: zones, streams".to_owned();
+        let of = |doubts| judge(&[], &["zones", "streams"], doubts);
+        assert_eq!(of(Vec::new()), ProbeVerdict::UsableForRanking(vec![missing.clone()]));
+        let late = "the host was late".to_owned();
+        assert_eq!(of(vec![late.clone()]), ProbeVerdict::Doubtful(vec![late, missing]));
     }
 }

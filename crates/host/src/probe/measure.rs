@@ -165,7 +165,8 @@ fn notes(target: &ProbeTarget, class: DeviceClass, host: &HostCheck) -> Vec<Stri
         notes.push(format!("the kernel splits reads above {size}, and so does the comparison"));
     }
     if facts.is_part {
-        notes.push("only a part of the disk was read: longer seeks are not known".to_owned());
+        let unknown = if rotates { ": longer seeks are not known" } else { "" };
+        notes.push(format!("only a part of the disk was read{unknown}"));
     }
     notes.extend(facts.uses.iter().map(|it| format!("in use: {it}")));
     notes.push(format!("host: {} a read subtracted", host.read_cost.mean));

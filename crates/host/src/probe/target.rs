@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 const SIZE_MIN: u64 = 256 * MIB;
 /// The smallest page of memory.
 const PAGE_BYTES: u64 = 4 * KIB;
+/// Folder with those file systems of btrfs that are mounted.
+const BTRFS: &str = "/sys/fs/btrfs";
 
 /// An open device or file.
 #[derive(Debug)]
@@ -122,11 +124,11 @@ impl ProbeTarget {
                 "holes are not read from the device; name a file that was written as a whole";
             return refuse("the file has holes", help);
         }
-        let number = (rustix::fs::major(device), rustix::fs::minor(device));
-        let folder = sysroot.resolve(&format!("/sys/dev/block/{}:{}", number.0, number.1));
-        let mut facts = folder
-            .as_deref()
-            .map_or_else(DeviceFacts::default, |folder| DeviceFacts::read(sysroot, folder, number));
+        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        let folder = sysroot.resolve(&format!("/sys/dev/block/{number}"));
+        let mut facts = folder.as_deref().map_or_else(DeviceFacts::default, |folder| {
+            DeviceFacts::read(sysroot, folder, &number)
+        });
         facts.is_part |= is_file;
         Ok(ProbeTarget { path: path.to_owned(), size_bytes, facts, fd, folder })
     }
@@ -142,7 +144,7 @@ impl ProbeTarget {
 
 impl DeviceFacts {
     /// What the folder of a device in sysfs says.
-    fn read(sysroot: &Sysroot, folder: &str, number: (u32, u32)) -> DeviceFacts {
+    fn read(sysroot: &Sysroot, folder: &str, number: &str) -> DeviceFacts {
         let is_partition = sysroot.exists(&format!("{folder}/partition"));
         let disk = match folder.rsplit_once('/') {
             Some((disk, _)) if is_partition => disk,
@@ -198,24 +200,39 @@ fn unfit(mode: u32) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// How a device is in use.
-fn uses(sysroot: &Sysroot, folder: &str, (major, minor): (u32, u32)) -> Vec<String> {
-    let mut uses: Vec<String> = sysroot
-        .names(&format!("{folder}/holders"))
-        .into_iter()
-        .map(|holder| format!("part of {holder}"))
-        .collect();
+/// How a device and its partitions are in use.
+fn uses(sysroot: &Sysroot, folder: &str, number: &str) -> Vec<String> {
+    let mut uses = uses_of_one(sysroot, folder, number);
+    for name in sysroot.names(folder) {
+        let partition = format!("{folder}/{name}");
+        if sysroot.exists(&format!("{partition}/partition")) {
+            let number = sysroot.text(&format!("{partition}/dev")).unwrap_or_default();
+            let of_partition = uses_of_one(sysroot, &partition, &number).into_iter();
+            uses.extend(of_partition.map(|it| format!("{name} is {it}")));
+        }
+    }
+    uses
+}
+
+/// How a device, or one partition, is in use.
+fn uses_of_one(sysroot: &Sysroot, folder: &str, number: &str) -> Vec<String> {
+    let holders = sysroot.names(&format!("{folder}/holders")).into_iter();
+    let mut uses: Vec<String> = holders.map(|holder| format!("part of {holder}")).collect();
     let mounts = sysroot.text("/proc/self/mountinfo").unwrap_or_default();
-    let wanted = format!("{major}:{minor}");
     for line in mounts.lines() {
         let mut fields = line.split_whitespace();
-        if fields.nth(2) == Some(&wanted)
+        if fields.nth(2) == Some(number)
             && let Some(place) = fields.nth(1)
         {
             uses.push(format!("mounted at {place}"));
         }
     }
     let name = folder.rsplit('/').next().unwrap_or(folder);
+    // The mounts of btrfs have numbers of their own.
+    let file_systems = sysroot.names(BTRFS).into_iter();
+    let of_btrfs =
+        file_systems.filter(|it| sysroot.exists(&format!("{BTRFS}/{it}/devices/{name}")));
+    uses.extend(of_btrfs.map(|fsid| format!("part of the mounted btrfs {fsid}")));
     let swaps = sysroot.text("/proc/swaps").unwrap_or_default();
     if swaps.lines().any(|line| line.starts_with(&format!("/dev/{name} "))) {
         uses.push("swap".to_owned());
@@ -226,6 +243,42 @@ fn uses(sysroot: &Sysroot, folder: &str, (major, minor): (u32, u32)) -> Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_device_of_a_mounted_btrfs_is_in_use() {
+        let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots");
+        let sysroot = Sysroot::recorded(&trees.join("btrfs-raid1-three"));
+        for disk in ["sdg", "sdh", "sdi"] {
+            let folder = sysroot.resolve(&format!("/sys/block/{disk}")).unwrap();
+            let uses = uses(&sysroot, &folder, "8:0");
+            let is_part = |it: &String| it.starts_with("part of the mounted btrfs e67170fd-");
+            assert!(uses.len() == 1 && uses.iter().all(is_part), "{uses:?}");
+        }
+    }
+
+    #[test]
+    fn a_disk_is_in_use_if_a_partition_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        for (path, text) in [
+            ("/sys/block/sda/sda1/partition", "1"),
+            ("/sys/block/sda/sda1/dev", "8:1"),
+            ("/sys/block/sda/sda1/holders/md0", ""),
+            ("/sys/block/sda/sda2/partition", "2"),
+            ("/sys/block/sda/sda2/dev", "8:2"),
+            ("/sys/block/sda/queue/scheduler", "[none]"),
+            ("/proc/self/mountinfo", "36 35 8:2 / /boot rw,noatime - ext4 /dev/sda2 rw"),
+            ("/proc/swaps", "Filename Type\n/dev/sda2 partition 1 0 -2"),
+        ] {
+            let path = sysroot.host_path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let all = ["sda1 is part of md0", "sda2 is mounted at /boot", "sda2 is swap"];
+        assert_eq!(uses(&sysroot, "/sys/block/sda", "8:0"), all);
+        let of_partition = uses(&sysroot, "/sys/block/sda/sda1", "8:1");
+        assert_eq!(of_partition, ["part of md0"]);
+    }
 
     /// A loop device has 1280 KiB and 128 segments: a read of 1 MiB is counted once or twice.
     #[test]
