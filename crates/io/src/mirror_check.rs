@@ -9,6 +9,7 @@
 //! A blank member is never taken for one in sync if another has data: it is a new disk in the place
 //! of a lost one, and its zeroes would be read in place of the data.
 
+use crate::member::memory::is_zero;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::units::format_bytes;
@@ -281,10 +282,6 @@ impl<C: MemberContents> Check<'_, C> {
         }
         Ok(true)
     }
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0)
 }
 
 /// Offsets of the samples: whole strips, including the first and the last of the volume.

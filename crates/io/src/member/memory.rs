@@ -98,9 +98,12 @@ impl ExtentSource for MemorySource<'_> {
     }
 }
 
-/// Returns true if all bytes are zero. Data that are not zero seldom begin with a page of zeroes.
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().take(16).all(|&byte| byte == 0) && bytes.iter().all(|&byte| byte == 0)
+/// Returns true if all bytes are zero. Looks at several at once, because a long run of zeroes is
+/// read to its end.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    let (lanes, rest) = bytes.as_chunks::<64>();
+    let is_zero = |lane: &[u8]| lane.iter().fold(0, |all, byte| all | byte) == 0;
+    lanes.iter().all(|lane| is_zero(lane)) && is_zero(rest)
 }
 
 /// The pieces that a range touches: which, what of it, and what of the range.
@@ -122,6 +125,19 @@ fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>,
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_byte_that_is_not_zero_is_found_wherever_it_is() {
+        for length in [0, 1, 63, 64, 65, 200] {
+            let mut bytes = vec![0; length];
+            assert!(is_zero(&bytes));
+            for at in 0..length {
+                bytes[at] = 0x80;
+                assert!(!is_zero(&bytes), "{at} of {length}");
+                bytes[at] = 0;
+            }
+        }
+    }
 
     proptest! {
         #[test]
