@@ -316,7 +316,7 @@ impl Volume {
     }
 
     /// Returns the number of reads for which the policy was asked, because more than one mirror
-    /// could serve them.
+    /// could serve them, or because a column of their full stripe could be left out.
     pub fn choices(&self) -> u64 {
         self.choices
     }

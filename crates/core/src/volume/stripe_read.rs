@@ -150,6 +150,7 @@ impl Volume {
             eligible,
             spare,
         };
+        self.choices += 1;
         let ctx = &mut Ctx { now, rng: &mut self.rng };
         let left_out = self.policy.leave_out(&read, columns, self.states.members(), ctx);
         choice::check_left_out(left_out, &read);

@@ -68,6 +68,21 @@ fn a_column_that_is_left_out_is_recovered_from_n_others() {
     }
 }
 
+/// A policy that is asked which columns to leave out has a choice; without spare columns it is not
+/// asked, nor is one that reconstructs nothing.
+#[test]
+fn a_read_that_can_leave_a_column_out_is_a_choice() {
+    let (mut world, _) = without("md-raid5", 4, &[]);
+    read(&mut world, 2, 0, 4096).unwrap();
+    assert_eq!(world.volume.choices(), 1);
+    world.volume.set_member_state(MemberIndex(1), MemberState::Failed);
+    read(&mut world, 3, 0, 4096).unwrap();
+    assert_eq!(world.volume.choices(), 1, "no column is left to spare");
+    let mut world = raid("md-raid5", 4);
+    read(&mut world, 4, 0, 4096).unwrap();
+    assert_eq!(world.volume.choices(), 0);
+}
+
 /// What is read for the request serves the recovery too: a whole row takes n reads.
 #[test]
 fn a_full_stripe_without_a_column_takes_no_more_reads() {
