@@ -14,7 +14,7 @@ const GOOD: f64 = 0.05;
 /// Largest demerit of a model that ranks policies.
 const USABLE: f64 = 0.15;
 /// The workload that is shown and not judged: which of several streams a disk leaves first depends
-/// on skews that no read of the probe shows.
+/// on skews that no read of the probe shows, and on how far it reads ahead.
 const NOT_JUDGED: &str = "streams+random";
 /// A model within this multiple of the floor is good, whatever its demerit.
 const FLOORS: f64 = 2.0;
@@ -57,8 +57,8 @@ pub(super) fn fit_device(
     let not_judged = outcome.workloads.iter().find(|workload| workload.name == NOT_JUDGED);
     if let Some(off) = not_judged.map(WorkloadFit::iops_error).filter(|off| off.abs() > GOOD) {
         let note = format!(
-            "{NOT_JUDGED}: the model reads {:+.0} % as often; streams together with random reads \
-             depend on skews that are not measured",
+            "{NOT_JUDGED}: the rate of the model is off by {:+.0} %; it depends on the skew, which \
+             is not measured, and on the length of the read-ahead",
             100.0 * off
         );
         outcome.notes.push(note);

@@ -297,6 +297,40 @@ fn check_chapter(name: &str, rows: &str) {
     }
 }
 
+/// The rate of `streams+random` on the model that was found, with the hidden value of each of
+/// `keys` in its place, against the rate on the hidden model; minus one.
+fn streams_with_random_off_by(model: &HiddenModel, outcome: &ProbeOutcome, keys: &[&str]) -> f64 {
+    let hidden = model.profile();
+    let found = ModelProfile::parse(&outcome.profile_text(), "the found model").unwrap();
+    let truth = hidden.parameter_table().iter().filter(|(key, _)| keys.contains(&key.as_str()));
+    let truth = truth.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let options = ProbeOptions { budget: Budget::Full, class: None };
+    let again = probe_model(&found.with_overrides(truth).unwrap(), None, options).unwrap();
+    let rate = |outcome: &ProbeOutcome| {
+        let mut workloads = outcome.workloads.iter();
+        workloads.find(|workload| workload.name == "streams+random").unwrap().iops
+    };
+    rate(&again) / rate(outcome) - 1.0
+}
+
+/// What the rate of `streams+random` depends on: the skew, which the head switch makes, and the
+/// length of the read-ahead. With both as they are, the model repeats the rate.
+fn streams_with_random_rows(outcomes: &[ProbeOutcome]) -> String {
+    let mut text = String::from(
+        "| hidden disk | as found | with the hidden skew | with the hidden read-ahead | with both \
+         |\n|---|--:|--:|--:|--:|\n",
+    );
+    for (model, outcome) in DISKS.iter().zip(outcomes) {
+        let hidden: [&[&str]; 4] =
+            [&[], &["head_switch"], &["read_ahead"], &["head_switch", "read_ahead"]];
+        let off = hidden.map(|keys| streams_with_random_off_by(model, outcome, keys));
+        let cells = off.map(|off| format!("{:+.1} %", 100.0 * off)).join(" | ");
+        let _ = writeln!(text, "| {} | {cells} |", model.name);
+        assert!(off[3].abs() <= 0.06, "{}: {off:?}", model.name);
+    }
+    text
+}
+
 /// Bounds that hold for every class of device. `streams+random` is shown and not bounded: which
 /// stream the disk leaves first depends on angles that no probe sees.
 fn assert_workloads(model: &HiddenModel, outcome: &ProbeOutcome) {
@@ -315,6 +349,7 @@ fn hidden_disks_are_found() {
     let outcomes = outcomes(&DISKS, Budget::Full);
     let (held, missed) = coverage(&DISKS, &outcomes);
     check_chapter("hidden disks", &(disk_rows(&outcomes) + &coverage_text(held, &missed)));
+    check_chapter("streams and random reads", &streams_with_random_rows(&outcomes));
     for (model, outcome) in DISKS.iter().zip(&outcomes) {
         let profile = model.profile();
         let (truth, found) = (profile.parameter_table(), found(outcome));
