@@ -12,6 +12,9 @@
 //! those, writes to other regions wait until some are. A region stays, too, that a failed flush may
 //! have lost writes to: in a set full of those, writes to other regions fail.
 //!
+//! Writes that continue from one region to the next get regions into the log ahead of them, in a
+//! record that nothing waits for, while less than half of the set is used.
+//!
 //! While a member is missing, regions that leave are added to the stale map first
 //! (`stale_regions`).
 //!
@@ -32,6 +35,11 @@ use std::collections::BTreeMap;
 /// A region leaves after one to two of these without a write.
 pub(super) const IDLE_PERIOD: Nanos = Nanos::from_millis(2500);
 
+/// Number of regions that a record gets ahead of writes that continue from one region to the next,
+/// so that those do not wait for a record and its flush at each region. A crash has at most this
+/// many more synchronised, for each place where writes continue.
+pub(super) const REGIONS_AHEAD: u32 = 16;
+
 /// An active region.
 #[derive(Clone, Copy, Debug, Default)]
 struct ActiveRegion {
@@ -45,6 +53,8 @@ struct ActiveRegion {
     is_unsynced: bool,
     /// True if writes to it may be lost, with their checksums: it stays.
     has_lost_writes: bool,
+    /// True if it is here ahead of its first write.
+    is_ahead: bool,
 }
 
 /// What the log does with the members.
@@ -66,6 +76,10 @@ enum Phase {
 /// See the page of this module.
 pub(super) struct DirtyLog {
     regions: BTreeMap<u32, ActiveRegion>,
+    /// Number of regions of the volume.
+    count: u32,
+    /// The region in which writes continue that will soon need the next ones.
+    continued_in: Option<u32>,
     /// The newest record, which may be under way.
     record: DirtyRecord,
     /// The regions of the last record that is durable. The record under way goes to another slot,
@@ -110,9 +124,10 @@ pub(super) enum LogStep {
 }
 
 impl DirtyLog {
-    /// A log that goes on after a record with these sequence numbers. `unsynced` are regions that
-    /// stay until they are synchronised.
+    /// The log of a volume with `count` regions, which goes on after a record with these sequence
+    /// numbers. `unsynced` are regions that stay until they are synchronised.
     pub(super) fn new(
+        count: u32,
         sequence: u64,
         least_sequence: u64,
         unsynced: impl IntoIterator<Item = u32>,
@@ -121,6 +136,8 @@ impl DirtyLog {
         let region = ActiveRegion { is_unsynced: true, ..ActiveRegion::default() };
         DirtyLog {
             regions: unsynced.into_iter().map(|number| (number, region)).collect(),
+            count,
+            continued_in: None,
             record: DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() },
             durable: Vec::new(),
             durable_on: Vec::new(),
@@ -172,7 +189,29 @@ impl DirtyLog {
             region.in_flight += 1;
             region.is_used = true;
             region.is_leaving = false;
+            if std::mem::take(&mut region.is_ahead) {
+                self.note_continued(number);
+            }
         }
+    }
+
+    /// Takes that writes continue in a region, and maybe will in the next ones.
+    fn note_continued(&mut self, number: u32) {
+        let middle = number + REGIONS_AHEAD / 2;
+        if middle < self.count && !self.regions.contains_key(&middle) && self.has_space_ahead() {
+            self.continued_in = Some(number);
+        }
+    }
+
+    /// Half of the set is for regions that are written to.
+    fn has_space_ahead(&self) -> bool {
+        self.regions.len() + REGIONS_AHEAD as usize <= DIRTY_REGIONS_MAX / 2
+    }
+
+    /// Returns true if a record is to be written, though no write waits for it, before writes get to
+    /// regions that are not in the log.
+    pub(super) fn runs_out(&self) -> bool {
+        self.continued_in.is_some() && self.is_resting()
     }
 
     /// Counts a write that ended.
@@ -239,12 +278,20 @@ impl DirtyLog {
     /// Adds regions to the set as far as they fit, and begins a record on `members`.
     pub(super) fn start_record(&mut self, wanted: &[u32], members: Vec<MemberIndex>) {
         assert!(self.is_resting(), "one record at a time");
+        let added = ActiveRegion { is_used: true, ..ActiveRegion::default() };
         for &number in wanted {
             if self.regions.len() < DIRTY_REGIONS_MAX {
-                self.regions
-                    .entry(number)
-                    .or_insert(ActiveRegion { is_used: true, ..ActiveRegion::default() });
+                self.regions.entry(number).or_insert(added);
+                let before = number.checked_sub(1).and_then(|before| self.regions.get(&before));
+                if before.is_some_and(|before| !before.is_ahead) {
+                    self.note_continued(number);
+                }
             }
+        }
+        if let Some(number) = self.continued_in.take().filter(|_| self.has_space_ahead()) {
+            let ahead = number + 1..self.count.min(number + 1 + REGIONS_AHEAD);
+            let added = ActiveRegion { is_ahead: true, ..added };
+            ahead.for_each(|number| _ = self.regions.entry(number).or_insert(added));
         }
         let regions = self.regions.keys().copied().collect();
         let sequence = self.record.sequence.max(self.foreign_sequence) + 1;
@@ -294,7 +341,8 @@ impl DirtyLog {
     /// the stale map if that has to come first; returns which.
     pub(super) fn start_flush(&mut self, members: Vec<MemberIndex>) -> Op {
         assert!(self.is_resting(), "one flush at a time");
-        for (&number, _) in self.regions.iter().filter(|(_, region)| region.is_leaving) {
+        let was_written = |region: &ActiveRegion| region.is_leaving && !region.is_ahead;
+        for (&number, _) in self.regions.iter().filter(|(_, region)| was_written(region)) {
             self.stale.insert(number);
         }
         if self.stale.is_due() {

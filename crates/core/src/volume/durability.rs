@@ -76,7 +76,7 @@ impl Volume {
         let (logged, tail) = split_unsynced(unsynced, self.capacity_bytes());
         writer.resync_from = writer.resync_from.into_iter().chain(tail).min();
         let resync_from = writer.resync_from;
-        let log = DirtyLog::new(sequence, least_sequence, logged.clone(), stale);
+        let log = DirtyLog::new(regions as u32, sequence, least_sequence, logged.clone(), stale);
         (self.labels, self.log) = (Some(Box::new(writer)), Some(Box::new(log)));
         if let Some(from) = resync_from {
             self.add_unsynced(from..self.capacity_bytes());
@@ -316,7 +316,11 @@ impl Volume {
             return true;
         }
         log.begin_write(numbers());
+        let runs_out = log.runs_out();
         self.pieces.get_mut(key).is_logged = writes;
+        if runs_out {
+            self.write_record(&[]);
+        }
         false
     }
 

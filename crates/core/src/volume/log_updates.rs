@@ -54,9 +54,16 @@ impl Volume {
         self.write_record(&wanted);
     }
 
-    fn write_record(&mut self, wanted: &[u32]) {
+    /// Writes a record with these regions, too, to all members, once their labels are current: a
+    /// member that joins, with a record that is newer than its label, would make the others that
+    /// have such a label seem to be old copies.
+    pub(super) fn write_record(&mut self, wanted: &[u32]) {
         let members: Vec<MemberIndex> = self.states.active().collect();
-        let Some(log) = &mut self.log else { return };
+        let (Some(labels), Some(log)) = (&self.labels, &mut self.log) else { return };
+        if !labels.is_current(&self.states) {
+            self.update_labels();
+            return self.retry_log();
+        }
         if members.is_empty() {
             let waiting = std::mem::take(&mut log.waiting);
             return waiting.into_iter().for_each(|key| self.fail_piece(key));

@@ -310,7 +310,7 @@ impl Executor {
             Op::Write => {
                 self.driver.write(token, file, io.offset, place(&self.requests, io));
             }
-            Op::Flush => self.driver.sync(token, file),
+            Op::Flush => self.start_flush(key, io.member),
             Op::Discard => self.driver.discard(token, file, io.offset, io.length),
         }
     }

@@ -205,3 +205,35 @@ fn a_range_that_is_held_loses_no_change_of_others() {
     assert_eq!(place.settle(), [Ok(())]);
     assert!(place.contents() == [vec![9; LENGTH], vec![9; LENGTH]]);
 }
+
+/// The fault fails one sync: flushes that come while another is under way share the next.
+#[test]
+fn flushes_that_wait_share_a_sync() {
+    let mut place = Place::new();
+    let flush = |token| IoRequest {
+        token: Token::new(EventOwner::NbdRequest, token),
+        target: Target::Member(MemberIndex(0)),
+        kind: RequestKind::Flush,
+        offset: 0,
+        length: 0,
+        buffer: None,
+        stream: 1,
+    };
+    (0..3).for_each(|token| place.executor.submit(flush(token)));
+    let mut done = Vec::new();
+    let first = loop {
+        if let Some(reply) = place.executor.poll_reply() {
+            break reply.result;
+        }
+        place.executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+        done.drain(..).for_each(|done| place.executor.on_event(&done));
+    };
+    assert_eq!(first, Ok(()));
+    place.world.set_fault(place.files[0], FileFault::FailsNextSync);
+    place.executor.submit(flush(3));
+    assert_eq!(
+        place.settle(),
+        [Err(VolumeError::Unwritable), Err(VolumeError::Unwritable), Ok(())]
+    );
+    assert_eq!(place.executor.members().next().unwrap().1.flushes, 2);
+}

@@ -6,6 +6,7 @@
 //! others only.
 
 use super::MemberStats;
+use super::shared_flush::SharedFlush;
 use crate::driver::Driver;
 use crate::member::Store;
 use mirrorball_core::io::Op;
@@ -30,6 +31,8 @@ pub(super) struct MemberSlot {
     discards_in_flight: u32,
     /// The bytes that were allocated at most since the last discard.
     allocated_bytes_max: u64,
+    /// The flushes in flight.
+    pub(super) flush: SharedFlush,
     /// How often its storage was replaced.
     pub(super) attachment: u32,
     /// True until a discard fails or is not supported.
@@ -48,6 +51,7 @@ impl MemberSlot {
             changes_in_flight: 0,
             discards_in_flight: 0,
             allocated_bytes_max: 0,
+            flush: SharedFlush::default(),
             attachment: 0,
             discards: true,
             checked_at: None,

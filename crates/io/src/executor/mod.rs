@@ -33,6 +33,7 @@ mod parity_tests;
 mod precise_sleep;
 mod range_hold;
 mod replace;
+mod shared_flush;
 mod stripe_buffers;
 #[cfg(test)]
 mod tests;
@@ -389,7 +390,10 @@ impl Executor {
             }
             (Ok(_), _) => Ok(()),
         };
-        self.end_part(key, result);
+        match io.op {
+            Op::Flush => self.end_flush(key, result),
+            _ => self.end_part(key, result),
+        }
     }
 
     fn on_remote_event(&mut self, done: &Event) {

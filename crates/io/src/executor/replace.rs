@@ -59,6 +59,8 @@ impl Executor {
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
         slot.on_replaced();
+        self.end_flushes_of_replaced(member);
+        let slot = &mut self.slots[member.get()];
         match (&mut slot.store, source) {
             (Store::Remote(remote), Source::Remote(peer)) => {
                 remote.detach(&mut self.driver);

@@ -238,10 +238,11 @@ impl RealMember {
     }
 }
 
-/// Locks a member against other servers while it is open. Retries for 500 ms, because the kernel
-/// releases the locks of a killed program that used io_uring with a delay.
+/// Locks a member against other servers while it is open. Retries for 2 s, because the kernel
+/// releases the locks of a killed program that used io_uring with a delay: it waits for the I/O in
+/// flight.
 fn lock(fd: &OwnedFd) -> Result<(), Errno> {
-    let deadline = Instant::now() + Duration::from_millis(500);
+    let deadline = Instant::now() + Duration::from_secs(2);
     loop {
         match flock(fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::AGAIN) if Instant::now() < deadline => {

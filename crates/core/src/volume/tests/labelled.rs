@@ -209,3 +209,82 @@ fn regions_stay_in_the_log_after_a_failed_flush_on_the_last_member() {
     let in_another = run(&mut volume, write(count), |_| false);
     assert_eq!(in_another, Err(VolumeError::Unwritable), "the log is full");
 }
+
+fn is_record(io: &MemberIo) -> bool {
+    let begin = crate::label::DIRTY_LOG_OFFSET;
+    io.op == Op::Write
+        && (begin..begin + u64::from(crate::label::DIRTY_LOG_BYTES)).contains(&io.offset)
+}
+
+/// A device in use has a label that is at least as new as its records: else the others with its old
+/// label would seem to be old copies, should they be started without the members in sync.
+#[test]
+fn a_member_that_joins_gets_no_record_before_its_label() {
+    let mut label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    let joined = MemberIndex(1);
+    label.members[1].state = MemberState::Failed;
+    let mut volume = volume_of(label, Vec::new());
+    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
+    volume.set_member_state(joined, MemberState::Rebuilding { recovered_bytes: 0 });
+    let mut ios = Vec::new();
+    for tick in 1..3 {
+        let now = Nanos::from_secs(tick * 3);
+        volume.on_timeout(now);
+        while let Some(io) = volume.poll_io(now) {
+            volume.complete(io.id, Ok(()), now);
+            ios.extend((io.member == joined).then_some(io));
+        }
+    }
+    let is_label = |io: &MemberIo| crate::label::LABEL_SLOTS.contains(&io.offset);
+    let labels = ios.iter().filter(|io| io.op == Op::Write).take_while(|io| is_label(io)).count();
+    assert_eq!(labels, 2, "announced and committed: {ios:?}");
+    assert!(ios.iter().any(is_record), "{ios:?}");
+}
+
+/// A record and its flush cost milliseconds: writes in order wait for two, whatever their length.
+#[test]
+fn writes_that_continue_do_not_wait_for_records() {
+    const REGIONS: u64 = 100;
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 5 << 30, false), Vec::new());
+    let mut records = 0;
+    for region in 0..REGIONS {
+        let offset = region * REGION_BYTES;
+        let id = RequestId(1);
+        let kind = RequestKind::Write;
+        volume.submit(Request {
+            id,
+            kind,
+            offset,
+            length: 4096,
+            stream: 0,
+            cpu: 0,
+            background: false,
+        });
+        let mut waits = true;
+        for step in 0.. {
+            // What is begun before anything has ended waits for nothing.
+            let begun: Vec<MemberIo> = std::iter::from_fn(|| volume.poll_io(Nanos::ZERO)).collect();
+            if begun.is_empty() {
+                break;
+            }
+            waits &= step > 0 || begun.iter().all(|io| io.purpose != Purpose::User);
+            records += begun.iter().filter(|io| io.member.get() == 0 && is_record(io)).count();
+            begun.iter().for_each(|io| _ = volume.complete(io.id, Ok(()), Nanos::ZERO));
+        }
+        assert!(volume.poll_reply().is_some());
+        assert_eq!(waits, region < 2, "region {region}");
+    }
+    let least = u64::from(super::super::dirty_log::REGIONS_AHEAD) / 2;
+    assert!(records as u64 <= 2 + REGIONS / least, "{records}");
+}
+
+/// What is far apart gets no more into the log than what is written to.
+#[test]
+fn only_writes_that_continue_get_regions_ahead() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 5 << 30, false), Vec::new());
+    for region in (0..100).map(|number| number * 7 % 100 * 3) {
+        let write = (RequestKind::Write, region * REGION_BYTES, 4096);
+        assert_eq!(run(&mut volume, write, |_| false), Ok(()));
+    }
+    assert_eq!(volume.active_regions(), 100);
+}
