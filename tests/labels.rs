@@ -227,6 +227,19 @@ fn halves_that_were_used_alone_do_not_start_together() {
 }
 
 #[test]
+fn a_device_that_was_cut_is_refused() {
+    let folder = created(2);
+    File::options().write(true).open(folder.path("a.img")).unwrap().set_len(8 << 20).unwrap();
+    let examined = folder.run(&["examine", "a.img", "b.img"]);
+    assert_eq!(examined.status.code(), Some(1));
+    let text = String::from_utf8(examined.stdout).unwrap();
+    assert!(text.contains("a device is smaller than its member"), "{text}");
+    let served = folder.run(&["serve", "a.img", "b.img", "--export", "nbd:unix:socket"]);
+    assert_eq!(served.status.code(), Some(2));
+    assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
+}
+
+#[test]
 fn a_copy_and_a_restored_snapshot_are_refused() {
     let folder = created(2);
     fs::copy(folder.path("b.img"), folder.path("copy.img")).unwrap();

@@ -464,7 +464,7 @@ fn print<T: Serialize>(
     text: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
     screen::print(&match format {
-        Format::Text => screen::broken(&text(answer)),
+        Format::Text => screen::broken(&screen::escaped(&text(answer))),
         Format::Json => {
             let json = serde_json::to_string_pretty(answer);
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"

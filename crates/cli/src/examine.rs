@@ -12,7 +12,7 @@ use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, md_text, volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, is_cut, md_text, volumes,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ struct VolumeReport {
     checksums: bool,
     generation: u64,
     data_id: String,
-    /// `start`, `needs-degraded`, `incomplete`, `doubtful` or `other-layout`.
+    /// `start`, `needs-degraded`, `incomplete`, `doubtful`, `too-small` or `other-layout`.
     verdict: &'static str,
     members: Vec<MemberRow>,
     spares: Vec<SpareRow>,
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         say_others(&examination);
     }
     screen::print(&match args.format {
-        Format::Text => text(&examination),
+        Format::Text => screen::escaped(&text(&examination)),
         Format::Json => {
             let json = serde_json::to_string_pretty(&examination);
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"
@@ -222,6 +222,8 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             device: member.found.map(address),
         }
     });
+    let cut: Vec<usize> =
+        (0..volume.devices.len()).filter(|&at| is_cut_member(volume, devices, at)).collect();
     let reports = volume.devices.iter().enumerate().filter_map(|(at, &index)| {
         let found = &devices[index].label.as_ref().ok()?.found;
         Some(DeviceReport {
@@ -229,7 +231,10 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             devid: newest.row(found.member).map(|row| newest.members[row].devid),
             generation: found.label.generation,
             data_id: data_id(&found.label),
-            standing: device_text(volume, devices, at),
+            standing: match cut.contains(&at) {
+                true => "cut short: the device is smaller than the member".to_owned(),
+                false => device_text(volume, devices, at),
+            },
         })
     });
     VolumeReport {
@@ -248,6 +253,9 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
         generation: newest.generation,
         data_id: data_id(newest),
         verdict: match &volume.verdict {
+            Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. }) if !cut.is_empty() => {
+                "too-small"
+            }
             Ok(ArrayVerdict::Start) => "start",
             Ok(ArrayVerdict::NeedsDegraded { .. }) => "needs-degraded",
             Ok(ArrayVerdict::Incomplete { .. }) => "incomplete",
@@ -258,6 +266,13 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
         spares: newest.spares.iter().map(|spare| spare_row(spare, newest, devices)).collect(),
         devices: reports.collect(),
     }
+}
+
+/// Returns true if the device at this index of a volume is used, and smaller than its member.
+fn is_cut_member(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> bool {
+    let mut rows = volume.assembly.newest.members.iter().zip(&volume.assembly.members);
+    let row = rows.find(|(_, member)| member.found == Some(at));
+    row.is_some_and(|(row, _)| is_cut(&devices[volume.devices[at]].address, row.size_bytes))
 }
 
 fn spare_row(spare: &LabelledSpare, newest: &Label, devices: &[ExaminedDevice]) -> SpareRow {
@@ -299,6 +314,7 @@ fn text(examination: &Examination) -> String {
             }
             "incomplete" => "it cannot start: some data are on no member in sync",
             "doubtful" => "it cannot start: its devices do not agree",
+            "too-small" => "it cannot start: a device is smaller than its member",
             _ => "it cannot start: this version lays it out in another way",
         };
         text += &format!("volume `{name}`: {verdict}\n  UUID {uuid}\n");

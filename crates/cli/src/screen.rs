@@ -88,8 +88,9 @@ pub(crate) fn say(line: impl Display) {
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// The text without control characters other than line ends and tabs.
-fn escaped(text: &str) -> String {
+/// The text without control characters other than line ends and tabs. Labels and services, which
+/// others wrote, may have any in a name.
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for part in text.split_inclusive(['\n', '\t']) {
         let end = part.strip_suffix(['\n', '\t']).map_or(part.len(), str::len);

@@ -242,6 +242,14 @@ fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
     Some(device.label.as_ref().ok()?.found.member)
 }
 
+/// Returns true if a device ends before the size that the label gives its member.
+pub fn is_cut(address: &DeviceAddress, size_bytes: u64) -> bool {
+    let last = METADATA_BYTES as u32;
+    let Some(offset) = size_bytes.checked_sub(u64::from(last)) else { return false };
+    let read = reader(address).ok().map(|read| read(offset, last));
+    !matches!(read, Some(Ok(bytes)) if bytes.len() == last as usize)
+}
+
 /// A standing in words.
 pub fn standing_text(standing: MemberStanding) -> String {
     match standing {

@@ -48,12 +48,7 @@ impl ProgramReference {
         let reference = text.trim_start().strip_prefix(PROGRAM_FILE)?;
         let end = reference.find(['?', '+', ',']).unwrap_or(reference.len());
         let (path, rest) = reference.split_at(end);
-        let mut path = path.to_owned();
-        for (escape, character) in ESCAPES {
-            path = path.replace(escape, character);
-            path = path.replace(&escape.to_ascii_lowercase(), character);
-        }
-        Some(ProgramReference { path, rest: rest.to_owned() })
+        Some(ProgramReference { path: unescaped(path), rest: rest.to_owned() })
     }
 
     /// The same program, named by an absolute path if there is one that is text.
@@ -120,6 +115,23 @@ impl fmt::Display for ProgramReference {
     }
 }
 
+/// A path without escapes.
+fn unescaped(mut text: &str) -> String {
+    let mut path = String::new();
+    while let Some(at) = text.find('%') {
+        path += &text[..at];
+        let is_it = |(escape, _): &&(&str, &str)| {
+            let begin = text.get(at..at + escape.len());
+            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(escape))
+        };
+        let found = ESCAPES.iter().find(is_it);
+        let (length, character) = found.map_or((1, "%"), |(escape, it)| (escape.len(), *it));
+        path += character;
+        text = &text[at + length..];
+    }
+    path + text
+}
+
 /// Bytes as text for the control socket, two hexadecimal digits each.
 pub fn hex_digits(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits");
@@ -158,9 +170,12 @@ mod tests {
         assert_eq!(parse("program:a.wasm?gain=4+hedge"), expect("a.wasm", "?gain=4+hedge"));
         assert_eq!(parse("program:c%2B%2b/a%2Cb%3f.wasm"), expect("c++/a,b?.wasm", ""));
         assert_eq!(parse("program:100%/%252C"), expect("100%/%2C", ""));
-        for text in
-            ["program:a.wasm?gain=4+hedge", "program:c%2B%2B/a%2Cb%3F.wasm", "program:%252C"]
-        {
+        for text in [
+            "program:a.wasm?gain=4+hedge",
+            "program:c%2B%2B/a%2Cb%3F.wasm",
+            "program:%252C",
+            "program:a%2525b",
+        ] {
             assert_eq!(ProgramReference::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(ProgramReference::parse("pid"), None);

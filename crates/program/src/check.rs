@@ -1,8 +1,8 @@
 //! Tries a program on random reads: faults, fuel and time of its calls.
 //!
 //! The contexts are drawn from a fixed seed: arrays of 2, 4 and 16 members whose statistics are
-//! random, and an event of each kind after each read. Fuel is the same on every machine; times are
-//! those of this machine, and include writing the context.
+//! random, an event of each kind after each read, and now and then a change of the members. Fuel is
+//! the same on every machine; times are those of this machine, and include writing the context.
 
 use crate::abi::{CHOOSE_FUEL, EVENT_FUEL};
 use crate::contexts::write_event;
@@ -23,6 +23,8 @@ use std::time::Instant;
 
 /// Reads of each array.
 const READS: u64 = 20_000;
+/// The members change after so many reads.
+const READS_BETWEEN_CHANGES: u64 = 1_000;
 /// Calls of which the time is measured, in batches. The lowest batch counts: other load on the
 /// machine only makes one slower.
 const TIMED_CALLS: u32 = 1_000;
@@ -117,8 +119,10 @@ fn run(
 ) -> Result<Option<PolicyFault>, Diagnostic> {
     for mirrors in [2, 4, MIRRORS_MAX as u16] {
         let mut trial = Trial::new(program, values, mirrors)?;
-        for _ in 0..reads {
-            if let Err((fault, shown)) = trial.step(costs) {
+        for number in 0..reads {
+            let is_change = number % READS_BETWEEN_CHANGES == READS_BETWEEN_CHANGES / 2;
+            let changed = if is_change { trial.change() } else { Ok(()) };
+            if let Err((fault, shown)) = changed.and_then(|()| trial.step(costs)) {
                 return Ok(Some(describe(program, &fault, &shown)));
             }
         }
@@ -203,6 +207,14 @@ impl Trial {
             self.account(costs, name, EVENT_FUEL);
         }
         Ok(())
+    }
+
+    /// The size of a member changes.
+    fn change(&mut self) -> Result<(), (CallFault, String)> {
+        let member = MemberIndex(self.draw.below(u64::from(self.mirrors)) as u16);
+        self.members.get_mut(member).config.size_bytes += GIB;
+        self.instance.show_members(&self.members);
+        self.instance.notify(Operation::Change).map_err(|fault| (fault, String::new()))
     }
 
     fn account(&self, costs: &mut [OperationCost], operation: &str, limit: u64) {

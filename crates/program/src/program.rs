@@ -65,7 +65,10 @@ impl Program {
         values: &[u64],
         devids: &[u64],
     ) -> Result<ProgramPolicy, Diagnostic> {
-        let fallback = Spec::parse(&self.metadata.fallback)?.build(devids)?;
+        let fallback = Spec::parse(&self.metadata.fallback)?.build(devids).map_err(|error| {
+            let message = format!("{}: the fallback {}", self.name, error.message);
+            Diagnostic { message, ..error }
+        })?;
         let (name, instance) = (self.name.clone(), self.start(values)?);
         let source = self.source.clone();
         Ok(ProgramPolicy::new(name, source, instance, self.asks_members, fallback))

@@ -3,18 +3,23 @@
 //! The compiler's time grows faster than the object: 6 KiB of nested loops took 12 s in a debug
 //! build. Its cost is in branches, and in the values that have to be joined where branches meet: a
 //! local that is set within a block has, at the end of the block or at the head of a loop, one
-//! value for each branch that leads there. So these are counted first. The largest example,
-//! `mirrorball-auto.c`, is at about half of the bounds. An object at any of them took a debug build
-//! at most 0.9 s on a busy machine of 2 cores.
+//! value for each branch that leads there. So these are counted first. Many values at once on the
+//! stack of operands cost registers: 5400 took 3 s in a release build, 256 take 30 ms. The largest
+//! example, `mirrorball-auto.c`, is at about half of the bounds. An object at any of them took a
+//! debug build at most 0.9 s on a busy machine of 2 cores.
 //!
 //! Recursion is refused as well (`CallGraph`): without it the depth of the stack is known, so
 //! that no result depends on the size of the machine's stack frames.
 //!
-//! The file trusts nothing, but does not validate: the engine does that afterwards.
+//! The file trusts nothing. The height of the stack of operands is known of valid objects only, so
+//! they are validated here as well as by the engine.
 
 use crate::call_graph::{CallGraph, FunctionType};
 use mirrorball_core::diagnostic::Diagnostic;
-use wasmparser::{BinaryReaderError, FunctionBody, Operator, Parser, Payload};
+use wasmparser::{
+    BinaryReaderError, FuncValidatorAllocations, FunctionBody, Operator, Parser, Payload,
+    ValidPayload, Validator,
+};
 
 /// Most functions of an object.
 pub const FUNCTIONS_MAX: usize = 64;
@@ -32,6 +37,8 @@ pub const JOINED_VALUES_MAX: usize = 6_144;
 pub const NESTING_MAX: usize = 32;
 /// Most arguments and local variables of a function.
 pub const LOCALS_MAX: usize = 256;
+/// Most values on the stack of operands.
+pub const OPERANDS_MAX: u32 = 256;
 /// Most arguments of a function.
 const ARGUMENTS_MAX: usize = 16;
 /// Most entries of each other section: types, imports, globals, exports, data.
@@ -120,8 +127,25 @@ pub(crate) fn check(object: &[u8]) -> Result<(), Refusal> {
     }
     match graph.recursive_function() {
         Some(function) => Err(recursion(function)),
-        None => Ok(()),
+        None => check_operands(object),
     }
+}
+
+/// Validates an object, and checks how many values its functions have on the stack.
+fn check_operands(object: &[u8]) -> Result<(), Refusal> {
+    let mut validator = Validator::new();
+    for payload in Parser::new(0).parse_all(object) {
+        let ValidPayload::Func(function, body) = validator.payload(&payload?)? else { continue };
+        let mut function = function.into_validator(FuncValidatorAllocations::default());
+        function.read_locals(&mut body.get_binary_reader())?;
+        for operator in body.get_operators_reader()?.into_iter_with_offsets() {
+            let (operator, offset) = operator?;
+            function.op(offset, &operator)?;
+            let height = function.operand_stack_height();
+            at_most("values on the stack of operands", height as usize, OPERANDS_MAX as usize)?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks the next function.

@@ -208,8 +208,8 @@ impl DirtyLog {
         self.regions.len() + REGIONS_AHEAD as usize <= DIRTY_REGIONS_MAX / 2
     }
 
-    /// Returns true if a record is to be written, though no write waits for it, before writes get to
-    /// regions that are not in the log.
+    /// Returns true if a record is to be written, though no write waits for it, before writes get
+    /// to regions that are not in the log.
     pub(super) fn runs_out(&self) -> bool {
         self.continued_in.is_some() && self.is_resting()
     }

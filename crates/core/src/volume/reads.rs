@@ -50,6 +50,11 @@ impl Volume {
         self.policy.fault()
     }
 
+    /// A number that grows when a policy is set.
+    pub fn policy_number(&self) -> u32 {
+        self.policy_number
+    }
+
     /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
     #[inline]
     pub(super) fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {

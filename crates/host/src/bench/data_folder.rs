@@ -69,6 +69,25 @@ impl DataFolder {
     }
 }
 
+/// Dropping it removes its files, wherever the folder is then; [`remove`] removes the folder.
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        // `remove` says what it cannot remove.
+        let _ = remove_files(&self.open);
+    }
+}
+
+/// Removes the files that `bench` creates in the folder.
+fn remove_files(folder: &OwnedFd) -> io::Result<()> {
+    for name in [DATA_FILE, FRAGMENTED_FILE, DEFRAG_COPY] {
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Opens a folder of this user, and no link to one.
 fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -150,12 +169,7 @@ pub(super) fn remove(path: &Path, inode: Option<u64>) -> io::Result<()> {
     if inode.is_some_and(|inode| inode != stat.st_ino) {
         return Err(io::Error::other("it is not the folder that bench created"));
     }
-    for name in [DATA_FILE, FRAGMENTED_FILE, DEFRAG_COPY] {
-        match unlinkat(&folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    remove_files(&folder)?;
     match rmdir(path) {
         Err(Errno::NOTEMPTY) => Err(io::Error::other("it has files that bench did not create")),
         other => Ok(other?),
@@ -214,6 +228,8 @@ mod tests {
         let error = remove(&ours, None).unwrap_err().to_string();
         assert!(error.contains("files that bench did not create"), "{error}");
         assert!(ours.join("photo").exists());
+        drop(folder);
+        assert_eq!(fs::read_dir(&moved).unwrap().count(), 0, "no large file is left where it is");
     }
 
     #[test]

@@ -139,7 +139,7 @@ pub enum CreateError {
     )]
     Differ(Difference),
     /// A device cannot be read or written.
-    #[error("cannot write to `{device}`: {error}")]
+    #[error("cannot write to `{device}`: {error}\n  help: check the device, or space for the file")]
     Write {
         /// The device.
         device: String,

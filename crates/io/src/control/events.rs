@@ -42,8 +42,8 @@ struct SeenState {
     /// The same, as the last event says.
     reported_lost_pages: u64,
     scrub: Option<ReportedScrubState>,
-    /// True if the fallback of a program decides.
-    has_policy_fault: bool,
+    /// Which of the policies that were set is in fault, so that a fallback decides.
+    faulty_policy: Option<u32>,
 }
 
 impl EventLog {
@@ -91,11 +91,12 @@ impl EventLog {
         let members_version = volume.map_or(0, Volume::members_version);
         let state = scrub.map(|scrub| ReportedScrubState::from(scrub.state));
         let fault = volume.and_then(Volume::policy_fault);
+        let faulty_policy = fault.and(volume).map(Volume::policy_number);
         let mismatched_blocks = volume.map_or(0, Volume::all_mismatched_blocks);
         let lost_checksum_pages = volume.map_or(0, Volume::lost_checksum_pages);
         if let Some(seen) = &self.seen
-            && (seen.members_version, seen.is_unsynced, seen.scrub, seen.has_policy_fault)
-                == (members_version, is_unsynced, state, fault.is_some())
+            && (seen.members_version, seen.is_unsynced, seen.scrub, seen.faulty_policy)
+                == (members_version, is_unsynced, state, faulty_policy)
             && (seen.mismatched_blocks, seen.lost_checksum_pages)
                 == (mismatched_blocks, lost_checksum_pages)
         {
@@ -118,7 +119,7 @@ impl EventLog {
             lost_checksum_pages,
             reported_lost_pages: if is_loss_due { lost_checksum_pages } else { reported_lost },
             scrub: state,
-            has_policy_fault: fault.is_some(),
+            faulty_policy,
         });
         let mut changes = Vec::new();
         match &before {
@@ -144,8 +145,8 @@ impl EventLog {
         changes.extend(
             is_loss_due.then_some(StateChange::ChecksumsLost { pages: lost_checksum_pages }),
         );
-        let had_fault = before.as_ref().is_some_and(|before| before.has_policy_fault);
-        if let Some(fault) = fault.filter(|_| !had_fault) {
+        let was_faulty = before.as_ref().and_then(|before| before.faulty_policy);
+        if let Some(fault) = fault.filter(|_| was_faulty != faulty_policy) {
             changes.push(StateChange::PolicyFault { fault: fault.summary.clone() });
         }
         changes.extend(scrub_change(before.as_ref().map(|before| before.scrub), scrub));

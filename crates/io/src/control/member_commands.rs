@@ -9,6 +9,7 @@ use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildError, RebuildRequest, RebuildTask};
 use crate::reopen::MemberPlace;
 use mirrorball_core::member::MemberState;
+use mirrorball_core::volume::Volume;
 
 /// A request to put a device in the place of a member: of the one that failed, if none is named.
 pub(super) fn replacement(
@@ -72,7 +73,7 @@ pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, Reques
              could not be rebuilt\n  help: restart the server without --read-only"
         )));
     }
-    let way_back = way_back(devid, volume.label().is_some());
+    let way_back = way_back(devid, volume);
     let member = volume.members().find(devid).ok_or_else(|| {
         refused(format!(
             "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
@@ -162,11 +163,15 @@ pub(super) fn remove(
 }
 
 /// How a member that failed is used again. Only labels record that another device replaces it.
-fn way_back(devid: u64, is_labelled: bool) -> String {
+fn way_back(devid: u64, volume: &Volume) -> String {
     let rebuild = format!("`ctl members rebuild {devid}` takes it back");
-    match is_labelled {
+    let ways = match volume.label().is_some() {
         true => format!("{rebuild}, `ctl members replace {devid} DEVICE` uses another device"),
         false => rebuild,
+    };
+    match volume.spares().is_empty() {
+        true => ways,
+        false => format!("a spare that is large enough takes its place now; without one, {ways}"),
     }
 }
 

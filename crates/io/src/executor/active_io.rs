@@ -5,6 +5,7 @@
 //! time. Data in memory are copied at the start of the I/O, because copying a megabyte when the I/O
 //! is due would make it late.
 
+use super::keys::{ActiveIoKey, IoRequestKey};
 use super::member_slot::MemberSlot;
 use super::{Executor, IoRequest, MemberStats, Target};
 use crate::driver::buffers::{BufferKey, Slice};
@@ -19,16 +20,6 @@ use mirrorball_disk::model::DiskIo;
 
 /// Bytes of zeroes that one I/O writes.
 const ZEROING_BYTES: usize = 1 << 20;
-
-mirrorball_core::slab_key! {
-    /// Names a request of the executor.
-    pub(super) struct IoRequestKey;
-}
-
-mirrorball_core::slab_key! {
-    /// Names a member I/O that is not completed; its slot is in the tokens of its parts.
-    pub(super) struct ActiveIoKey;
-}
 
 /// The source of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

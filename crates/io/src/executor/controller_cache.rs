@@ -11,8 +11,8 @@
 //! Discards are ignored: data that were discarded while they are written back must not return where
 //! a client relies on zeroes. So discards do not zero here, and zeroes are written.
 
-use super::active_io::IoRequestKey;
 use super::cached_data::{CachedData, CachedPiece};
+use super::keys::IoRequestKey;
 use super::{Executor, IoRequest, Target};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{EventOwner, Token};

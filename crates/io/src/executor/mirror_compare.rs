@@ -5,7 +5,8 @@
 //! request ends, the mirrors of each range are compared, a block at a time. A volume with checksums
 //! compares them itself, by these.
 
-use super::active_io::{ActiveIo, IoRequestKey};
+use super::active_io::ActiveIo;
+use super::keys::IoRequestKey;
 use super::{Executor, SCRUB_BLOCK_BYTES};
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::member::MemberIndex;

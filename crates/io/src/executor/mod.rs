@@ -26,6 +26,7 @@ mod controller_cache;
 mod controller_tests;
 #[cfg(test)]
 mod fault_tests;
+mod keys;
 mod member_slot;
 mod mirror_compare;
 #[cfg(test)]
@@ -44,8 +45,9 @@ use crate::driver::buffers::BufferKey;
 use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
-use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, LateData, Origin, zeroing_step};
+use active_io::{ActiveIo, LateData, Origin, zeroing_step};
 use controller_cache::ControllerCache;
+use keys::{ActiveIoKey, IoRequestKey};
 use member_slot::MemberSlot;
 pub use mirror_compare::BlockDifference;
 use mirror_compare::MirrorCompare;

@@ -9,7 +9,8 @@
 //! winners of races do.
 
 use super::Executor;
-use super::active_io::{IoRequestKey, LateData};
+use super::active_io::LateData;
+use super::keys::IoRequestKey;
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::geometry::FullStripe;
 use mirrorball_core::slab::SlabKey;

@@ -1,6 +1,7 @@
 //! Member I/O of the volume: its buffers, and what the mirrors do differently.
 
-use super::active_io::{ActiveIo, IoRequestKey, Origin, place};
+use super::active_io::{ActiveIo, Origin, place};
+use super::keys::IoRequestKey;
 use super::{Executor, IoRequest, Target};
 use crate::driver::Driver;
 use crate::driver::buffers::{BufferKey, Slice};

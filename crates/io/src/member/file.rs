@@ -101,8 +101,8 @@ pub enum OpenError {
     },
     /// The kernel uses the device, for example as a mounted filesystem.
     #[error(
-        "`{}` is in use: it or a part of it is mounted, used as swap, or part of another device\n  \
-         help: unmount it first", .0.display()
+        "`{}` is in use: it or a part of it is mounted, used as swap, part of another device, or \
+         open in another server\n  help: unmount it or stop that server first", .0.display()
     )]
     InUse(PathBuf),
     /// Another server has locked it.
@@ -185,7 +185,8 @@ impl RealMember {
             Errno::BUSY => OpenError::InUse(path.to_owned()),
             error => system(error),
         };
-        let plain = open(path, flags, Mode::empty()).map_err(in_use)?;
+        let plain = when_released(Errno::BUSY, || open(path, flags, Mode::empty()));
+        let plain = plain.map_err(in_use)?;
         if device.is_some()
             && options.access == MemberAccess::ReadWrite
             && options.occupied == Occupied::Refuse
@@ -238,14 +239,18 @@ impl RealMember {
     }
 }
 
-/// Locks a member against other servers while it is open. Retries for 2 s, because the kernel
-/// releases the locks of a killed program that used io_uring with a delay: it waits for the I/O in
-/// flight.
+/// Locks a member against other servers while it is open.
 fn lock(fd: &OwnedFd) -> Result<(), Errno> {
+    when_released(Errno::AGAIN, || flock(fd, FlockOperation::NonBlockingLockExclusive))
+}
+
+/// Repeats an attempt for 2 s while it fails with `busy`: the kernel closes the files of a program
+/// that used io_uring, and so releases its locks and devices, a while after the program has ended.
+fn when_released<T>(busy: Errno, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {
-        match flock(fd, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::AGAIN) if Instant::now() < deadline => {
+        match attempt() {
+            Err(error) if error == busy && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             result => return result,
@@ -305,6 +310,18 @@ mod tests {
         drop(member);
         let buffered = OpenOptions { caching: Caching::Buffered, ..OPTIONS };
         assert!(!RealMember::open(file.path(), buffered).unwrap().direct);
+    }
+
+    #[test]
+    fn what_another_program_still_holds_is_tried_again() {
+        let attempts = std::cell::Cell::new(0);
+        let attempt = || {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() < 3 { Err(Errno::BUSY) } else { Ok(()) }
+        };
+        assert_eq!(when_released(Errno::BUSY, attempt), Ok(()));
+        assert_eq!(attempts.get(), 3);
+        assert_eq!(when_released(Errno::AGAIN, || Err::<(), _>(Errno::BUSY)), Err(Errno::BUSY));
     }
 
     #[test]

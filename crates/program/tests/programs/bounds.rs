@@ -8,7 +8,7 @@ use crate::objects::{
 use mirrorball_program::Loader;
 use mirrorball_program::structure::{
     BRANCHES_MAX, FUNCTION_BRANCHES_MAX, FUNCTIONS_MAX, INSTRUCTIONS_MAX, JOINED_VALUES_MAX,
-    LOCALS_MAX, LOOPS_MAX, NESTING_MAX,
+    LOCALS_MAX, LOOPS_MAX, NESTING_MAX, OPERANDS_MAX,
 };
 
 /// Loads `choose` with so many locals and these instructions before it returns.
@@ -65,6 +65,10 @@ fn each_bound_is_the_most_that_is_accepted() {
     let drops = |count: usize| load_code(0, &[GET_CONTEXT, &[0x1a]].concat().repeat(count / 2 - 1));
     // A loop joins a value for each local, and one for the branch itself, on two ways.
     let joins = |count: usize| load_code(255, &changing_loop(255).repeat(count / 2 / 256));
+    let operands = |count: u32| {
+        let count = count as usize;
+        load_code(0, &[GET_CONTEXT.repeat(count), [0x1a].repeat(count)].concat())
+    };
     let cases = [
         (
             "functions",
@@ -98,6 +102,7 @@ fn each_bound_is_the_most_that_is_accepted() {
             load_code(1, &changing_loop(1).repeat(LOOPS_MAX)),
             load_code(1, &changing_loop(1).repeat(LOOPS_MAX + 1)),
         ),
+        ("values on the stack of operands", operands(OPERANDS_MAX), operands(OPERANDS_MAX + 1)),
         ("values to join", joins(JOINED_VALUES_MAX - 512), joins(JOINED_VALUES_MAX + 512)),
     ];
     for (what, accepted, refused) in cases {
