@@ -139,18 +139,31 @@ impl Machine {
 
     /// Starts a scrub, in the place of one that goes on.
     pub(super) fn restart_scrub(&mut self, request: ScrubRequest) -> Result<(), String> {
+        self.cancel_scrub()?;
         match self.served.as_mut().map(|served| &mut served.front) {
             None => Ok(()),
             Some(Front::Parts(parts)) => {
-                let _ = parts.scrub.cancel(&mut parts.executor);
                 let started = parts.scrub.start(request, &mut parts.executor);
                 started.map_err(|error| error.to_string())
             }
             Some(Front::Service(_)) => {
+                self.send(scrub_request(request));
+                self.settle_commands()
+            }
+        }
+    }
+
+    /// Ends the scrub that goes on, if there is one.
+    pub(super) fn cancel_scrub(&mut self) -> Result<(), String> {
+        match self.served.as_mut().map(|served| &mut served.front) {
+            None => Ok(()),
+            Some(Front::Parts(parts)) => {
+                let _ = parts.scrub.cancel(&mut parts.executor);
+                Ok(())
+            }
+            Some(Front::Service(_)) => {
                 self.settle_commands()?;
                 self.command(UserCommand::CancelScrub);
-                self.settle_commands()?;
-                self.send(scrub_request(request));
                 self.settle_commands()
             }
         }

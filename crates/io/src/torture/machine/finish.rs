@@ -77,6 +77,8 @@ impl Machine {
     /// Damages a copy of some data without an error, and has it found and repaired: from most
     /// mirrors, or from the other one of two, which the user names.
     fn scrub(&mut self) -> Result<(), String> {
+        // One that goes on could repair the block before the other starts.
+        self.cancel_scrub()?;
         let map = self.map();
         let offset = self.rng.below(map.capacity_bytes() / SCRUB_BLOCK_BYTES) * SCRUB_BLOCK_BYTES;
         let mapped = map.map(offset, SCRUB_BLOCK_BYTES);
