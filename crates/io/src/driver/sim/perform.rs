@@ -61,7 +61,8 @@ impl World {
                     let file = self.file(id);
                     file.fault = FileFault::None;
                     let source = buffers.bytes(*slice);
-                    file.write(*offset, &source[..source.len() / 2]);
+                    // Half of the sectors: no device writes a part of one.
+                    file.write(*offset, &source[..source.len() / 2 / 512 * 512]);
                     return Some(Err(Errno::IO));
                 }
             }
