@@ -103,15 +103,33 @@ impl Buffer {
 #[derive(Default)]
 pub(super) struct Buffers {
     slab: Slab<BufferKey, Buffer>,
-    free: [Vec<Memory>; CLASSES],
+    free: FreeMemory,
 }
 
+/// Memory of buffers that were released, for others, by size.
+#[derive(Default)]
+pub(super) struct FreeMemory([Vec<Memory>; CLASSES]);
+
 impl Buffers {
+    /// Buffers that use this memory first.
+    pub(super) fn with_memory(free: FreeMemory) -> Buffers {
+        Buffers { slab: Slab::default(), free }
+    }
+
+    /// Takes the memory of all buffers, which nothing uses any more.
+    pub(super) fn take_memory(&mut self) -> FreeMemory {
+        let keys: Vec<BufferKey> = self.slab.iter().map(|(key, _)| key).collect();
+        for buffer in keys.into_iter().filter_map(|key| self.slab.remove(key)) {
+            self.free.keep(buffer.memory);
+        }
+        std::mem::take(&mut self.free)
+    }
+
     /// Allocates a buffer of at least `data_bytes`. Its contents are arbitrary.
     pub(super) fn acquire(&mut self, data_bytes: usize) -> BufferKey {
         let memory = match class(data_bytes) {
             Some(class) => {
-                let spare = self.free[class].pop();
+                let spare = self.free.0[class].pop();
                 spare.unwrap_or_else(|| Memory::new(PAGE_BYTES << class))
             }
             None => Memory::new(data_bytes),
@@ -135,11 +153,7 @@ impl Buffers {
         // Before it is removed: unwinding would free memory that the kernel uses.
         assert_eq!(buffer.sources + buffer.targets, 0, "a buffer in use is not released");
         let buffer = self.slab.remove(key).expect("a buffer is released once");
-        if let Some(class) = class(buffer.memory.data_bytes())
-            && self.free[class].len() < KEPT_BYTES_PER_CLASS / (PAGE_BYTES << class)
-        {
-            self.free[class].push(buffer.memory);
-        }
+        self.free.keep(buffer.memory);
     }
 
     /// The bytes of a slice.
@@ -244,6 +258,17 @@ impl Buffers {
     }
 }
 
+impl FreeMemory {
+    /// Keeps memory for reuse, or frees it.
+    fn keep(&mut self, memory: Memory) {
+        if let Some(class) = class(memory.data_bytes())
+            && self.0[class].len() < KEPT_BYTES_PER_CLASS / (PAGE_BYTES << class)
+        {
+            self.0[class].push(memory);
+        }
+    }
+}
+
 /// Index of the list that keeps buffers of this size, if they are kept.
 fn class(data_bytes: usize) -> Option<usize> {
     let bytes = data_bytes.max(PAGE_BYTES).next_power_of_two();
@@ -265,7 +290,7 @@ mod tests {
             assert_eq!(buffers.pointer(data) as usize % PAGE_BYTES, 0);
             buffers.bytes_mut(data).fill(7);
             buffers.release(key);
-            seen.push(buffers.free.iter().map(Vec::len).sum::<usize>());
+            seen.push(buffers.free.0.iter().map(Vec::len).sum::<usize>());
         }
         assert_eq!(
             seen,
@@ -281,7 +306,7 @@ mod tests {
             let keys: Vec<BufferKey> =
                 (0..(128 << 20) / bytes).map(|_| buffers.acquire(bytes)).collect();
             keys.into_iter().for_each(|key| buffers.release(key));
-            let kept = buffers.free.iter().flatten().map(Memory::data_bytes).sum::<usize>();
+            let kept = buffers.free.0.iter().flatten().map(Memory::data_bytes).sum::<usize>();
             assert!(kept <= 4 * KEPT_BYTES_PER_CLASS, "{kept} bytes are kept");
         }
     }
@@ -293,7 +318,7 @@ mod tests {
         let caught = catch_unwind(AssertUnwindSafe(|| act(buffers)));
         assert!(caught.is_err());
         assert_eq!(buffers.pointer(place), before, "the buffer is where it was");
-        assert_eq!(buffers.free.iter().flatten().count(), 0, "and not free");
+        assert_eq!(buffers.free.0.iter().flatten().count(), 0, "and not free");
     }
 
     #[test]

@@ -110,17 +110,18 @@ impl Driver {
                 Err(error) => (Backend::Threads(Pool::new()?), Some(error)),
             },
         };
-        Ok((Driver::with_backend(backend), refusal))
+        Ok((Driver::with_backend(backend, Buffers::default()), refusal))
     }
 
     /// The driver of a simulated world, which has no other.
     pub fn simulated(simulation: &SimulatedWorld) -> Driver {
-        Driver::with_backend(Backend::Simulated(simulation.clone()))
+        let buffers = Buffers::with_memory(simulation.take_memory());
+        Driver::with_backend(Backend::Simulated(simulation.clone()), buffers)
     }
 
-    fn with_backend(backend: Backend) -> Driver {
+    fn with_backend(backend: Backend, buffers: Buffers) -> Driver {
         Driver {
-            buffers: Buffers::default(),
+            buffers,
             descriptors: Slab::default(),
             operations: Slab::default(),
             backend,

@@ -69,5 +69,8 @@ impl Drop for Driver {
                 ring.leak_messages();
             }
         }
+        if let Backend::Simulated(simulation) = &self.backend {
+            simulation.leave_memory(self.buffers.take_memory());
+        }
     }
 }

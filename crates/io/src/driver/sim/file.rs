@@ -3,16 +3,14 @@
 //! A sync makes durable what had completed when it was started, and nothing else. In a power cut
 //! each sector of every other change survives or not by itself.
 
+use super::pieces::{Pieces, WrittenBytes};
 use crate::driver::FileSize;
 use mirrorball_core::rng::Rng;
 use rustix::io::Errno;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A change survives a power cut sector by sector.
 const SECTOR_BYTES: usize = 512;
-
-/// Files are kept in pieces of this size.
-const PIECE_BYTES: u64 = 4096;
 
 /// What a simulated file does wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,13 +68,9 @@ pub(super) struct SimFile {
 
 #[derive(Clone)]
 enum Change {
-    Write { offset: u64, bytes: Vec<u8> },
+    Write(WrittenBytes),
     Discard { offset: u64, length: u64 },
 }
-
-/// Sparse bytes; what was never written is zero.
-#[derive(Clone, Default)]
-struct Pieces(BTreeMap<u64, Box<[u8]>>);
 
 impl SimFile {
     pub(super) fn new(size_bytes: u64) -> SimFile {
@@ -95,8 +89,7 @@ impl SimFile {
 
     /// Its length, and the bytes that are allocated for it.
     pub(super) fn size(&self) -> FileSize {
-        let allocated_bytes = self.contents.0.len() as u64 * PIECE_BYTES;
-        FileSize { size_bytes: self.end(), allocated_bytes }
+        FileSize { size_bytes: self.end(), allocated_bytes: self.contents.allocated_bytes() }
     }
 
     /// Where reads and writes end.
@@ -112,7 +105,7 @@ impl SimFile {
         for pieces in [&mut self.contents, &mut self.durable] {
             let mut byte = [0];
             pieces.read(offset, &mut byte);
-            pieces.apply(&Change::Write { offset, bytes: vec![byte[0] ^ bits] });
+            pieces.write(&WrittenBytes::new(offset, &[byte[0] ^ bits]));
         }
     }
 
@@ -145,6 +138,11 @@ impl SimFile {
         length
     }
 
+    /// Returns true if a range is equal to one of another file.
+    pub(super) fn equals(&self, offset: u64, (other, at): (&SimFile, u64), length: u64) -> bool {
+        self.contents.equals(offset, &other.contents, at, length)
+    }
+
     /// Reads what is durable, up to the end of the file.
     pub(super) fn read_durable(&self, offset: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length.min(self.end().saturating_sub(offset) as usize)];
@@ -163,7 +161,7 @@ impl SimFile {
             offset = to;
         }
         self.size_bytes = self.size_bytes.max(offset + bytes.len() as u64);
-        self.change(Change::Write { offset, bytes: bytes.to_vec() });
+        self.change(Change::Write(WrittenBytes::new(offset, bytes)));
     }
 
     pub(super) fn discard(&mut self, offset: u64, length: u64) {
@@ -171,7 +169,7 @@ impl SimFile {
     }
 
     fn change(&mut self, change: Change) {
-        self.contents.apply(&change);
+        change.apply(&mut self.contents);
         self.unsynced.push_back(change);
         self.changes += 1;
     }
@@ -188,7 +186,7 @@ impl SimFile {
         }
         while self.changes - (self.unsynced.len() as u64) < changes {
             let Some(change) = self.unsynced.pop_front() else { return };
-            self.durable.apply(&change);
+            change.apply(&mut self.durable);
         }
     }
 
@@ -196,7 +194,7 @@ impl SimFile {
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         for change in self.unsynced.drain(..) {
             match rng.below(2) {
-                0 => self.durable.apply(&change),
+                0 => change.apply(&mut self.durable),
                 _ => self.has_lost_changes = true,
             }
         }
@@ -206,7 +204,7 @@ impl SimFile {
     pub(super) fn drop_cache(&mut self) {
         if std::mem::take(&mut self.has_lost_changes) {
             self.contents = self.durable.clone();
-            self.unsynced.iter().for_each(|change| self.contents.apply(change));
+            self.unsynced.iter().for_each(|change| change.apply(&mut self.contents));
         }
     }
 
@@ -215,17 +213,11 @@ impl SimFile {
     pub(super) fn lose_unsynced(&mut self, rng: &mut Rng) {
         for change in self.unsynced.drain(..) {
             match change {
-                Change::Write { offset, bytes } => {
-                    for (sector, at) in
-                        bytes.chunks(SECTOR_BYTES).zip((offset..).step_by(SECTOR_BYTES))
-                    {
-                        if rng.below(2) == 0 {
-                            let bytes = sector.to_vec();
-                            self.durable.apply(&Change::Write { offset: at, bytes });
-                        }
-                    }
+                Change::Write(written) => {
+                    let survives = || rng.below(2) == 0;
+                    self.durable.write_sectors(&written, SECTOR_BYTES, survives);
                 }
-                Change::Discard { .. } if rng.below(2) == 0 => self.durable.apply(&change),
+                Change::Discard { .. } if rng.below(2) == 0 => change.apply(&mut self.durable),
                 Change::Discard { .. } => {}
             }
         }
@@ -234,44 +226,11 @@ impl SimFile {
     }
 }
 
-impl Pieces {
-    fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Write { offset, bytes } => {
-                let mut done = 0;
-                while done < bytes.len() {
-                    let at = offset + done as u64;
-                    let within = (at % PIECE_BYTES) as usize;
-                    let length = (PIECE_BYTES as usize - within).min(bytes.len() - done);
-                    let piece = self.0.entry(at / PIECE_BYTES);
-                    let piece = piece.or_insert_with(|| vec![0; PIECE_BYTES as usize].into());
-                    piece[within..within + length].copy_from_slice(&bytes[done..done + length]);
-                    done += length;
-                }
-            }
-            Change::Discard { offset, length } => {
-                let (first, end) = (offset / PIECE_BYTES, (offset + length).div_ceil(PIECE_BYTES));
-                for (piece, bytes) in self.0.range_mut(first..end) {
-                    let begin = offset.saturating_sub(piece * PIECE_BYTES);
-                    let end = (offset + length - piece * PIECE_BYTES).min(PIECE_BYTES);
-                    bytes[begin as usize..end as usize].fill(0);
-                }
-            }
-        }
-    }
-
-    fn read(&self, offset: u64, target: &mut [u8]) {
-        let mut done = 0;
-        while done < target.len() {
-            let at = offset + done as u64;
-            let within = (at % PIECE_BYTES) as usize;
-            let length = (PIECE_BYTES as usize - within).min(target.len() - done);
-            let part = &mut target[done..done + length];
-            match self.0.get(&(at / PIECE_BYTES)) {
-                Some(piece) => part.copy_from_slice(&piece[within..within + length]),
-                None => part.fill(0),
-            }
-            done += length;
+impl Change {
+    fn apply(&self, pieces: &mut Pieces) {
+        match self {
+            Change::Write(written) => pieces.write(written),
+            Change::Discard { offset, length } => pieces.discard(*offset, *length),
         }
     }
 }

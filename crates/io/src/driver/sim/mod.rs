@@ -18,10 +18,12 @@
 //! happened: the same seed gives the same trace.
 
 mod file;
+mod files;
 mod perform;
+mod pieces;
 mod power;
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, FreeMemory};
 use super::operation::{OperationKey, OperationKind};
 use super::{Endpoint, FileSize, Waker};
 use file::SimFile;
@@ -104,6 +106,8 @@ struct World {
     wakers: Vec<(OperationKey, Waker)>,
     /// True if the test has something to receive.
     outside_changed: bool,
+    /// What the last driver left, for the next: to map memory takes long.
+    memory: FreeMemory,
     trace: u64,
 }
 
@@ -147,6 +151,7 @@ impl SimulatedWorld {
             parked: Vec::new(),
             wakers: Vec::new(),
             outside_changed: false,
+            memory: FreeMemory::default(),
             trace: 0xcbf2_9ce4_8422_2325,
         })))
     }
@@ -168,84 +173,6 @@ impl SimulatedWorld {
     /// A file or socket to be given to a driver.
     pub fn endpoint(&self, object: ObjectId) -> Endpoint {
         Endpoint::Simulated(object)
-    }
-
-    /// Adds a file of zeroes.
-    pub fn add_file(&self, size_bytes: u64) -> ObjectId {
-        self.world().add(Object::File(SimFile::new(size_bytes)))
-    }
-
-    /// Sets the fault of a file.
-    pub fn set_fault(&self, file: ObjectId, fault: FileFault) {
-        let mut world = self.world();
-        world.file(file).fault = fault;
-        world.unpark(file);
-    }
-
-    /// The fault of a file.
-    pub fn fault(&self, file: ObjectId) -> FileFault {
-        self.world().file(file).fault
-    }
-
-    /// Loses some of the changes of a file that were not synced, as a power failure would.
-    pub fn lose_unsynced(&self, file: ObjectId) {
-        let world = &mut *self.world();
-        if let Object::File(file) = &mut world.objects[file.0 as usize] {
-            file.lose_unsynced(&mut world.rng);
-        }
-    }
-
-    /// Writes to a file, and makes all of it durable.
-    pub fn write_file(&self, file: ObjectId, offset: u64, bytes: &[u8]) {
-        self.world().file(file).write(offset, bytes);
-        self.sync_file(file);
-    }
-
-    /// Makes all that was written to a file durable.
-    pub fn sync_file(&self, file: ObjectId) {
-        let mut world = self.world();
-        let file = world.file(file);
-        file.sync(file.changes());
-    }
-
-    /// The bytes of a range of a file, as a read would return them now.
-    pub fn read_file(&self, file: ObjectId, offset: u64, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        let read = self.world().file(file).read(offset, &mut bytes);
-        bytes.truncate(read);
-        bytes
-    }
-
-    /// Reads of a file what would be left after a power cut that loses all that may be lost.
-    pub fn read_durable(&self, file: ObjectId, offset: u64, length: usize) -> Vec<u8> {
-        self.world().file(file).read_durable(offset, length)
-    }
-
-    /// Has reads of a file return what its medium holds, without what failed syncs lost.
-    pub fn drop_cache(&self, file: ObjectId) {
-        self.world().file(file).drop_cache();
-    }
-
-    /// Changes bits of a byte of a file, as a damaged medium does.
-    pub fn flip(&self, file: ObjectId, offset: u64, bits: u8) {
-        self.world().file(file).flip(offset, bits);
-    }
-
-    /// Has the next write to a range of a file go to a wrong place, or none from now on.
-    pub fn misdirect(&self, file: ObjectId, misdirection: Option<Misdirection>) {
-        self.world().file(file).misdirect(misdirection);
-    }
-
-    /// The writes that went to a wrong place since the last call: offset, length, and that place.
-    pub fn take_misdirected(&self, file: ObjectId) -> Vec<(u64, u64, u64)> {
-        self.world().file(file).take_misdirected()
-    }
-
-    /// Adds a file with the contents of another.
-    pub fn copy_file(&self, file: ObjectId) -> ObjectId {
-        let mut world = self.world();
-        let copy = world.file(file).copy();
-        world.add(Object::File(copy))
     }
 
     /// Adds a listening socket.
@@ -325,10 +252,14 @@ impl SimulatedWorld {
         self.world().file(file).size()
     }
 
-    /// Cuts a file to nothing and makes it as long as it was, as another program might.
-    #[cfg(test)]
-    pub(crate) fn clear_file(&self, file: ObjectId) {
-        self.world().file(file).clear();
+    /// Takes the memory that an earlier driver left.
+    pub(super) fn take_memory(&self) -> FreeMemory {
+        std::mem::take(&mut self.world().memory)
+    }
+
+    /// Keeps the memory of a driver that ends, for the next.
+    pub(super) fn leave_memory(&self, memory: FreeMemory) {
+        self.world().memory = memory;
     }
 
     /// Takes in an operation.

@@ -8,6 +8,7 @@ use crate::executor::SCRUB_BLOCK_BYTES;
 use crate::scrub::ScrubRequest;
 use mirrorball_core::label::ScrubState;
 use mirrorball_core::member::MemberState;
+use mirrorball_core::policy::Mirror;
 use mirrorball_core::units::Nanos;
 
 impl Machine {
@@ -128,12 +129,12 @@ impl Machine {
         let mut offset = 0;
         while offset < map.capacity_bytes() {
             let mapped = map.map(offset, STEP_BYTES.min(map.capacity_bytes() - offset));
-            let mut copies = mapped.mirrors().iter().map(|mirror| {
-                let file = self.rows[mirror.member.get()];
-                self.simulation.read_file(file, mirror.offset, mapped.length as usize)
-            });
-            let first = copies.next();
-            if copies.any(|copy| Some(copy) != first) {
+            let copy = |mirror: &Mirror| (self.rows[mirror.member.get()], mirror.offset);
+            let (first, others) = mapped.mirrors().split_first().ok_or("a block has no mirror")?;
+            let is_equal = |other: &Mirror| {
+                self.simulation.holds_same(copy(first), copy(other), mapped.length)
+            };
+            if !others.iter().all(is_equal) {
                 return Err(format!("mirrors differ in the MiB at offset {offset}"));
             }
             offset += mapped.length;
