@@ -3,6 +3,10 @@
 //!
 //! The seed exposes a block that was written to a wrong place, or is of another volume. All mirrors
 //! of a block have the same checksum.
+//!
+//! Other data may have it as well. That need not be rare: data that end in a CRC-32C of their own,
+//! as the headers of fio and some records of databases do, all have one checksum. Mirrors are
+//! therefore compared by a [`BlockDigest`], which is computed in another way.
 
 use crc32c::{crc32c, crc32c_append};
 
@@ -11,6 +15,14 @@ pub const CHECKSUM_BLOCK_BYTES: u64 = 4096;
 
 /// The checksum of a block of which none is known: it was never written, or discarded.
 pub const UNKNOWN: u32 = 0;
+
+/// What tells the data of two mirrors of a block apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockDigest {
+    /// Their checksum.
+    pub checksum: u32,
+    mixed: u64,
+}
 
 /// Computes the checksums of the data of one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +45,38 @@ impl Checksummer {
 
     /// The checksums of the blocks of `data`, which is at `offset` of the volume.
     pub fn of_blocks(&self, offset: u64, data: &[u8]) -> impl Iterator<Item = u32> {
-        let blocks = data.chunks(CHECKSUM_BLOCK_BYTES as usize);
-        let offsets = (offset..).step_by(CHECKSUM_BLOCK_BYTES as usize);
-        offsets.zip(blocks).map(|(offset, block)| self.of_block(offset, block))
+        blocks(offset, data).map(|(offset, block)| self.of_block(offset, block))
     }
+
+    /// The digests of the blocks of `data`, which is at `offset` of the volume.
+    pub fn digests(&self, offset: u64, data: &[u8]) -> impl Iterator<Item = BlockDigest> {
+        blocks(offset, data).map(|(offset, block)| {
+            let checksum = self.of_block(offset, block);
+            BlockDigest { checksum, mixed: mixed(block) }
+        })
+    }
+}
+
+/// The blocks of data, with their offsets.
+fn blocks(offset: u64, data: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let offsets = (offset..).step_by(CHECKSUM_BLOCK_BYTES as usize);
+    offsets.zip(data.chunks(CHECKSUM_BLOCK_BYTES as usize))
+}
+
+/// A hash that is not linear, as a CRC is. Several words are mixed at once, which is as fast as the
+/// memory.
+fn mixed(data: &[u8]) -> u64 {
+    const LANES: usize = 4;
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (words, rest) = data.as_chunks::<8>();
+    let mut lanes = [0; LANES];
+    for words in words.chunks(LANES) {
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane = mix(*lane, u64::from_le_bytes(*word)).rotate_left(29);
+        }
+    }
+    let bytes = rest.iter().map(|&byte| u64::from(byte));
+    lanes.into_iter().chain(bytes).fold(0, |hash, word| mix(hash, word).rotate_left(29))
 }
 
 #[cfg(test)]
@@ -52,6 +92,27 @@ mod tests {
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(&counting(31)), 0x46dd_794e);
         assert_eq!(crc32c(&[]), 0);
+    }
+
+    #[test]
+    fn digests_differ_where_checksums_are_equal() {
+        // Each ends in its own CRC-32C.
+        let sealed = |byte: u8| {
+            let data = [byte; 36];
+            [&data[..], &crc32c(&data).to_le_bytes()].concat()
+        };
+        let volume = Checksummer::new([1; 16]);
+        let digest = |data: &[u8]| volume.digests(0, data).next().unwrap();
+        let (one, other) = (digest(&sealed(7)), digest(&sealed(8)));
+        assert_eq!(one.checksum, other.checksum);
+        assert_ne!(one, other);
+        assert_eq!(one.checksum, volume.of_block(0, &sealed(7)));
+        let data: Vec<u8> = (0..101).collect();
+        for at in 0..data.len() {
+            let mut changed = data.clone();
+            changed[at] ^= 0x80;
+            assert_ne!(mixed(&data), mixed(&changed), "byte {at}");
+        }
     }
 
     #[test]

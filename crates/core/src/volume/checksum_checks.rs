@@ -5,7 +5,8 @@
 //! write, so what does not match is first read again from the same mirror under the lock.
 //!
 //! **Scrubs and resyncs** read every mirror of a piece, and judge each block by all of them
-//! ([`Volume::judge`]): a block that one mirror has right is copied to those that do not.
+//! ([`Volume::judge`]): a block that one mirror has right is copied to those that do not. Whether
+//! they hold the same does not follow from their checksums ([`crate::checksum`]).
 //!
 //! **Hints.** In an unsynced region the members may have the data of a write and not yet its
 //! checksum. There a checksum is a hint: a mirror that matches is right, because data that nobody
@@ -18,32 +19,33 @@ use super::keys::{IoKey, PieceKey};
 use super::piece::Piece;
 use super::target::{PlanTarget, TargetSet};
 use super::unsynced_regions::REGION_BYTES;
-use crate::checksum::{CHECKSUM_BLOCK_BYTES, UNKNOWN};
+use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
 use crate::io::{IoError, IoId, Request, RequestKind};
 use crate::member::MemberIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A block whose mirrors differ though none of them is known to be wrong: it has no checksum.
+/// A block whose mirrors differ though none of them is known to be wrong: it has no checksum, or
+/// they match it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DifferingBlock {
     /// Its offset on the volume.
     pub offset: u64,
-    /// The members, with the checksums of what they have.
-    pub mirrors: Vec<(MemberIndex, u32)>,
+    /// The members, with the digests of what they have.
+    pub mirrors: Vec<(MemberIndex, BlockDigest)>,
 }
 
 /// What scrubs and resyncs read, until it is judged, and what scrubs found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// The checksums of what the mirrors of a piece hold.
+    /// What the mirrors of a piece hold.
     read: BTreeMap<PieceKey, Vec<TargetRead>>,
     differing: Vec<DifferingBlock>,
     mismatched: Vec<(MemberIndex, u64)>,
 }
 
-/// A target, with the checksums of what was read from it.
-type TargetRead = (PlanTarget, Box<[u32]>);
+/// A target, with the digests of what was read from it.
+type TargetRead = (PlanTarget, Box<[BlockDigest]>);
 
 /// The judgement of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,8 +77,21 @@ impl Volume {
         is_checked.then_some(in_flight.io.volume_offset)
     }
 
-    /// Checks what a member returned by the checksums of its blocks; to be called before
+    /// Returns true if a member I/O reads a mirror that is compared with others.
+    pub fn is_compared(&self, id: IoId) -> bool {
+        let piece = self.pieces.get(self.in_flight.get(IoKey::of(id)).piece);
+        matches!(piece.kind, RequestKind::Scrub | RequestKind::Resync)
+    }
+
+    /// Takes what a member returned that is compared with others; to be called before
     /// [`Volume::complete`] for each read that succeeded and has a [`Volume::volume_offset`].
+    pub fn compare(&mut self, id: IoId, digests: Box<[BlockDigest]>) {
+        let in_flight = self.in_flight.get(IoKey::of(id));
+        self.findings.read.entry(in_flight.piece).or_default().push((in_flight.target, digests));
+    }
+
+    /// Checks what a member returned by the checksums of its blocks; to be called before
+    /// [`Volume::complete`] for each other read that succeeded and has a [`Volume::volume_offset`].
     ///
     /// # Errors
     /// With what the I/O is to be completed instead.
@@ -88,11 +103,6 @@ impl Volume {
         assert!(in_flight.job.is_none() && !in_flight.superseded, "no read to be checked");
         let (key, io) = (in_flight.piece, in_flight.io);
         let piece = self.pieces.get(key);
-        if matches!(piece.kind, RequestKind::Scrub | RequestKind::Resync) {
-            let read = self.findings.read.entry(key).or_default();
-            read.push((in_flight.target, checksums.into()));
-            return Ok(());
-        }
         let store = self.checksums.as_ref().expect("the volume has checksums");
         let known = store.known_blocks(io.volume_offset, checksums.len());
         let mut pairs = known.iter().zip(checksums);
@@ -116,7 +126,7 @@ impl Volume {
         }
     }
 
-    /// Takes the blocks that scrubs found to differ, of which no checksum is known.
+    /// Takes the blocks that scrubs found to differ, of which none is known to be wrong.
     pub fn take_differing_blocks(&mut self) -> Vec<DifferingBlock> {
         std::mem::take(&mut self.findings.differing)
     }
@@ -243,10 +253,10 @@ impl Volume {
         let store = self.checksums.as_mut().expect("the volume has checksums");
         let known = store.known(offset);
         let (first, found) = (read[0].0, read[0].1[block]);
-        let are_equal = read.iter().all(|(_, checksums)| checksums[block] == found);
-        let matching = read.iter().find(|(_, it)| known != UNKNOWN && it[block] == known);
-        if !is_unsynced && known != UNKNOWN {
-            for (target, _) in read.iter().filter(|(_, it)| it[block] != known) {
+        let are_equal = read.iter().all(|(_, digests)| digests[block] == found);
+        let is_good = |(_, it): &&TargetRead| known == UNKNOWN || it[block].checksum == known;
+        if !is_unsynced {
+            for (target, _) in read.iter().filter(|it| !is_good(it)) {
                 let member = piece.plan.location(*target).0;
                 store.on_mismatch(member, offset);
                 if piece.kind == RequestKind::Scrub {
@@ -254,20 +264,20 @@ impl Volume {
                 }
             }
         }
-        let right = match matching {
+        let good: Vec<&TargetRead> = read.iter().filter(is_good).collect();
+        if !is_unsynced && good.iter().any(|(_, it)| it[block] != good[0].1[block]) {
+            let mirror = |(target, it): &&TargetRead| (piece.plan.location(*target).0, it[block]);
+            let mirrors = good.iter().map(mirror).collect();
+            self.findings.differing.push(DifferingBlock { offset, mirrors });
+            return Judgement::Fine;
+        }
+        let right = match good.first() {
             Some((target, _)) => *target,
-            None if is_unsynced || known == UNKNOWN && are_equal => first,
-            None if known == UNKNOWN => {
-                let mirror =
-                    |(target, it): &TargetRead| (piece.plan.location(*target).0, it[block]);
-                let mirrors = read.iter().map(mirror).collect();
-                self.findings.differing.push(DifferingBlock { offset, mirrors });
-                return Judgement::Fine;
-            }
+            None if is_unsynced => first,
             None => return Judgement::Lost,
         };
-        if matching.is_none() {
-            self.set_checksum(offset, found);
+        if known == UNKNOWN || good.is_empty() {
+            self.set_checksum(offset, found.checksum);
         }
         match are_equal && to_copy.is_empty() || self.is_read_only {
             true => Judgement::Fine,

@@ -45,13 +45,8 @@ impl Executor {
     pub fn take_differences(&mut self) -> Vec<BlockDifference> {
         let mut found = std::mem::take(&mut self.mirror_compare.found);
         let differing = self.volume.as_mut().map(Volume::take_differing_blocks);
-        found.extend(differing.into_iter().flatten().filter_map(|block| {
-            let mirrors = block.mirrors.iter().map(|(member, it)| (*member, it.to_le_bytes()));
-            let mirrors: Vec<(MemberIndex, [u8; 4])> = mirrors.collect();
-            let mirrors: Vec<(MemberIndex, &[u8])> =
-                mirrors.iter().map(|(member, bytes)| (*member, &bytes[..])).collect();
-            compare_block(block.offset, &mirrors)
-        }));
+        let differing = differing.into_iter().flatten();
+        found.extend(differing.filter_map(|block| compare_block(block.offset, &block.mirrors)));
         found.sort_unstable_by_key(|block| block.offset);
         found
     }
@@ -103,15 +98,18 @@ impl Executor {
     }
 }
 
-/// Compares the data of one block on several members; `None` if they are equal.
-fn compare_block(offset: u64, blocks: &[(MemberIndex, &[u8])]) -> Option<BlockDifference> {
+/// Compares the data of one block on several members, or their digests; `None` if they are equal.
+fn compare_block<T: PartialEq>(
+    offset: u64,
+    blocks: &[(MemberIndex, T)],
+) -> Option<BlockDifference> {
     let (_, first) = blocks.first()?;
-    if blocks.iter().all(|(_, bytes)| bytes == first) {
+    if blocks.iter().all(|(_, data)| data == first) {
         return None;
     }
-    let count = |wanted: &[u8]| blocks.iter().filter(|(_, bytes)| *bytes == wanted).count();
-    let majority = blocks.iter().find(|(_, bytes)| 2 * count(bytes) > blocks.len());
-    let is_odd = |bytes: &[u8]| majority.is_some_and(|(_, most)| bytes != *most);
+    let count = |wanted: &T| blocks.iter().filter(|(_, data)| data == wanted).count();
+    let majority = blocks.iter().find(|(_, data)| 2 * count(data) > blocks.len());
+    let is_odd = |data: &T| majority.is_some_and(|(_, most)| data != most);
     Some(BlockDifference {
         offset,
         right: majority.map(|(member, _)| *member),
