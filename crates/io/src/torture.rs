@@ -264,6 +264,11 @@ mod tests {
     }
 
     #[test]
+    fn a_write_to_the_last_member_in_sync_is_known_to_no_other() {
+        assert_eq!(torture(7_009_160, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
     fn damage_without_an_error_is_noticed_if_it_is_not_left_out() {
         let mut report = TortureReport::default();
         let mut seeds = (0..20).map(|number| 3 + 7 * number);

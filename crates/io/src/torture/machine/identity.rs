@@ -9,6 +9,7 @@ use super::super::history::{BLOCKS, End};
 use super::super::model::BLOCK_BYTES;
 use super::{Machine, ObjectId};
 use mirrorball_core::label::assembly::{ArrayVerdict, MemberStanding};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeSet;
 
@@ -36,7 +37,12 @@ impl Machine {
     /// Takes that a write was replied to.
     pub(super) fn on_written(&mut self) {
         let (run, now) = (self.tally.starts, self.simulation.now());
+        let states = self.volume().into_iter().flat_map(|volume| volume.members().iter());
+        let in_sync = states.filter(|(_, member)| member.state == MemberState::InSync);
+        let in_sync: Vec<usize> = in_sync.map(|(index, _)| index.get()).collect();
         if let Some(snapshot) = &mut self.snapshot
+            // No other member knows of what was written while it was the only one in sync.
+            && in_sync.iter().any(|&row| row != snapshot.row)
             && snapshot.written.is_none_or(|(other, _)| other != run)
         {
             snapshot.written = Some((run, now));
