@@ -11,8 +11,8 @@ use mirrorball_core::label::assembly::{
 use mirrorball_core::label::{
     BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, METADATA_BYTES,
     NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET,
-    ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, newest_label, newest_record,
-    newest_scrub, stale_maps,
+    ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, may_lack_record, newest_label,
+    newest_record, newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ pub struct ExaminedDevice {
     pub label: Result<NewestLabel, DeviceError>,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
+    /// True if a newer one may be damaged.
+    pub may_lack_record: bool,
     /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
     /// The stale maps that can be read.
@@ -43,15 +45,19 @@ impl ExaminedDevice {
         metadata: Result<FoundMember, DeviceError>,
     ) -> ExaminedDevice {
         match metadata {
-            Ok(FoundMember { newest, record, scrub, stale_maps }) => {
+            Ok(FoundMember { newest, record, may_lack_record, scrub, stale_maps }) => {
                 let (label, spare) = (Ok(newest), None);
-                ExaminedDevice { address, label, record, scrub, stale_maps, spare }
+                ExaminedDevice { address, label, record, may_lack_record, scrub, stale_maps, spare }
             }
-            Err(error) => {
-                let (label, record, scrub) = (Err(error), None, None);
-                let (stale_maps, spare) = (Vec::new(), None);
-                ExaminedDevice { address, label, record, scrub, stale_maps, spare }
-            }
+            Err(error) => ExaminedDevice {
+                address,
+                label: Err(error),
+                record: None,
+                may_lack_record: false,
+                scrub: None,
+                stale_maps: Vec::new(),
+                spare: None,
+            },
         }
     }
 
@@ -64,7 +70,8 @@ impl ExaminedDevice {
     pub(crate) fn found(&self) -> Option<FoundMember> {
         let newest = self.label.as_ref().ok()?.clone();
         let (record, stale_maps) = (self.record.clone(), self.stale_maps.clone());
-        Some(FoundMember { newest, record, scrub: self.scrub, stale_maps })
+        let may_lack_record = self.may_lack_record;
+        Some(FoundMember { newest, record, may_lack_record, scrub: self.scrub, stale_maps })
     }
 }
 
@@ -314,11 +321,12 @@ pub(crate) fn metadata_from(
     let (volume, member) = (newest.found.label.array.uuid, newest.found.member);
     let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES).map_err(unreadable)?;
     let record = newest_record(&log, volume, member);
+    let may_lack_record = may_lack_record(&log, record.as_ref());
     let scrub = read(SCRUB_OFFSET, SCRUB_BYTES).map_err(unreadable)?;
     let scrub = newest_scrub(&scrub, volume, member);
     let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES).map_err(unreadable)?;
     let stale_maps = stale_maps(&maps, volume, member);
-    Ok(FoundMember { newest, record, scrub, stale_maps })
+    Ok(FoundMember { newest, record, may_lack_record, scrub, stale_maps })
 }
 
 /// What a device says of itself if it is a spare, of which `read(offset, length)` reads.
@@ -371,7 +379,7 @@ mod tests {
         };
         let found = MemberLabel { member: Uuid([member; 16]), label };
         let (newest, stale_maps) = (NewestLabel { found, slot: 0 }, Vec::new());
-        FoundMember { newest, record: None, scrub: None, stale_maps }
+        FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
     }
 
     /// The generations that are found if the readings of the members give these in turn, and the

@@ -26,7 +26,8 @@
 //! In a seventh of the histories one disk damages its data without an error: bits change, writes go
 //! to wrong places. Metadata have checksums, so the rules above hold for damaged metadata. Data
 //! have none: of a damaged block nothing is promised until it was written again, except that a
-//! scrub finds it. What such reads return is not checked, but counted.
+//! scrub finds it. What such reads return is not checked, but counted. Nor is anything promised
+//! after a run in which the only member in sync lost a write of metadata.
 //!
 //! A volume with checksums has to return right data of damaged blocks, too, and a scrub or read
 //! that finds wrong data where nothing was damaged breaks a rule. Not promised is a block that is
@@ -266,6 +267,21 @@ mod tests {
     #[test]
     fn a_write_to_the_last_member_in_sync_is_known_to_no_other() {
         assert_eq!(torture(7_009_160, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
+    fn the_only_member_in_sync_may_lose_the_record_of_a_write() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(7_022_760, Promises::Kept, report), Ok(()));
+        assert_eq!(torture(7_011_364, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
+    fn a_member_that_is_rebuilt_may_hold_the_only_copy() {
+        let report = &mut TortureReport::default();
+        for seed in [7_014_303, 7_019_799] {
+            assert_eq!(torture(seed, Promises::KeptWithChecksums, report), Ok(()));
+        }
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct FoundMember {
     pub newest: NewestLabel,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
+    /// True if a newer one may be damaged.
+    pub may_lack_record: bool,
     /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
     /// The stale maps that can be read.

@@ -50,6 +50,7 @@ fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
     let device = |label: &MemberLabel| FoundMember {
         newest: NewestLabel { found: label.clone(), slot: 0 },
         record: None,
+        may_lack_record: false,
         scrub: None,
         stale_maps: Vec::new(),
     };

@@ -70,6 +70,11 @@ pub fn assembled_map(
             map
         }
     };
+    if in_sync().all(|device| device.may_lack_record) {
+        // A region may have entered the log that no record names now.
+        map.insert_all();
+        has_more = true;
+    }
     // Also after a stop in good order: the active regions were written to, and not yet in the map.
     for region in records().flat_map(|record: &DirtyRecord| &record.regions) {
         if u64::from(*region) < regions {

@@ -98,6 +98,16 @@ pub fn newest_record(log: &[u8], volume: Uuid, member: Uuid) -> Option<DirtyReco
     records.max_by_key(|record| record.sequence)
 }
 
+/// Returns true if the log of a member, whose newest record is this one, holds what may have been a
+/// newer record: a torn or damaged block in the slot of the next.
+pub fn may_lack_record(log: &[u8], newest: Option<&DirtyRecord>) -> bool {
+    let sequence = newest.map_or(0, |record| record.sequence) + 1;
+    let offset = DirtyRecord { sequence, ..DirtyRecord::default() }.offset();
+    let slot = &log[(offset - DIRTY_LOG_OFFSET) as usize..][..METADATA_BYTES];
+    let block = Page::open(slot, BlockKind::DirtyRecord, offset);
+    matches!(block, Err(BlockError::Absent | BlockError::Damaged)) && slot.iter().any(|&it| it != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +138,12 @@ mod tests {
         let torn = (record(39).offset() - DIRTY_LOG_OFFSET) as usize;
         log[torn + 80] ^= 1;
         assert_eq!(newest_record(&log, VOLUME, MEMBER), Some(record(38)));
+        assert!(may_lack_record(&log, Some(&record(38))));
+        assert!(!may_lack_record(&log, Some(&record(37))), "there is a good record");
+        assert!(!may_lack_record(&self::log([]), None));
+        // The beginning is damaged, by which a block is known.
+        log[torn] ^= 1;
+        assert!(may_lack_record(&log, Some(&record(38))));
         assert_eq!(newest_record(&log, VOLUME, Uuid([3; 16])), None, "of another member");
     }
 

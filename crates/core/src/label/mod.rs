@@ -62,7 +62,8 @@ pub use contents::{
     PROGRAM_REFERENCE_BYTES_MAX, PastData, map_checksum,
 };
 pub use dirty_record::{
-    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, newest_record,
+    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, may_lack_record,
+    newest_record,
 };
 pub use scrub_record::{
     SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,

@@ -199,10 +199,13 @@ impl MemberStates {
         missing < self.tolerated_failures
     }
 
-    /// Returns true if a member may be failed because it cannot be written. A member that is not in
-    /// sync has others to be rebuilt from, or has failed before.
+    /// Returns true if a member may be failed because it cannot be written: others hold all that it
+    /// holds. One that is being rebuilt may be the only one that is left of those of a chunk.
     pub(super) fn can_fail(&self, member: MemberIndex) -> bool {
-        self.members[member].state != MemberState::InSync || self.can_lose(member)
+        match self.members[member].state {
+            MemberState::Failed | MemberState::Rebuilding { recovered_bytes: 0 } => true,
+            MemberState::Rebuilding { .. } | MemberState::InSync => self.can_lose(member),
+        }
     }
 
     fn changed(&mut self) {

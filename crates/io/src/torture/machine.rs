@@ -108,6 +108,8 @@ pub(super) struct Machine {
     checks_damage: bool,
     /// True once metadata were damaged.
     has_bad_metadata: bool,
+    /// True if in this run of the service a write of metadata was lost on the only member in sync.
+    has_lost_record: bool,
     /// True if only the user can start the volume now.
     is_refused: bool,
     /// A copy of a member from earlier.
@@ -169,6 +171,7 @@ impl Machine {
             has_lost_checksums: false,
             checks_damage: promises == Promises::DamageIsChecked,
             has_bad_metadata: false,
+            has_lost_record: false,
             is_refused: false,
             snapshot: None,
             allows_degraded: false,

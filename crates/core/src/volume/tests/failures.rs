@@ -77,6 +77,24 @@ fn the_last_member_in_sync_is_not_failed() {
 }
 
 #[test]
+fn a_member_being_rebuilt_is_not_failed_where_it_may_hold_the_only_copy() {
+    for (recovered_bytes, other, can_fail) in [
+        (0, MemberState::Failed, true),
+        (100 * MIB, MemberState::Failed, false),
+        (100 * MIB, MemberState::InSync, true),
+    ] {
+        let mut world =
+            World::with(Profile::Raid1, 3, Box::new(First), |config| match config.devid {
+                2 => config.state = other,
+                3 => config.state = MemberState::Rebuilding { recovered_bytes },
+                _ => {}
+            });
+        world.volume.lose_member(MemberIndex(2));
+        assert_eq!(states(&world)[2] == MemberState::Failed, can_fail, "{recovered_bytes}");
+    }
+}
+
+#[test]
 fn a_failed_repair_does_not_fail_the_only_member_in_sync() {
     let mut world = half_rebuilt(100 * MIB);
     let mirror =

@@ -98,6 +98,19 @@ impl Machine {
         }
     }
 
+    /// Takes that nothing is promised of what is on the volume.
+    fn damage_all(&mut self) {
+        (0..BLOCKS).for_each(|block| self.model.damage(block));
+    }
+
+    /// Takes the end of a run of the service, in which metadata may have been lost that were
+    /// nowhere else: also of what was written later.
+    pub(super) fn end_lost_record(&mut self) {
+        if std::mem::take(&mut self.has_lost_record) {
+            self.damage_all();
+        }
+    }
+
     /// Where a disk has its mirror of a block of the clients.
     fn place_on(&self, file: ObjectId, block: u64) -> Option<Range<u64>> {
         let map = self.map();
@@ -145,7 +158,8 @@ impl Machine {
             });
             if offset < RESERVED_BYTES && is_alone {
                 // Only this disk could have said what the others lack.
-                (0..BLOCKS).for_each(|block| self.model.damage(block));
+                self.has_lost_record = true;
+                self.damage_all();
             }
             let ranges = [offset..offset + length, to..to + length];
             for block in 0..BLOCKS {

@@ -145,6 +145,7 @@ impl Machine {
             self.stop()?;
         }
         self.on_end();
+        self.end_lost_record();
         if end != End::Stop {
             self.tally.recoveries_cut += u64::from(self.is_recovering());
         }

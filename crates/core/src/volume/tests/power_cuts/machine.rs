@@ -4,7 +4,8 @@ use super::disk::{Cached, Disk, SECTOR, Sectors, apply};
 use crate::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use crate::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, Label, LabelledMember, METADATA_BYTES,
-    STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid, newest_label, newest_record, stale_maps,
+    STALE_MAP_BYTES, STALE_MAP_OFFSET, Uuid, may_lack_record, newest_label, newest_record,
+    stale_maps,
 };
 use crate::rng::Rng;
 use crate::volume::tests::labelled::new_label;
@@ -100,9 +101,10 @@ pub(super) fn found(disks: &[Disk], present: &[usize]) -> Vec<FoundMember> {
             let newest = newest_label([&slots[0], &slots[1]]).expect("a label survives every cut");
             let log = disks[index].bytes(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
             let record = newest_record(&log, Uuid([9; 16]), newest.found.member);
+            let may_lack_record = may_lack_record(&log, record.as_ref());
             let maps = disks[index].bytes(STALE_MAP_OFFSET, STALE_MAP_BYTES as usize);
             let stale_maps = stale_maps(&maps, Uuid([9; 16]), newest.found.member);
-            FoundMember { newest, record, scrub: None, stale_maps }
+            FoundMember { newest, record, may_lack_record, scrub: None, stale_maps }
         })
         .collect()
 }
