@@ -16,7 +16,7 @@ use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, METADATA_BYTES, SCRUB_OFFSET, ScrubState,
     newest_label, newest_record,
 };
-use mirrorball_core::member::{Member, MemberState};
+use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use std::ops::Range;
 
@@ -150,13 +150,20 @@ impl Machine {
 
     /// Takes in the writes that went to a wrong place: both places are damaged.
     pub(super) fn take_misdirected(&mut self) {
-        let file = self.rows[self.bad_row()];
+        let row = self.bad_row();
+        let (file, data_end) = (self.rows[row], self.map().allocated(MemberIndex(row as u16)).end);
         for (offset, length, to) in self.simulation.take_misdirected(file) {
-            let is_alone = self.volume().is_none_or(|volume| {
-                let is_in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
-                volume.members().iter().filter(is_in_sync).count() < 2
-            });
-            if offset < RESERVED_BYTES && is_alone {
+            let is_in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
+            let in_sync = self
+                .volume()
+                .map_or(0, |volume| volume.members().iter().filter(is_in_sync).count());
+            let is_alone = match offset {
+                0..RESERVED_BYTES => in_sync < 2,
+                // A table of checksums has those of chunks that some members share.
+                _ if offset >= data_end => in_sync < self.rows.len(),
+                _ => false,
+            };
+            if is_alone {
                 // Only this disk could have said what the others lack.
                 self.has_lost_record = true;
                 self.damage_all();
