@@ -313,6 +313,11 @@ class Volume:
             self.service.wait()
             load.kill()
             load.wait()
+            if any(layer.poll() is not None for layer in self.processes):
+                # nbdkit may end by itself when its client is killed.
+                print(f"{self.folder.name}: a layer ended by itself", file=sys.stderr)
+                self.kill_layers()
+                is_power_cut = True
             self.tally["writes"] += writes.result()
         self.tally["kills"] += 1
         self.tally["power_cuts"] += is_power_cut
