@@ -30,9 +30,10 @@ fn check_prints_a_summary_of_each_file_and_every_error() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("job.fio"), "the others are checked");
 }
 
-/// Arrays with parity are simulated; on real members they are refused, before anything is opened.
+/// Arrays with parity are simulated; on members without labels they are refused, before anything is
+/// opened.
 #[test]
-fn parity_is_simulated_and_refused_on_real_members() {
+fn parity_is_simulated_and_needs_labels_on_real_members() {
     let place = Place::new();
     let text = stdout(&place.run(&["check", "five-hdd-raid6"]));
     let line = "raid6 over 5 members, layout md-raid6-left-symmetric with chunks of 512 KiB";
@@ -43,11 +44,11 @@ fn parity_is_simulated_and_refused_on_real_members() {
     let members = "[[member]]\npath = \"a.img\"\n".repeat(3);
     place.write("raid5.toml", &format!("profile = \"raid5\"\n{members}"));
     place.write("a.img", "");
-    let refusal = "profile raid5 cannot be used with real members";
-    place.refuses(&["serve", "raid5.toml", "--export", "nbd:unix:socket"], &[refusal, "raid1"]);
-    place.refuses(&["create", "raid5.toml"], &[refusal]);
+    let refusal = "profile raid5 needs labels";
+    let create = "mirrorball create";
+    place.refuses(&["serve", "raid5.toml", "--export", "nbd:unix:socket"], &[refusal, create]);
     place.write("md.toml", &format!("layout = \"md-raid5\"\n{members}"));
-    let refusal = "layout md-raid5-left-symmetric cannot be used with real members";
+    let refusal = "layout md-raid5-left-symmetric needs labels";
     place.refuses(&["serve", "md.toml", "--export", "nbd:unix:socket"], &[refusal, "wrong data"]);
     place.write("wide.toml", "layout = \"md-raid6\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 3\n");
     place.refuses(&["check", "wide.toml"], &["needs at least 4 members, but the array has 3"]);

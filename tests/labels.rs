@@ -3,6 +3,7 @@
 mod checksums;
 mod md;
 mod outage;
+mod parity;
 mod replace;
 mod scrub;
 mod spares;

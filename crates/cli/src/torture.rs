@@ -44,14 +44,26 @@ pub(crate) struct Args {
     /// Test volumes with checksums: data that a disk damaged must not be returned
     #[arg(long, conflicts_with = "lying_flush")]
     checksums: bool,
+
+    /// Test volumes with parity: raid5 and raid6
+    #[arg(long, conflicts_with_all = ["lying_flush", "checksums"])]
+    parity: bool,
+}
+
+impl Args {
+    /// What the simulated members promise, and the option that says so.
+    fn promises(&self) -> (Promises, &'static str) {
+        match (self.lying_flush, self.checksums, self.parity) {
+            (true, _, _) => (Promises::FlushLies, " --lying-flush"),
+            (_, true, _) => (Promises::KeptWithChecksums, " --checksums"),
+            (_, _, true) => (Promises::KeptWithParity, " --parity"),
+            (false, false, false) => (Promises::Kept, ""),
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let promises = match (args.lying_flush, args.checksums) {
-        (true, _) => Promises::FlushLies,
-        (false, true) => Promises::KeptWithChecksums,
-        (false, false) => Promises::Kept,
-    };
+    let (promises, _) = args.promises();
     let histories = args.operations.div_ceil(HISTORY_OPERATIONS);
     if !args.operations.is_multiple_of(HISTORY_OPERATIONS) {
         screen::say(format_args!(
@@ -90,6 +102,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
          damaged data and starts with copies a few seconds old were not checked\n",
         report.failures
     ))?;
+    if args.parity {
+        let replays = report.replays;
+        screen::print(&format!(
+            "after {replays} crashes, writes were found in the journal and repeated\n"
+        ))?;
+    }
     Ok(Ending::Done)
 }
 
@@ -99,11 +117,7 @@ fn failure_text(failure: &TortureFailure, args: &Args) -> String {
     for operation in history {
         text += &format!("  {operation}\n");
     }
-    let option = match (args.lying_flush, args.checksums) {
-        (true, _) => " --lying-flush",
-        (false, true) => " --checksums",
-        (false, false) => "",
-    };
+    let (_, option) = args.promises();
     let history = format!("--seed {seed} --operations {HISTORY_OPERATIONS}");
     text + &format!("repeat it with `mirrorball torture {history}{option}`\n")
 }

@@ -4,6 +4,7 @@ mod backing;
 mod create;
 pub(crate) mod durable_label;
 mod fallback;
+pub(crate) mod journal;
 mod labelled;
 mod md;
 mod open;
@@ -349,7 +350,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
 }
 
-/// Refuses an array with parity on real members.
+/// Refuses an array with parity on members without labels, so without a journal.
 ///
 /// # Errors
 /// If the array has parity.
@@ -362,12 +363,10 @@ fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
         None => format!("profile {}", array.profile),
     };
     let error = Diagnostic::new(format!(
-        "{name} cannot be used with real members: a crash in the middle of a write leaves parity \
-         that does not match the data, the dirty log does not record where, and reads after the \
-         loss of a member would return wrong data"
+        "{name} needs labels: without them, a crash in the middle of a write leaves parities that \
+         do not match the data, and reads after the loss of a member would return wrong data"
     ));
-    let help = "use a profile with copies, such as raid1 or raid10; `mirrorball emulate` and \
-                `mirrorball compare` take arrays with parity";
+    let help = "`mirrorball create FILE` writes labels to the members, and then serve DEVICE...";
     Err(error.in_file(&array.file_name).with_help(help))
 }
 

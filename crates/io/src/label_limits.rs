@@ -1,7 +1,7 @@
-//! The lengths of texts that a label has room for.
+//! The texts that a label has room for.
 
 use mirrorball_core::label::{
-    POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
+    NAME_BYTES_MAX, POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
 };
 use mirrorball_disk::array_file::KeptPolicy;
 
@@ -12,6 +12,24 @@ pub(crate) fn check_policy(kept: &KeptPolicy) -> Result<(), String> {
     let reference = &program.reference;
     fits("the path of the program with its parameters", reference, PROGRAM_REFERENCE_BYTES_MAX)?;
     fits("the name of the program", &program.name, PROGRAM_NAME_BYTES_MAX)
+}
+
+/// Checks that a volume may have this name; the error says why not, and what to do.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let help = "\n  help: give another one with --name";
+    if name.is_empty() {
+        return Err(format!("the name is empty{help}"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        let (length, most) = (name.len(), NAME_BYTES_MAX);
+        return Err(format!("the name has {length} bytes, but may have {most}{help}"));
+    }
+    for (letter, what) in [('/', "a slash"), ('\n', "a line end")] {
+        if name.contains(letter) {
+            return Err(format!("`{name}` contains {what}{help}"));
+        }
+    }
+    Ok(())
 }
 
 fn fits(what: &str, text: &str, most: usize) -> Result<(), String> {

@@ -34,6 +34,9 @@
 //! damaged on one mirror and written when the volume crashes: its checksum may not have been on the
 //! members.
 //!
+//! A volume with parity has raid5 or raid6, and blocks of clients that share their rows. In the end
+//! all parities match. No disk damages its data, and there is no scrub.
+//!
 //! A history that fails is reduced to the operations that it needs.
 //!
 //! Non-goals: members on other machines, and clients that break their connections
@@ -60,6 +63,8 @@ pub enum Promises {
     FlushLies,
     /// They do, and data have checksums: reads of damaged data are checked like others.
     KeptWithChecksums,
+    /// They do, and the volume has parity. No disk damages its data without an error.
+    KeptWithParity,
     /// They do, and reads of damaged data are checked like others. No volume without checksums
     /// survives that: it shows that damage is noticed.
     DamageIsChecked,
@@ -93,6 +98,8 @@ pub struct TortureReport {
     pub catch_ups: u64,
     /// Number of power cuts and kills while mirrors were synchronised or a member was rebuilt.
     pub recoveries_cut: u64,
+    /// Number of starts that wrote again what a crash had interrupted.
+    pub replays: u64,
     /// Number of spares that took the place of a member.
     pub spares_used: u64,
     /// Number of times that two halves of the members had been written to without each other.
@@ -138,12 +145,13 @@ pub fn torture(
             report.recoveries_cut += tally.recoveries_cut;
             report.divergences += tally.divergences;
             report.spares_used += tally.spares_used;
+            report.replays += tally.replays;
             Ok(())
         }
         Err(_) => {
             let operations = reduce(seed, operations, promises);
             let what = run(seed, &operations, promises).err().unwrap_or_default();
-            let (profile, count) = shape(seed);
+            let (profile, count) = shape(seed, promises);
             let with = match promises {
                 Promises::KeptWithChecksums => ", with checksums",
                 _ => "",
@@ -215,6 +223,18 @@ mod tests {
             }
         }
         assert!(report.power_cuts > 20 && report.kills > 20 && report.damages > 5, "{report:?}");
+    }
+
+    #[test]
+    fn volumes_with_parity_break_no_rule() {
+        let mut report = TortureReport::default();
+        for seed in 0..60 {
+            if let Err(failure) = torture(seed, Promises::KeptWithParity, &mut report) {
+                panic!("{failure:#?}");
+            }
+        }
+        assert!(report.power_cuts > 20 && report.kills > 20 && report.failures > 10, "{report:?}");
+        assert!(report.replays > 20 && report.catch_ups > 0, "{report:?}");
     }
 
     #[test]

@@ -43,7 +43,11 @@ pub(super) fn status(status: &ServiceStatus) -> String {
             true => "synchronised when the volume is served without --read-only",
             false => "being synchronised",
         };
-        text += &format!("  mirrors may differ in {size}, which are {when}\n");
+        let what = match status.profile.as_deref() {
+            Some("raid5" | "raid6") => "parities may not match",
+            _ => "mirrors may differ",
+        };
+        text += &format!("  {what} in {size}, which are {when}\n");
     }
     if status.active_bytes > 0 {
         let size = format_bytes(status.active_bytes);

@@ -27,7 +27,7 @@
 //! of the user.
 
 use super::block::Uuid;
-use super::contents::{DataId, Label, MemberLabel};
+use super::contents::{DataId, Label, LabelledMember, MemberLabel};
 use super::dirty_record::DirtyRecord;
 use super::scrub_record::ScrubRecord;
 use super::slots::NewestLabel;
@@ -214,6 +214,28 @@ impl LabelAssembly {
         }
     }
 
+    /// The label that says which members the volume starts without, though the newest label calls
+    /// them current; `None` if there are none. If a member in sync is among them, the data have
+    /// this id from then on. `found` has what each device holds.
+    pub fn label_of_absence(&self, found: &[FoundMember], id: DataId) -> Option<Label> {
+        let mut label = self.newest.clone();
+        let in_sync = |row: &&LabelledMember| row.state == MemberState::InSync;
+        let count = label.members.iter().filter(in_sync).count();
+        for (row, member) in label.members.iter_mut().zip(&self.members) {
+            let is_current = member.found.is_some_and(|index| self.standings[index].is_current());
+            if !is_current {
+                row.state = MemberState::Failed;
+            }
+        }
+        if label.members.iter().filter(in_sync).count() < count {
+            label.lineage = label.lineage.successor(id, label.generation);
+            let sequence = least_sequence(&self.standings, found);
+            label.lineage.history[0].sequence = Some(sequence);
+            label.lineage.history[0].was_complete = count == label.members.len();
+        }
+        (label.members != self.newest.members).then_some(label)
+    }
+
     /// Returns true if a member holds its data from the start to `end`.
     fn holds(&self, row: usize, end: u64) -> bool {
         match self.members[row].state {
@@ -238,6 +260,11 @@ impl MemberStanding {
             | MemberStanding::Cloned
             | MemberStanding::Unknown => MemberState::Failed,
         }
+    }
+
+    /// Returns true if the newest label says what the device holds.
+    pub fn is_current(self) -> bool {
+        matches!(self, MemberStanding::InSync | MemberStanding::Rebuilding { .. })
     }
 
     /// Returns true if only the user can decide about the device.

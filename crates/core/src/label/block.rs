@@ -59,6 +59,8 @@ pub(super) enum BlockKind {
     Checksums = 5,
     /// What a spare says of itself.
     Spare = 6,
+    /// An entry of the journal.
+    Journal = 7,
 }
 
 impl BlockKind {

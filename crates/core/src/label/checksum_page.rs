@@ -103,7 +103,7 @@ pub fn checksum_table_bytes(profile: Profile, sizes: impl Iterator<Item = u64>) 
 }
 
 /// Where the table of a member of this size begins; zero if the table is larger than the member.
-pub fn checksum_table_begin(size_bytes: u64, table_bytes: u64) -> u64 {
+pub fn tail_begin(size_bytes: u64, table_bytes: u64) -> u64 {
     size_bytes.saturating_sub(table_bytes) / RESERVED_BYTES * RESERVED_BYTES
 }
 
@@ -149,7 +149,7 @@ mod tests {
         // 2 TiB have 2^20 pages.
         assert_eq!(table(Profile::Raid1, &[2 << 40; 2]), 8 << 30);
         assert_eq!(table(Profile::Raid10, &[2 << 40; 4]), 16 << 30);
-        assert_eq!(checksum_table_begin(11 * MIB + 5, MIB), 10 * MIB);
-        assert_eq!(checksum_table_begin(MIB, 4 * MIB), 0);
+        assert_eq!(tail_begin(11 * MIB + 5, MIB), 10 * MIB);
+        assert_eq!(tail_begin(MIB, 4 * MIB), 0);
     }
 }

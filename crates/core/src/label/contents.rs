@@ -39,11 +39,9 @@
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, TEXT_ROOM, Uuid};
-use super::checksum_page::{checksum_table_begin, checksum_table_bytes};
 use super::spare::{LabelledSpare, SPARE_ROW_BYTES, SPARES_MAX};
-use crate::geometry::{ArrayLayout, ChunkMap, GeometryError, Profile};
+use crate::geometry::{ArrayLayout, Profile};
 use crate::member::{MemberConfig, MemberState};
-use crc32c::crc32c;
 
 /// Offsets of the two slots of a label on its member. They are 64 KiB apart, because a failed write
 /// may damage its neighbours.
@@ -352,56 +350,6 @@ impl Label {
     }
 }
 
-impl LabelledArray {
-    /// The chunk map over members of these devids and sizes.
-    ///
-    /// # Errors
-    /// If the profile does not fit the members.
-    pub fn chunk_map(&self, members: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
-        let members = self.data_configs(members);
-        match self.layout {
-            ArrayLayout::BTRFS => {
-                let width = self.stripe_width_max.map(|width| width as usize);
-                ChunkMap::allocate(self.profile, width, &members)
-            }
-            layout => ChunkMap::arrange(layout, &members),
-        }
-    }
-
-    /// The members without what the tables of checksums take of them.
-    pub fn data_configs(&self, members: &[MemberConfig]) -> Vec<MemberConfig> {
-        let begins = self.checksum_tables(members.iter().map(|member| member.size_bytes));
-        let mut members = members.to_vec();
-        for (member, begin) in members.iter_mut().zip(begins.into_iter().flatten()) {
-            member.size_bytes = begin;
-        }
-        members
-    }
-
-    /// Where the table of checksums begins on each of the members, which have these sizes; `None`
-    /// without checksums. The table goes to the end of the member, but for less than a MiB.
-    pub fn checksum_tables(&self, sizes: impl Iterator<Item = u64> + Clone) -> Option<Vec<u64>> {
-        let table_bytes = checksum_table_bytes(self.profile, sizes.clone());
-        let begins = sizes.map(|size_bytes| checksum_table_begin(size_bytes, table_bytes));
-        self.has_checksums.then(|| begins.collect())
-    }
-}
-
-/// The checksum of a chunk map: of each chunk with the member, offset and rows of its stripes.
-pub fn map_checksum(map: &ChunkMap) -> u32 {
-    let mut bytes = Vec::new();
-    for chunk in map.chunks() {
-        bytes.extend(chunk.volume_offset.to_le_bytes());
-        bytes.extend(chunk.length.to_le_bytes());
-        for stripe in chunk.stripes {
-            bytes.extend(stripe.member.0.to_le_bytes());
-            bytes.extend(stripe.rows.to_le_bytes());
-            bytes.extend(stripe.offset.to_le_bytes());
-        }
-    }
-    crc32c(&bytes)
-}
-
 impl LabelledMember {
     /// Returns false if its device was removed, and none has replaced it.
     pub fn has_device(&self) -> bool {
@@ -462,9 +410,8 @@ fn decode_program(page: &Page) -> Result<Option<KeptProgram>, BlockError> {
 
 fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
     let impossible = |_| BlockError::Malformed("an unknown layout");
-    let known = Profile::ALL.get(usize::from(page.u8(209)));
-    // The dirty log does not cover parity, so no version wrote labels of it.
-    let profile = known.filter(|profile| profile.parities() == 0);
+    // Versions without journals take profiles with parity for unknown ones.
+    let profile = Profile::ALL.get(usize::from(page.u8(209)));
     let layout: ArrayLayout = page.text(LAYOUT, TEXT_ROOM)?.parse().map_err(impossible)?;
     let layout = match page.u64(216) {
         0 => layout,

@@ -4,11 +4,13 @@
 //!
 //! - `block`: the header and the checksum of every metadata block.
 //! - `contents`: the label.
+//! - `data_area`: where the data are on the members.
 //! - `dirty_record`: the records of the dirty log.
 //! - `stale_map`: the regions that were written to while a member was missing.
 //! - `catch_up`: whether a member that comes back needs only those.
 //! - `scrub_record`: the progress of a scrub.
 //! - `checksum_page`: the checksums of the data.
+//! - `journal`: with parity, what is to be written to full stripes, before it is.
 //! - `spare`: devices that take the place of members that fail.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
@@ -42,7 +44,9 @@ mod block;
 mod catch_up;
 mod checksum_page;
 mod contents;
+mod data_area;
 mod dirty_record;
+mod journal;
 mod scrub_record;
 mod slots;
 mod spare;
@@ -53,17 +57,22 @@ mod tests;
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
 pub use catch_up::{assembled_map, can_catch_up};
 pub use checksum_page::{
-    ChecksumPage, PAGE_CHECKSUMS, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES, checksum_table_begin,
-    checksum_table_bytes, newest_page,
+    ChecksumPage, PAGE_CHECKSUMS, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES, checksum_table_bytes,
+    newest_page, tail_begin,
 };
 pub use contents::{
     DataId, KeptProgram, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember,
     Lineage, MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX,
-    PROGRAM_REFERENCE_BYTES_MAX, PastData, map_checksum,
+    PROGRAM_REFERENCE_BYTES_MAX, PastData,
 };
+pub use data_area::map_checksum;
 pub use dirty_record::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, may_lack_record,
     newest_record,
+};
+pub use journal::{
+    JOURNAL_BYTES, JOURNAL_ROWS_BYTES, JOURNAL_SLOTS, JournalEntry, JournalPart, JournalRecovery,
+    MemberJournal, RepeatedWrite, recover_journal,
 };
 pub use scrub_record::{
     SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,

@@ -12,17 +12,19 @@
 
 use super::Volume;
 use super::dirty_log::DirtyLog;
-use super::keys::{PieceKey, RequestKey};
+use super::journal::Journal;
+use super::keys::{PieceKey, RequestKey, StripeKey};
 use super::label_writer::{LabelWriter, VolumeLabels};
 use super::scrub_keeper::ScrubKeeper;
 use super::stale_regions::StaleRegions;
 use super::unsynced_regions::{REGION_BYTES, regions};
+use crate::geometry::FullStripe;
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
 use crate::label::{
     DIRTY_REGIONS_MAX, KeptProgram, Label, LabelledSpare, SPARES_MAX, Uuid, can_catch_up,
 };
-use crate::member::{MemberIndex, MemberState};
+use crate::member::{Member, MemberIndex, MemberState};
 use std::ops::Range;
 
 /// A rebuild is recorded in this many steps, so at most one is repeated after a restart.
@@ -41,6 +43,17 @@ pub(super) enum MetadataJob {
     Scrub,
     /// The page of checksums with this number.
     Checksums(u32),
+    /// An entry of the journal.
+    Journal {
+        /// The operation.
+        op: StripeKey,
+        /// The column of the member.
+        column: u8,
+    },
+    /// The flush after which entries leave the journal.
+    JournalFlush,
+    /// A checkpoint of the journal.
+    Checkpoint,
     /// The flush of the pages of checksums, before the labels say that the volume was stopped.
     Stop,
 }
@@ -59,11 +72,11 @@ impl Volume {
     /// Keeps the labels and the dirty log of the members up to date.
     ///
     /// # Panics
-    /// If the label has other members than the volume, or the volume has parity.
+    /// If the label has other members than the volume.
     pub fn with_labels(mut self, labels: VolumeLabels) -> Volume {
         self.has_one_buffer = true;
         assert_eq!(labels.label.members.len(), self.members().len(), "a row for each member");
-        assert!(self.stripes.is_none(), "the dirty log does not cover parity");
+        self.begin_journal(&labels);
         let (sequence, least_sequence) = (labels.sequence, labels.least_sequence);
         let unsynced = labels.unsynced.clone();
         let regions = self.capacity_bytes().div_ceil(REGION_BYTES);
@@ -87,6 +100,30 @@ impl Volume {
         self
     }
 
+    /// Begins the journal of a volume with parity. Until the first synchronisation has ended, and
+    /// where entries were not written in place, parities do not count.
+    fn begin_journal(&mut self, labels: &VolumeLabels) {
+        let end = self.capacity_bytes();
+        let from = labels.label.resync_from.filter(|&from| from < end && self.stripes.is_some());
+        let unsynced = from.map(|from| self.full_stripe(from));
+        let torn: Vec<(FullStripe, Range<u64>)> = match &self.stripes {
+            Some(_) => {
+                let torn = labels.torn.iter().filter(|(offset, _)| *offset < end);
+                torn.map(|(offset, rows)| (self.full_stripe(*offset), rows.clone())).collect()
+            }
+            None => return,
+        };
+        let stripes = self.stripes_mut();
+        unsynced.iter().for_each(|stripe| stripes.torn.tear_from(stripe, end));
+        torn.iter().for_each(|(stripe, rows)| stripes.torn.tear(stripe, rows));
+        let sizes = labels.label.members.iter().map(|member| member.size_bytes);
+        let begins = labels.label.array.journals(sizes).expect("the profile has parity");
+        let is_rebuilt = |(_, it): (_, &Member)| matches!(it.state, MemberState::Rebuilding { .. });
+        let has_joined = self.members().iter().any(is_rebuilt);
+        let next = labels.journal_sequence;
+        self.journal = Some(Box::new(Journal::new(begins, next, has_joined)));
+    }
+
     /// Refuses writes and repairs nothing.
     pub fn read_only(mut self) -> Volume {
         self.is_read_only = true;
@@ -106,9 +143,11 @@ impl Volume {
         self.labels.as_deref().map(LabelWriter::committed)
     }
 
-    /// Number of regions that a crash now would have resynchronised; zero without labels.
+    /// Number of regions that a crash now would have resynchronised; zero without labels, or with a
+    /// journal.
     pub fn active_regions(&self) -> usize {
-        self.log.as_deref().map_or(0, DirtyLog::active)
+        let log = self.log.as_deref().filter(|_| self.journal.is_none());
+        log.map_or(0, DirtyLog::active)
     }
 
     /// Takes a range whose mirrors may differ: it is read from one mirror until it is resynced.
@@ -315,6 +354,11 @@ impl Volume {
             self.start_record();
             return true;
         }
+        let is_of_rebuild = matches!(request.kind, RequestKind::Rebuild(_));
+        if is_of_rebuild && self.waits_for_checkpoint(key) {
+            return true;
+        }
+        let log = self.log.as_mut().expect("a volume with labels has a log");
         log.begin_write(numbers());
         let runs_out = log.runs_out();
         self.pieces.get_mut(key).is_logged = writes;

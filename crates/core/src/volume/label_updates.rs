@@ -20,9 +20,7 @@ impl Volume {
     pub fn metadata_bytes(&self, io: &MemberIo) -> Box<[u8]> {
         assert!(io.purpose == Purpose::Metadata && io.op == Op::Write, "{io:?}");
         let labels = self.labels.as_ref().expect("it has labels");
-        let in_flight = self.in_flight.get(IoKey::of(io.id));
-        let Some(OwnIo::Metadata(job)) = in_flight.job else { panic!("{io:?} is metadata") };
-        match job {
+        match self.metadata_job(io) {
             MetadataJob::Label => labels.block(io.member),
             MetadataJob::Log => {
                 let log = self.log.as_ref().expect("a volume with labels has a log");
@@ -38,7 +36,18 @@ impl Volume {
                 self.scrub.record().encode(volume, labels.uuid(io.member))
             }
             MetadataJob::Checksums(number) => self.page_bytes(number, io.member),
-            MetadataJob::Stop => unreachable!("a stop flushes"),
+            MetadataJob::Journal { .. } | MetadataJob::Checkpoint => {
+                panic!("its bytes are those of `journal_write`")
+            }
+            MetadataJob::JournalFlush | MetadataJob::Stop => unreachable!("it is a flush"),
+        }
+    }
+
+    /// What a member I/O of metadata is for.
+    pub(super) fn metadata_job(&self, io: &MemberIo) -> MetadataJob {
+        match self.in_flight.get(IoKey::of(io.id)).job {
+            Some(OwnIo::Metadata(job)) => job,
+            _ => panic!("{io:?} is metadata"),
         }
     }
 
@@ -100,6 +109,9 @@ impl Volume {
             (Op::Read | Op::Write, MetadataJob::Checksums(number)) => {
                 self.page_range(number, member, op)
             }
+            (Op::Write, MetadataJob::Journal { .. } | MetadataJob::Checkpoint) => {
+                self.journal_place(job, member)
+            }
             _ => (0, 0),
         };
         self.ios_issued = self.ios_issued.wrapping_add(1);
@@ -154,6 +166,9 @@ impl Volume {
             }
             MetadataJob::Scrub => self.on_scrub_record_io(),
             MetadataJob::Checksums(number) => self.on_page_io(number, io, result.is_ok()),
+            MetadataJob::Journal { op, .. } => self.on_journal_io(op, io.member, result.is_ok()),
+            MetadataJob::JournalFlush => self.on_journal_flushed(io.member, result.is_ok()),
+            MetadataJob::Checkpoint => self.on_checkpoint_io(io.member, result.is_ok()),
             MetadataJob::Stop => self.on_stop_flushed(result.is_ok()),
         }
     }
@@ -185,6 +200,8 @@ impl Volume {
         let held = std::mem::take(&mut labels.held);
         held.into_iter().for_each(|key| self.finish(key));
         waiting.into_iter().for_each(|key| self.issue_first(key));
+        let stripes = self.journal.as_mut().map(|journal| std::mem::take(&mut journal.held));
+        stripes.into_iter().flatten().for_each(|key| self.resume_entry(key));
     }
 
     /// Fails the pieces that waited for labels which cannot be written.
@@ -193,6 +210,8 @@ impl Volume {
         let waiting = std::mem::take(&mut labels.waiting);
         let held = std::mem::take(&mut labels.held);
         held.into_iter().chain(waiting).for_each(|key| self.fail_piece(key));
+        let stripes = self.journal.as_mut().map(|journal| std::mem::take(&mut journal.held));
+        stripes.into_iter().flatten().for_each(|key| self.abandon_entry(key));
     }
 
     /// Ends a piece without success.

@@ -20,6 +20,7 @@ use crate::label::{
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The labels that a volume starts with.
 #[derive(Clone, Debug)]
@@ -45,6 +46,11 @@ pub struct VolumeLabels {
     pub map_generation: u64,
     /// Members to be rebuilt that lack no other regions.
     pub catching_up: Vec<MemberIndex>,
+    /// With parity, the number of the next entry of the journal.
+    pub journal_sequence: u64,
+    /// With parity, rows of entries that were not written in place: the first byte of a full
+    /// stripe, and rows of it.
+    pub torn: Vec<(u64, Range<u64>)>,
     /// Seed of data ids: not to be used for another start.
     pub seed: u64,
 }
@@ -63,9 +69,7 @@ impl VolumeLabels {
         let is_behind = |row: &&(MemberIndex, AssembledMember)| {
             let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
             let standing = assembly.standings[*index];
-            let is_current =
-                matches!(standing, MemberStanding::InSync | MemberStanding::Rebuilding { .. });
-            is_current && found[*index].newest.found.label.generation < newest.generation
+            standing.is_current() && found[*index].newest.found.label.generation < newest.generation
         };
         let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
         let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
@@ -103,6 +107,8 @@ impl VolumeLabels {
             scrub: devices_in_use(assembly)
                 .filter_map(|index| found[index].scrub)
                 .max_by_key(|record| record.sequence),
+            journal_sequence: 0,
+            torn: Vec::new(),
             seed,
         }
     }
@@ -125,7 +131,8 @@ fn unsynced_regions(
     found: &[FoundMember],
     capacity_bytes: u64,
 ) -> Vec<u32> {
-    if assembly.newest.is_clean {
+    // With parity, the journal has what was under way.
+    if assembly.newest.is_clean || assembly.newest.array.has_journal() {
         return Vec::new();
     }
     let records = devices_in_use(assembly).filter_map(|index| found[index].record.as_ref());

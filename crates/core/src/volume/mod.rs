@@ -51,6 +51,8 @@ mod durability;
 mod eligibility;
 mod ends;
 mod held_ranges;
+mod journal;
+mod journal_updates;
 mod keys;
 mod label_updates;
 mod label_writer;
@@ -84,6 +86,7 @@ mod unsynced_regions;
 
 pub use checksum_checks::DifferingBlock;
 pub use eligibility::EligibleMirrors;
+pub use journal_updates::JournalWrite;
 pub use label_writer::VolumeLabels;
 pub use row_plan::RmwLevel;
 pub use stripe_steps::{
@@ -104,6 +107,7 @@ use checksum_pages::PageWrites;
 use checksum_store::ChecksumStore;
 use dirty_log::DirtyLog;
 use durability::{MetadataJob, OwnIo};
+use journal::Journal;
 use keys::{IoKey, PieceKey, RequestKey, StripeKey};
 use label_writer::LabelWriter;
 use member_states::MemberStates;
@@ -142,6 +146,8 @@ pub struct Volume {
     labels: Option<Box<LabelWriter>>,
     /// With labels, the log of regions that may have writes in flight.
     log: Option<Box<DirtyLog>>,
+    /// With labels and parity, the journal of writes to full stripes.
+    journal: Option<Box<Journal>>,
     unsynced: UnsyncedRegions,
     /// With checksums, those in memory.
     checksums: Option<Box<ChecksumStore>>,
@@ -170,6 +176,8 @@ struct PendingRequest {
     flushed_to: Option<u64>,
     /// Number of its pieces that are to be rewritten once no other piece is read.
     parked: u32,
+    /// With labels and parity, the piece that ends when all others have.
+    gate: Option<PieceKey>,
     /// Of a flush: true if no region was unsynced when it began.
     was_synced: bool,
     result: Result<(), VolumeError>,
@@ -208,6 +216,8 @@ enum Work {
     StartStripe(StripeKey),
     /// Do the next rows of this operation.
     NextRows(StripeKey),
+    /// Enter the rows of this operation in the journal.
+    Journal(StripeKey),
     /// Hand out an I/O of this operation.
     StripeIo { op: StripeKey, index: u16 },
 }
@@ -261,6 +271,7 @@ impl Volume {
             replies: VecDeque::new(),
             labels: None,
             log: None,
+            journal: None,
             unsynced: UnsyncedRegions::default(),
             checksums: None,
             page_writes: PageWrites::default(),
@@ -345,6 +356,9 @@ impl Volume {
         if let (MemberState::Rebuilding { .. }, Some(log)) = (state, &mut self.log) {
             log.on_joined(member, 0);
         }
+        if let (MemberState::Rebuilding { .. }, Some(journal)) = (state, &mut self.journal) {
+            journal.on_joined();
+        }
         if let Some(labels) = &mut self.labels {
             labels.forget_progress(member);
         }
@@ -366,6 +380,7 @@ impl Volume {
             member_changes: 0,
             flushed_to: None,
             parked: 0,
+            gate: None,
             was_synced: false,
             result: Ok(()),
         };
@@ -402,6 +417,10 @@ impl Volume {
                 }
                 Work::NextRows(op) => {
                     self.plan_stripe(op);
+                    None
+                }
+                Work::Journal(op) => {
+                    self.journal_stripe(op);
                     None
                 }
                 Work::Start(piece) => {

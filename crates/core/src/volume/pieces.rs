@@ -22,6 +22,14 @@ impl Volume {
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
             _ => {
                 check_range(request, self.layout.capacity_bytes())?;
+                if self.journal.is_some() && request.kind == RequestKind::Write {
+                    self.add_gate(
+                        key,
+                        request.kind,
+                        request.offset..request.offset + request.length,
+                    );
+                    return Ok(());
+                }
                 if self.stripes.is_some() {
                     self.cut_into_stripes(key, request);
                     return Ok(());
@@ -89,6 +97,10 @@ impl Volume {
             self.rebuild_page(key, number);
         }
         let mut rest = self.layout.allocated(member, range);
+        if self.journal.is_some() {
+            self.add_gate(key, request.kind, 0..0);
+            return Ok(());
+        }
         if self.stripes.is_some() {
             self.cut_rebuild_into_stripes(key, member, rest);
             return Ok(());
@@ -135,7 +147,7 @@ impl Volume {
 
     /// Starts a piece, or queues it for the lock that it needs.
     #[inline]
-    fn start(&mut self, key: PieceKey) {
+    pub(super) fn start(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         if piece.needs_lock() {
             if !self.locks.acquire(piece.plan.range(), key) {
@@ -157,6 +169,9 @@ impl Volume {
     pub(super) fn issue_first(&mut self, key: PieceKey) {
         if !self.has_page(key) || self.labels.is_some() && self.must_wait(key) {
             return;
+        }
+        if self.pieces.get(key).is_gate {
+            return self.open_gate(key);
         }
         let piece = self.pieces.get(key);
         let (op, purpose) = match piece.kind {

@@ -1,8 +1,11 @@
 //! Requests to a volume with parity: how they become operations on full stripes.
 
-use super::keys::{RequestKey, StripeKey};
+use super::durability::region_numbers;
+use super::keys::{PieceKey, RequestKey, StripeKey};
+use super::piece::Piece;
 use super::row_plan::{ColumnRows, RmwLevel};
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork};
+use super::target::PlanTarget;
 use super::{Volume, Work};
 use crate::geometry::FullStripe;
 use crate::io::{Request, RequestKind};
@@ -46,6 +49,56 @@ impl Volume {
         }
     }
 
+    /// Adds a piece that stands for a request to full stripes: it waits for what such requests of
+    /// mirrors wait for, begins the operations, and ends after them.
+    pub(super) fn add_gate(&mut self, request: RequestKey, kind: RequestKind, range: Range<u64>) {
+        self.requests.get_mut(request).pieces_left += 1;
+        let plan = self.layout.gate_plan(range);
+        let gate = Piece { is_gate: true, ..Piece::new(request, kind, plan) };
+        let key = self.pieces.insert(gate);
+        self.start(key);
+    }
+
+    /// Begins the operations of a request that need not wait.
+    pub(super) fn open_gate(&mut self, key: PieceKey) {
+        let owner = self.pieces.get(key).request;
+        let pending = self.requests.get_mut(owner);
+        pending.gate = Some(key);
+        let request = pending.request;
+        match request.kind {
+            RequestKind::Rebuild(member) => {
+                let range = request.offset..request.offset + request.length;
+                let range = self.layout.allocated(member, range);
+                self.cut_rebuild_into_stripes(owner, member, range);
+            }
+            _ => self.cut_into_stripes(owner, &request),
+        }
+        let pending = self.requests.get_mut(owner);
+        if pending.pieces_left == 1 && pending.gate.take().is_some() {
+            self.finish_gate(key);
+        }
+    }
+
+    /// Ends a request whose operations ended, once the labels say what it relies on.
+    pub(super) fn finish_gate(&mut self, key: PieceKey) {
+        self.pieces.get_mut(key).good.insert(PlanTarget::FIRST);
+        self.finish(key);
+    }
+
+    /// Returns true if a member that is rebuilt may lack a write to these rows of its column.
+    fn may_lack_rows(&self, member: MemberIndex, stripe: &FullStripe, place: &ColumnRows) -> bool {
+        // Each write to the rows writes their parities.
+        let columns = match place.column < stripe.data {
+            true => place.column..place.column + 1,
+            false => 0..stripe.data,
+        };
+        let mut regions = columns.flat_map(|column| {
+            let start = stripe.volume_offset + u64::from(column) * stripe.strip_bytes;
+            region_numbers(&(start + place.rows.start..start + place.rows.end))
+        });
+        regions.any(|region| self.may_lack(member, region))
+    }
+
     /// Cuts the rebuild of a range of a member into operations on the stripes that it touches.
     pub(super) fn cut_rebuild_into_stripes(
         &mut self,
@@ -60,6 +113,9 @@ impl Volume {
             range.start += length;
             let rows = column.offset..column.offset + length;
             let place = ColumnRows { column: column.number, rows };
+            if !self.may_lack_rows(member, &stripe, &place) {
+                continue;
+            }
             let extents = vec![StripeExtent { request: key, place }];
             self.requests.get_mut(key).pieces_left += 1;
             self.add_stripe_op(StripeOp::new(StripeWork::Rebuild(column.number), stripe, extents));

@@ -28,6 +28,7 @@ impl Volume {
             let failed = unwritten.iter().filter(overlaps).map(|it| it.column);
             self.end_rows(key, plan, ColumnSet::of(failed));
         }
+        self.end_entry(key, !unwritten.is_empty());
         let op = self.stripes_mut().ops.get_mut(key);
         op.todo.pop();
         (op.lost, op.spoiled) = Default::default();
@@ -107,7 +108,7 @@ impl Volume {
     }
 
     /// Ends an operation: frees its rows and ends its part of the requests.
-    fn end_stripe(&mut self, key: StripeKey) {
+    pub(super) fn end_stripe(&mut self, key: StripeKey) {
         self.add_step(key, || StripeStep::End);
         let stripes = self.stripes_mut();
         let op = stripes.ops.remove(key).expect("an operation ends once");

@@ -118,6 +118,19 @@ pub(super) struct StripeIo {
     pub(super) purpose: Purpose,
 }
 
+/// The entry of the journal for the rows that are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EntryWrite {
+    /// Its sequence number.
+    pub(super) sequence: u64,
+    /// The members that get it, a bit for each.
+    pub(super) participants: u16,
+    /// Number of members on which it is not known to be durable.
+    pub(super) left: usize,
+    /// True if a member that stays could not be written.
+    pub(super) has_failed: bool,
+}
+
 /// An operation on a full stripe, which holds the lock of its rows once it started.
 pub(super) struct StripeOp {
     pub(super) work: StripeWork,
@@ -149,6 +162,8 @@ pub(super) struct StripeOp {
     /// True if a read failed since the plans were made.
     pub(super) needs_plan: bool,
     pub(super) background: bool,
+    /// With a journal, the entry of the rows that are written now.
+    pub(super) entry: Option<EntryWrite>,
     /// Rows that could not be done.
     pub(super) failures: Vec<(Range<u64>, VolumeError)>,
 }
@@ -177,6 +192,7 @@ impl StripeOp {
             has_rewritten: false,
             needs_plan: false,
             background: false,
+            entry: None,
             failures: Vec::new(),
         }
     }

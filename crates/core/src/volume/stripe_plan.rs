@@ -1,7 +1,7 @@
 //! The plans of an operation on a full stripe: which columns its rows take, as its members are now.
 
 use super::keys::StripeKey;
-use super::row_plan::{Access, ColumnStates, RowPlan, joined, segments};
+use super::row_plan::{Access, Arithmetic, ColumnStates, RowPlan, joined, segments};
 use super::stripe_ops::{StripeOp, StripeWork};
 use super::{Volume, Work};
 use crate::column_set::ColumnSet;
@@ -89,6 +89,11 @@ impl Volume {
     fn access(&self, op: &StripeOp, rows: &Range<u64>, covered: ColumnSet) -> Option<Access> {
         let states = self.column_states(op, rows);
         match op.work {
+            StripeWork::Write
+                if self.journal.as_ref().is_some_and(|it| it.has_torn_rows(&op.stripe, rows)) =>
+            {
+                None
+            }
             StripeWork::Write => states.write(covered, self.stripes().rmw_level),
             StripeWork::Read => states.read(covered),
             StripeWork::Scrub => states.scrub(),
@@ -99,7 +104,12 @@ impl Volume {
             {
                 None
             }
-            StripeWork::Rebuild(column) => states.rebuild(column),
+            StripeWork::Rebuild(column) => {
+                let access = states.rebuild(column)?;
+                // What is lost is not on record there, so the member is not called in sync.
+                let is_lost = access.arithmetic == Arithmetic::Nothing && column < op.stripe.data;
+                (!is_lost || self.labels.is_none()).then_some(access)
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use super::target::PlanTarget;
 use super::{InFlightIo, Volume, Work};
 use crate::column_set::ColumnSet;
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, VolumeError};
+use crate::label::JOURNAL_ROWS_BYTES;
 use crate::slab::SlabKey;
 use crate::units::Nanos;
 use std::ops::Range;
@@ -73,13 +74,23 @@ impl Volume {
 
     /// Starts an operation whose rows are locked for it.
     pub(super) fn start_stripe(&mut self, key: StripeKey) {
+        let has_journal = self.journal.is_some();
         let stripes = self.stripes_mut();
         let op = stripes.ops.get_mut(key);
         let (stripe, rows_bytes) = (op.stripe, op.rows.end - op.rows.start);
+        let window_bytes = if has_journal { JOURNAL_ROWS_BYTES } else { u64::MAX };
         op.todo = match op.work {
             // Its plans are cut there instead.
-            StripeWork::Write => vec![op.rows.clone()],
-            _ => stripes.torn.cut(&stripe, &op.rows).into_iter().rev().collect(),
+            StripeWork::Write => windows(&op.rows, window_bytes),
+            work => {
+                let mut parts = stripes.torn.cut(&stripe, &op.rows);
+                // Where the parities count, they are the same already.
+                parts.retain(|rows| {
+                    work != StripeWork::Resync || stripes.torn.are_torn(&stripe, rows)
+                });
+                parts.reverse();
+                parts
+            }
         };
         if let Some(joinable) = stripes.joinable.get_mut(&stripe.volume_offset) {
             joinable.retain(|other| *other != key);
@@ -87,8 +98,12 @@ impl Volume {
                 stripes.joinable.remove(&stripe.volume_offset);
             }
         }
+        let is_over = self.stripes().ops.get(key).todo.is_empty();
         self.add_step(key, || StripeStep::Begin { stripe: Box::new(stripe), rows_bytes });
-        self.plan_stripe(key);
+        match is_over {
+            true => self.end_stripe(key),
+            false => self.plan_stripe(key),
+        }
     }
 
     /// Issues a member I/O of an operation; `None` if its member cannot take it any more.
@@ -274,7 +289,7 @@ impl Volume {
     }
 
     /// Rows as they are counted in the buffer.
-    fn local_rows(&self, key: StripeKey, rows: &Range<u64>) -> Range<u64> {
+    pub(super) fn local_rows(&self, key: StripeKey, rows: &Range<u64>) -> Range<u64> {
         let first = self.stripes().ops.get(key).rows.start;
         rows.start - first..rows.end - first
     }
@@ -295,6 +310,9 @@ impl Volume {
         };
         match writes.is_empty() {
             true => self.end_window(key),
+            false if purpose == Purpose::User && self.journal.is_some() => {
+                self.journal_stripe(key);
+            }
             false => self.queue_stripe_ios(key, writes, Op::Write, purpose),
         }
     }
@@ -329,4 +347,17 @@ impl Volume {
     pub(super) fn stripes_mut(&mut self) -> &mut Stripes {
         self.stripes.as_deref_mut().expect("the volume has parity")
     }
+}
+
+/// Cuts rows into windows of this many bytes at most, the first last.
+fn windows(rows: &Range<u64>, window_bytes: u64) -> Vec<Range<u64>> {
+    let mut windows = Vec::new();
+    let mut start = rows.start;
+    while start < rows.end {
+        let end = rows.end.min(start.saturating_add(window_bytes));
+        windows.push(start..end);
+        start = end;
+    }
+    windows.reverse();
+    windows
 }

@@ -8,6 +8,7 @@
 use super::Volume;
 use super::range_set::RangeSet;
 use crate::geometry::FullStripe;
+use crate::member::{Member, MemberState};
 use std::ops::Range;
 
 /// The torn rows of a volume.
@@ -37,9 +38,21 @@ impl TornRows {
         self.torn.insert(spread(stripe, rows));
     }
 
+    /// Marks all rows from a stripe on to the end of the volume.
+    pub(super) fn tear_from(&mut self, stripe: &FullStripe, end: u64) {
+        self.torn.insert(stripe.volume_offset..end);
+    }
+
     /// Takes the marks from rows whose parities were computed from all data.
     pub(super) fn mend(&mut self, stripe: &FullStripe, rows: &Range<u64>) {
+        if self.torn.is_empty() {
+            return;
+        }
         self.torn.remove(&spread(stripe, rows));
+        if !self.are_torn(stripe, &(0..stripe.strip_bytes)) {
+            // A mark of many stripes has what is between their rows, too.
+            self.torn.remove(&(stripe.volume_offset..stripe.volume_offset + stripe.length()));
+        }
         for column in 0..stripe.data {
             self.on_written(stripe, column, rows);
         }
@@ -92,8 +105,21 @@ impl Volume {
 
     /// Returns true if data in a range of torn rows are in sync on no member.
     fn lacks_data_of(&self, mut range: Range<u64>) -> bool {
-        while !range.is_empty() {
+        /// In more stripes, each member of their chunks has data.
+        const STRIPES_MAX: usize = 4096;
+        let is_in_sync = |(_, member): (_, &Member)| member.state == MemberState::InSync;
+        if self.members().iter().all(is_in_sync) {
+            return false;
+        }
+        for _ in 0..STRIPES_MAX {
+            if range.is_empty() {
+                return false;
+            }
             let stripe = self.full_stripe(range.start);
+            if range.start >= stripe.volume_offset + stripe.strip_bytes {
+                range.start = stripe.volume_offset + stripe.length();
+                continue;
+            }
             // Only where a stripe has one strip of data do the rows of the next one follow.
             let end = range.end.min(stripe.volume_offset + stripe.strip_bytes);
             let row = range.start - stripe.volume_offset;
@@ -106,6 +132,6 @@ impl Volume {
             }
             range.start = end;
         }
-        false
+        true
     }
 }

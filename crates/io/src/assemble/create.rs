@@ -4,8 +4,8 @@
 //! earlier volume is left. Then each slot is written on all members, and flushed, before the next:
 //! a crash leaves either no volume or one that can be created again.
 
+use super::AssembleError;
 use super::open::{MemberOpener, Open, OpenPurpose};
-use super::{AssembleError, refuse_parity};
 use crate::entropy::random_bytes;
 use crate::examine::{label_from, spare_block};
 use crate::label_limits;
@@ -13,17 +13,15 @@ use crate::member::file::{Occupied, OpenOptions};
 use crate::member::guard;
 use crate::mirror_check::Difference;
 use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
-use mirrorball_core::geometry::{ChunkMap, RESERVED_BYTES};
+use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::holds_all;
 use mirrorball_core::label::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, LabelledSpare,
-    Lineage, NAME_BYTES_MAX, SPARE_OFFSET, SPARES_MAX, SpareBlock, Uuid, checksum_table_bytes,
-    map_checksum,
+    Lineage, SPARE_OFFSET, SPARES_MAX, SpareBlock, Uuid, checksum_table_bytes, map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
-use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSource};
-use rustix::fs::{SeekFrom, seek};
+use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSource, MemberSpec};
 use rustix::io::Errno;
 use std::io;
 
@@ -120,6 +118,19 @@ pub enum CreateError {
          create a volume with `mirrorball create --checksums` on other devices, and copy the data"
     )]
     NoSpaceForChecksums,
+    /// An array with parity cannot have checksums.
+    #[error(
+        "--checksums: a volume with {0} cannot have checksums, only one with copies\n  help: leave \
+         out --checksums; a scrub of raid6 finds out which data are wrong"
+    )]
+    ChecksumsOfParity(Profile),
+    /// An array with parity that has data cannot be labelled.
+    #[error(
+        "an array with parity cannot be adopted: its journal needs space at the end of each \
+         member, where the array has data\n  help: create a volume on other devices, and copy the \
+         data"
+    )]
+    NoSpaceForJournal,
     /// There is no such member.
     #[error(
         "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
@@ -167,8 +178,9 @@ pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
     let members = candidates.members.iter().map(|(_, open)| open).zip(&candidates.devices);
     clear_occupants(members, creation)?;
     clear_occupants(candidates.spares.iter().map(|(device, open)| (open, device)), creation)?;
-    let is_empty = candidates.members.iter().all(|(_, open)| is_hole(open));
-    let resync_from = (candidates.map.copies() > 1 && !is_empty).then_some(0);
+    let is_empty = candidates.members.iter().all(|(_, open)| open.is_hole());
+    let has_redundancy = candidates.map.tolerated_failures() > 0;
+    let resync_from = (has_redundancy && !is_empty).then_some(0);
     let states = vec![MemberState::InSync; candidates.members.len()];
     write_labels(creation, candidates, &states, resync_from)
 }
@@ -200,7 +212,10 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
         return Err(CreateError::NoSpaceForChecksums);
     }
     let candidates = open_candidates(creation, OpenPurpose::Adopt)?;
-    let Candidates { members, devices, map, .. } = &candidates;
+    let Candidates { members, devices, map, array, .. } = &candidates;
+    if array.has_journal() {
+        return Err(CreateError::NoSpaceForJournal);
+    }
     for ((_, open), device) in members.iter().zip(devices) {
         if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
             let (device, volume) = (device.clone(), found.found.label.array.name);
@@ -234,14 +249,13 @@ fn open_candidates(
 ) -> Result<Candidates, CreateError> {
     let CreateOptions { array, name, policy, checksums, options } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
-    refuse_parity(array).map_err(AssembleError::from)?;
     if array.members.len() > LABELLED_MEMBERS_MAX {
         let count = array.members.len();
         return unfit(format!(
             "it has {count} members, and a label {LABELLED_MEMBERS_MAX} at most"
         ));
     }
-    check_name(name)?;
+    label_limits::check_name(name).map_err(CreateError::Name)?;
     if let Err(what) = label_limits::check_policy(policy) {
         return unfit(what);
     }
@@ -253,17 +267,7 @@ fn open_candidates(
         ));
     }
     let mut notes = Vec::new();
-    if let Some(model) = array.members.iter().find(|it| matches!(it.source, MemberSource::Model(_)))
-    {
-        let help = match array.source {
-            Some(_) => {
-                "a file of `mirrorball detect` describes an array that is in use; write an \
-                        array file with the `path` of unused files or devices"
-            }
-            None => "give it `path` in place of `model`",
-        };
-        return Err(CreateError::Model { devid: model.devid, help });
-    }
+    refuse_models(array)?;
     let opener = MemberOpener::new(array, purpose, *options, Nanos::from_secs(30));
     opener.check_distinct()?;
     let members = (0..array.members.len())
@@ -282,8 +286,13 @@ fn open_candidates(
         has_checksums: *checksums,
         map_checksum: 0,
     };
+    if *checksums && labelled.has_journal() {
+        return Err(CreateError::ChecksumsOfParity(labelled.profile));
+    }
     if *checksums {
         labelled.block_bytes = labelled.block_bytes.max(CHECKSUM_BLOCK_BYTES);
+    }
+    if *checksums || labelled.has_journal() {
         map = opener.allocate(array, &labelled.data_configs(&configs))?;
     }
     labelled.map_checksum = map_checksum(&map);
@@ -294,6 +303,20 @@ fn open_candidates(
     let devices = array.members.iter().map(|member| source_name(&member.source)).collect();
     let spares = open_spares(array, &opener, &configs, &mut notes)?;
     Ok(Candidates { members, devices, spares, array: labelled, map, notes })
+}
+
+/// Refuses an array with disk models.
+fn refuse_models(array: &ArraySpec) -> Result<(), CreateError> {
+    let is_model = |it: &&MemberSpec| matches!(it.source, MemberSource::Model(_));
+    let Some(model) = array.members.iter().find(is_model) else { return Ok(()) };
+    let help = match array.source {
+        Some(_) => {
+            "a file of `mirrorball detect` describes an array that is in use; write an array file \
+             with the `path` of unused files or devices"
+        }
+        None => "give it `path` in place of `model`",
+    };
+    Err(CreateError::Model { devid: model.devid, help })
 }
 
 /// Opens the spares of an array file, each of which has to fit the smallest member at least.
@@ -331,26 +354,6 @@ fn source_name(source: &MemberSource) -> String {
         MemberSource::Uri(uri) => uri.clone(),
         MemberSource::Model(_) => String::new(),
     }
-}
-
-/// Checks that a volume may have this name.
-fn check_name(name: &str) -> Result<(), CreateError> {
-    let help = "\n  help: give another one with --name";
-    if name.is_empty() {
-        return Err(CreateError::Name(format!("the name is empty{help}")));
-    }
-    if name.len() > NAME_BYTES_MAX {
-        let (length, most) = (name.len(), NAME_BYTES_MAX);
-        return Err(CreateError::Name(format!(
-            "the name has {length} bytes, but may have {most}{help}"
-        )));
-    }
-    for (letter, what) in [('/', "a slash"), ('\n', "a line end")] {
-        if name.contains(letter) {
-            return Err(CreateError::Name(format!("`{name}` contains {what}{help}")));
-        }
-    }
-    Ok(())
 }
 
 /// What a device holds, if anything is known to be there.
@@ -399,16 +402,6 @@ pub(super) fn write_spare(
     open.write(SPARE_OFFSET, &block.encode())?;
     open.flush()?;
     Ok(spare)
-}
-
-/// Returns true if a file has no data at all.
-fn is_hole(open: &Open) -> bool {
-    match open {
-        Open::Real(real) => {
-            real.is_file && matches!(seek(&real.fd, SeekFrom::Data(0)), Err(Errno::NXIO))
-        }
-        Open::Remote(_) => false,
-    }
 }
 
 /// Compares all mirrors; returns the first difference.

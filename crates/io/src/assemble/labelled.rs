@@ -1,9 +1,11 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
+mod absence;
 mod error;
 mod notes;
 mod spares;
 
+use super::journal;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::start_policy::{StartPolicy, start_policy};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
@@ -19,20 +21,25 @@ use crate::executor::Executor;
 use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 use crate::spares::FoundSpare;
+use absence::record_absence;
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
-use mirrorball_core::label::{BlockError, Label, LabelledMember, NewestLabel, SpareBlock};
+use mirrorball_core::label::{
+    BlockError, JournalRecovery, Label, LabelledMember, NewestLabel, SpareBlock,
+};
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
-use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{
     ArraySpec, DevicePart, Host, KeptPolicy, MemberSource, MemberSpec, Used,
 };
-use notes::{absent, discarded_copy, missing_text, problems, without_effect};
+use notes::{
+    absent, discarded_copy, journal_note, missing_text, problems, unsynced_note, without_effect,
+};
 use spares::spares_of;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,17 +74,21 @@ pub struct LabelledOptions {
 /// If the labels do not agree, members are missing, or a device cannot be used.
 pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledError> {
     let mut notes = Vec::new();
-    let Opened { devices, opened, spares } = open_devices(&serving, &mut notes)?;
+    let Opened { mut devices, opened, spares } = open_devices(&serving, &mut notes)?;
     let discarded = discarded(&serving, &devices)?;
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
     let name = volume.assembly.newest.array.name.clone();
     check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
+    let volume = record_absence(volume, &serving, &mut devices, &opened, &discarded)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
     let rows = rows(&volume, &devices, &mut opened, serving.options.access)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
+    let recovery = journal::recover(&volume.assembly, &rows, serving.options.access)?;
+    notes.extend(journal_note(&name, &recovery));
+    let found = (found, recovery);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
     Ok(Assembly { spares, ..assembly })
 }
@@ -389,11 +400,14 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
     }
 }
 
+/// What the devices of a volume hold of labels, and what their journals say.
+type Found = (Vec<FoundMember>, JournalRecovery);
+
 /// Builds the executor of a volume: its name, what its labels say, its map and what its devices
 /// hold.
 fn build(
     serving: &LabelledOptions,
-    (name, assembly, map, found): (String, &LabelAssembly, ChunkMap, Vec<FoundMember>),
+    (name, assembly, map, found): (String, &LabelAssembly, ChunkMap, Found),
     array: &ArraySpec,
     rows: Vec<Option<Open>>,
     mut notes: Vec<String>,
@@ -408,17 +422,25 @@ fn build(
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
     let capacity_bytes = map.capacity_bytes();
-    let is_mirrored = map.copies() > 1;
+    let kept = match (map.parities(), map.copies()) {
+        (0, 1) => None,
+        (0, _) => Some("mirrors"),
+        _ => Some("parities"),
+    };
     let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
     let mut volume = volume.with_block_bytes(block_bytes);
     let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
-    volume = volume.with_labels(VolumeLabels::of(assembly, &found, capacity_bytes, seed));
+    let (found, recovery) = found;
+    let mut labels = VolumeLabels::of(assembly, &found, capacity_bytes, seed);
+    (labels.journal_sequence, labels.torn) = (recovery.next, recovery.torn);
+    volume = volume.with_labels(labels);
     if newest.array.has_checksums {
         volume = volume.with_checksums();
     }
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
-    if is_mirrored {
-        notes.extend(unsynced_note(&name, newest.is_clean, is_read_only, volume.unsynced_bytes()));
+    if let Some(kept) = kept {
+        let (is_clean, unsynced_bytes) = (newest.is_clean, volume.unsynced_bytes());
+        notes.extend(unsynced_note(&name, kept, is_clean, is_read_only, unsynced_bytes));
     }
     if is_read_only {
         volume = volume.read_only();
@@ -438,31 +460,6 @@ fn build(
     let policy = Some(policy_name);
     let spares = Vec::new();
     Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
-}
-
-/// What to say of mirrors that may differ at the start.
-fn unsynced_note(
-    name: &str,
-    is_clean: bool,
-    is_read_only: bool,
-    unsynced_bytes: u64,
-) -> Option<String> {
-    let size = format_bytes(unsynced_bytes);
-    let when = match is_read_only {
-        true => "when the volume is served without --read-only",
-        false => "while it is used",
-    };
-    match is_clean {
-        true if unsynced_bytes == 0 => None,
-        true => Some(format!(
-            "the mirrors of `{name}` are not synchronised yet: {size} are left, which are \
-             synchronised {when}"
-        )),
-        false => Some(format!(
-            "`{name}` was not stopped in good order, or before it was synchronised: mirrors may \
-             differ in {size}, which are synchronised {when}"
-        )),
-    }
 }
 
 /// The descriptions of the members for the volume.

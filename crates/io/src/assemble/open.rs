@@ -132,6 +132,16 @@ impl Open {
         }
     }
 
+    /// Returns true if it is a file that has no data at all.
+    pub(super) fn is_hole(&self) -> bool {
+        match self {
+            Open::Real(real) => {
+                real.is_file && matches!(seek(&real.fd, SeekFrom::Data(0)), Err(Errno::NXIO))
+            }
+            Open::Remote(_) => false,
+        }
+    }
+
     /// Writes a range and makes it durable, blocking.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match self {

@@ -48,6 +48,7 @@ pub(super) struct Tally {
     pub(super) recoveries_cut: u64,
     pub(super) divergences: u64,
     pub(super) spares_used: u64,
+    pub(super) replays: u64,
 }
 
 /// A request of a client.
@@ -89,6 +90,7 @@ pub(super) struct Machine {
     pub(super) rows: Vec<ObjectId>,
     pub(super) label: Label,
     pub(super) seed: u64,
+    promises: Promises,
     pub(super) rng: Rng,
     pub(super) model: Model,
     served: Option<Served>,
@@ -126,18 +128,25 @@ pub(super) struct Machine {
 }
 
 /// The profile and the number of members of the volume of a seed.
-pub(super) fn shape(seed: u64) -> (Profile, usize) {
-    [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)]
-        [(seed % 4) as usize]
+pub(super) fn shape(seed: u64, promises: Promises) -> (Profile, usize) {
+    const MIRRORED: [(Profile, usize); 4] =
+        [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)];
+    const WITH_PARITY: [(Profile, usize); 4] =
+        [(Profile::Raid5, 3), (Profile::Raid6, 4), (Profile::Raid5, 4), (Profile::Raid6, 5)];
+    let shapes = match promises {
+        Promises::KeptWithParity => WITH_PARITY,
+        _ => MIRRORED,
+    };
+    shapes[(seed % 4) as usize]
 }
 
 /// Size of the members of a seed: in a fifth, the volume has enough regions that a member which
 /// comes back lacks only some. With tables of checksums, each of three members has to have a chunk.
-fn member_bytes(seed: u64, has_checksums: bool) -> u64 {
-    match (seed % 5, has_checksums && seed % 4 == 3) {
-        (2, _) => 37 << 20,
-        (_, true) => 21 << 20,
-        (_, false) => 11 << 20,
+fn member_bytes(seed: u64, promises: Promises) -> u64 {
+    match (seed % 5, promises, seed % 4) {
+        (2, _, _) => 37 << 20,
+        (_, Promises::KeptWithChecksums, 3) | (_, Promises::KeptWithParity, _) => 21 << 20,
+        _ => 11 << 20,
     }
 }
 
@@ -151,15 +160,16 @@ impl Machine {
             partial_every: rng.below(20),
             ..SimOptions::default()
         });
-        let (profile, count) = shape(seed);
+        let (profile, count) = shape(seed, promises);
         let has_checksums = promises == Promises::KeptWithChecksums;
-        let label = new_label(profile, count, member_bytes(seed, has_checksums), has_checksums);
+        let label = new_label(profile, count, member_bytes(seed, promises), has_checksums);
         let mut machine = Machine {
             simulation,
             disks: Vec::new(),
             rows: Vec::new(),
             label,
             seed,
+            promises,
             rng,
             model: Model::new(),
             served: None,
@@ -200,7 +210,7 @@ impl Machine {
     }
 
     pub(super) fn member_bytes(&self) -> u64 {
-        member_bytes(self.seed, self.has_checksums)
+        member_bytes(self.seed, self.promises)
     }
 
     /// Adds an empty disk.
@@ -269,6 +279,7 @@ impl Machine {
                     self.turn(until - self.simulation.now())?;
                 }
             }
+            Operation::Scrub | Operation::Damage(_) if self.has_parity() => {}
             Operation::Scrub => self.start_scrub(),
             Operation::Settle => return self.settle(),
             Operation::Damage(damage) => return self.damage(damage),
@@ -298,9 +309,13 @@ impl Machine {
         self.simulation.set_fault(file, fault);
     }
 
+    fn has_parity(&self) -> bool {
+        self.promises == Promises::KeptWithParity
+    }
+
     /// Where a block of the clients is on the volume.
     fn block_offset(&self, map: &ChunkMap, block: u64) -> u64 {
-        offset_of(map.capacity_bytes(), block)
+        offset_of(self.promises, map.capacity_bytes(), block)
     }
 
     pub(super) fn map(&self) -> ChunkMap {
@@ -309,6 +324,15 @@ impl Machine {
     }
 }
 
-fn offset_of(capacity_bytes: u64, block: u64) -> u64 {
-    capacity_bytes / BLOCKS / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * block
+/// Where a block is on a volume of this size. With parity, four share their rows.
+fn offset_of(promises: Promises, capacity_bytes: u64, block: u64) -> u64 {
+    const NEIGHBOURS: u64 = 4;
+    const STRIP_BYTES: u64 = 64 << 10;
+    let (group, groups, within) = match promises {
+        Promises::KeptWithParity => {
+            (block / NEIGHBOURS, BLOCKS / NEIGHBOURS, block % NEIGHBOURS * STRIP_BYTES)
+        }
+        _ => (block, BLOCKS, 0),
+    };
+    capacity_bytes / groups / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * group + within
 }

@@ -56,6 +56,8 @@ pub(super) fn volume_of(label: Label, unsynced: Vec<u32>) -> Volume {
     configs.iter_mut().zip(&label.members).for_each(|(config, row)| config.state = row.state);
     let has_checksums = label.array.has_checksums;
     let labels = VolumeLabels {
+        journal_sequence: 0,
+        torn: Vec::new(),
         slots: vec![0; label.members.len()],
         label,
         behind: Vec::new(),

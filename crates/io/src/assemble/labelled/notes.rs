@@ -2,7 +2,8 @@
 
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
-use mirrorball_core::label::{LabelledMember, MemberLabel};
+use mirrorball_core::label::{JournalRecovery, LabelledMember, MemberLabel};
+use mirrorball_core::units::format_bytes;
 
 /// A note for each member that was out of sync before and has no device.
 pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String> {
@@ -97,4 +98,47 @@ pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> S
     }
     text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
             give up its data with --discard DEVICE, which rebuilds it from the others"
+}
+
+/// What to say of entries of the journal that were not written in place.
+pub(super) fn journal_note(name: &str, recovery: &JournalRecovery) -> Option<String> {
+    let count = recovery.replays.len();
+    match (count, recovery.torn.is_empty()) {
+        (0, _) => None,
+        (_, true) => Some(format!(
+            "`{name}` was not stopped in good order: {count} writes of its journal were repeated"
+        )),
+        (_, false) => Some(format!(
+            "`{name}` was not stopped in good order: {count} writes of its journal are left, which \
+             are repeated when the volume is served without --read-only; until then nothing is \
+             recovered from the parities there"
+        )),
+    }
+}
+
+/// What to say of mirrors, or parities, that may not match at the start.
+pub(super) fn unsynced_note(
+    name: &str,
+    kept: &str,
+    is_clean: bool,
+    is_read_only: bool,
+    unsynced_bytes: u64,
+) -> Option<String> {
+    let size = format_bytes(unsynced_bytes);
+    let when = match is_read_only {
+        true => "when the volume is served without --read-only",
+        false => "while it is used",
+    };
+    match is_clean {
+        true if unsynced_bytes == 0 => None,
+        true => Some(format!(
+            "the {kept} of `{name}` are not synchronised yet: {size} are left, which are \
+             synchronised {when}"
+        )),
+        false if unsynced_bytes == 0 && kept == "parities" => None,
+        false => Some(format!(
+            "`{name}` was not stopped in good order, or before it was synchronised: {kept} may \
+             not match in {size}, which are synchronised {when}"
+        )),
+    }
 }

@@ -10,6 +10,7 @@ use mirrorball_core::label::ScrubState;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::Mirror;
 use mirrorball_core::units::Nanos;
+use mirrorball_parity::{StripeBytes, StripeCheck};
 
 impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
@@ -70,9 +71,36 @@ impl Machine {
         if self.tally.damages > 0 {
             self.repair_damage()?;
         }
+        if self.has_parity() {
+            self.end(End::Stop)?;
+            return self.verify_parities();
+        }
         self.scrub()?;
         self.end(End::Stop)?;
         self.compare()
+    }
+
+    /// All parities match the data.
+    fn verify_parities(&self) -> Result<(), String> {
+        let map = self.map();
+        let mut offset = 0;
+        while offset < map.capacity_bytes() {
+            let stripe = map.full_stripe(offset).expect("the volume has parity");
+            let strip_bytes = stripe.strip_bytes as usize;
+            let columns = (0..stripe.columns()).map(|column| {
+                let (member, start) = map.column(&stripe, column);
+                self.simulation.read_file(self.rows[member.get()], start, strip_bytes)
+            });
+            let mut bytes = columns.collect::<Vec<Vec<u8>>>().concat();
+            let exponents: Vec<u8> = (0..stripe.data).map(|it| stripe.exponent(it)).collect();
+            let parities = stripe.parities.into();
+            let mut columns = StripeBytes::new(&mut bytes, &exponents, parities);
+            if columns.verify(0..strip_bytes) != StripeCheck::Consistent {
+                return Err(format!("the parities of the stripe at offset {offset} do not match"));
+            }
+            offset += stripe.length();
+        }
+        Ok(())
     }
 
     /// Damages a copy of some data without an error, and has it found and repaired: from most

@@ -4,6 +4,7 @@ use super::super::history::{ExtraFaults, extra_faults, has_service};
 use super::front::{Front, Parts, ServiceFront};
 use super::{Machine, Served, VOLUME};
 use crate::assemble::durable_label::writes_before_use;
+use crate::assemble::journal::{labels_before_recovery, recovery};
 use crate::assemble::replacement::check;
 use crate::assemble::spare::refusal;
 use crate::clock::{Clock, Speed};
@@ -20,8 +21,8 @@ use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ArrayLayout, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
-    DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember, LabelledSpare, Lineage,
-    SPARE_OFFSET, SpareBlock, Uuid, map_checksum,
+    DataId, JournalRecovery, LABEL_SLOTS, Label, LabelledArray, LabelledMember, LabelledSpare,
+    Lineage, SPARE_OFFSET, SpareBlock, Uuid, map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -281,10 +282,66 @@ impl Machine {
             FoundSpare { address, uuid: spare_uuid(disk), size_bytes }
         });
         let spares = spares.collect();
-        self.serve(&found, spares)
+        let mut found = found;
+        while self.record_absence(&found) {
+            found = self.assembled(&present)?.ok_or("a label is lost")?;
+        }
+        let recovery = self.replay(&found);
+        self.serve(&found, recovery, spares)
     }
 
-    fn serve(&mut self, assembled: &Assembled, spares: Vec<FoundSpare>) -> Result<(), String> {
+    /// Writes labels without the members that are missing, before entries of the journal are
+    /// written again; now and then only some, until the power fails. Returns false if there is no
+    /// need.
+    fn record_absence(&mut self, assembled: &Assembled) -> bool {
+        let Assembled { assembly, found, .. } = assembled;
+        if self.recovery(assembled).replays.is_empty() {
+            return false;
+        }
+        let id = DataId(self.rng.next_u64().max(1));
+        let writes = labels_before_recovery(assembly, found, id);
+        let interrupted = self.rng.below(2 * writes.len() as u64 + 1) as usize;
+        for (member, offset, bytes) in writes.iter().take(interrupted) {
+            let disk = self.rows[member.get()];
+            self.simulation.write_file(disk, *offset, bytes);
+            self.simulation.sync_file(disk);
+        }
+        !writes.is_empty()
+    }
+
+    /// What the journals say.
+    fn recovery(&self, assembled: &Assembled) -> JournalRecovery {
+        let read = |member: MemberIndex, offset, length: u32| {
+            Ok(self.simulation.read_file(self.rows[member.get()], offset, length as usize))
+        };
+        recovery(&assembled.assembly, read).expect("simulated disks are read")
+    }
+
+    /// Writes again what a crash interrupted. Now and then the power fails midway, and it is begun
+    /// again.
+    fn replay(&mut self, assembled: &Assembled) -> JournalRecovery {
+        let mut recovery = self.recovery(assembled);
+        if recovery.replays.is_empty() {
+            return recovery;
+        }
+        self.tally.replays += 1;
+        let count = recovery.replays.len();
+        let interrupted = self.rng.below(count as u64 + 1) as usize;
+        for replay in recovery.replays[..interrupted].iter().chain(&recovery.replays) {
+            let disk = self.rows[replay.member.get()];
+            self.simulation.write_file(disk, replay.offset, &replay.data);
+            self.simulation.sync_file(disk);
+        }
+        recovery.torn.clear();
+        recovery
+    }
+
+    fn serve(
+        &mut self,
+        assembled: &Assembled,
+        recovery: JournalRecovery,
+        spares: Vec<FoundSpare>,
+    ) -> Result<(), String> {
         let Assembled { assembly, found, .. } = assembled;
         let map = self.map();
         let mut configs = self.label.map_configs();
@@ -297,7 +354,8 @@ impl Machine {
         let policy = Spec::parse(policy).and_then(|spec| spec.build(&devids));
         let policy = policy.map_err(|error| error.to_string())?;
         let seed = self.rng.next_u64();
-        let labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
+        let mut labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
+        (labels.journal_sequence, labels.torn) = (recovery.next, recovery.torn);
         self.tally.catch_ups += labels.catching_up.len() as u64;
         let members = Members::new(configs.iter().cloned());
         let mut volume = Volume::new(map, members, policy, self.seed).with_labels(labels);

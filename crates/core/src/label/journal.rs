@@ -1,0 +1,376 @@
+//! The journal of a volume with parity: what is to be written to full stripes, before it is.
+//!
+//! A write of a part of a full stripe is several writes to members. If a crash stops them midway,
+//! the parities do not match the data, and what they give for a missing member is garbage. So each
+//! such write is an *entry* first: every member that it goes to, a *participant*, gets a block with
+//! what will be written to that member, in a ring behind its data. The write in place begins when
+//! all of them are durable. After a crash, entries that all participants have are written again;
+//! of the others nothing was written in place.
+//!
+//! Entries have sequence numbers. Each says which is the oldest that may not be durable in place,
+//! so those before are done with, and which later ones are *void*: given up before anything of them
+//! was written in place, or mended. An entry without participants, a *checkpoint*, says nothing
+//! else.
+//!
+//! A member that is rebuilt takes part, but counts only once progress of its rebuild was recorded.
+//! Before that, a checkpoint is durable behind which all older entries are done with: so a member
+//! is never asked for entries from before it joined.
+//!
+//! A slot is a metadata block and up to 64 KiB of data. The body of the block, little-endian:
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 72 | 8 | sequence number of the oldest entry that may not be durable in place |
+//! | 80 | 2 | participants, a bit for each member in the order of the label |
+//! | 82 | 2 | number of parts |
+//! | 84 | 4 | CRC-32C of the data |
+//! | 88 | 8 | first byte of the full stripe on the volume |
+//! | 96 | 16 | its rows: the first, and the one behind the last |
+//! | 112 | 8 | void entries, a bit for each from the oldest on |
+//! | 128 | 16 each | parts: offset on the member (8 bytes) and length (4) |
+
+use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+use super::contents::LABELLED_MEMBERS_MAX;
+use crate::geometry::RESERVED_BYTES;
+use crate::member::MemberIndex;
+use crc32c::crc32c;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Number of slots on a member.
+pub const JOURNAL_SLOTS: u64 = 64;
+/// Limit of the rows of an entry, and so of the data in a slot.
+pub const JOURNAL_ROWS_BYTES: u64 = 64 << 10;
+/// Bytes of a slot.
+const SLOT_BYTES: u64 = METADATA_BYTES as u64 + JOURNAL_ROWS_BYTES;
+/// Bytes of all slots.
+pub const JOURNAL_BYTES: u64 = JOURNAL_SLOTS * SLOT_BYTES;
+
+/// After a start, sequence numbers go on this much later: a member that is missing may have entries
+/// that no other one has, but not this many. The next slot is the one behind the newest entry, so
+/// that the oldest are overwritten first: what is left of them is written again after a crash, and
+/// is right only together with all later ones.
+const SEQUENCE_GAP: u64 = 16 * JOURNAL_SLOTS + 1;
+
+const PARTS: usize = 128;
+const PART_BYTES: usize = 16;
+/// As many as rows of the least size.
+const PARTS_MAX: usize = (JOURNAL_ROWS_BYTES / 512) as usize;
+const _: () = assert!(PARTS + PARTS_MAX * PART_BYTES <= METADATA_BYTES - 4);
+const _: () = assert!(JOURNAL_SLOTS <= u64::BITS as u64, "a bit for each void entry");
+const _: () = assert!(LABELLED_MEMBERS_MAX <= 16, "a bit for each participant");
+
+/// A range of a member that an entry writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalPart {
+    /// First byte on the member.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u32,
+}
+
+/// What a member has of an entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalEntry {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// The oldest entry that may not be durable in place.
+    pub oldest: u64,
+    /// Entries that are void, a bit for each from the oldest on.
+    pub void: u64,
+    /// The members that have it, a bit for each; none if it is a checkpoint.
+    pub participants: u16,
+    /// First byte of the full stripe on the volume.
+    pub stripe_offset: u64,
+    /// The rows that are written.
+    pub rows: Range<u64>,
+    /// What is written to this member.
+    pub parts: Vec<JournalPart>,
+}
+
+/// The size of the journal of each member: whole MiB, so that what is before it stays aligned.
+pub(super) fn journal_bytes() -> u64 {
+    JOURNAL_BYTES.next_multiple_of(RESERVED_BYTES)
+}
+
+impl JournalEntry {
+    /// Where the entry is written on a member whose journal begins at `begin`.
+    pub fn offset(&self, begin: u64) -> u64 {
+        begin + self.sequence % JOURNAL_SLOTS * SLOT_BYTES
+    }
+
+    /// Number of bytes of the entry on a member: whole blocks.
+    pub fn length(&self) -> u64 {
+        METADATA_BYTES as u64 + self.data_bytes().next_multiple_of(METADATA_BYTES as u64)
+    }
+
+    /// The entries that it calls void.
+    fn voids(&self) -> impl Iterator<Item = u64> {
+        let (oldest, void) = (self.oldest, self.void);
+        (0..u64::from(u64::BITS)).filter(move |bit| void & 1 << bit != 0).map(move |it| oldest + it)
+    }
+
+    fn data_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| u64::from(part.length)).sum()
+    }
+
+    /// Encodes the entry for a member whose journal begins at `begin`, with the data of its parts
+    /// one after the other.
+    ///
+    /// # Panics
+    /// If there is too much, or the data are not those of the parts.
+    pub fn encode(&self, begin: u64, data: &[u8], volume: Uuid, member: Uuid) -> Box<[u8]> {
+        assert!(self.parts.len() <= PARTS_MAX, "{} parts", self.parts.len());
+        assert_eq!(self.data_bytes(), data.len() as u64, "the data of the parts");
+        assert!(self.length() <= SLOT_BYTES, "{} bytes", data.len());
+        let mut page = Page::new();
+        page.put(72, &self.oldest.to_le_bytes());
+        page.put(80, &self.participants.to_le_bytes());
+        page.put(82, &(self.parts.len() as u16).to_le_bytes());
+        page.put(84, &crc32c(data).to_le_bytes());
+        page.put(88, &self.stripe_offset.to_le_bytes());
+        page.put(96, &self.rows.start.to_le_bytes());
+        page.put(104, &self.rows.end.to_le_bytes());
+        page.put(112, &self.void.to_le_bytes());
+        for (index, part) in self.parts.iter().enumerate() {
+            page.put(PARTS + PART_BYTES * index, &part.offset.to_le_bytes());
+            page.put(PARTS + PART_BYTES * index + 8, &part.length.to_le_bytes());
+        }
+        let (offset, generation) = (self.offset(begin), self.sequence);
+        let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
+        let mut bytes = page.seal(BlockKind::Journal, &header).into_vec();
+        bytes.extend_from_slice(data);
+        bytes.resize(self.length() as usize, 0);
+        bytes.into()
+    }
+
+    /// Decodes a slot; returns the data of the parts, too.
+    fn decode(
+        slot: &[u8],
+        offset: u64,
+        volume: Uuid,
+        member: Uuid,
+    ) -> Result<(JournalEntry, &[u8]), BlockError> {
+        let (head, data) = slot.split_at(METADATA_BYTES.min(slot.len()));
+        let (page, header) = Page::open(head, BlockKind::Journal, offset)?;
+        let count = usize::from(page.u16(82));
+        if header.volume != volume || header.member != member || count > PARTS_MAX {
+            return Err(BlockError::Malformed("the journal of another member"));
+        }
+        let part = |index| {
+            let at = PARTS + PART_BYTES * index;
+            JournalPart { offset: page.u64(at), length: page.u32(at + 8) }
+        };
+        let entry = JournalEntry {
+            sequence: header.generation,
+            oldest: page.u64(72),
+            void: page.u64(112),
+            participants: page.u16(80),
+            stripe_offset: page.u64(88),
+            rows: page.u64(96)..page.u64(104),
+            parts: (0..count).map(part).collect(),
+        };
+        match data.get(..entry.data_bytes() as usize) {
+            Some(data) if crc32c(data) == page.u32(84) => Ok((entry, data)),
+            _ => Err(BlockError::Damaged),
+        }
+    }
+}
+
+/// The journal of a member that has current data, if only in part. Others do not count.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberJournal<'a> {
+    /// The member.
+    pub member: MemberIndex,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Where its journal begins.
+    pub begin: u64,
+    /// The bytes of the journal.
+    pub bytes: &'a [u8],
+}
+
+/// A write to a member that is to be repeated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RepeatedWrite {
+    /// The member.
+    pub member: MemberIndex,
+    /// First byte there.
+    pub offset: u64,
+    /// The data.
+    pub data: Vec<u8>,
+}
+
+/// What journals say after a crash.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JournalRecovery {
+    /// The sequence number that the next entry has.
+    pub next: u64,
+    /// The writes to repeat, in this order.
+    pub replays: Vec<RepeatedWrite>,
+    /// The rows that they are in: the first byte of a full stripe, and rows of it. Until they are
+    /// written, nothing can be recovered there.
+    pub torn: Vec<(u64, Range<u64>)>,
+}
+
+/// The index of a journal, the entry there, and its data.
+type FoundEntry<'a> = (usize, JournalEntry, &'a [u8]);
+
+/// Finds what is to be written again: of the entries that may not be durable in place, those that
+/// all participants have which are there.
+pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalRecovery {
+    let mut entries: BTreeMap<u64, Vec<FoundEntry<'_>>> = BTreeMap::new();
+    for (index, journal) in journals.iter().enumerate() {
+        let slots = journal.bytes.chunks_exact(SLOT_BYTES as usize);
+        for (slot, offset) in slots.zip((journal.begin..).step_by(SLOT_BYTES as usize)) {
+            if let Ok((entry, data)) = JournalEntry::decode(slot, offset, volume, journal.uuid) {
+                entries.entry(entry.sequence).or_default().push((index, entry, data));
+            }
+        }
+    }
+    let all = entries.values().flatten();
+    let oldest = all.map(|(_, entry, _)| entry.oldest).max().unwrap_or(0);
+    let newest = entries.keys().next_back().copied().unwrap_or(0);
+    let mut recovery =
+        JournalRecovery { next: newest.max(oldest) + SEQUENCE_GAP, ..JournalRecovery::default() };
+    let void: BTreeSet<u64> =
+        entries.values().flatten().flat_map(|(_, it, _)| it.voids()).collect();
+    for found in entries.range(oldest..).map(|(_, found)| found) {
+        let (_, first, _) = &found[0];
+        let lacks_it = |(index, journal): (usize, &MemberJournal<'_>)| {
+            let takes_part = first.participants & 1 << journal.member.get() != 0;
+            takes_part && !found.iter().any(|(other, _, _)| *other == index)
+        };
+        let missing = journals.iter().enumerate().any(lacks_it);
+        if missing || first.participants == 0 || void.contains(&first.sequence) {
+            continue;
+        }
+        for (index, entry, mut data) in found.iter().map(|(index, it, data)| (index, it, *data)) {
+            for part in &entry.parts {
+                let (this, rest) = data.split_at(part.length as usize);
+                let (member, offset) = (journals[*index].member, part.offset);
+                recovery.replays.push(RepeatedWrite { member, offset, data: this.to_vec() });
+                data = rest;
+            }
+        }
+        recovery.torn.push((first.stripe_offset, first.rows.clone()));
+    }
+    recovery
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: Uuid = Uuid([1; 16]);
+    const BEGIN: u64 = 8 << 20;
+
+    fn uuid(member: u16) -> Uuid {
+        Uuid([16 + member as u8; 16])
+    }
+
+    fn entry(sequence: u64, oldest: u64, participants: u16) -> JournalEntry {
+        let parts = vec![JournalPart { offset: sequence << 20, length: 512 }; 2];
+        let rows = 0..1024;
+        let (void, stripe_offset) = (0, 7 << 16);
+        JournalEntry { sequence, oldest, void, participants, stripe_offset, rows, parts }
+    }
+
+    /// The journal of a member with these entries, whose data are their sequence numbers.
+    fn journal(member: u16, entries: &[JournalEntry]) -> Vec<u8> {
+        let mut bytes = vec![0; JOURNAL_BYTES as usize];
+        for entry in entries {
+            let data = vec![entry.sequence as u8; entry.data_bytes() as usize];
+            let block = entry.encode(BEGIN, &data, VOLUME, uuid(member));
+            let at = (entry.offset(BEGIN) - BEGIN) as usize;
+            bytes[at..at + block.len()].copy_from_slice(&block);
+        }
+        bytes
+    }
+
+    /// The members and sequence numbers of the writes that are repeated, and the next number.
+    fn recovered(journals: &[(u16, Vec<u8>)]) -> (Vec<(u16, u8)>, u64) {
+        let journals: Vec<MemberJournal<'_>> = journals
+            .iter()
+            .map(|(member, bytes)| MemberJournal {
+                member: MemberIndex(*member),
+                uuid: uuid(*member),
+                begin: BEGIN,
+                bytes,
+            })
+            .collect();
+        let recovery = recover_journal(VOLUME, &journals);
+        let writes = recovery.replays.iter().map(|it| (it.member.0, it.data[0]));
+        let mut writes: Vec<(u16, u8)> = writes.collect();
+        writes.dedup();
+        (writes, recovery.next)
+    }
+
+    #[test]
+    fn what_all_participants_have_is_written_again_in_order() {
+        let [one, two] = [entry(5, 5, 0b011), entry(6, 5, 0b110)];
+        let journals = [
+            (0, journal(0, std::slice::from_ref(&one))),
+            (1, journal(1, &[one, two.clone()])),
+            (2, journal(2, &[two])),
+        ];
+        let (writes, next) = recovered(&journals);
+        assert_eq!(writes, [(0, 5), (1, 5), (1, 6), (2, 6)]);
+        assert_eq!(next, 6 + SEQUENCE_GAP);
+        // Of the first, nothing can have been written in place without member 0.
+        let without = [(0, journal(0, &[])), journals[1].clone(), journals[2].clone()];
+        assert_eq!(recovered(&without).0, [(1, 6), (2, 6)]);
+        // A member that is gone may have had it.
+        assert_eq!(recovered(&journals[1..]).0, [(1, 5), (1, 6), (2, 6)]);
+    }
+
+    #[test]
+    fn entries_before_the_oldest_of_any_member_are_done_with() {
+        let [old, new] = [entry(5, 5, 0b11), entry(6, 6, 0b10)];
+        let journals =
+            [(0, journal(0, std::slice::from_ref(&old))), (1, journal(1, &[old.clone(), new]))];
+        assert_eq!(recovered(&journals).0, [(1, 6)]);
+        let later = JournalEntry { void: 0b10, ..entry(7, 4, 0b10) };
+        let journals =
+            [(0, journal(0, std::slice::from_ref(&old))), (1, journal(1, &[old.clone(), later]))];
+        assert_eq!(recovered(&journals).0, [(1, 7)], "the other one is void");
+        let checkpoint = JournalEntry { parts: Vec::new(), ..entry(9, 9, 0) };
+        let journals = [(0, journal(0, &[old.clone(), checkpoint])), (1, journal(1, &[old]))];
+        assert_eq!(recovered(&journals), (vec![], 9 + SEQUENCE_GAP));
+        assert_eq!(recovered(&[]), (vec![], SEQUENCE_GAP));
+    }
+
+    #[test]
+    fn a_torn_or_foreign_entry_does_not_count_and_the_encoding_never_changes() {
+        let one = entry(65, 65, 0b1);
+        let whole = journal(0, std::slice::from_ref(&one));
+        assert_eq!(recovered(&[(0, whole.clone())]).0, [(0, 65)]);
+        let at = (one.offset(BEGIN) - BEGIN) as usize;
+        assert_eq!(
+            crc32c(&whole[at..at + one.length() as usize]),
+            0x6a50_7133,
+            "members hold such entries"
+        );
+        for damaged in [at + 90, at + METADATA_BYTES + 1023] {
+            let mut torn = whole.clone();
+            torn[damaged] ^= 1;
+            assert_eq!(recovered(&[(0, torn)]).0, [], "byte {damaged}");
+        }
+        assert_eq!(recovered(&[(1, whole)]).0, [], "the entry of another member");
+    }
+
+    #[test]
+    fn the_largest_entry_fits_a_slot() {
+        let parts = (0..PARTS_MAX as u64).map(|it| JournalPart { offset: it << 10, length: 512 });
+        let full = JournalEntry { parts: parts.collect(), ..entry(1, 1, 0b1) };
+        assert_eq!(full.length(), SLOT_BYTES);
+        let bytes = journal(0, std::slice::from_ref(&full));
+        let found = JournalEntry::decode(
+            &bytes[SLOT_BYTES as usize..2 * SLOT_BYTES as usize],
+            BEGIN + SLOT_BYTES,
+            VOLUME,
+            uuid(0),
+        );
+        assert_eq!(found.map(|(entry, _)| entry), Ok(full));
+    }
+}

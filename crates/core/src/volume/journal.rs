@@ -1,0 +1,317 @@
+//! The journal of a running volume with parity (see [`crate::label::JournalEntry`]): which entries
+//! are live, and who waits for it.
+//!
+//! An entry is *open* from the time that it has a number until its rows are written in place,
+//! *ended* then, and *torn* if that failed on a member that stays. Ended ones leave after a flush
+//! of all members. Torn ones are *void* when their rows are torn no more, as are those of which
+//! nothing was written in place; void ones leave when they are the oldest. The ring has as many
+//! slots as the oldest live entry leaves free, so with torn entries it fills up, and writes fail.
+//! No other write goes to torn rows, because torn entries are written after a restart. A resync
+//! mends them.
+
+use super::held_ranges::overlap;
+use super::keys::{PieceKey, StripeKey};
+use super::torn_rows::TornRows;
+use crate::geometry::FullStripe;
+use crate::label::JOURNAL_SLOTS;
+use crate::member::MemberIndex;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// What is known of a live entry.
+#[derive(Clone, PartialEq, Debug)]
+enum Stage {
+    /// It is written, or its rows are.
+    Open,
+    /// Its rows were written.
+    Ended,
+    /// Its rows could not be written.
+    Torn(FullStripe, Range<u64>),
+    /// It must not be written again.
+    Void,
+}
+
+/// A flush of all members, after which entries leave.
+struct JournalFlush {
+    /// Number of members that it waits for.
+    left: usize,
+    /// The entries.
+    covered: Vec<u64>,
+    has_failed: bool,
+}
+
+/// How far a checkpoint is, after which members that joined may be rebuilt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Checkpoint {
+    /// None is needed.
+    Durable,
+    /// One is to be written once the entries before this number left.
+    Due { before: u64 },
+    /// It is being written to this many members.
+    Writing { sequence: u64, left: usize, has_failed: bool, is_outdated: bool },
+}
+
+/// See the page of this module.
+pub(super) struct Journal {
+    /// Where it begins on each member.
+    begins: Vec<u64>,
+    /// The number of the next entry.
+    next: u64,
+    live: BTreeMap<u64, Stage>,
+    /// True if an entry is torn.
+    has_torn: bool,
+    flush: Option<JournalFlush>,
+    checkpoint: Checkpoint,
+    /// Operations that wait for a slot.
+    pub(super) waiting: VecDeque<StripeKey>,
+    /// Operations that wait for the labels, with an entry or before it.
+    pub(super) held: Vec<StripeKey>,
+    /// Rebuilds that wait for a checkpoint.
+    pub(super) rebuilds: Vec<PieceKey>,
+}
+
+/// What follows the end of an I/O of a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CheckpointStep {
+    /// Others are in flight.
+    Wait,
+    /// Rebuilds may start.
+    Release,
+    /// A member joined meanwhile: another one is due.
+    Again,
+    /// It could not be written.
+    Fail,
+}
+
+impl Journal {
+    /// A journal that begins at these offsets of the members, and goes on with this number. With
+    /// `has_joined`, members are to be rebuilt.
+    pub(super) fn new(begins: Vec<u64>, next: u64, has_joined: bool) -> Journal {
+        let checkpoint = match has_joined {
+            true => Checkpoint::Due { before: next },
+            false => Checkpoint::Durable,
+        };
+        Journal {
+            begins,
+            next,
+            live: BTreeMap::new(),
+            has_torn: false,
+            flush: None,
+            checkpoint,
+            waiting: VecDeque::new(),
+            held: Vec::new(),
+            rebuilds: Vec::new(),
+        }
+    }
+
+    /// Where the journal of a member begins.
+    pub(super) fn begin(&self, member: MemberIndex) -> u64 {
+        self.begins[member.get()]
+    }
+
+    /// The oldest live entry, or the next one.
+    pub(super) fn oldest(&self) -> u64 {
+        self.live.keys().next().copied().unwrap_or(self.next)
+    }
+
+    /// Returns true if there is a slot for another entry.
+    pub(super) fn has_slot(&self) -> bool {
+        self.next - self.oldest() < JOURNAL_SLOTS
+    }
+
+    /// Number of entries that can begin now.
+    pub(super) fn free_slots(&self) -> usize {
+        (JOURNAL_SLOTS - (self.next - self.oldest())) as usize
+    }
+
+    /// Returns true if half of the slots are in use.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.next - self.oldest() >= JOURNAL_SLOTS / 2
+    }
+
+    /// Returns true if there is no slot, and none will be.
+    pub(super) fn is_stuck(&self) -> bool {
+        let oldest = self.live.values().next();
+        !self.has_slot() && matches!(oldest, Some(Stage::Torn(..))) && self.flush.is_none()
+    }
+
+    /// Returns true if the entry of some of these rows could not be written in place. It would be
+    /// written after a restart, over what others wrote there.
+    pub(super) fn has_torn_rows(&self, stripe: &FullStripe, rows: &Range<u64>) -> bool {
+        let overlaps = |(_, stage): (_, &Stage)| match stage {
+            Stage::Torn(other, torn) => {
+                other.volume_offset == stripe.volume_offset && overlap(torn, rows)
+            }
+            Stage::Open | Stage::Ended | Stage::Void => false,
+        };
+        self.has_torn && self.live.iter().any(overlaps)
+    }
+
+    /// Returns true if rows could not be written and are torn.
+    pub(super) fn has_torn(&self) -> bool {
+        self.has_torn
+    }
+
+    /// Begins an entry.
+    pub(super) fn open(&mut self) -> u64 {
+        assert!(self.has_slot(), "an entry needs a slot");
+        let sequence = self.next;
+        self.live.insert(sequence, Stage::Open);
+        self.next += 1;
+        sequence
+    }
+
+    /// Takes that nothing of an entry was written in place, nor will be.
+    pub(super) fn abandon(&mut self, sequence: u64) {
+        self.live.insert(sequence, Stage::Void).expect("an open entry is live");
+        self.forget_void();
+    }
+
+    /// Forgets void entries before the others.
+    fn forget_void(&mut self) {
+        while let Some(first) = self.live.first_entry().filter(|it| *it.get() == Stage::Void) {
+            first.remove();
+        }
+    }
+
+    /// The void entries, a bit for each from the oldest live one on.
+    pub(super) fn void(&self) -> u64 {
+        let oldest = self.oldest();
+        let is_void = |(_, stage): &(&u64, &Stage)| **stage == Stage::Void;
+        let void = self.live.iter().filter(is_void);
+        void.fold(0, |set, (sequence, _)| set | 1 << (sequence - oldest))
+    }
+
+    /// Takes that the rows of an entry were written.
+    pub(super) fn end(&mut self, sequence: u64) {
+        self.live.insert(sequence, Stage::Ended).expect("an open entry is live");
+    }
+
+    /// Takes that the rows of an entry could not be written.
+    pub(super) fn tear(&mut self, sequence: u64, stripe: FullStripe, rows: Range<u64>) {
+        self.live.insert(sequence, Stage::Torn(stripe, rows)).expect("an open entry is live");
+        self.has_torn = true;
+    }
+
+    /// Begins a flush of this many members, after which entries leave. Returns false if one is
+    /// under way, or none can leave.
+    pub(super) fn start_flush(&mut self, members: usize, torn: &TornRows) -> bool {
+        if self.flush.is_some() || members == 0 {
+            return false;
+        }
+        let can_leave = |(_, stage): &(&u64, &Stage)| match stage {
+            Stage::Open | Stage::Void => false,
+            Stage::Ended => true,
+            Stage::Torn(stripe, rows) => !torn.are_torn(stripe, rows),
+        };
+        let covered: Vec<u64> = self.live.iter().filter(can_leave).map(|(&it, _)| it).collect();
+        let is_started = !covered.is_empty();
+        if is_started {
+            self.flush = Some(JournalFlush { left: members, covered, has_failed: false });
+        }
+        is_started
+    }
+
+    /// Takes the end of the flush of a member; returns true if it was the last.
+    pub(super) fn on_flushed(&mut self, is_good: bool) -> bool {
+        let flush = self.flush.as_mut().expect("a flush is under way");
+        flush.left -= 1;
+        flush.has_failed |= !is_good;
+        flush.left == 0
+    }
+
+    /// Ends the flush of all members: entries leave if all is durable, and then true is returned.
+    pub(super) fn end_flush(&mut self, has_lost_writes: bool) -> bool {
+        let flush = self.flush.take().expect("a flush is under way");
+        let is_durable = !flush.has_failed && !has_lost_writes;
+        if is_durable {
+            for sequence in flush.covered {
+                match self.live.get_mut(&sequence) {
+                    Some(Stage::Ended) => _ = self.live.remove(&sequence),
+                    // The next ones rely on what mended it.
+                    Some(stage) => *stage = Stage::Void,
+                    None => {}
+                }
+            }
+            self.forget_void();
+            self.has_torn = self.live.values().any(|it| matches!(it, Stage::Torn(..)));
+        }
+        is_durable
+    }
+
+    /// Takes that a member joined, which is to be rebuilt.
+    pub(super) fn on_joined(&mut self) {
+        if let Checkpoint::Durable | Checkpoint::Due { .. } = self.checkpoint {
+            self.checkpoint = Checkpoint::Due { before: self.next };
+        } else if let Checkpoint::Writing { is_outdated, .. } = &mut self.checkpoint {
+            *is_outdated = true;
+        }
+    }
+
+    /// Returns true if rebuilds have to wait.
+    pub(super) fn needs_checkpoint(&self) -> bool {
+        self.checkpoint != Checkpoint::Durable
+    }
+
+    /// Begins a checkpoint on this many members, if one is due and nothing is before it.
+    pub(super) fn start_checkpoint(&mut self, members: usize) -> bool {
+        let Checkpoint::Due { before } = self.checkpoint else { return false };
+        if self.oldest() < before || members == 0 {
+            return false;
+        }
+        let sequence = self.open();
+        let (left, has_failed, is_outdated) = (members, false, false);
+        self.checkpoint = Checkpoint::Writing { sequence, left, has_failed, is_outdated };
+        true
+    }
+
+    /// Returns true if the checkpoint that is due waits for rows that cannot be written.
+    pub(super) fn is_checkpoint_stuck(&self) -> bool {
+        let Checkpoint::Due { before } = self.checkpoint else { return false };
+        self.live.range(..before).any(|(_, stage)| matches!(stage, Stage::Torn(..)))
+    }
+
+    /// The number of the checkpoint under way.
+    pub(super) fn checkpoint(&self) -> u64 {
+        match self.checkpoint {
+            Checkpoint::Writing { sequence, .. } => sequence,
+            _ => unreachable!("a checkpoint is written"),
+        }
+    }
+
+    /// Takes the end of the I/O of a checkpoint on a member.
+    pub(super) fn on_checkpoint_io(&mut self, is_good: bool) -> CheckpointStep {
+        let Checkpoint::Writing { sequence, left, has_failed, is_outdated } = &mut self.checkpoint
+        else {
+            unreachable!("a checkpoint is written")
+        };
+        *left -= 1;
+        *has_failed |= !is_good;
+        if *left > 0 {
+            return CheckpointStep::Wait;
+        }
+        let step = match (*has_failed, *is_outdated) {
+            (true, _) => CheckpointStep::Fail,
+            (false, true) => CheckpointStep::Again,
+            (false, false) => CheckpointStep::Release,
+        };
+        self.live.remove(sequence);
+        self.forget_void();
+        self.checkpoint = match step {
+            CheckpointStep::Release => Checkpoint::Durable,
+            _ => Checkpoint::Due { before: self.next },
+        };
+        step
+    }
+
+    /// Takes that a flush failed on a member that stays: what was written before is not durable,
+    /// whatever later flushes say.
+    pub(super) fn on_failed_flush(&mut self) {
+        if let Checkpoint::Writing { has_failed, .. } = &mut self.checkpoint {
+            *has_failed = true;
+        }
+        if let Some(flush) = &mut self.flush {
+            flush.has_failed = true;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Members that are missing when the journal is written again.
+
+use super::super::AssembleError;
+use super::super::journal::{labels_before_recovery, recovery};
+use super::super::open::Open;
+use super::{LabelledError, LabelledOptions, choose};
+use crate::entropy::random_bytes;
+use crate::examine::{ExaminedDevice, ExaminedVolume, metadata_from, volumes};
+use crate::member::file::MemberAccess;
+use mirrorball_core::label::DataId;
+use mirrorball_core::label::assembly::FoundMember;
+use mirrorball_core::member::MemberIndex;
+
+/// Records which members are missing, if entries of the journal are to be written without them.
+pub(super) fn record_absence(
+    volume: ExaminedVolume,
+    serving: &LabelledOptions,
+    devices: &mut [ExaminedDevice],
+    opened: &[Open],
+    discarded: &[usize],
+) -> Result<ExaminedVolume, LabelledError> {
+    let assembly = &volume.assembly;
+    let open = |member: MemberIndex| {
+        let at = assembly.members[member.get()].found.expect("the device was found");
+        &opened[volume.devices[at]]
+    };
+    let read = |member, offset, length| open(member).read(offset, length);
+    let recovery = recovery(assembly, read).map_err(AssembleError::from)?;
+    if recovery.replays.is_empty() || serving.options.access == MemberAccess::ReadOnly {
+        return Ok(volume);
+    }
+    let found: Vec<FoundMember> =
+        volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
+    for &index in &volume.devices {
+        if let Ok(newest) = &devices[index].label {
+            opened[index].make_label_durable(newest).map_err(AssembleError::from)?;
+        }
+    }
+    let id = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?).max(1);
+    let writes = labels_before_recovery(assembly, &found, DataId(id));
+    if writes.is_empty() {
+        return Ok(volume);
+    }
+    for (member, offset, bytes) in writes {
+        open(member).write(offset, &bytes).map_err(AssembleError::from)?;
+    }
+    for &index in &volume.devices {
+        let metadata = metadata_from(|offset, length| opened[index].read(offset, length));
+        devices[index] = ExaminedDevice::new(devices[index].address.clone(), metadata);
+    }
+    choose(volumes(devices, discarded), serving, devices)
+}

@@ -1,0 +1,122 @@
+//! Volumes with parity: what survives crashes and lost members.
+
+use super::*;
+
+const NAMES: [&str; 5] = ["a.img", "b.img", "c.img", "d.img", "e.img"];
+/// Bytes of the volume that the tests write, in several full stripes.
+const BLOCKS: u64 = 24;
+
+/// A volume of this profile over the first `count` members.
+fn with_parity(array: &str, count: usize) -> Folder {
+    let folder = Folder::new();
+    let mut text = format!("{array}\n");
+    for name in &NAMES[..count] {
+        text += &format!("[[member]]\npath = \"{name}\"\n");
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    fs::write(folder.path("pair.toml"), text).unwrap();
+    let output = folder.run(&["create", "pair.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("the journal takes 5 MiB of each member"), "{text}");
+    folder
+}
+
+fn write_all(folder: &Folder, base: u8) {
+    let mut client = client(folder);
+    for block in 0..BLOCKS {
+        client.write(block * BLOCK as u64, &[base + block as u8; BLOCK]);
+    }
+    client.flush();
+}
+
+fn assert_all(folder: &Folder, base: u8) {
+    let mut client = client(folder);
+    for block in 0..BLOCKS {
+        let bytes = client.read(block * BLOCK as u64, BLOCK);
+        let fill = base + block as u8;
+        assert!(bytes == [fill; BLOCK], "block {block} begins with {:x?}", &bytes[..4]);
+    }
+}
+
+/// The members but those at these places, and the option that is needed then.
+fn without(count: usize, missing: &[usize]) -> Vec<&'static str> {
+    let members = (0..count).filter(|index| !missing.contains(index)).map(|index| NAMES[index]);
+    members.chain(["--degraded"]).collect()
+}
+
+#[test]
+fn any_member_of_raid5_may_be_lost_and_catches_up() {
+    for array in ["profile = \"raid5\"", "layout = \"md-raid5\"\nchunk = \"64K\""] {
+        let folder = with_parity(array, 3);
+        let service = serve(&folder, &["--scan", "."]);
+        write_all(&folder, 10);
+        service.terminate();
+        let output = folder.run(&["serve", "a.img", "b.img", "--export", "nbd:unix:socket"]);
+        assert!(stderr(&output).contains("--degraded"), "{}", stderr(&output));
+        for missing in 0..3 {
+            let service = serve(&folder, &without(3, &[missing]));
+            assert_all(&folder, 10 + missing as u8);
+            write_all(&folder, 11 + missing as u8);
+            assert_all(&folder, 11 + missing as u8);
+            service.terminate();
+            let service = serve(&folder, &["--scan", "."]);
+            wait_until_in_sync(&folder);
+            service.terminate();
+        }
+    }
+}
+
+#[test]
+fn two_members_of_raid6_may_be_lost_after_a_crash() {
+    let folder = with_parity("profile = \"raid6\"", 5);
+    let service = serve(&folder, &["--scan", "."]);
+    write_all(&folder, 40);
+    service.stop("-KILL");
+    for missing in [[0, 1], [2, 4], [1, 3]] {
+        let service = serve(&folder, &without(5, &missing));
+        assert!(has_line(&service, "without redundancy"), "{:?}", service.lines);
+        assert_all(&folder, 40);
+        service.stop("-KILL");
+        let service = serve(&folder, &["--scan", "."]);
+        wait_until_in_sync(&folder);
+        service.terminate();
+    }
+}
+
+#[test]
+fn what_a_crash_interrupted_is_repeated_from_the_journal() {
+    let folder = with_parity("profile = \"raid5\"", 4);
+    let service = serve(&folder, &["--scan", "."]);
+    write_all(&folder, 70);
+    service.stop("-KILL");
+    // A member lost what was written to it after the journal.
+    let file = File::options().write(true).open(folder.path("b.img")).unwrap();
+    file.write_all_at(&[0; BLOCK], DATA as u64).unwrap();
+    let read_only = serve(&folder, &["--scan", ".", "--read-only"]);
+    assert!(has_line(&read_only, "of its journal are left"), "{:?}", read_only.lines);
+    read_only.terminate();
+    let service = serve(&folder, &["--scan", "."]);
+    assert!(has_line(&service, "of its journal were repeated"), "{:?}", service.lines);
+    assert_all(&folder, 70);
+    service.terminate();
+    for missing in 0..4 {
+        let service = serve(&folder, &[&without(4, &[missing])[..], &["--read-only"]].concat());
+        assert_all(&folder, 70);
+        service.terminate();
+    }
+}
+
+#[test]
+fn what_parity_cannot_have_is_refused() {
+    let folder = with_parity("profile = \"raid5\"", 3);
+    let refused = |arguments: &[&str], part: &str| {
+        let output = folder.run(arguments);
+        assert!(!output.status.success() && stderr(&output).contains(part), "{}", stderr(&output));
+    };
+    refused(&["create", "pair.toml", "--occupied", "--checksums"], "cannot have checksums");
+    for name in &NAMES[..3] {
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    refused(&["adopt", "pair.toml"], "cannot be adopted");
+}
