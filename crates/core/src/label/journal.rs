@@ -144,10 +144,10 @@ impl JournalEntry {
         bytes.into()
     }
 
-    /// Decodes a slot; returns the data of the parts, too.
+    /// Decodes a slot of a journal that begins at `begin`; returns the data of the parts, too.
     fn decode(
         slot: &[u8],
-        offset: u64,
+        (begin, offset): (u64, u64),
         volume: Uuid,
         member: Uuid,
     ) -> Result<(JournalEntry, &[u8]), BlockError> {
@@ -170,6 +170,13 @@ impl JournalEntry {
             rows: page.u64(96)..page.u64(104),
             parts: (0..count).map(part).collect(),
         };
+        let is_within = |part: &JournalPart| {
+            let end = part.offset.checked_add(part.length.into());
+            part.offset >= RESERVED_BYTES && end.is_some_and(|end| end <= begin)
+        };
+        if !entry.parts.iter().all(is_within) {
+            return Err(BlockError::Malformed("an entry that is not of data"));
+        }
         match data.get(..entry.data_bytes() as usize) {
             Some(data) if crc32c(data) == page.u32(84) => Ok((entry, data)),
             _ => Err(BlockError::Damaged),
@@ -223,7 +230,8 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
     for (index, journal) in journals.iter().enumerate() {
         let slots = journal.bytes.chunks_exact(SLOT_BYTES as usize);
         for (slot, offset) in slots.zip((journal.begin..).step_by(SLOT_BYTES as usize)) {
-            if let Ok((entry, data)) = JournalEntry::decode(slot, offset, volume, journal.uuid) {
+            let place = (journal.begin, offset);
+            if let Ok((entry, data)) = JournalEntry::decode(slot, place, volume, journal.uuid) {
                 entries.entry(entry.sequence).or_default().push((index, entry, data));
             }
         }
@@ -270,7 +278,7 @@ mod tests {
     }
 
     fn entry(sequence: u64, oldest: u64, participants: u16) -> JournalEntry {
-        let parts = vec![JournalPart { offset: sequence << 20, length: 512 }; 2];
+        let parts = vec![JournalPart { offset: (1 << 20) + (sequence << 12), length: 512 }; 2];
         let rows = 0..1024;
         let (void, stripe_offset) = (0, 7 << 16);
         JournalEntry { sequence, oldest, void, participants, stripe_offset, rows, parts }
@@ -347,8 +355,8 @@ mod tests {
         assert_eq!(recovered(&[(0, whole.clone())]).0, [(0, 65)]);
         let at = (one.offset(BEGIN) - BEGIN) as usize;
         assert_eq!(
-            crc32c(&whole[at..at + one.length() as usize]),
-            0x6a50_7133,
+            crc32c(&whole[at..at + METADATA_BYTES - 4]),
+            0xcaf5_3ea4,
             "members hold such entries"
         );
         for damaged in [at + 90, at + METADATA_BYTES + 1023] {
@@ -357,17 +365,23 @@ mod tests {
             assert_eq!(recovered(&[(0, torn)]).0, [], "byte {damaged}");
         }
         assert_eq!(recovered(&[(1, whole)]).0, [], "the entry of another member");
+        for offset in [4096, BEGIN - 511, u64::MAX - 100] {
+            let parts = vec![JournalPart { offset, length: 512 }];
+            let outside = journal(0, &[JournalEntry { parts, ..entry(65, 65, 0b1) }]);
+            assert_eq!(recovered(&[(0, outside)]).0, [], "offset {offset} is not of data");
+        }
     }
 
     #[test]
     fn the_largest_entry_fits_a_slot() {
-        let parts = (0..PARTS_MAX as u64).map(|it| JournalPart { offset: it << 10, length: 512 });
+        let parts = (0..PARTS_MAX as u64)
+            .map(|it| JournalPart { offset: (1 << 20) + (it << 10), length: 512 });
         let full = JournalEntry { parts: parts.collect(), ..entry(1, 1, 0b1) };
         assert_eq!(full.length(), SLOT_BYTES);
         let bytes = journal(0, std::slice::from_ref(&full));
         let found = JournalEntry::decode(
             &bytes[SLOT_BYTES as usize..2 * SLOT_BYTES as usize],
-            BEGIN + SLOT_BYTES,
+            (BEGIN, BEGIN + SLOT_BYTES),
             VOLUME,
             uuid(0),
         );

@@ -256,7 +256,7 @@ impl Journal {
     /// Begins a checkpoint on this many members, if one is due and nothing is before it.
     pub(super) fn start_checkpoint(&mut self, members: usize) -> bool {
         let Checkpoint::Due { before } = self.checkpoint else { return false };
-        if self.oldest() < before || members == 0 {
+        if self.oldest() < before || !self.has_slot() || members == 0 {
             return false;
         }
         let sequence = self.open();
@@ -313,5 +313,40 @@ impl Journal {
         if let Some(flush) = &mut self.flush {
             flush.has_failed = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_leave_after_a_flush_and_a_checkpoint_waits_for_older_ones_and_a_slot() {
+        let torn = TornRows::default();
+        let mut journal = Journal::new(vec![0; 3], 100, false);
+        let flushed = |journal: &mut Journal, is_good| {
+            let is_started = journal.start_flush(2, &torn);
+            let is_over = is_started && !journal.on_flushed(is_good) && journal.on_flushed(true);
+            is_over && journal.end_flush(false)
+        };
+        assert_eq!(journal.open(), 100);
+        journal.on_joined();
+        assert!(!journal.start_checkpoint(3), "100 is older");
+        assert!(!flushed(&mut journal, true), "it has not ended");
+        journal.end(100);
+        assert!(!flushed(&mut journal, false) && journal.oldest() == 100, "a flush failed");
+        assert!(flushed(&mut journal, true) && journal.oldest() == 101);
+        (0..JOURNAL_SLOTS).for_each(|it| assert_eq!(journal.open(), 101 + it));
+        assert!(!journal.has_slot() && !journal.start_checkpoint(3), "there is no slot");
+        // What is given up stays known until it is the oldest.
+        journal.abandon(103);
+        assert_eq!(journal.void(), 0b100);
+        journal.end(101);
+        assert!(flushed(&mut journal, true) && journal.void() == 0b10);
+        journal.end(102);
+        assert!(flushed(&mut journal, true) && journal.void() == 0 && journal.oldest() == 104);
+        assert!(journal.start_checkpoint(1) && journal.needs_checkpoint());
+        assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
+        assert!(!journal.needs_checkpoint());
     }
 }
