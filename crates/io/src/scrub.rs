@@ -48,8 +48,8 @@ pub enum ScrubError {
     NoCopy,
     /// It has parity.
     #[error(
-        "the volume keeps parity, and a scrub compares only mirrors\n  help: a scrub is for \
-         profiles with copies, such as raid1"
+        "the volume keeps parity, and this version scrubs only mirrors\n  help: there is no way \
+         to check the parities of a volume that is served"
     )]
     Parity,
     /// It is read-only.

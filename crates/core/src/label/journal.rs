@@ -144,13 +144,14 @@ impl JournalEntry {
         bytes.into()
     }
 
-    /// Decodes a slot of a journal that begins at `begin`; returns the data of the parts, too.
+    /// Decodes a slot of a journal that begins at `begin`; returns the data of the parts, too, if
+    /// they are whole. What the entry says of others is so even if they are not.
     fn decode(
         slot: &[u8],
         (begin, offset): (u64, u64),
         volume: Uuid,
         member: Uuid,
-    ) -> Result<(JournalEntry, &[u8]), BlockError> {
+    ) -> Result<(JournalEntry, Option<&[u8]>), BlockError> {
         let (head, data) = slot.split_at(METADATA_BYTES.min(slot.len()));
         let (page, header) = Page::open(head, BlockKind::Journal, offset)?;
         let count = usize::from(page.u16(82));
@@ -174,13 +175,15 @@ impl JournalEntry {
             let end = part.offset.checked_add(part.length.into());
             part.offset >= RESERVED_BYTES && end.is_some_and(|end| end <= begin)
         };
-        if !entry.parts.iter().all(is_within) {
+        let rows_bytes = entry.rows.end.checked_sub(entry.rows.start);
+        let is_possible = entry.oldest <= entry.sequence
+            && entry.sequence < u64::MAX / 2
+            && rows_bytes.is_some_and(|bytes| bytes <= JOURNAL_ROWS_BYTES);
+        if !is_possible || !entry.parts.iter().all(is_within) {
             return Err(BlockError::Malformed("an entry that is not of data"));
         }
-        match data.get(..entry.data_bytes() as usize) {
-            Some(data) if crc32c(data) == page.u32(84) => Ok((entry, data)),
-            _ => Err(BlockError::Damaged),
-        }
+        let data = data.get(..entry.data_bytes() as usize);
+        Ok((entry, data.filter(|data| crc32c(data) == page.u32(84))))
     }
 }
 
@@ -227,24 +230,23 @@ type FoundEntry<'a> = (usize, JournalEntry, &'a [u8]);
 /// all participants have which are there.
 pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalRecovery {
     let mut entries: BTreeMap<u64, Vec<FoundEntry<'_>>> = BTreeMap::new();
+    let (mut oldest, mut newest, mut void) = (0, 0, BTreeSet::new());
     for (index, journal) in journals.iter().enumerate() {
         let slots = journal.bytes.chunks_exact(SLOT_BYTES as usize);
         for (slot, offset) in slots.zip((journal.begin..).step_by(SLOT_BYTES as usize)) {
             let place = (journal.begin, offset);
             if let Ok((entry, data)) = JournalEntry::decode(slot, place, volume, journal.uuid) {
-                entries.entry(entry.sequence).or_default().push((index, entry, data));
+                (oldest, newest) = (oldest.max(entry.oldest), newest.max(entry.sequence));
+                void.extend(entry.voids());
+                let whole = data.map(|data| (index, entry.clone(), data));
+                entries.entry(entry.sequence).or_default().extend(whole);
             }
         }
     }
-    let all = entries.values().flatten();
-    let oldest = all.map(|(_, entry, _)| entry.oldest).max().unwrap_or(0);
-    let newest = entries.keys().next_back().copied().unwrap_or(0);
     let mut recovery =
         JournalRecovery { next: newest.max(oldest) + SEQUENCE_GAP, ..JournalRecovery::default() };
-    let void: BTreeSet<u64> =
-        entries.values().flatten().flat_map(|(_, it, _)| it.voids()).collect();
     for found in entries.range(oldest..).map(|(_, found)| found) {
-        let (_, first, _) = &found[0];
+        let Some((_, first, _)) = found.first() else { continue };
         let lacks_it = |(index, journal): (usize, &MemberJournal<'_>)| {
             let takes_part = first.participants & 1 << journal.member.get() != 0;
             takes_part && !found.iter().any(|(other, _, _)| *other == index)

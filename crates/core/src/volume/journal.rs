@@ -48,7 +48,7 @@ enum Checkpoint {
     /// One is to be written once the entries before this number left.
     Due { before: u64 },
     /// It is being written to this many members.
-    Writing { sequence: u64, left: usize, has_failed: bool, is_outdated: bool },
+    Writing { sequence: u64, oldest: u64, left: usize, has_failed: bool, is_outdated: bool },
 }
 
 /// See the page of this module.
@@ -57,6 +57,9 @@ pub(super) struct Journal {
     begins: Vec<u64>,
     /// The number of the next entry.
     next: u64,
+    /// The oldest live entry that a durable entry names. Later ones may be written again, so their
+    /// slots are in use.
+    durable_oldest: u64,
     live: BTreeMap<u64, Stage>,
     /// True if an entry is torn.
     has_torn: bool,
@@ -94,6 +97,7 @@ impl Journal {
         Journal {
             begins,
             next,
+            durable_oldest: 0,
             live: BTreeMap::new(),
             has_torn: false,
             flush: None,
@@ -116,12 +120,25 @@ impl Journal {
 
     /// Returns true if there is a slot for another entry.
     pub(super) fn has_slot(&self) -> bool {
-        self.next - self.oldest() < JOURNAL_SLOTS
+        self.free_slots() > 0
     }
 
     /// Number of entries that can begin now.
     pub(super) fn free_slots(&self) -> usize {
-        (JOURNAL_SLOTS - (self.next - self.oldest())) as usize
+        JOURNAL_SLOTS.saturating_sub(self.next - self.durable_oldest) as usize
+    }
+
+    /// Returns true if there is no slot only because no durable entry names the oldest live one. A
+    /// checkpoint may take the slot of the entry that is the oldest of all then: those behind it
+    /// are right without it. Of several at once, those behind one that a crash tore would be
+    /// written again, and it would not.
+    fn needs_new_oldest(&self) -> bool {
+        !self.has_slot() && self.next - self.oldest() < JOURNAL_SLOTS
+    }
+
+    /// Takes that an entry is durable which names this one as the oldest.
+    pub(super) fn on_durable(&mut self, oldest: u64) {
+        self.durable_oldest = self.durable_oldest.max(oldest);
     }
 
     /// Returns true if half of the slots are in use.
@@ -132,7 +149,8 @@ impl Journal {
     /// Returns true if there is no slot, and none will be.
     pub(super) fn is_stuck(&self) -> bool {
         let oldest = self.live.values().next();
-        !self.has_slot() && matches!(oldest, Some(Stage::Torn(..))) && self.flush.is_none()
+        let is_full = self.next - self.oldest() >= JOURNAL_SLOTS;
+        is_full && matches!(oldest, Some(Stage::Torn(..))) && self.flush.is_none()
     }
 
     /// Returns true if the entry of some of these rows could not be written in place. It would be
@@ -154,7 +172,7 @@ impl Journal {
 
     /// Begins an entry.
     pub(super) fn open(&mut self) -> u64 {
-        assert!(self.has_slot(), "an entry needs a slot");
+        assert!(self.next - self.oldest() < JOURNAL_SLOTS, "an entry needs a slot");
         let sequence = self.next;
         self.live.insert(sequence, Stage::Open);
         self.next += 1;
@@ -239,6 +257,11 @@ impl Journal {
         is_durable
     }
 
+    /// Gives up the flush of all members: entries leave another time.
+    pub(super) fn drop_flush(&mut self) {
+        self.flush.take().expect("a flush is under way");
+    }
+
     /// Takes that a member joined, which is to be rebuilt.
     pub(super) fn on_joined(&mut self) {
         if let Checkpoint::Durable | Checkpoint::Due { .. } = self.checkpoint {
@@ -253,15 +276,28 @@ impl Journal {
         self.checkpoint != Checkpoint::Durable
     }
 
-    /// Begins a checkpoint on this many members, if one is due and nothing is before it.
+    /// Begins a checkpoint on this many members: one that is due for rebuilds, if nothing is before
+    /// it, or one that makes space for operations that wait.
     pub(super) fn start_checkpoint(&mut self, members: usize) -> bool {
-        let Checkpoint::Due { before } = self.checkpoint else { return false };
-        if self.oldest() < before || !self.has_slot() || members == 0 {
+        let is_due = match self.checkpoint {
+            Checkpoint::Due { before } => !self.rebuilds.is_empty() && self.oldest() >= before,
+            Checkpoint::Durable => false,
+            Checkpoint::Writing { .. } => return false,
+        };
+        let makes_space = self.needs_new_oldest() && !self.waiting.is_empty();
+        let can_begin = self.has_slot() || self.needs_new_oldest();
+        if members == 0 || !can_begin || !is_due && !makes_space {
             return false;
         }
+        let before = match self.checkpoint {
+            Checkpoint::Due { before } => before,
+            _ => 0,
+        };
         let sequence = self.open();
-        let (left, has_failed, is_outdated) = (members, false, false);
-        self.checkpoint = Checkpoint::Writing { sequence, left, has_failed, is_outdated };
+        // It ends a wait only for what was before it when it began.
+        let (left, has_failed, is_outdated) = (members, false, self.oldest() < before);
+        let oldest = self.oldest();
+        self.checkpoint = Checkpoint::Writing { sequence, oldest, left, has_failed, is_outdated };
         true
     }
 
@@ -271,17 +307,18 @@ impl Journal {
         self.live.range(..before).any(|(_, stage)| matches!(stage, Stage::Torn(..)))
     }
 
-    /// The number of the checkpoint under way.
-    pub(super) fn checkpoint(&self) -> u64 {
+    /// The number of the checkpoint under way, and the oldest entry that it names.
+    pub(super) fn checkpoint(&self) -> (u64, u64) {
         match self.checkpoint {
-            Checkpoint::Writing { sequence, .. } => sequence,
+            Checkpoint::Writing { sequence, oldest, .. } => (sequence, oldest),
             _ => unreachable!("a checkpoint is written"),
         }
     }
 
     /// Takes the end of the I/O of a checkpoint on a member.
     pub(super) fn on_checkpoint_io(&mut self, is_good: bool) -> CheckpointStep {
-        let Checkpoint::Writing { sequence, left, has_failed, is_outdated } = &mut self.checkpoint
+        let Checkpoint::Writing { sequence, oldest, left, has_failed, is_outdated } =
+            &mut self.checkpoint
         else {
             unreachable!("a checkpoint is written")
         };
@@ -295,11 +332,15 @@ impl Journal {
             (false, true) => CheckpointStep::Again,
             (false, false) => CheckpointStep::Release,
         };
-        self.live.remove(sequence);
+        let (sequence, oldest) = (*sequence, *oldest);
+        self.live.remove(&sequence);
         self.forget_void();
+        if step != CheckpointStep::Fail {
+            self.on_durable(oldest);
+        }
         self.checkpoint = match step {
             CheckpointStep::Release => Checkpoint::Durable,
-            _ => Checkpoint::Due { before: self.next },
+            _ => Checkpoint::Due { before: sequence + 1 },
         };
         step
     }
@@ -319,6 +360,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slab::SlabKey;
 
     #[test]
     fn entries_leave_after_a_flush_and_a_checkpoint_waits_for_older_ones_and_a_slot() {
@@ -329,24 +371,29 @@ mod tests {
             let is_over = is_started && !journal.on_flushed(is_good) && journal.on_flushed(true);
             is_over && journal.end_flush(false)
         };
-        assert_eq!(journal.open(), 100);
-        journal.on_joined();
-        assert!(!journal.start_checkpoint(3), "100 is older");
-        assert!(!flushed(&mut journal, true), "it has not ended");
-        journal.end(100);
-        assert!(!flushed(&mut journal, false) && journal.oldest() == 100, "a flush failed");
-        assert!(flushed(&mut journal, true) && journal.oldest() == 101);
-        (0..JOURNAL_SLOTS).for_each(|it| assert_eq!(journal.open(), 101 + it));
-        assert!(!journal.has_slot() && !journal.start_checkpoint(3), "there is no slot");
-        // What is given up stays known until it is the oldest.
-        journal.abandon(103);
-        assert_eq!(journal.void(), 0b100);
-        journal.end(101);
-        assert!(flushed(&mut journal, true) && journal.void() == 0b10);
-        journal.end(102);
-        assert!(flushed(&mut journal, true) && journal.void() == 0 && journal.oldest() == 104);
-        assert!(journal.start_checkpoint(1) && journal.needs_checkpoint());
+        let key = StripeKey::from_slot(0);
+        assert!(!journal.has_slot(), "no durable entry says what is older");
+        journal.waiting.push_back(key);
+        assert!(journal.start_checkpoint(1) && journal.checkpoint() == (100, 100));
         assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
-        assert!(!journal.needs_checkpoint());
+        assert_eq!((journal.free_slots(), journal.open()), (63, 101));
+        journal.waiting.clear();
+        journal.on_joined();
+        journal.rebuilds.push(PieceKey::from_slot(0));
+        assert!(!journal.start_checkpoint(3), "101 is older");
+        assert!(!flushed(&mut journal, true), "it has not ended");
+        journal.end(101);
+        assert!(!flushed(&mut journal, false) && journal.oldest() == 101, "a flush failed");
+        assert!(flushed(&mut journal, true) && journal.oldest() == 102);
+        (102..164).for_each(|sequence| assert_eq!(journal.open(), sequence));
+        assert!(!journal.has_slot(), "100 is the oldest that a durable entry names");
+        // What is given up stays known until it is the oldest.
+        journal.abandon(104);
+        assert_eq!(journal.void(), 0b100);
+        (102..104).for_each(|sequence| journal.end(sequence));
+        assert!(flushed(&mut journal, true) && journal.void() == 0 && journal.oldest() == 105);
+        assert!(journal.start_checkpoint(1) && journal.checkpoint() == (164, 105));
+        assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
+        assert!(!journal.needs_checkpoint() && journal.free_slots() == 4);
     }
 }

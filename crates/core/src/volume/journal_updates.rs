@@ -74,16 +74,23 @@ impl Volume {
         let journal = self.journal.as_mut().expect("the volume has a journal");
         if !journal.has_slot() {
             journal.waiting.push_back(key);
-            self.flush_journal();
-            return self.fail_if_journal_is_stuck();
+            return self.advance_journal();
         }
         let sequence = journal.open();
+        let (oldest, void) = (journal.oldest(), journal.void());
         let op = self.stripes().ops.get(key);
         let mut columns = self.journal_columns(op);
         columns.retain(|(_, member)| !self.states.is_failed(*member));
         let participants = columns.iter().fold(0, |set, (_, member)| set | 1 << member.get());
         let left = columns.len();
-        let entry = EntryWrite { sequence, participants, left, has_failed: columns.is_empty() };
+        let entry = EntryWrite {
+            sequence,
+            oldest,
+            void,
+            participants,
+            left,
+            has_failed: columns.is_empty(),
+        };
         self.stripes_mut().ops.get_mut(key).entry = Some(entry);
         for (column, member) in columns {
             let job = MetadataJob::Journal { op: key, column };
@@ -102,7 +109,6 @@ impl Volume {
 
     /// The entry of an operation for the member of a column, and its rows there.
     fn journal_entry(&self, key: StripeKey, column: u8) -> (JournalEntry, Vec<ColumnRows>) {
-        let journal = self.journal.as_ref().expect("the volume has a journal");
         let op = self.stripes().ops.get(key);
         let entry = op.entry.as_ref().expect("it is being written");
         let places = joined(&op.plans, |plan| plan.writes);
@@ -114,8 +120,8 @@ impl Volume {
         };
         let entry = JournalEntry {
             sequence: entry.sequence,
-            oldest: journal.oldest(),
-            void: journal.void(),
+            oldest: entry.oldest,
+            void: entry.void,
             participants: entry.participants,
             stripe_offset: op.stripe.volume_offset,
             rows: op.window(),
@@ -127,9 +133,10 @@ impl Volume {
     /// A checkpoint.
     fn checkpoint_entry(&self) -> JournalEntry {
         let journal = self.journal.as_ref().expect("the volume has a journal");
-        let sequence = journal.checkpoint();
+        let (sequence, oldest) = journal.checkpoint();
         let (stripe_offset, rows, parts) = (0, 0..0, Vec::new());
-        let (oldest, void) = (journal.oldest(), journal.void());
+        // Entries that were given up after the oldest are void for later ones, too.
+        let void = journal.void() << (journal.oldest() - oldest).min(63);
         JournalEntry { sequence, oldest, void, participants: 0, stripe_offset, rows, parts }
     }
 
@@ -174,7 +181,12 @@ impl Volume {
         entry.has_failed |= !is_durable && stays;
         match entry {
             EntryWrite { left: 0, has_failed: true, .. } => self.abandon_entry(key),
-            EntryWrite { left: 0, .. } => self.write_in_place(key),
+            EntryWrite { left: 0, oldest, .. } => {
+                let oldest = *oldest;
+                let journal = self.journal.as_mut().expect("the volume has a journal");
+                journal.on_durable(oldest);
+                self.write_in_place(key);
+            }
             _ => {}
         }
     }
@@ -220,7 +232,7 @@ impl Volume {
     }
 
     /// Flushes the members if that makes space, or something waits for it.
-    fn advance_journal(&mut self) {
+    pub(super) fn advance_journal(&mut self) {
         let journal = self.journal.as_mut().expect("the volume has a journal");
         let resumed = journal.waiting.len().min(journal.free_slots());
         self.work.extend(journal.waiting.drain(..resumed).map(Work::Journal));
@@ -231,6 +243,13 @@ impl Volume {
         }
         self.start_checkpoint();
         self.fail_if_journal_is_stuck();
+    }
+
+    /// Lets torn entries leave whose rows were mended.
+    pub(super) fn release_mended(&mut self) {
+        if self.journal.as_ref().is_some_and(|journal| journal.has_torn()) {
+            self.flush_journal();
+        }
     }
 
     /// Flushes all members, so that entries leave, unless that is under way or none can.
@@ -252,16 +271,18 @@ impl Volume {
         let journal = self.journal.as_mut().expect("the volume has a journal");
         if journal.on_flushed(is_good) {
             let has_lost_writes = self.has_lost_writes();
+            let labels = self.labels.as_ref().expect("a volume with a journal has labels");
+            let is_current = labels.is_current(&self.states);
             let journal = self.journal.as_mut().expect("the volume has a journal");
+            if !is_current && !has_lost_writes {
+                // A member that the labels call in sync may lack what the entries have.
+                journal.drop_flush();
+                return self.update_labels();
+            }
             if journal.end_flush(has_lost_writes) {
                 return self.advance_journal();
             }
-            let has_slot = journal.has_slot();
-            let rebuilds = std::mem::take(&mut journal.rebuilds);
-            rebuilds.into_iter().for_each(|key| self.fail_piece(key));
-            if !has_slot {
-                self.fail_waiting_entries();
-            }
+            self.fail_journal_waiters();
         }
     }
 
@@ -278,6 +299,17 @@ impl Volume {
         }
     }
 
+    /// Fails what waits for the journal, which cannot be written or flushed.
+    pub(super) fn fail_journal_waiters(&mut self) {
+        let Some(journal) = &mut self.journal else { return };
+        let has_slot = journal.has_slot();
+        let rebuilds = std::mem::take(&mut journal.rebuilds);
+        rebuilds.into_iter().for_each(|key| self.fail_piece(key));
+        if !has_slot {
+            self.fail_waiting_entries();
+        }
+    }
+
     fn fail_waiting_entries(&mut self) {
         let journal = self.journal.as_mut().expect("the volume has a journal");
         let waiting = std::mem::take(&mut journal.waiting);
@@ -287,8 +319,15 @@ impl Volume {
     /// Begins a checkpoint if one is due, and a rebuild waits for it.
     pub(super) fn start_checkpoint(&mut self) {
         let members: Vec<MemberIndex> = self.states.active().collect();
+        let labels = self.labels.as_ref().expect("a volume with a journal has labels");
         let journal = self.journal.as_mut().expect("the volume has a journal");
-        if !journal.rebuilds.is_empty() && journal.start_checkpoint(members.len()) {
+        if journal.waiting.is_empty() && journal.rebuilds.is_empty() {
+            return;
+        }
+        if !labels.is_current(&self.states) {
+            return self.update_labels();
+        }
+        if journal.start_checkpoint(members.len()) {
             self.queue_metadata(members, Op::Write, MetadataJob::Checkpoint);
         }
     }
@@ -306,11 +345,9 @@ impl Volume {
             CheckpointStep::Release => {
                 let rebuilds = std::mem::take(&mut journal.rebuilds);
                 rebuilds.into_iter().for_each(|key| self.issue_first(key));
+                self.advance_journal();
             }
-            CheckpointStep::Fail => {
-                let rebuilds = std::mem::take(&mut journal.rebuilds);
-                rebuilds.into_iter().for_each(|key| self.fail_piece(key));
-            }
+            CheckpointStep::Fail => self.fail_journal_waiters(),
         }
     }
 

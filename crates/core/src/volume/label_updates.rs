@@ -202,6 +202,9 @@ impl Volume {
         waiting.into_iter().for_each(|key| self.issue_first(key));
         let stripes = self.journal.as_mut().map(|journal| std::mem::take(&mut journal.held));
         stripes.into_iter().flatten().for_each(|key| self.resume_entry(key));
+        if self.journal.is_some() {
+            self.advance_journal();
+        }
     }
 
     /// Fails the pieces that waited for labels which cannot be written.
@@ -212,6 +215,7 @@ impl Volume {
         held.into_iter().chain(waiting).for_each(|key| self.fail_piece(key));
         let stripes = self.journal.as_mut().map(|journal| std::mem::take(&mut journal.held));
         stripes.into_iter().flatten().for_each(|key| self.abandon_entry(key));
+        self.fail_journal_waiters();
     }
 
     /// Ends a piece without success.

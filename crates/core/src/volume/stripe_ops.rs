@@ -123,6 +123,10 @@ pub(super) struct StripeIo {
 pub(super) struct EntryWrite {
     /// Its sequence number.
     pub(super) sequence: u64,
+    /// The oldest live entry when it began.
+    pub(super) oldest: u64,
+    /// The void entries then, a bit for each from the oldest on.
+    pub(super) void: u64,
     /// The members that get it, a bit for each.
     pub(super) participants: u16,
     /// Number of members on which it is not known to be durable.

@@ -121,7 +121,7 @@ pub enum CreateError {
     /// An array with parity cannot have checksums.
     #[error(
         "--checksums: a volume with {0} cannot have checksums, only one with copies\n  help: leave \
-         out --checksums; a scrub of raid6 finds out which data are wrong"
+         out --checksums, or use a profile with copies, such as raid1"
     )]
     ChecksumsOfParity(Profile),
     /// An array with parity that has data cannot be labelled.

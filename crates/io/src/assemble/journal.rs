@@ -34,7 +34,15 @@ pub(crate) fn recovery(
             MemberState::Failed => false,
         };
         if has_data && row.found.is_some() {
-            areas.push((member, *uuid, begin, read(member, begin, JOURNAL_BYTES as u32)?));
+            match read(member, begin, JOURNAL_BYTES as u32) {
+                Ok(bytes) if bytes.len() as u64 == JOURNAL_BYTES => {
+                    areas.push((member, *uuid, begin, bytes));
+                }
+                // Nothing is to be written again.
+                _ if newest.is_clean => {}
+                Ok(_) => return Err(unreadable(newest, member, "it ends too early")),
+                Err(error) => return Err(unreadable(newest, member, &error.to_string())),
+            }
         }
     }
     let journals = areas.iter().map(|(member, uuid, begin, bytes)| MemberJournal {
@@ -48,6 +56,12 @@ pub(crate) fn recovery(
         true => JournalRecovery { next: recovery.next, ..JournalRecovery::default() },
         false => recovery,
     })
+}
+
+/// Without its journal it is not known what a member lacks.
+fn unreadable(label: &Label, member: MemberIndex, why: &str) -> io::Error {
+    let devid = label.members[member.get()].devid;
+    io::Error::other(format!("cannot read the journal of the member with devid {devid}: {why}"))
 }
 
 /// The writes of labels, in this order and each durable before the next, before the journal is

@@ -138,7 +138,7 @@ pub(super) fn unsynced_note(
         false if unsynced_bytes == 0 && kept == "parities" => None,
         false => Some(format!(
             "`{name}` was not stopped in good order, or before it was synchronised: {kept} may \
-             not match in {size}, which are synchronised {when}"
+             differ in {size}, which are synchronised {when}"
         )),
     }
 }
