@@ -308,6 +308,36 @@ mod tests {
     }
 
     #[test]
+    fn no_member_starts_by_itself_that_lacks_what_others_were_written() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(8_008_996, Promises::Kept, report), Ok(()));
+        for seed in [8_122_060, 8_155_717] {
+            assert_eq!(torture(seed, Promises::KeptWithChecksums, report), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_mirror_that_missed_a_discard_is_synchronised() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(8_134_119, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
+    fn of_metadata_that_a_disk_loses_only_the_others_tell() {
+        let report = &mut TortureReport::default();
+        for seed in [8_118_183, 8_122_313] {
+            assert_eq!(torture(seed, Promises::KeptWithChecksums, report), Ok(()));
+        }
+    }
+
+    #[test]
+    fn damage_counts_on_a_disk_that_is_replaced_and_while_the_other_returns_errors() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(8_180_350, Promises::Kept, report), Ok(()));
+        assert_eq!(torture(8_111_568, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
     fn damage_without_an_error_is_noticed_if_it_is_not_left_out() {
         let mut report = TortureReport::default();
         let mut seeds = (0..20).map(|number| 3 + 7 * number);

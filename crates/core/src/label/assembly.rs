@@ -10,6 +10,7 @@
 //! | in sync | of the same generation, or one behind | in sync |
 //! | in sync | two or more behind | an older copy: refused |
 //! | in sync | current, but its dirty log is older than every member's is | the same |
+//! | in sync | announced, never committed, and not in sync by it | stale: rebuilt |
 //! | being rebuilt | of the same generation, or one behind | the rebuild goes on |
 //! | being rebuilt | two or more behind, or likewise | stale: rebuilt |
 //! | not in sync | another one of the same generation and data, not in sync | stale: the same |
@@ -20,11 +21,13 @@
 //!
 //! A label that was announced and never committed is not in the way: if another member's label goes
 //! on from the label before, nothing depended on it, and its member is older. This holds if it
-//! calls that other member in sync, or its own not.
+//! calls that other member in sync, or its own not. Nor does one count that says a member left, if
+//! only members have it that are not in sync by it, and one that is has the label before.
 //!
 //! A volume starts by itself only if every member that the newest label calls in sync was found. A
 //! member that is alone cannot know that it is stale, so to start without the others is a decision
-//! of the user.
+//! of the user. Members that are being rebuilt do not start without any that is in sync: it would
+//! start by itself later, because its label does not say that they have its data.
 
 use super::block::Uuid;
 use super::contents::{DataId, Label, LabelledMember, MemberLabel};
@@ -140,23 +143,29 @@ fn compare_labels<'a>(
     let counting: Vec<usize> = (0..found.len()).filter(counts).collect();
     let stands = |index: &usize| {
         let refutes = |&other: &usize| is_refuted(&found[*index], &found[other]);
-        !counting.iter().any(refutes)
+        !counting.iter().any(refutes) && !reached_no_member_in_sync(*index, found, &counting)
     };
     let mut standing_labels: Vec<usize> = counting.iter().copied().filter(stands).collect();
     if standing_labels.is_empty() {
-        standing_labels.clone_from(&counting);
+        // None was committed. A member that is not in sync by its own has nothing that others lack.
+        let in_sync = |&index: &usize| found[index].calls_in_sync(found[index].member);
+        standing_labels.extend(counting.iter().copied().filter(in_sync));
+        if standing_labels.is_empty() {
+            standing_labels.extend(counting.first());
+        }
     }
     let newest = standing_labels
         .iter()
         .copied()
         .reduce(|best, index| if is_newer(&found[index], &found[best]) { index } else { best });
-    let newest = &found[newest.expect("a volume is assembled from at least one label")].label;
+    let holder = &found[newest.expect("a volume is assembled from at least one label")];
+    let newest = &holder.label;
     assert!(found.iter().all(|other| other.label.array.uuid == newest.array.uuid), "one volume");
     let standings: Vec<MemberStanding> = (0..found.len())
         .map(|index| {
             if counts(&index) {
                 let is_refuted = !standing_labels.contains(&index);
-                return standing(index, found, &counting, newest, is_refuted);
+                return standing(index, found, &counting, holder, is_refuted);
             }
             let is_other = |&other: &usize| found[other].member == found[index].member;
             let is_replaced = counting.iter().any(is_other);
@@ -199,7 +208,9 @@ impl LabelAssembly {
         }
         let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
         let rows = 0..self.members.len();
-        if !holds_all(map, |row, end| self.holds(row, end)) {
+        // Members in sync that do not know of the end of a rebuild start without the rebuilt one.
+        let has_in_sync = (0..self.members.len()).any(is_in_sync);
+        if !has_in_sync || !holds_all(map, |row, end| self.holds(row, end)) {
             let missing = rows.filter(|&row| !is_in_sync(row)).collect();
             return ArrayVerdict::Incomplete { missing };
         }
@@ -283,9 +294,10 @@ fn standing(
     index: usize,
     found: &[MemberLabel],
     counting: &[usize],
-    newest: &Label,
+    holder: &MemberLabel,
     is_refuted: bool,
 ) -> MemberStanding {
+    let newest = &holder.label;
     let MemberLabel { member, label } = &found[index];
     let is_clone = |&other: &usize| other != index && found[other].member == *member;
     if counting.iter().any(is_clone) {
@@ -294,7 +306,8 @@ fn standing(
     let is_same = label.lineage.id == newest.lineage.id;
     let behind = newest.generation.checked_sub(label.generation);
     // With the same data id, whatever a member has that is not in sync is on those that are.
-    let is_announced_twice = is_same && !found[index].calls_in_sync(*member);
+    let is_announced_twice =
+        is_same && (!found[index].calls_in_sync(*member) || lacks_nothing(holder, &found[index]));
     let behind = behind.filter(|&behind| match behind {
         0 => has_same_contents(label, newest) || is_announced_twice,
         _ => is_same || left_at(newest, label).is_some_and(|until| label.generation <= until),
@@ -310,6 +323,10 @@ fn standing(
     let is_current = behind == 0 || (behind == 1 && (is_same || is_parent));
     match (newest.members[row].state, is_current) {
         (MemberState::InSync, true) => MemberStanding::InSync,
+        // By its own label, which does not count, it was about to be rebuilt.
+        (MemberState::InSync, false) if is_refuted && !found[index].calls_in_sync(*member) => {
+            MemberStanding::Stale
+        }
         (MemberState::InSync, false) => MemberStanding::OldCopy,
         (MemberState::Rebuilding { recovered_bytes }, true) => {
             MemberStanding::Rebuilding { recovered_bytes }
@@ -331,16 +348,23 @@ fn has_same_contents(one: &Label, other: &Label) -> bool {
 }
 
 /// Returns true if `one` descends from `other`, or is of the same data and a later generation. Of
-/// two announcements of one generation, that of a member in sync counts.
+/// two announcements of one generation, that of a member in sync counts, by both if they differ.
 fn is_newer(one: &MemberLabel, other: &MemberLabel) -> bool {
     let (this, that) = (&one.label, &other.label);
     match this.lineage.id == that.lineage.id {
         true if this.generation == that.generation => {
-            one.calls_in_sync(one.member) && !other.calls_in_sync(other.member)
+            one.calls_in_sync(one.member)
+                && (!other.calls_in_sync(other.member) || lacks_nothing(one, other))
         }
         true => this.generation > that.generation,
         false => left_at(this, that).is_some(),
     }
+}
+
+/// Returns true if `one` does not call the member of `other` in sync, but `other` calls that of
+/// `one` so. If both have the same data id, `other` has no data that `one` lacks.
+fn lacks_nothing(one: &MemberLabel, other: &MemberLabel) -> bool {
+    other.calls_in_sync(one.member) && !one.calls_in_sync(other.member)
 }
 
 /// The last generation of `label` that had the data id of `other`, if it has another one now.
@@ -370,6 +394,21 @@ fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
             || that.lineage.history.iter().any(|it| it.id == parent.id && it.until >= parent.until);
         goes_on && this.generation == parent.until + 1
     })
+}
+
+/// Returns true if a label that says a member left is only on members which it does not call in
+/// sync, while one that it calls in sync has the label before: it was not committed.
+fn reached_no_member_in_sync(index: usize, found: &[MemberLabel], counting: &[usize]) -> bool {
+    let label = &found[index].label;
+    let Some(parent) = label.lineage.history.first() else { return false };
+    let is_parent = |it: &Label| it.lineage.id == parent.id && it.generation == parent.until;
+    let in_sync = || {
+        let others = counting.iter().map(|&other| &found[other]);
+        others.filter(|other| found[index].calls_in_sync(other.member)).map(|it| &it.label)
+    };
+    label.generation == parent.until + 1
+        && in_sync().all(|other| other.lineage.id != label.lineage.id)
+        && in_sync().any(is_parent)
 }
 
 /// The members that make up each lineage that diverged: for the message to the user.

@@ -202,6 +202,11 @@ fn interrupted_rebuild_goes_on_or_starts_over() {
     // The member being rebuilt is not enough by itself.
     let labels = [found(2, 8, &[2, 1], &states)];
     assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Incomplete { missing: vec![0, 1] });
+    // Nor is it if all its data were copied, as member 1 starts alone.
+    let states = [InSync, MemberState::Rebuilding { recovered_bytes: 64 << 20 }];
+    let labels = [found(2, 8, &[2, 1], &states)];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Incomplete { missing: vec![0, 1] });
+    assert_eq!(judge(&[found(1, 8, &[2, 1], &states)], &[]).1, ArrayVerdict::Start);
 }
 
 #[test]
@@ -329,4 +334,55 @@ fn a_removed_device_is_no_member_and_the_volume_starts_without_it() {
     assert_eq!(standings, [MemberStanding::InSync, MemberStanding::Unknown]);
     assert_eq!(verdict, ArrayVerdict::Start);
     assert_eq!(judge(&[first], &[]).1, ArrayVerdict::Start);
+}
+
+#[test]
+fn a_replacement_alone_has_the_label_that_says_another_member_left() {
+    // Member 2 was to be replaced by the device of UUID 3, which alone got the label. Member 2 went
+    // on without member 1.
+    let announced = found(3, 6, &[2, 1], &[InSync, Failed, REBUILDING]);
+    let mut announced = MemberLabel { member: Uuid([3; 16]), ..announced };
+    announced.label.members.remove(1);
+    let states = [InSync, InSync];
+    let labels =
+        [found(1, 5, &[1], &states), announced.clone(), found(2, 9, &[4, 1], &[Failed, InSync])];
+    let standings = [MemberStanding::InSync, MemberStanding::Unknown];
+    let missing = ArrayVerdict::NeedsDegraded { missing: vec![1] };
+    assert_eq!(judge(&labels[..2], &[]), (standings.to_vec(), missing));
+    let standings = [MemberStanding::Stale, MemberStanding::Unknown, MemberStanding::InSync];
+    assert_eq!(judge(&labels, &[]), (standings.to_vec(), ArrayVerdict::Start));
+    // Member 1 has the label, too: it may have been committed.
+    let went_on = found(1, 6, &[2, 1], &states[..1]);
+    let mut both = [went_on, announced];
+    both[0].label = both[1].label.clone();
+    assert_eq!(judge(&both, &[]).1, ArrayVerdict::Start);
+}
+
+#[test]
+fn the_end_of_a_rebuild_is_announced_on_the_rebuilt_member_alone() {
+    // Member 2 had the end of its rebuild announced to it alone; member 1 went on without it.
+    for (labels, standings) in [
+        ([found(1, 6, &[1], &[InSync, Failed]), found(2, 6, &[1], &[InSync; 2])], [0, 1]),
+        ([found(2, 6, &[1], &[InSync; 2]), found(1, 6, &[1], &[InSync, Failed])], [1, 0]),
+    ] {
+        let all = [MemberStanding::InSync, MemberStanding::Stale];
+        let standings = standings.map(|index| all[index]).to_vec();
+        assert_eq!(judge(&labels, &[]), (standings, ArrayVerdict::Start));
+    }
+}
+
+#[test]
+fn two_replacements_without_the_members_that_they_were_to_copy() {
+    // Each was announced on the replacement alone: member 3 in the place of 2, member 4 of 1.
+    let mut labels = [
+        found(3, 6, &[2, 1], &[InSync, Failed, REBUILDING]),
+        found(4, 6, &[3, 1], &[Failed, InSync, Failed, REBUILDING]),
+    ];
+    labels[0].label.members.remove(1);
+    labels[1].label.members.remove(2);
+    labels[1].label.members.remove(0);
+    let (standings, verdict) = judge(&labels, &[]);
+    let rebuilding = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    assert_eq!(standings, [rebuilding, MemberStanding::Unknown]);
+    assert_eq!(verdict, ArrayVerdict::Incomplete { missing: vec![0, 1] });
 }

@@ -116,6 +116,9 @@ impl Volume {
             return Err(VolumeError::NotRebuilding);
         }
         self.states.on_rebuilt(member, range)?;
+        if self.labels.is_some() {
+            self.states.set_unrecorded(member);
+        }
         self.notify_members_change();
         let flushed_to = self.requests.get(key).flushed_to;
         self.record_progress(member, flushed_to);

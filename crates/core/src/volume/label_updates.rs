@@ -176,7 +176,7 @@ impl Volume {
     /// Continues an update of which no I/O is in flight.
     fn advance_labels(&mut self) {
         let labels = self.labels.as_mut().expect("it has labels");
-        match labels.advance(&self.states) {
+        match labels.advance(&mut self.states) {
             None => {}
             Some(UpdateStep::Write(members)) => {
                 self.queue_metadata(members, Op::Write, MetadataJob::Label);

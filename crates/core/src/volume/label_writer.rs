@@ -360,7 +360,7 @@ impl LabelWriter {
     }
 
     /// What comes next, once no I/O of the update is in flight; `None` before.
-    pub(super) fn advance(&mut self, states: &MemberStates) -> Option<UpdateStep> {
+    pub(super) fn advance(&mut self, states: &mut MemberStates) -> Option<UpdateStep> {
         let update = self.update.as_mut()?;
         if update.in_flight > 0 {
             return None;
@@ -371,6 +371,7 @@ impl LabelWriter {
         if !update.left.is_empty() {
             return Some(UpdateStep::Unwritable(update.left.clone()));
         }
+        states.on_recorded(update.label.members.iter().map(|row| &row.state));
         // A label that calls a member in use which failed meanwhile must not be written again: that
         // member would seem to be an old copy. Nor must one that calls a member in sync whose
         // storage is another one now. The next update says what is so.

@@ -17,6 +17,9 @@ pub(super) struct MemberStates {
     changes: Vec<u32>,
     /// For each member that is rebuilt, true if it lacks only stale regions.
     catching_up: Vec<bool>,
+    /// For each member, true if it was rebuilt and the labels do not say so yet. Another member
+    /// that fails now would start without it, so none may be failed because this one has the data.
+    unrecorded: Vec<bool>,
     /// True if each member is in sync, in no back-off and not write-mostly.
     all_eligible: bool,
     /// Number of members that may fail without loss of data, whichever they are.
@@ -35,6 +38,7 @@ impl MemberStates {
             rebuilds: vec![RecoveredRanges::default(); members.len()],
             changes: vec![0; members.len()],
             catching_up: vec![false; members.len()],
+            unrecorded: vec![false; members.len()],
             members,
             all_eligible: false,
             tolerated_failures,
@@ -108,10 +112,23 @@ impl MemberStates {
     pub(super) fn set(&mut self, member: MemberIndex, state: MemberState) {
         self.members.get_mut(member).state = state;
         self.catching_up[member.get()] &= matches!(state, MemberState::Rebuilding { .. });
+        self.unrecorded[member.get()] = false;
         self.backoffs[member.get()] = Backoff::default();
         self.rebuilds[member.get()] = RecoveredRanges::default();
         self.changes[member.get()] = self.changes[member.get()].wrapping_add(1);
         self.changed();
+    }
+
+    /// Takes that the labels do not say yet that a rebuilt member is in sync.
+    pub(super) fn set_unrecorded(&mut self, member: MemberIndex) {
+        self.unrecorded[member.get()] = self.members[member].state == MemberState::InSync;
+    }
+
+    /// Takes that every member which takes writes has a label with these states.
+    pub(super) fn on_recorded<'a>(&mut self, states: impl Iterator<Item = &'a MemberState>) {
+        for (unrecorded, state) in self.unrecorded.iter_mut().zip(states) {
+            *unrecorded &= *state != MemberState::InSync;
+        }
     }
 
     /// Sets whether a member that is to be rebuilt lacks only stale regions.
@@ -192,10 +209,13 @@ impl MemberStates {
     }
 
     /// Returns true if every block is in sync elsewhere, whichever members share its chunk: the
-    /// other members that are not in sync are too few to matter.
+    /// other members that are not in sync, by the labels too, are too few to matter.
     pub(super) fn can_lose(&self, member: MemberIndex) -> bool {
         let others = self.members.iter().filter(|(index, _)| *index != member);
-        let missing = others.filter(|(_, other)| other.state != MemberState::InSync).count();
+        let is_missing = |(index, other): &(MemberIndex, &Member)| {
+            other.state != MemberState::InSync || self.unrecorded[index.get()]
+        };
+        let missing = others.filter(is_missing).count();
         missing < self.tolerated_failures
     }
 

@@ -308,8 +308,19 @@ impl Volume {
             }
             RequestKind::Write => self.end_write(key),
             RequestKind::Flush => self.end_flush(key),
+            RequestKind::Discard => self.end_discard(key),
             _ => self.finish(key),
         }
+    }
+
+    /// Ends a discard. A mirror that missed it differs from the others, if its member stays.
+    fn end_discard(&mut self, key: PieceKey) {
+        let Piece { plan, failed, .. } = *self.pieces.get(key);
+        let stays = |target| !self.states.is_failed(plan.location(target).0);
+        if self.labels.is_some() && failed.iter().any(stays) {
+            self.add_unsynced(plan.range());
+        }
+        self.finish(key);
     }
 
     /// Ends the flush of a member. For a client: another flush may have lost what this one was to

@@ -110,6 +110,8 @@ pub(super) struct Machine {
     checks_damage: bool,
     /// True once metadata were damaged.
     has_bad_metadata: bool,
+    /// True once the bad disk lost a write of metadata.
+    has_lost_metadata: bool,
     /// True if in this run of the service a write of metadata was lost on the only member in sync.
     has_lost_record: bool,
     /// True if only the user can start the volume now.
@@ -181,6 +183,7 @@ impl Machine {
             has_lost_checksums: false,
             checks_damage: promises == Promises::DamageIsChecked,
             has_bad_metadata: false,
+            has_lost_metadata: false,
             has_lost_record: false,
             is_refused: false,
             snapshot: None,
@@ -303,6 +306,7 @@ impl Machine {
         self.changes += 1;
         (self.has_lost_good, self.had_fault) = (true, true);
         self.on_member_lost();
+        self.on_others_lost(member);
         self.model.forget_reads();
         let file = self.rows[member];
         self.disk(file).is_bad = fault != FileFault::None;

@@ -290,3 +290,48 @@ fn only_writes_that_continue_get_regions_ahead() {
     }
     assert_eq!(volume.active_regions(), 100);
 }
+
+/// A member was rebuilt, and the one with the data is gone before its label says so: by that label
+/// it starts alone. So nothing is written without it, until it has another label.
+#[test]
+fn no_member_is_failed_for_one_that_its_label_does_not_call_in_sync() {
+    let mut label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    let (kept, rebuilt) = (MemberIndex(0), MemberIndex(1));
+    let size_bytes = label.members[1].size_bytes;
+    label.members[1].state = MemberState::Rebuilding { recovered_bytes: 10 * MIB };
+    let (rebuild, write) = (RequestKind::Rebuild(rebuilt), (RequestKind::Write, 0, 4096));
+    let written = std::cell::Cell::new(0);
+    let is_gone_after = |labels: u32| {
+        written.set(0);
+        let written = &written;
+        move |io: &MemberIo| {
+            let is_label = io.op == Op::Write && crate::label::LABEL_SLOTS.contains(&io.offset);
+            written.set(written.get() + u32::from(is_label && io.member == kept));
+            written.get() > labels && io.member == kept
+        }
+    };
+    let rebuild = (rebuild, 10 * MIB, size_bytes - 10 * MIB);
+    let mut volume = volume_of(label.clone(), Vec::new());
+    assert_eq!(run(&mut volume, rebuild, is_gone_after(u32::MAX)), Ok(()));
+    let count = written.get();
+    // The last update is announced, and then committed.
+    for (labels, is_announced) in [(count - 2, false), (count - 1, true)] {
+        let mut volume = volume_of(label.clone(), Vec::new());
+        assert_eq!(run(&mut volume, rebuild, is_gone_after(labels)), Ok(()));
+        assert_eq!(volume.members()[rebuilt].state, MemberState::InSync);
+        let is_written = run(&mut volume, write, |io| io.member == kept).is_ok();
+        let is_failed = volume.members()[kept].state == MemberState::Failed;
+        assert_eq!((is_written, is_failed), (is_announced, is_announced));
+    }
+}
+
+/// A discard that a member missed which stays: its mirror is made equal.
+#[test]
+fn mirrors_are_synchronised_after_a_discard_that_one_missed() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    let other = MemberIndex(1);
+    let misses = |io: &MemberIo| io.op == Op::Discard && io.member == other;
+    assert_eq!(run(&mut volume, (RequestKind::Discard, 0, 4096), misses), Ok(()));
+    assert_eq!(volume.members()[other].state, MemberState::InSync);
+    assert_eq!(volume.unsynced_bytes(), REGION_BYTES);
+}

@@ -51,6 +51,7 @@ impl Machine {
         self.changes += 1;
         self.has_lost_good = true;
         self.on_member_lost();
+        self.on_others_lost(member);
         self.model.forget_reads();
         self.send(ControlRequest::Fail { devid: member as u64 + 1 });
     }
@@ -59,6 +60,7 @@ impl Machine {
     /// sync, or its mirrors are gone.
     pub(super) fn begin_rebuild(&mut self, member: usize, disk: Option<ObjectId>) {
         self.has_lost_good = true;
+        self.on_others_lost(member);
         let Some(volume) = self.volume() else { return };
         if !volume.has_device(MemberIndex(member as u16)) {
             // A disk that was removed and is put back is a new one.

@@ -34,15 +34,16 @@ impl Machine {
 
     pub(super) fn damage(&mut self, damage: Damage) -> Result<(), String> {
         self.calm_down()?;
-        let file = self.rows[self.bad_row()];
+        let row = self.bad_row();
+        let file = self.rows[row];
         let done = match damage {
-            Damage::Data { block } => self.place_on(file, block).map(|place| {
+            Damage::Data { block } => self.place_on(row, block).map(|place| {
                 let offset = place.start + self.rng.below(BLOCK_BYTES as u64);
                 self.simulation.flip(file, offset, 1 << self.rng.below(8));
                 self.damage_block(block);
             }),
             Damage::Metadata { block } => self.damage_metadata(file, block),
-            Damage::MisdirectedData { block } => self.place_on(file, block).map(|place| {
+            Damage::MisdirectedData { block } => self.place_on(row, block).map(|place| {
                 let from = (RESERVED_BYTES, u64::MAX);
                 let to = place.start;
                 self.simulation.misdirect(file, Some(Misdirection { from, to }));
@@ -91,7 +92,8 @@ impl Machine {
     /// Takes that a mirror of a block is damaged.
     fn damage_block(&mut self, block: u64) {
         if self.has_checksums && !self.has_lost_checksums && self.is_calm() {
-            self.has_lost_good &= !self.rotten.is_empty();
+            let is_well = !self.disks.iter().any(|disk| disk.is_bad);
+            self.has_lost_good &= !is_well || !self.rotten.is_empty();
             self.rotten.insert(block);
         } else if !self.checks_damage {
             self.model.damage(block);
@@ -103,6 +105,14 @@ impl Machine {
         (0..BLOCKS).for_each(|block| self.model.damage(block));
     }
 
+    /// Takes that a member may be missing, which may be the only one with metadata that another
+    /// lost.
+    pub(super) fn on_others_lost(&mut self, row: usize) {
+        if self.has_lost_metadata && row != self.bad_row() {
+            self.damage_all();
+        }
+    }
+
     /// Takes the end of a run of the service, in which metadata may have been lost that were
     /// nowhere else: also of what was written later.
     pub(super) fn end_lost_record(&mut self) {
@@ -111,12 +121,12 @@ impl Machine {
         }
     }
 
-    /// Where a disk has its mirror of a block of the clients.
-    fn place_on(&self, file: ObjectId, block: u64) -> Option<Range<u64>> {
+    /// Where a member has its mirror of a block of the clients.
+    fn place_on(&self, row: usize, block: u64) -> Option<Range<u64>> {
         let map = self.map();
         let mapped = map.map(self.block_offset(&map, block), BLOCK_BYTES as u64);
         let mut mirrors = mapped.mirrors().iter();
-        let mirror = mirrors.find(|mirror| self.rows[mirror.member.get()] == file)?;
+        let mirror = mirrors.find(|mirror| mirror.member.get() == row)?;
         Some(mirror.offset..mirror.offset + BLOCK_BYTES as u64)
     }
 
@@ -151,18 +161,23 @@ impl Machine {
     /// Takes in the writes that went to a wrong place: both places are damaged.
     pub(super) fn take_misdirected(&mut self) {
         let row = self.bad_row();
-        let (file, data_end) = (self.rows[row], self.map().allocated(MemberIndex(row as u16)).end);
-        for (offset, length, to) in self.simulation.take_misdirected(file) {
+        let data_end = self.map().allocated(MemberIndex(row as u16)).end;
+        // A disk may be replaced meanwhile, and be the member again after a crash.
+        let files = self.disks.iter().map(|disk| disk.file);
+        let misdirected: Vec<_> =
+            files.flat_map(|file| self.simulation.take_misdirected(file)).collect();
+        for (offset, length, to) in misdirected {
             let is_in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
             let in_sync = self
                 .volume()
                 .map_or(0, |volume| volume.members().iter().filter(is_in_sync).count());
-            let is_alone = match offset {
-                0..RESERVED_BYTES => in_sync < 2,
+            let (is_metadata, is_alone) = match offset {
+                0..RESERVED_BYTES => (true, in_sync < 2),
                 // A table of checksums has those of chunks that some members share.
-                _ if offset >= data_end => in_sync < self.rows.len(),
-                _ => false,
+                _ if offset >= data_end => (true, in_sync < self.rows.len()),
+                _ => (false, false),
             };
+            self.has_lost_metadata |= is_metadata;
             if is_alone {
                 // Only this disk could have said what the others lack.
                 self.has_lost_record = true;
@@ -170,7 +185,7 @@ impl Machine {
             }
             let ranges = [offset..offset + length, to..to + length];
             for block in 0..BLOCKS {
-                let Some(place) = self.place_on(file, block) else { continue };
+                let Some(place) = self.place_on(row, block) else { continue };
                 let is_hit =
                     |range: &Range<u64>| range.start < place.end && place.start < range.end;
                 if ranges.iter().any(is_hit) {

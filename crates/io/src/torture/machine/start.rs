@@ -345,10 +345,13 @@ impl Machine {
         let Assembled { assembly, found, .. } = assembled;
         let map = self.map();
         let mut configs = self.label.map_configs();
-        for (config, row) in configs.iter_mut().zip(&assembly.members) {
+        let mut lost = Vec::new();
+        for (index, (config, row)) in configs.iter_mut().zip(&assembly.members).enumerate() {
             config.state = row.state;
             self.tally.failures += u64::from(row.state != MemberState::InSync);
+            lost.extend((row.state != MemberState::InSync).then_some(index));
         }
+        lost.into_iter().for_each(|index| self.on_others_lost(index));
         let policy = POLICIES[self.rng.below(POLICIES.len() as u64) as usize];
         let devids: Vec<u64> = configs.iter().map(|config| config.devid).collect();
         let policy = Spec::parse(policy).and_then(|spec| spec.build(&devids));
