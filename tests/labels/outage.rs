@@ -1,6 +1,10 @@
-//! An outage of all members, which are on other machines.
+//! What goes away: all members, which are on other machines; threads; the server.
 
 use super::*;
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
 
 fn start_peer(folder: &Folder, number: u64) -> Service {
     let (disks, address) = (format!("disks-{number}"), format!("nbd:unix:peer-{number}"));
@@ -50,4 +54,55 @@ fn a_volume_goes_on_after_all_its_members_were_away() {
     }
     let disk = |number: u64| data(&folder, &format!("disks-{number}/member-1.img"));
     assert!(disk(1) == disk(2));
+}
+
+/// Opening a member takes a thread. Without one the request is refused, and the volume goes on.
+#[test]
+fn a_volume_goes_on_where_no_thread_can_be_started() {
+    let folder = created(2);
+    let served = ["serve", "a.img", "b.img", "--export", "nbd:unix:socket", "--control", "control"];
+    let plain = folder.command(&served);
+    // The limit is of the processes of a user, and root has none.
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let by_user = |program: &OsStr| {
+        let mut command = Command::new(if is_root { OsStr::new("setpriv") } else { program });
+        let user = ["--reuid=54321", "--clear-groups"].map(OsStr::new);
+        command.args(user.into_iter().chain([program]).filter(|_| is_root));
+        command
+    };
+    for path in [".", "a.img", "b.img"].into_iter().filter(|_| is_root) {
+        fs::set_permissions(folder.path(path), Permissions::from_mode(0o777)).unwrap();
+    }
+    let test = by_user("test".as_ref()).arg("-x").arg(plain.get_program()).status();
+    if !test.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: another user cannot run the program");
+    }
+    let mut command = by_user(plain.get_program());
+    command.args(plain.get_args()).current_dir(folder.path("."));
+    let service = Service::start_command(command);
+    client(&folder).write(0, &[5; BLOCK]);
+    let id = service.id().to_string();
+    let limited = by_user("prlimit".as_ref()).args(["--pid", &id, "--nproc=1:"]).status();
+    assert!(limited.unwrap().success());
+    folder.ctl(&["members", "fail", "2"]);
+    let output = folder.run(&["ctl", "--control", "control", "members", "rebuild", "2"]);
+    let error = stderr(&output);
+    assert!(error.contains("cannot start a thread") && error.contains("ulimit -u"), "{error}");
+    assert_reads(&folder, 0, 5);
+    service.terminate();
+}
+
+/// The kernel ends an io_uring, with the files in its table, a while after the process.
+#[test]
+fn members_are_released_when_the_server_is_gone() {
+    let folder = created(2);
+    for option in [&[][..], &["--read-only"]] {
+        let service = serve(&folder, &[option, &["a.img", "b.img"]].concat());
+        service.terminate();
+        for name in ["a.img", "b.img"] {
+            let mut lock = Command::new("flock");
+            let lock = lock.args(["-n", name, "true"]).current_dir(folder.path("."));
+            assert!(lock.status().unwrap().success(), "{name} {option:?}");
+        }
+    }
 }

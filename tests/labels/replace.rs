@@ -52,7 +52,7 @@ fn a_member_that_is_missing_at_the_start_is_replaced() {
     client(&folder).write(0, &[3; BLOCK]);
     for request in ["rebuild", "fail"] {
         let error = refused(&folder, &[request, "3"]);
-        let help = "`ctl members replace 3 DEVICE` rebuilds the member, on its own device or on";
+        let help = "`ctl members replace 3 DEVICE` rebuilds the member on any device";
         assert!(error.contains(help), "{error}");
     }
     let status = folder.ctl(&["status"]);
@@ -135,6 +135,21 @@ fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
     assert!(error.contains("was a member of this volume"), "{error}");
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "luks.img"));
+}
+
+/// `members rebuild` would copy what it missed, and leave the damage.
+#[test]
+fn a_failed_member_replaced_by_its_own_device_is_copied_whole() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[3; BLOCK]);
+    folder.ctl(&["members", "fail", "2"]);
+    let file = File::options().write(true).open(folder.path("b.img")).unwrap();
+    file.write_all_at(&[9; BLOCK], SIZE_BYTES / 2).unwrap();
+    folder.ctl(&["members", "replace", "2", "b.img"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
 }
 
 #[test]

@@ -27,6 +27,18 @@ fn empty(folder: &Folder, name: &str, size_bytes: u64) {
 }
 
 #[test]
+fn a_spare_that_is_too_small_is_refused_with_advice() {
+    let folder = place(2);
+    let text = fs::read_to_string(folder.path("pair.toml")).unwrap();
+    fs::write(folder.path("pair.toml"), text + "[[spare]]\npath = \"s.img\"\n").unwrap();
+    empty(&folder, "s.img", SIZE_BYTES / 2);
+    let error = stderr(&folder.run(&["create", "pair.toml"]));
+    for part in ["s.img` has 12 MiB, but the smallest member has 24 MiB", "remove its [[spare]]"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_spare_takes_the_place_of_a_member_that_fails() {
     let folder = created();
     let text = stdout(&folder.run(&["examine", "a.img", "b.img", "s.img"]));
@@ -76,7 +88,7 @@ fn spares_are_added_and_removed() {
     };
     refused("small.img", "has 12 MiB, but the smallest member needs 24 MiB");
     refused("s.img", "is a spare of the volume already");
-    refused("a.img", "is in use");
+    refused("a.img", "is the member with devid 1\n  help: give a device that is no member");
     refused("nosuch.img", "no such file");
     folder.ctl(&["members", "add", "--spare", "t.img"]);
     let added = folder.ctl(&["members"]);

@@ -52,7 +52,7 @@ const CLOCK_USERS: [&str; 7] = [
     "crates/io/src/export/fuse/mount.rs",
     "crates/io/src/export/nbd/tls/acceptor.rs",
     "crates/io/src/export/ublk/mod.rs",
-    "crates/io/src/member/file.rs",
+    "crates/io/src/member/release.rs",
 ];
 
 /// Crates that name a crate they may not depend on, in their manifest or in their sources.

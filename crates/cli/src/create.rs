@@ -162,6 +162,7 @@ fn with_options(
             access: MemberAccess::ReadWrite,
             caching: Caching::Direct,
             occupied: if occupied { Occupied::Allow } else { Occupied::Refuse },
+            report_wait: devices::report_wait,
         },
     };
     let created = make(&creation).map_err(|error| match error {

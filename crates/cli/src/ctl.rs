@@ -156,7 +156,8 @@ enum MemberAction {
     /// Put another device in the place of a member, and rebuild it from its mirrors
     ///
     /// What the device contains is overwritten. The volume starts with it from then on; the device
-    /// before is not a member any more. Works for labelled volumes.
+    /// before is not a member any more. The device of a failed member may replace itself, and all
+    /// of it is copied; `members rebuild` copies only what it missed. Works for labelled volumes.
     #[command(override_usage = "mirrorball ctl --control <PATH> members replace [OPTIONS] \
                                <DEVID> <DEVICE>")]
     Replace {

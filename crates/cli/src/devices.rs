@@ -1,6 +1,7 @@
 //! Addresses of members on the command line.
 
 use crate::ending::Failure;
+use crate::screen;
 use anyhow::anyhow;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_io::device_address::DeviceAddress;
@@ -27,6 +28,15 @@ pub(crate) fn scan(folder: &Path) -> Result<Vec<DeviceAddress>, Failure> {
         let help = "give a folder with members that you may read, for example /dev";
         Failure::WrongUse(anyhow!("cannot scan `{folder}`: {error}\n  help: {help}"))
     })
+}
+
+/// Reports that a device is waited for.
+pub(crate) fn report_wait(path: &Path) {
+    let path = path.display();
+    screen::say(format_args!(
+        "waiting for `{path}`: the server that had it open has ended, and the kernel has not \
+         released it yet"
+    ));
 }
 
 /// The members and spares of an array file, whose paths are relative to its folder.

@@ -166,6 +166,7 @@ impl Args {
             access: if self.read_only { MemberAccess::ReadOnly } else { MemberAccess::ReadWrite },
             caching: if self.buffered { Caching::Buffered } else { Caching::Direct },
             occupied: if self.occupied { Occupied::Allow } else { Occupied::Refuse },
+            report_wait: devices::report_wait,
         }
     }
 

@@ -224,8 +224,8 @@ pub enum AssembleError {
     /// The device of a labelled member was not found.
     #[error(
         "the device of the member with devid {0} was not found when the volume was started\n  \
-         help: `ctl members replace {0} DEVICE` rebuilds the member, on its own device or on \
-         another one"
+         help: start the volume with it again, which copies what it missed, or `ctl members \
+         replace {0} DEVICE` rebuilds the member on any device"
     )]
     NotFound(u64),
     /// A member has a label.

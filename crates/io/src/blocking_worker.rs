@@ -82,7 +82,8 @@ impl<T: Send + 'static> BlockingWorker<T> {
                 let (new, queue) = channel::<Task<T>>();
                 let (sender, waker) = (sender.clone(), self.waker.clone());
                 let thread = std::thread::Builder::new().name("blocking-worker".to_owned());
-                thread.spawn(move || run_tasks(&queue, &sender, &waker))?;
+                let spawned = thread.spawn(move || run_tasks(&queue, &sender, &waker));
+                spawned.map_err(no_thread)?;
                 tasks.insert(new)
             }
         };
@@ -105,6 +106,12 @@ impl<T: Send + 'static> BlockingWorker<T> {
     pub(crate) fn close(self, driver: &mut Driver) {
         driver.close(self.handle);
     }
+}
+
+/// The error of a thread that cannot be started, with advice.
+fn no_thread(error: io::Error) -> io::Error {
+    let help = "raise the limit of processes (`ulimit -u`), or end some";
+    io::Error::new(error.kind(), format!("cannot start a thread: {error}\n  help: {help}"))
 }
 
 /// Runs tasks until the worker is dropped.

@@ -375,6 +375,13 @@ fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<(), Rebuild
     }
 }
 
+/// The member whose device is open at an address.
+pub(crate) fn member_at(address: &DeviceAddress, executor: &Executor) -> Option<MemberIndex> {
+    let file = address.path().and_then(FileId::at)?;
+    let mut members = executor.volume()?.members().iter().map(|(index, _)| index);
+    members.find(|&index| executor.file_id(index) == Some(file))
+}
+
 /// Refuses a device in the place of a member that is a member already. One that failed may be put
 /// in its own place again.
 fn refuse_member(
@@ -382,10 +389,9 @@ fn refuse_member(
     address: &DeviceAddress,
     executor: &Executor,
 ) -> Result<(), RebuildError> {
-    let Some(file) = address.path().and_then(FileId::at) else { return Ok(()) };
+    let Some(found) = member_at(address, executor) else { return Ok(()) };
     let members = executor.volume().expect("it is a member of one").members();
-    let mut same = members.iter().filter(|(index, _)| executor.file_id(*index) == Some(file));
-    let Some((found, Member { config, state, .. })) = same.next() else { return Ok(()) };
+    let Member { config, state, .. } = &members[found];
     let (devid, device) = (config.devid, address.to_string());
     match found == member {
         true if *state == MemberState::Failed => Ok(()),

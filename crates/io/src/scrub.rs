@@ -105,6 +105,7 @@ pub struct ScrubRequest {
 }
 
 /// The scrub of a volume.
+#[derive(Default)]
 pub struct Scrub {
     /// The last scrub, if there was one.
     progress: Option<ScrubProgress>,
@@ -145,16 +146,8 @@ impl Scrub {
         Scrub {
             progress,
             settled_bytes: progress.map_or(0, |progress| progress.checked_bytes),
-            to_repair: VecDeque::new(),
-            mismatched: BTreeSet::new(),
             needs_flush: progress.is_some_and(|progress| progress.repaired_blocks > 0),
-            buffer: None,
-            step_in_flight: None,
-            is_superseded: false,
-            next_step: Nanos::ZERO,
-            kept_at: Nanos::ZERO,
-            single_until: 0,
-            is_stopping: false,
+            ..Scrub::default()
         }
     }
 
@@ -433,4 +426,30 @@ fn has_other_work(executor: &Executor) -> bool {
     };
     let is_rebuilt = |state| matches!(state, MemberState::Rebuilding { .. });
     volume.unsynced_bytes() > 0 || volume.members().iter().any(|(_, it)| is_rebuilt(it.state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that could not be read ends, and its blocks are read again one by one.
+    #[test]
+    fn a_block_without_a_match_is_counted_once_for_each_member() {
+        let progress = Some(ScrubProgress::begin(true, None, None));
+        let mut scrub = Scrub { progress, ..Scrub::default() };
+        let found = |member, offset| vec![(MemberIndex(member), offset)];
+        assert!(scrub.count_mismatched(found(0, 4096), false), "the step");
+        assert!(!scrub.count_mismatched(found(0, 4096), false), "the block");
+        assert!(scrub.count_mismatched(found(1, 4096), false), "of another member");
+        assert!(scrub.count_mismatched(found(0, 8192), false));
+        let counts = |scrub: &Scrub| {
+            let progress = scrub.progress().unwrap();
+            let odd = (progress.odd_blocks[0], progress.odd_blocks[1]);
+            (progress.mismatched_blocks, odd, progress.differing_blocks, scrub.needs_flush)
+        };
+        assert_eq!(counts(&scrub), (3, (2, 1), 0, true));
+        // A volume that is read-only keeps them.
+        assert!(scrub.count_mismatched(found(1, 12288), true));
+        assert_eq!(counts(&scrub), (4, (2, 2), 1, true));
+    }
 }

@@ -10,7 +10,7 @@ use crate::device_address::DeviceAddress;
 use crate::driver::{Driver, EventOwner, Token};
 use crate::executor::Executor;
 use crate::member::file::Occupied;
-use crate::rebuild::{Rebuild, RebuildError, RebuildOpened, RebuildRequest};
+use crate::rebuild::{Rebuild, RebuildError, RebuildOpened, RebuildRequest, member_at};
 use crate::reopen::{MemberPlace, OpenMember, SpareRequest};
 use mirrorball_core::label::{LabelledSpare, SPARES_MAX, Uuid};
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -205,6 +205,13 @@ impl Spares {
         if volume.is_read_only() {
             return Err("the volume is read-only\n  help: restart the server without --read-only"
                 .to_owned());
+        }
+        if let Some(member) = member_at(&address, executor) {
+            let devid = volume.members()[member].config.devid;
+            return Err(format!(
+                "`{address}` is the member with devid {devid}\n  help: give a device that is no \
+                 member"
+            ));
         }
         let mut label = volume.label().cloned().ok_or(
             "the members have no labels, which list the spares\n  help: label the members with \

@@ -8,6 +8,11 @@
 //! A page has two slots, which are written in turn, so that a write that power tears leaves the
 //! version before.
 //!
+//! So the table takes 1/256 of the volume. The checksums are 1/1024; the second slot doubles that,
+//! and so does a span that is a power of two: 1024 checksums leave no space in 4 KiB for the number
+//! of the page, its member and a checksum of its own, which tell a page that is lost, torn or in a
+//! wrong place. A page of 8 KiB could have them, but each write of it would be twice as long.
+//!
 //! The body, little-endian: the number of the page (8 bytes at 72), and 512 checksums (4 bytes
 //! each, from 128 on; 0 for a block of which none is known).
 

@@ -105,6 +105,7 @@ pub(super) fn open_backing(
         access: MemberAccess::ReadWrite,
         caching: Caching::Buffered,
         occupied: Occupied::Refuse,
+        report_wait: |_| {},
     };
     let opened = RealMember::open(path, options);
     let mut member = opened.map_err(|error| AssembleError::Open { error, help: String::new() })?;
@@ -258,6 +259,7 @@ mod tests {
             access: MemberAccess::ReadWrite,
             caching: Caching::Buffered,
             occupied: Occupied::Refuse,
+            report_wait: |_| {},
         };
         let other = RealMember::open(&path, options).unwrap();
         assert!(open_refusing(&path).unwrap_err().contains("in use by another server"));

@@ -337,7 +337,8 @@ fn open_spares(
         let open = opener.open_source(source, notes)?;
         match open.size_bytes() < needed_bytes {
             true => Err(CreateError::Unfit(format!(
-                "the spare `{device}` has {}, but the smallest member has {}",
+                "the spare `{device}` has {}, but the smallest member has {}\n  help: give a \
+                 larger device, or remove its [[spare]] from the array file",
                 format_bytes(open.size_bytes()),
                 format_bytes(needed_bytes)
             ))),

@@ -158,8 +158,9 @@ impl OpenMember for MemberOpener {
 }
 
 /// Refuses a device that is another member of this volume, or of another volume, or has data of
-/// another program. Returns its label and dirty log if it is the member itself. `read` reads from
-/// an offset on, and `occupant` says what a device without a label contains.
+/// another program. Returns its label and dirty log if it is the member itself, unless it is to
+/// replace the member. `read` reads from an offset on, and `occupant` says what a device without a
+/// label contains.
 pub(crate) fn check(
     label: &Label,
     request: &OpenRequest,
@@ -198,6 +199,8 @@ pub(crate) fn check(
         Some(row) if row != request.member.get() => {
             Err(format!("is the member with devid {}", label.members[row].devid))
         }
+        // Named as the replacement, its own device is a new one: all of it is copied.
+        Some(_) if request.place.new_device().is_some() => Ok(None),
         Some(_) if request.own_uuid == Some(found.member) => Ok(Some(metadata)),
         None if is_refused => {
             Err(format!("was a member of this volume, and may have data of it\n  help: {give_up}"))

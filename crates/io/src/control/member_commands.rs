@@ -82,8 +82,8 @@ pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, Reques
     if volume.members()[member].state == MemberState::Failed && executor.is_missing(member) {
         return Err(refused(format!(
             "the device of the member with devid {devid} was not found when the volume was \
-             started, so it is not used\n  help: `ctl members replace {devid} DEVICE` rebuilds the \
-             member, on its own device or on another one"
+             started, so it is not used\n  help: start the volume with it again, which copies what \
+             it missed, or `ctl members replace {devid} DEVICE` rebuilds the member on any device"
         )));
     }
     let volume = executor.volume_mut().expect("it was there");

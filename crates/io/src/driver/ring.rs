@@ -96,6 +96,14 @@ impl Ring {
         self.update_table(handle, -1);
     }
 
+    /// Unregisters all descriptors, which the ring would keep open until the kernel has ended it.
+    pub(super) fn release_table(&mut self) {
+        if std::mem::take(&mut self.table_size) > 0 {
+            // What is not released is closed later.
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+
     fn update_table(&mut self, handle: Handle, number: i32) {
         if handle.slot() < self.table_size {
             let updated = self.ring.submitter().register_files_update(handle.slot(), &[number]);

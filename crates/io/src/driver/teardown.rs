@@ -60,9 +60,14 @@ impl Driver {
 
 impl Drop for Driver {
     /// Ends operations on sockets and waits for those on files, because the kernel uses their
-    /// memory.
+    /// memory. Then files are closed here: the kernel ends a ring, with the files in its table, a
+    /// while after the process, and another server could not open them until then.
     fn drop(&mut self) {
-        if !self.end_operations() {
+        if self.end_operations() {
+            if let Backend::Ring(ring) = &mut self.backend {
+                ring.release_table();
+            }
+        } else {
             // The device does not respond: leak the memory that it may still use.
             std::mem::forget(std::mem::take(&mut self.buffers));
             if let Backend::Ring(ring) = &mut self.backend {

@@ -21,6 +21,7 @@ const OPTIONS: OpenOptions = OpenOptions {
     access: MemberAccess::ReadWrite,
     caching: Caching::Direct,
     occupied: Occupied::Refuse,
+    report_wait: |_| {},
 };
 
 /// Two fast disks, mirrored, emulated with their data in memory.

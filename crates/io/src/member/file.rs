@@ -6,6 +6,7 @@
 //! The block size is found by reading 512 and then 4096 bytes at the start.
 
 use super::guard;
+use super::release::when_released;
 use crate::driver::read_aligned;
 use mirrorball_disk::array_file::DevicePart;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, open, seek};
@@ -13,7 +14,6 @@ use rustix::io::Errno;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Whether reads and writes bypass the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +52,8 @@ pub struct OpenOptions {
     pub caching: Caching,
     /// What to do with a device in use.
     pub occupied: Occupied,
+    /// Called if a file is still held for a program that has ended, before it is waited for.
+    pub report_wait: fn(&Path),
 }
 
 /// An open file or block device.
@@ -185,7 +187,8 @@ impl RealMember {
             Errno::BUSY => OpenError::InUse(path.to_owned()),
             error => system(error),
         };
-        let plain = when_released(Errno::BUSY, || open(path, flags, Mode::empty()));
+        let place = (path, options.report_wait);
+        let plain = when_released(Errno::BUSY, place, || open(path, flags, Mode::empty()));
         let plain = plain.map_err(in_use)?;
         if device.is_some()
             && options.access == MemberAccess::ReadWrite
@@ -207,7 +210,7 @@ impl RealMember {
             Some((fd, block_bytes)) => (fd, block_bytes, true),
             None => (plain, mirrorball_core::units::BLOCK_BYTES, false),
         };
-        lock(&fd).map_err(in_use_by_another(path))?;
+        lock(&fd, place).map_err(in_use_by_another(path))?;
         Ok(RealMember {
             fd,
             begin_bytes: 0,
@@ -240,22 +243,8 @@ impl RealMember {
 }
 
 /// Locks a member against other servers while it is open.
-fn lock(fd: &OwnedFd) -> Result<(), Errno> {
-    when_released(Errno::AGAIN, || flock(fd, FlockOperation::NonBlockingLockExclusive))
-}
-
-/// Repeats an attempt for 2 s while it fails with `busy`: the kernel closes the files of a program
-/// that used io_uring, and so releases its locks and devices, a while after the program has ended.
-fn when_released<T>(busy: Errno, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
-    let deadline = Instant::now() + Duration::from_secs(2);
-    loop {
-        match attempt() {
-            Err(error) if error == busy && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            result => return result,
-        }
-    }
+fn lock(fd: &OwnedFd, place: (&Path, fn(&Path))) -> Result<(), Errno> {
+    when_released(Errno::AGAIN, place, || flock(fd, FlockOperation::NonBlockingLockExclusive))
 }
 
 fn in_use_by_another(path: &Path) -> impl Fn(Errno) -> OpenError {
@@ -296,6 +285,7 @@ mod tests {
         access: MemberAccess::ReadWrite,
         caching: Caching::Direct,
         occupied: Occupied::Refuse,
+        report_wait: |_| {},
     };
 
     #[test]
@@ -310,18 +300,6 @@ mod tests {
         drop(member);
         let buffered = OpenOptions { caching: Caching::Buffered, ..OPTIONS };
         assert!(!RealMember::open(file.path(), buffered).unwrap().direct);
-    }
-
-    #[test]
-    fn what_another_program_still_holds_is_tried_again() {
-        let attempts = std::cell::Cell::new(0);
-        let attempt = || {
-            attempts.set(attempts.get() + 1);
-            if attempts.get() < 3 { Err(Errno::BUSY) } else { Ok(()) }
-        };
-        assert_eq!(when_released(Errno::BUSY, attempt), Ok(()));
-        assert_eq!(attempts.get(), 3);
-        assert_eq!(when_released(Errno::AGAIN, || Err::<(), _>(Errno::BUSY)), Err(Errno::BUSY));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 pub mod file;
 pub mod guard;
 pub mod memory;
+mod release;
 pub mod remote;
 
 use crate::driver::{Endpoint, Handle};
