@@ -335,3 +335,54 @@ fn mirrors_are_synchronised_after_a_discard_that_one_missed() {
     assert_eq!(volume.members()[other].state, MemberState::InSync);
     assert_eq!(volume.unsynced_bytes(), REGION_BYTES);
 }
+
+/// After that no resync makes their mirrors equal.
+#[test]
+fn regions_leave_the_log_after_a_flush_of_every_member() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
+    assert_eq!(volume.active_regions(), 1);
+    let mut flushed = Vec::new();
+    while volume.active_regions() > 0 {
+        let now = volume.poll_timeout().expect("an active region is looked at again");
+        volume.on_timeout(now);
+        flushed.clear();
+        while volume.active_regions() > 0
+            && let Some(io) = volume.poll_io(now)
+        {
+            flushed.extend((io.op == Op::Flush).then_some(io.member));
+            volume.complete(io.id, Ok(()), now);
+        }
+    }
+    flushed.sort();
+    assert_eq!(flushed, [MemberIndex(0), MemberIndex(1)]);
+}
+
+/// A crash would make the member in sync again, and lose what was replied to.
+#[test]
+fn a_write_and_a_flush_end_after_the_labels_say_that_a_member_missed_them() {
+    let lost = MemberIndex(0);
+    for (kind, op, length) in
+        [(RequestKind::Write, Op::Write, 4096), (RequestKind::Flush, Op::Flush, 0)]
+    {
+        let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+        assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
+        let id = RequestId(2);
+        volume.submit(Request {
+            id,
+            kind,
+            offset: 0,
+            length,
+            stream: 0,
+            cpu: 0,
+            background: false,
+        });
+        while let Some(io) = volume.poll_io(Nanos::ZERO) {
+            assert_eq!(volume.poll_reply(), None, "before {io:?}");
+            let fails = io.member == lost && io.op == op && io.purpose == Purpose::User;
+            volume.complete(io.id, if fails { Err(IoError::Gone) } else { Ok(()) }, Nanos::ZERO);
+        }
+        assert_eq!(volume.poll_reply().map(|reply| reply.result), Some(Ok(())));
+        assert_eq!(volume.label().unwrap().members[0].state, MemberState::Failed);
+    }
+}
