@@ -338,6 +338,12 @@ mod tests {
     }
 
     #[test]
+    fn a_flush_on_storage_that_is_replaced_makes_no_label_durable() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(9_011_634, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
     fn damage_without_an_error_is_noticed_if_it_is_not_left_out() {
         let mut report = TortureReport::default();
         let mut seeds = (0..20).map(|number| 3 + 7 * number);

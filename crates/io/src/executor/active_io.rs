@@ -131,13 +131,13 @@ impl Executor {
                 let ActiveIo { op, offset, length, .. } = io;
                 let request = RemoteRequest { key: key.slot(), op, offset, length, data };
                 self.active.get_mut(key).parts_left += 1;
-                remote.start(request, &mut self.driver, &mut self.remote_ended);
-                return self.end_remote();
+                remote.start(request, &mut self.driver, &mut self.ended_parts);
+                return self.end_parts();
             }
             Store::Absent => {
                 self.active.get_mut(key).parts_left += 1;
-                self.remote_ended.push((key.slot(), Err(IoError::Gone)));
-                return self.end_remote();
+                self.ended_parts.push((key.slot(), Err(IoError::Gone)));
+                return self.end_parts();
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
@@ -284,9 +284,9 @@ impl Executor {
         });
     }
 
-    /// Ends the I/Os of remote members that have replies.
-    pub(super) fn end_remote(&mut self) {
-        while let Some((key, result)) = self.remote_ended.pop() {
+    /// Ends the parts that ended outside of a turn.
+    pub(super) fn end_parts(&mut self) {
+        while let Some((key, result)) = self.ended_parts.pop() {
             self.end_part(ActiveIoKey::from_slot(key), result);
         }
     }

@@ -143,7 +143,10 @@ fn old_storage_that_fails_does_not_fail_the_new_one() {
         place.start(kind);
         place.executor.turn();
         let new = place.world.add_file(MEMBER_BYTES);
+        let in_flight = |place: &Place| place.executor.members().next().unwrap().1.in_flight;
+        let before = in_flight(&place);
         place.executor.attach(member, source(&place.world, new)).unwrap();
+        assert_eq!(in_flight(&place), before, "the volume has to know of the new storage first");
         let rebuilding = MemberState::Rebuilding { recovered_bytes: 0 };
         place.executor.volume_mut().unwrap().set_member_state(member, rebuilding);
         place.world.set_fault(place.files[0], FileFault::Fails(Errno::NODEV));

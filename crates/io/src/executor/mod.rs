@@ -167,8 +167,9 @@ pub struct Executor {
     hold: Option<RangeHold>,
     completions: Vec<(MemberIndex, Completion)>,
     precise_sleep: PreciseSleep,
-    /// Replies of remote members that were not handled yet.
-    remote_ended: Vec<RemoteReply>,
+    /// Replies of remote members, and flushes of storage that was replaced, that were not handled
+    /// yet.
+    ended_parts: Vec<RemoteReply>,
 }
 
 impl Executor {
@@ -216,7 +217,7 @@ impl Executor {
             hold: None,
             completions: Vec::new(),
             precise_sleep: PreciseSleep::default(),
-            remote_ended: Vec::new(),
+            ended_parts: Vec::new(),
         })
     }
 
@@ -296,6 +297,7 @@ impl Executor {
         self.now = self.time();
         let now = self.now;
         self.advance_models();
+        self.end_parts();
         let Some(volume) = &mut self.volume else { return };
         if volume.poll_timeout().is_some_and(|at| at <= now) {
             volume.on_timeout(now);
@@ -403,9 +405,9 @@ impl Executor {
         let Store::Remote(remote) = &mut slot.store else {
             unreachable!("only a remote member starts such an operation")
         };
-        remote.on_event(done, &mut self.driver, &mut self.remote_ended);
+        remote.on_event(done, &mut self.driver, &mut self.ended_parts);
         let is_lost = remote.is_lost();
-        self.end_remote();
+        self.end_parts();
         if is_lost {
             self.fail(remote::member_of(done.token));
         }

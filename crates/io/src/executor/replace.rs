@@ -52,34 +52,36 @@ impl Executor {
         self.slots[member.get()].is_missing
     }
 
-    /// Replaces the storage of a member. I/Os in flight end on the old storage.
+    /// Replaces the storage of a member, of which the volume must know before the next turn. I/Os
+    /// in flight end on the old storage.
     ///
     /// # Errors
     /// If the driver cannot adopt it, or it is local and was remote.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
-        slot.on_replaced();
-        self.end_flushes_of_replaced(member);
-        let slot = &mut self.slots[member.get()];
         match (&mut slot.store, source) {
             (Store::Remote(remote), Source::Remote(peer)) => {
                 remote.detach(&mut self.driver);
-                remote.attach(peer, &mut self.driver)
+                remote.attach(peer, &mut self.driver)?;
             }
             // Operations on its connections end later than it would.
-            (Store::Remote(_), _) => Err(io::Error::other(
-                "it is on another machine, and only a device of another machine can replace it \
-                 while the server runs\n  help: restart the server without it, with --degraded, \
-                 and replace it then",
-            )),
+            (Store::Remote(_), _) => {
+                return Err(io::Error::other(
+                    "it is on another machine, and only a device of another machine can replace \
+                     it while the server runs\n  help: restart the server without it, with \
+                     --degraded, and replace it then",
+                ));
+            }
             (_, source) => {
                 let store = store(member, source, &mut self.driver)?;
                 if let Store::Real { handle, .. } = std::mem::replace(&mut slot.store, store) {
                     self.driver.close(handle);
                 }
-                Ok(())
             }
         }
+        slot.on_replaced();
+        self.end_flushes_of_replaced(member);
+        Ok(())
     }
 
     /// Identity of the open file or device of a real member; `None` for other members.

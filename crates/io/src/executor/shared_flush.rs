@@ -63,10 +63,12 @@ impl Executor {
         self.start_waiting_flushes(member);
     }
 
-    /// Ends the flushes of storage that was replaced, but for the one whose sync is under way.
+    /// Ends the flushes of storage that was replaced, but for the one whose sync is under way. They
+    /// end in the next turn, when the volume knows of the new storage: before, they would seem to
+    /// have made durable what is on the old one.
     pub(super) fn end_flushes_of_replaced(&mut self, member: MemberIndex) {
         let flush = std::mem::take(&mut self.slots[member.get()].flush);
         let others = flush.running.into_iter().skip(1).chain(flush.waiting);
-        others.for_each(|key| self.end_part(key, Err(IoError::Gone)));
+        self.ended_parts.extend(others.map(|key| (key.slot(), Err(IoError::Gone))));
     }
 }
