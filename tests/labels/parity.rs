@@ -1,5 +1,6 @@
 //! Volumes with parity: what survives crashes and lost members.
 
+use super::scrub::scrub;
 use super::*;
 
 const NAMES: [&str; 5] = ["a.img", "b.img", "c.img", "d.img", "e.img"];
@@ -119,4 +120,51 @@ fn what_parity_cannot_have_is_refused() {
         File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
     }
     refused(&["adopt", "pair.toml"], "cannot be adopted");
+}
+
+/// Two parities tell which member has the wrong strip, and give back what it had. One parity does
+/// not, so a repair takes the data as they are.
+#[test]
+fn a_scrub_finds_a_wrong_strip_and_repairs_it() {
+    for (profile, count) in [("raid6", 5), ("raid5", 3)] {
+        let folder = with_parity(&format!("profile = \"{profile}\""), count);
+        let service = serve(&folder, &["--scan", "."]);
+        write_all(&folder, 30);
+        assert!(scrub(&folder, &[]).contains("(100.0 %)\n  all parities match the data\n"));
+        service.terminate();
+        let before = data(&folder, "b.img");
+        let file = File::options().write(true).open(folder.path("b.img")).unwrap();
+        file.write_all_at(&[before[100] ^ 4], DATA as u64 + 100).unwrap();
+        let service = serve(&folder, &["--scan", "."]);
+        let found = scrub(&folder, &[]);
+        assert!(found.contains("did not match the data in 1 block of 4 KiB\n"), "{found}");
+        assert!(found.contains("1 block of 4 KiB left as they were\n"), "{found}");
+        let devid = "devid 2 had wrong data in 1 block of 4 KiB";
+        assert_eq!(found.contains(devid), profile == "raid6", "{found}");
+        let refused = folder.run(&[
+            "ctl",
+            "--control",
+            "control",
+            "scrub",
+            "start",
+            "--repair",
+            "--from",
+            "1",
+        ]);
+        assert!(stderr(&refused).contains("the volume has parity"), "{}", stderr(&refused));
+        let found = scrub(&folder, &["--repair"]);
+        assert!(found.contains("  1 block of 4 KiB repaired\n"), "{found}");
+        assert!(scrub(&folder, &[]).contains("all parities match the data"));
+        folder.ctl(&["members", "fail", "1"]);
+        if profile == "raid6" {
+            assert_all(&folder, 30);
+            let found = scrub(&folder, &[]);
+            assert!(found.contains("all parities match the data"), "one parity is left: {found}");
+        } else {
+            let refused = folder.run(&["ctl", "--control", "control", "scrub", "start"]);
+            assert!(stderr(&refused).contains("nothing to compare"), "{}", stderr(&refused));
+        }
+        service.terminate();
+        assert_eq!(data(&folder, "b.img") == before, profile == "raid6");
+    }
 }

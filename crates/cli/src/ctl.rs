@@ -203,15 +203,16 @@ struct Replacement {
 
 #[derive(Clone, Debug, Subcommand)]
 enum ScrubCommand {
-    /// Start to compare all mirrors, from the beginning of the volume
+    /// Start to compare all mirrors, or parities with the data, from the beginning of the volume
     ///
-    /// Blocks that differ are counted. Mirrors whose medium cannot be read are rewritten from the
-    /// others. A scrub uses at most half of the time of the disks while clients use them, waits
+    /// Blocks that differ are counted. What a medium cannot read is rewritten from the other
+    /// members. A scrub uses at most half of the time of the disks while clients use them, waits
     /// while a member is rebuilt, and goes on when a labelled volume is started again.
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub start [OPTIONS]")]
     Start {
         /// Make mirrors equal where they differ, by copying the data that more than half of them
-        /// have. With two mirrors, --from has to say which one is right
+        /// have. With two mirrors, --from has to say which one is right. With parity, correct what
+        /// two parities show to be wrong, and compute the parities from the data elsewhere
         #[arg(long)]
         repair: bool,
         /// Member that is right where no data are on more than half of the mirrors

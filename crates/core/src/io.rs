@@ -23,7 +23,8 @@ pub enum RequestKind {
     Flush,
     /// Tell the members that the range is no longer needed.
     Discard,
-    /// Read every mirror of the range and rewrite those that fail.
+    /// Read every mirror of the range and rewrite those that fail. With parity, compare the full
+    /// stripes of the range.
     Scrub,
     /// Copy a range of a member that is being rebuilt from the other mirrors. Offset and length of
     /// the request are on that member, not on the volume.
@@ -32,6 +33,9 @@ pub enum RequestKind {
     Resync,
     /// Copy a range from the mirror on this member to the others. Fails if that cannot be read.
     Repair(MemberIndex),
+    /// With parity, compare the full stripes of the range and make them consistent: correct a
+    /// column that two parities locate, and elsewhere compute the parities from the data.
+    RepairStripes,
 }
 
 /// A request to the volume.
@@ -172,8 +176,6 @@ pub enum VolumeError {
     NotRebuilding,
     /// The volume is read-only.
     ReadOnly,
-    /// A scrub found that parity does not match its data, and cannot find out which is wrong.
-    Inconsistent,
 }
 
 impl fmt::Display for VolumeError {
@@ -188,9 +190,6 @@ impl fmt::Display for VolumeError {
             }
             VolumeError::NotRebuilding => "the member is not being rebuilt",
             VolumeError::ReadOnly => "the volume is read-only",
-            VolumeError::Inconsistent => {
-                "the parity of the range does not match its data, and which is wrong is not known"
-            }
         })
     }
 }

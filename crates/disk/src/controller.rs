@@ -179,7 +179,8 @@ impl WriteBackCache {
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_) => Admission::PassedOn,
+            | RequestKind::Repair(_)
+            | RequestKind::RepairStripes => Admission::PassedOn,
         }
     }
 

@@ -1,4 +1,5 @@
-//! Scrub: reads all mirrors of the volume while it is in use, and compares them.
+//! Scrub: reads all mirrors of the volume while it is in use, and compares them; or with parity,
+//! all full stripes.
 //!
 //! A step takes the lock of its range, so no write is in flight there, reads every mirror in sync
 //! and compares the bytes. A mirror whose medium cannot be read is rewritten from another one, as
@@ -9,10 +10,15 @@
 //! mirrors, those of the member that the user named, or none. What was found is recorded before it
 //! is repaired.
 //!
+//! With parity, a step compares whole stripes (see [`RequestKind::Scrub`]), and what it finds is
+//! left as it is, too, unless the user asked for a repair ([`RequestKind::RepairStripes`]).
+//!
 //! A scrub waits while a member is rebuilt or regions are resynchronised, and pauses after each
 //! step for as long as the step took while clients use the volume. The progress is kept on the
 //! members once a minute, and when the state changes; a scrub that ran when the service ended goes
 //! on when it is started again.
+
+mod error;
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
@@ -21,8 +27,10 @@ use mirrorball_core::io::RequestKind;
 use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
+use mirrorball_core::volume::{StripeFinding, StripeProblem, Volume};
 use std::collections::{BTreeSet, VecDeque};
+
+pub use error::ScrubError;
 
 /// Bytes that one step reads of each mirror: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
@@ -30,68 +38,6 @@ const STEP_BYTES: u64 = 1 << 20;
 const KEEP_INTERVAL: Nanos = Nanos::from_secs(60);
 /// Stream of the scrub's requests, for policies.
 const STREAM: u64 = 2;
-
-/// Why a scrub cannot do what it is asked to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ScrubError {
-    /// The members are served without a volume.
-    #[error(
-        "cannot scrub: no volume is served, only disks\n  help: a scrub compares the mirrors of a \
-         volume: those of `serve`, and of `emulate` with an array and without --members"
-    )]
-    NoVolume,
-    /// The profile has no redundancy.
-    #[error(
-        "the profile of the volume keeps a single copy of the data: there is nothing to \
-         compare\n  help: a scrub is for profiles with copies, such as raid1"
-    )]
-    NoCopy,
-    /// It has parity.
-    #[error(
-        "the volume keeps parity, and this version scrubs only mirrors\n  help: there is no way \
-         to check the parities of a volume that is served"
-    )]
-    Parity,
-    /// It is read-only.
-    #[error(
-        "the volume is read-only, so a scrub cannot repair it\n  help: start the scrub without \
-         --repair, or restart the server without --read-only"
-    )]
-    ReadOnly,
-    /// Nothing has two mirrors in sync.
-    #[error(
-        "no two mirrors are in sync, so there is nothing to compare\n  help: wait until no member \
-         is being rebuilt, and rebuild those that have failed; `ctl members` shows their states"
-    )]
-    NoMirror,
-    /// No data can be on most mirrors.
-    #[error(
-        "each block has two mirrors, and nothing shows which of them is right where they \
-         differ\n  help: start the scrub without --repair; if you find out which disk is good, \
-         name it: --repair --from DEVID"
-    )]
-    NoMajority,
-    /// No member in sync has this devid.
-    #[error(
-        "--from {0}: no member with devid {0} is in sync\n  help: `ctl members` lists the members"
-    )]
-    NotInSync(u64),
-    /// A scrub is under way.
-    #[error(
-        "a scrub is already under way\n  help: `ctl scrub status` shows it, `ctl scrub cancel` \
-         ends it"
-    )]
-    UnderWay,
-    /// No scrub runs.
-    #[error("no scrub is running\n  help: `ctl scrub start` starts one")]
-    NotRunning,
-    /// It is paused already.
-    #[error("the scrub is paused already\n  help: `ctl scrub resume` goes on with it")]
-    Paused,
-    /// No scrub is paused.
-    #[error("no scrub is paused\n  help: `ctl scrub status` shows the last one")]
-    NotPaused,
-}
 
 /// What the user wants of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,8 +57,7 @@ pub struct Scrub {
     progress: Option<ScrubProgress>,
     /// What was found before this offset is repaired as far as it can be.
     settled_bytes: u64,
-    /// Blocks to repair, each with the member whose data are right.
-    to_repair: VecDeque<(u64, MemberIndex)>,
+    to_repair: VecDeque<ToRepair>,
     /// Blocks behind those that were checked which did not match their checksums: each is counted
     /// once, though a step may read it again.
     mismatched: BTreeSet<(u64, MemberIndex)>,
@@ -129,6 +74,15 @@ pub struct Scrub {
     /// Steps up to this offset are single blocks, to find those that cannot be read.
     single_until: u64,
     is_stopping: bool,
+}
+
+/// Something to repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ToRepair {
+    /// The block at this offset, by what this member has.
+    Block(u64, MemberIndex),
+    /// The full stripe at this offset, in which this many blocks are wrong.
+    Stripe(u64, u64),
 }
 
 /// A request in flight.
@@ -225,11 +179,19 @@ impl Scrub {
         }
         let volume_bytes = executor.size_bytes(Target::Volume);
         let next = match self.to_repair.front() {
-            Some(&(offset, source)) => (RequestKind::Repair(source), offset, SCRUB_BLOCK_BYTES),
+            Some(&ToRepair::Block(offset, source)) => {
+                (RequestKind::Repair(source), offset, SCRUB_BLOCK_BYTES)
+            }
+            Some(&ToRepair::Stripe(offset, _)) => {
+                (RequestKind::RepairStripes, offset, SCRUB_BLOCK_BYTES)
+            }
             None if progress.checked_bytes < volume_bytes => {
                 let is_single = progress.checked_bytes < self.single_until;
                 let length = if is_single { SCRUB_BLOCK_BYTES } else { STEP_BYTES };
-                (RequestKind::Scrub, progress.checked_bytes, length)
+                let end = volume_bytes.min(progress.checked_bytes + length);
+                let volume = executor.volume().expect("its mirrors or parities are compared");
+                let end = volume.whole_stripes_end(&(progress.checked_bytes..end));
+                (RequestKind::Scrub, progress.checked_bytes, end - progress.checked_bytes)
             }
             None if self.needs_flush => (RequestKind::Flush, 0, 0),
             None => {
@@ -239,8 +201,11 @@ impl Scrub {
         };
         let (kind, offset, length) = next;
         let length = length.min(volume_bytes - offset);
+        // Full stripes have buffers of their own.
+        let needs_buffer = length > 0 && !has_parity(executor);
         let driver = &mut executor.driver;
-        let buffer = *self.buffer.get_or_insert_with(|| driver.acquire(STEP_BYTES as usize));
+        let mut acquire = || driver.acquire(STEP_BYTES as usize);
+        let buffer = needs_buffer.then(|| *self.buffer.get_or_insert_with(&mut acquire));
         self.step_in_flight = Some(Step { kind, began: now, length });
         executor.submit(IoRequest {
             token: Token::new(EventOwner::Scrub, 0),
@@ -248,7 +213,7 @@ impl Scrub {
             kind,
             offset,
             length,
-            buffer: Some(buffer).filter(|_| length > 0),
+            buffer,
             stream: STREAM,
         });
         None
@@ -259,6 +224,7 @@ impl Scrub {
         let step = self.step_in_flight.take().expect("a step was under way");
         let differences = executor.take_differences();
         let mismatched = executor.take_mismatched();
+        let findings = executor.volume_mut().map(Volume::take_stripe_findings).unwrap_or_default();
         // Also of a step of the scrub before: what it repaired is not found again.
         let is_read_only = executor.volume().is_some_and(Volume::is_read_only);
         let has_mismatched = self.count_mismatched(mismatched, is_read_only);
@@ -267,14 +233,20 @@ impl Scrub {
         }
         let Some(progress) = &mut self.progress else { return };
         let is_good = ended.result.is_ok();
+        let is_repair = matches!(step.kind, RequestKind::Repair(_) | RequestKind::RepairStripes);
         match step.kind {
-            RequestKind::Repair(_) => {
-                // A scrub that was given up has nothing to repair.
-                let was_wanted = self.to_repair.pop_front().is_some();
-                progress.repaired_blocks += u64::from(was_wanted && is_good);
+            RequestKind::Repair(_) | RequestKind::RepairStripes => {
+                let blocks = match self.to_repair.pop_front() {
+                    Some(ToRepair::Block(..)) => 1,
+                    Some(ToRepair::Stripe(_, blocks)) => blocks,
+                    // A scrub that was given up has nothing to repair.
+                    None => 0,
+                };
+                progress.repaired_blocks += if is_good { blocks } else { 0 };
                 self.needs_flush = true;
             }
             RequestKind::Flush => self.needs_flush = false,
+            _ if has_parity(executor) => self.on_stripes_checked(step.length, &findings, executor),
             _ if !is_good && step.length > SCRUB_BLOCK_BYTES => {
                 self.single_until = progress.checked_bytes + step.length;
                 return;
@@ -286,8 +258,9 @@ impl Scrub {
         }
         let checked_bytes = self.progress.map_or(0, |progress| progress.checked_bytes);
         let now = executor.driver.now();
-        let is_repaired = matches!(step.kind, RequestKind::Repair(_)) && self.to_repair.is_empty();
-        let has_news = !differences.is_empty() || is_repaired || has_mismatched;
+        let is_repaired = is_repair && self.to_repair.is_empty();
+        let has_found = !differences.is_empty() || !findings.is_empty();
+        let has_news = has_found || is_repaired || has_mismatched;
         if self.to_repair.is_empty() {
             self.settled_bytes = checked_bytes;
         }
@@ -343,7 +316,36 @@ impl Scrub {
             }
             let source = right.or(from.filter(|&member| volume.holds(member, &block)));
             let source = source.filter(|_| progress.repairs);
-            self.to_repair.extend(source.map(|source| (*offset, source)));
+            self.to_repair.extend(source.map(|source| ToRepair::Block(*offset, source)));
+        }
+    }
+
+    /// Takes what a step found in the next stripes.
+    fn on_stripes_checked(&mut self, length: u64, findings: &[StripeFinding], executor: &Executor) {
+        let volume = executor.volume().expect("its stripes are compared");
+        let Some(progress) = &mut self.progress else { return };
+        let range = progress.checked_bytes..progress.checked_bytes + length;
+        progress.uncompared_bytes += length - volume.comparable_bytes(range.clone());
+        progress.checked_bytes = range.end;
+        for StripeFinding { volume_offset, rows, problem } in findings {
+            let blocks = (rows.end - rows.start).div_ceil(SCRUB_BLOCK_BYTES);
+            if let StripeProblem::Unreadable = problem {
+                progress.unreadable_blocks += blocks;
+                continue;
+            }
+            progress.differing_blocks += blocks;
+            if let StripeProblem::Member(member) = problem
+                && let Some(odd) = progress.odd_blocks.get_mut(member.get())
+            {
+                *odd += blocks;
+            }
+            match self.to_repair.back_mut() {
+                _ if !progress.repairs => {}
+                Some(ToRepair::Stripe(last, of_stripe)) if last == volume_offset => {
+                    *of_stripe += blocks;
+                }
+                _ => self.to_repair.push_back(ToRepair::Stripe(*volume_offset, blocks)),
+            }
         }
     }
 
@@ -392,23 +394,22 @@ impl Scrub {
 /// Refuses a scrub that could compare or repair nothing.
 fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
     let volume = executor.volume().ok_or(ScrubError::NoVolume)?;
-    if volume.map().parities() > 0 {
-        return Err(ScrubError::Parity);
-    }
-    if volume.map().copies() == 1 && !volume.has_checksums() {
+    let has_parity = volume.map().parities() > 0;
+    if volume.map().tolerated_failures() == 0 && !volume.has_checksums() {
         return Err(ScrubError::NoCopy);
     }
     if volume.is_read_only() && request.repairs {
         return Err(ScrubError::ReadOnly);
     }
-    let comparable_bytes = volume.comparable_bytes(0..volume.capacity_bytes());
-    if comparable_bytes == 0 && !volume.has_checksums() {
-        return Err(ScrubError::NoMirror);
+    if let Some(devid) = request.from.filter(|_| has_parity) {
+        return Err(ScrubError::FromParity(devid));
     }
+    if !volume.has_checksums() && !volume.has_comparable() {
+        return Err(if has_parity { ScrubError::NoParity } else { ScrubError::NoMirror });
+    }
+    let has_majority = volume.map().copies() != 2 || volume.has_checksums();
     match request.from {
-        None if request.repairs && volume.map().copies() == 2 && !volume.has_checksums() => {
-            Err(ScrubError::NoMajority)
-        }
+        None if request.repairs && !has_majority => Err(ScrubError::NoMajority),
         None => Ok(()),
         Some(devid) => {
             let member = volume.members().find(devid).map(|member| &volume.members()[member]);
@@ -416,6 +417,10 @@ fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
             is_in_sync.then_some(()).ok_or(ScrubError::NotInSync(devid))
         }
     }
+}
+
+fn has_parity(executor: &Executor) -> bool {
+    executor.volume().is_some_and(|volume| volume.map().parities() > 0)
 }
 
 /// Returns true if a member is rebuilt or regions are resynchronised. Nothing is in a volume that

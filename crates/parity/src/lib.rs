@@ -20,4 +20,4 @@ mod stripe;
 #[cfg(test)]
 mod tests;
 
-pub use stripe::{StripeBytes, StripeCheck};
+pub use stripe::{ParityMismatch, StripeBytes};

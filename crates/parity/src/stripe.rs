@@ -18,20 +18,13 @@ pub struct StripeBytes<'a> {
     parities: usize,
 }
 
-/// What the parities say about the data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StripeCheck {
-    /// They agree.
-    Consistent,
-    /// In each page at most one column is wrong, and the wrong ones are these, one bit for each
-    /// column. They are correct in memory now.
-    Repaired(u64),
-    /// In some pages they disagree, and which column is wrong cannot be found out.
-    Inconsistent {
-        /// Columns that were wrong in other pages, one bit for each. They are correct in memory
-        /// now.
-        repaired: u64,
-    },
+/// Rows in which the parities do not match the data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParityMismatch {
+    /// The rows: whole pages, but for the last.
+    pub rows: Range<usize>,
+    /// The one column whose error explains it; `None` if there is none, or a single parity.
+    pub column: Option<usize>,
 }
 
 impl<'a> StripeBytes<'a> {
@@ -108,28 +101,25 @@ impl<'a> StripeBytes<'a> {
         self.column_mut(column, &rows).copy_from_slice(new);
     }
 
-    /// Compares the parities of some rows with the data, and corrects what they locate.
-    pub fn verify(&mut self, rows: Range<usize>) -> StripeCheck {
-        let (mut repaired, mut is_located) = (0, true);
+    /// Compares the parities of some rows with the data, page by page, and returns where they do
+    /// not match. Pages that follow one another with the same wrong column are one mismatch.
+    pub fn verify(&self, rows: Range<usize>) -> Vec<ParityMismatch> {
+        let mut found: Vec<ParityMismatch> = Vec::new();
         for start in rows.clone().step_by(PAGE_BYTES) {
             let page = start..(start + PAGE_BYTES).min(rows.end);
             let wrong = self.differences(&page);
             if wrong.iter().flatten().all(|&byte| byte == 0) {
                 continue;
             }
-            match self.located(&wrong) {
-                Some(column) => {
-                    repaired |= 1 << column;
-                    self.recover(page, &[column], &[column]);
+            let column = self.located(&wrong);
+            match found.last_mut() {
+                Some(last) if last.rows.end == page.start && last.column == column => {
+                    last.rows.end = page.end;
                 }
-                None => is_located = false,
+                _ => found.push(ParityMismatch { rows: page, column }),
             }
         }
-        match is_located {
-            false => StripeCheck::Inconsistent { repaired },
-            true if repaired == 0 => StripeCheck::Consistent,
-            true => StripeCheck::Repaired(repaired),
-        }
+        found
     }
 
     /// Bytes of a column.
@@ -164,7 +154,7 @@ impl<'a> StripeBytes<'a> {
     }
 
     /// What P and Q differ by from those of the data.
-    fn differences(&mut self, page: &Range<usize>) -> Vec<Vec<u8>> {
+    fn differences(&self, page: &Range<usize>) -> Vec<Vec<u8>> {
         let data = self.data();
         let mut sums = vec![vec![0; page.len()]; 2];
         let [p, q] = &mut sums[..] else { unreachable!("there are two") };

@@ -2,7 +2,7 @@
 //! by stepping through the powers of 2, and sums byte by byte.
 
 use crate::field::{double, inverse, multiply, power_of_2};
-use crate::{StripeBytes, StripeCheck};
+use crate::{ParityMismatch, StripeBytes};
 use proptest::prelude::*;
 
 /// GF(2^8) by logarithms.
@@ -195,17 +195,19 @@ proptest! {
         let column = column % whole.columns();
         let mut wrong = whole.clone();
         let rows = 0..wrong.column_bytes;
-        prop_assert_eq!(wrong.stripe().verify(rows.clone()), StripeCheck::Consistent);
+        prop_assert_eq!(wrong.stripe().verify(rows.clone()), []);
         let at = place % rows.len();
         wrong.column(column)[at] ^= 0x40;
         let damaged = wrong.clone();
-        let verdict = wrong.stripe().verify(rows);
-        if whole.parities == 2 {
-            prop_assert_eq!(verdict, StripeCheck::Repaired(1 << column));
+        let found = wrong.stripe().verify(rows.clone());
+        prop_assert_eq!(&wrong.bytes, &damaged.bytes);
+        let page = at / 4096 * 4096;
+        let page = page..(page + 4096).min(rows.end);
+        let located = (whole.parities == 2).then_some(column);
+        prop_assert_eq!(&found, &[ParityMismatch { rows: page.clone(), column: located }]);
+        if let Some(column) = located {
+            wrong.stripe().recover(page, &[column], &[column]);
             prop_assert_eq!(wrong.bytes, whole.bytes);
-        } else {
-            prop_assert_eq!(verdict, StripeCheck::Inconsistent { repaired: 0 });
-            prop_assert_eq!(wrong.bytes, damaged.bytes);
         }
     }
 
@@ -222,39 +224,30 @@ proptest! {
         wrong.column(second)[40] ^= 0x80;
         let damaged = wrong.clone();
         let rows = 0..wrong.column_bytes;
-        prop_assert_eq!(wrong.stripe().verify(rows), StripeCheck::Inconsistent { repaired: 0 });
+        let found = wrong.stripe().verify(rows);
+        prop_assert!(found.iter().all(|mismatch| mismatch.column.is_none()) && found.len() == 1);
         prop_assert_eq!(wrong.bytes, damaged.bytes);
     }
 }
 
-/// Pages are judged one by one: different columns may be wrong in different pages.
+/// Pages are judged one by one: different columns may be wrong in different pages. Neighbours with
+/// the same wrong column are one mismatch.
 #[test]
 fn pages_are_judged_one_by_one() {
-    let bytes: Vec<u8> = (0..5 * 8192u32).map(|at| (at * 7 + at / 256) as u8).collect();
-    let whole = Sample { bytes, column_bytes: 8192, exponents: vec![0, 1, 2], parities: 2 };
-    let whole = whole.with_parities();
-    let mut wrong = whole.clone();
-    wrong.column(1)[100] = !wrong.column(1)[100];
-    wrong.column(3)[5000] = !wrong.column(3)[5000];
-    assert_eq!(wrong.stripe().verify(0..8192), StripeCheck::Repaired(0b1010));
-    assert_eq!(wrong.bytes, whole.bytes);
-}
-
-/// Two wrong columns in one page cannot be located; the next page is corrected all the same.
-#[test]
-fn a_page_that_is_not_located_spares_no_other() {
-    let bytes: Vec<u8> = (0..5 * 8192u32).map(|at| (at * 7 + at / 256) as u8).collect();
-    let whole = Sample { bytes, column_bytes: 8192, exponents: vec![0, 1, 2], parities: 2 };
-    let whole = whole.with_parities();
-    let mut wrong = whole.clone();
-    wrong.column(0)[100] ^= 1;
-    wrong.column(1)[200] ^= 0x80;
-    let mut expected = wrong.clone();
-    wrong.column(2)[5000] ^= 4;
-    assert_eq!(wrong.stripe().verify(0..8192), StripeCheck::Inconsistent { repaired: 0b100 });
-    assert_eq!(wrong.bytes, expected.bytes, "the first page is left, the second is right");
-    let before = StripeCheck::Inconsistent { repaired: 0 };
-    assert_eq!(expected.stripe().verify(0..8192), before);
+    let bytes: Vec<u8> = (0..5 * 20480u32).map(|at| (at * 7 + at / 256) as u8).collect();
+    let whole = Sample { bytes, column_bytes: 20480, exponents: vec![0, 1, 2], parities: 2 };
+    let mut wrong = whole.with_parities();
+    wrong.column(1)[100] ^= 8;
+    wrong.column(3)[5000] ^= 8;
+    wrong.column(3)[8200] ^= 1;
+    // Two wrong columns cannot be located.
+    wrong.column(0)[12300] ^= 1;
+    wrong.column(1)[12400] ^= 0x80;
+    let mismatch = |rows, column| ParityMismatch { rows, column };
+    assert_eq!(
+        wrong.stripe().verify(0..20480),
+        [mismatch(0..4096, Some(1)), mismatch(4096..12288, Some(3)), mismatch(12288..16384, None)]
+    );
 }
 
 #[test]

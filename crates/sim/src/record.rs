@@ -208,7 +208,8 @@ impl SectionResult {
             RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_) => {
+            | RequestKind::Repair(_)
+            | RequestKind::RepairStripes => {
                 unreachable!("sections do not scrub or rebuild")
             }
         }

@@ -228,7 +228,46 @@ fn blocks(count: u64) -> String {
     }
 }
 
+/// What a scrub compares, in words.
+struct ScrubWords {
+    fine: &'static str,
+    differing: &'static str,
+    left: &'static str,
+    odd: &'static str,
+    uncompared: &'static str,
+    unreadable: &'static str,
+}
+
+const OF_MIRRORS: ScrubWords = ScrubWords {
+    fine: "no mirrors differ",
+    differing: "mirrors differed in",
+    left: "nothing shows which mirror is right",
+    odd: "differed from most mirrors in",
+    uncompared: "fewer than two mirrors were in sync",
+    unreadable: "no mirror could read",
+};
+
+const OF_CHECKSUMS: ScrubWords = ScrubWords {
+    odd: "had wrong data in",
+    unreadable: "no mirror has the right data of",
+    ..OF_MIRRORS
+};
+
+const OF_PARITY: ScrubWords = ScrubWords {
+    fine: "all parities match the data",
+    differing: "parities did not match the data in",
+    left: "a repair needs all members",
+    odd: "had wrong data in",
+    uncompared: "too few members were in sync",
+    unreadable: "too few members could read",
+};
+
 pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
+    let words = match scrub.mismatched_blocks {
+        _ if scrub.parity => OF_PARITY,
+        0 => OF_MIRRORS,
+        _ => OF_CHECKSUMS,
+    };
     let state = match scrub.state {
         ReportedScrubState::Running => "running",
         ReportedScrubState::Paused => "paused",
@@ -244,17 +283,19 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let left = differing.saturating_sub(repaired);
     match differing {
         0 if checked == 0 || scrub.mismatched_blocks > 0 => {}
-        0 if scrub.state == ReportedScrubState::Finished => text += "  no mirrors differ\n",
+        0 if scrub.state == ReportedScrubState::Finished => {
+            text += &format!("  {}\n", words.fine);
+        }
         0 => text += "  no difference found so far\n",
-        _ => text += &format!("  mirrors differed in {}\n", blocks(differing)),
+        _ => text += &format!("  {} {}\n", words.differing, blocks(differing)),
     }
     if repaired > 0 {
         text += &format!("  {} repaired\n", blocks(repaired));
     }
     if left > 0 && scrub.state != ReportedScrubState::Running {
         let why = match scrub.repair {
-            true => ", because nothing shows which mirror is right",
-            false => "",
+            true => format!(", because {}", words.left),
+            false => String::new(),
         };
         text += &format!("  {} left as they were{why}\n", blocks(left));
     }
@@ -262,23 +303,15 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         let count = blocks(scrub.mismatched_blocks);
         text += &format!("  {count} did not match their checksums\n");
     }
-    let what = match scrub.mismatched_blocks {
-        0 => "differed from most mirrors",
-        _ => "had wrong data",
-    };
     for OddMember { devid, blocks: count } in &scrub.odd_members {
-        text += &format!("  devid {devid} {what} in {}\n", blocks(*count));
+        text += &format!("  devid {devid} {} {}\n", words.odd, blocks(*count));
     }
     if scrub.uncompared_bytes > 0 {
         let size = format_bytes(scrub.uncompared_bytes);
-        text += &format!("  {size} were not compared: fewer than two mirrors were in sync\n");
+        text += &format!("  {size} were not compared: {}\n", words.uncompared);
     }
     if scrub.unreadable_blocks > 0 {
-        let what = match scrub.mismatched_blocks {
-            0 => "could read",
-            _ => "has the right data of",
-        };
-        text += &format!("  no mirror {what} {}\n", blocks(scrub.unreadable_blocks));
+        text += &format!("  {} {}\n", words.unreadable, blocks(scrub.unreadable_blocks));
     }
     text
 }
@@ -349,6 +382,7 @@ mod tests {
             checksums: true,
             read_only: true,
             scrub: Some(ScrubReport {
+                parity: false,
                 state: ReportedScrubState::Paused,
                 repair: true,
                 from: None,

@@ -331,7 +331,10 @@ impl Volume {
             RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Repair(_) => false,
             // After this flush a member may be in sync, though nothing had to be copied to it.
             RequestKind::Flush if matches!(request.kind, RequestKind::Rebuild(_)) => false,
-            RequestKind::Read | RequestKind::Flush | RequestKind::Scrub => return false,
+            RequestKind::Read
+            | RequestKind::Flush
+            | RequestKind::Scrub
+            | RequestKind::RepairStripes => return false,
         };
         let range = piece.plan.range();
         let (Some(labels), Some(log)) = (&mut self.labels, &mut self.log) else { return false };

@@ -77,6 +77,7 @@ mod stripe_ops;
 mod stripe_plan;
 mod stripe_read;
 mod stripe_run;
+mod stripe_scrub;
 mod stripe_steps;
 mod target;
 #[cfg(test)]
@@ -90,7 +91,8 @@ pub use journal_updates::JournalWrite;
 pub use label_writer::VolumeLabels;
 pub use row_plan::RmwLevel;
 pub use stripe_steps::{
-    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, StripeVerdict,
+    BufferRows, RequestRows, StripeBuffer, StripeFinding, StripePlace, StripeProblem, StripeStep,
+    WrongRows,
 };
 pub use unsynced_regions::REGION_BYTES;
 

@@ -100,7 +100,8 @@ impl Piece {
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_) => Err(VolumeError::Unreadable),
+            | RequestKind::Repair(_)
+            | RequestKind::RepairStripes => Err(VolumeError::Unreadable),
             // A discard is advice: a member that does not take it loses no data.
             RequestKind::Discard => Ok(()),
             RequestKind::Write | RequestKind::Flush => Err(VolumeError::Unwritable),

@@ -34,6 +34,7 @@ impl Volume {
                     self.cut_into_stripes(key, request);
                     return Ok(());
                 }
+                assert_ne!(request.kind, RequestKind::RepairStripes, "mirrors have no stripes");
                 let (mut offset, end) = (request.offset, request.offset + request.length);
                 while offset < end {
                     let most = self.span_end(offset).min(end) - offset;
@@ -183,7 +184,7 @@ impl Volume {
             RequestKind::Write => (Op::Write, Purpose::User),
             RequestKind::Flush => (Op::Flush, Purpose::User),
             RequestKind::Discard => (Op::Discard, Purpose::User),
-            RequestKind::Scrub => (Op::Read, Purpose::Scrub),
+            RequestKind::Scrub | RequestKind::RepairStripes => (Op::Read, Purpose::Scrub),
         };
         let targets = match piece.kind {
             RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),

@@ -30,9 +30,12 @@ impl Volume {
         self.is_unsynced(range)
     }
 
-    /// Number of bytes of a range that two mirrors or more hold in sync, so that they can be
-    /// compared.
+    /// Number of bytes of a range that can be compared: two mirrors or more hold them in sync, or
+    /// their full stripe has more columns in sync than data.
     pub fn comparable_bytes(&self, range: Range<u64>) -> u64 {
+        if self.stripes.is_some() {
+            return self.comparable_stripe_bytes(range);
+        }
         let (mut offset, mut bytes) = (range.start, 0);
         while offset < range.end {
             let mapped = self.map().map(offset, range.end - offset);
@@ -44,6 +47,18 @@ impl Volume {
             offset += mapped.length;
         }
         bytes
+    }
+
+    /// Returns true if something of the volume can be compared.
+    pub fn has_comparable(&self) -> bool {
+        match self.stripes {
+            // All stripes of a chunk have the same members.
+            Some(_) => self.map().chunks().any(|chunk| {
+                let first = chunk.volume_offset;
+                self.comparable_stripe_bytes(first..first + 1) > 0
+            }),
+            None => self.comparable_bytes(0..self.capacity_bytes()) > 0,
+        }
     }
 
     /// Returns true if the mirror of a range on this member is in sync.

@@ -44,6 +44,9 @@ impl Volume {
             match request.kind {
                 RequestKind::Write => self.add_stripe_write(key, stripe, part, request.background),
                 RequestKind::Resync => self.add_whole_stripe(key, StripeWork::Resync, stripe),
+                RequestKind::RepairStripes => {
+                    self.add_whole_stripe(key, StripeWork::Repair, stripe);
+                }
                 _ => self.add_whole_stripe(key, StripeWork::Scrub, stripe),
             }
         }

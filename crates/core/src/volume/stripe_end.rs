@@ -9,6 +9,7 @@ use super::held_ranges::overlap;
 use super::keys::StripeKey;
 use super::row_plan::{Arithmetic, ColumnRows, RowPlan};
 use super::stripe_ops::StripeWork;
+use super::stripe_scrub::unreadable_rows;
 use super::stripe_steps::StripeStep;
 use super::{Volume, Work};
 use crate::column_set::ColumnSet;
@@ -73,7 +74,7 @@ impl Volume {
         let needed = match work {
             StripeWork::Write => plan.covered.or(parities),
             StripeWork::Resync => parities,
-            StripeWork::Scrub => plan.writes.without(op.spoiled),
+            StripeWork::Scrub | StripeWork::Repair => plan.writes.without(op.spoiled),
             StripeWork::Read | StripeWork::Rebuild(_) => ColumnSet::default(),
         };
         let is_stored = match work {
@@ -113,6 +114,9 @@ impl Volume {
         let stripes = self.stripes_mut();
         let op = stripes.ops.remove(key).expect("an operation ends once");
         assert_eq!(op.pending, 0, "an operation ends when none of its I/O is in flight");
+        if op.work == StripeWork::Scrub && !stripes.is_simulated {
+            stripes.findings.extend(unreadable_rows(&op));
+        }
         let lock = stripes.lock(&op.stripe, &op.rows);
         for granted in stripes.locks.release(lock) {
             self.work.push_back(Work::StartStripe(granted));

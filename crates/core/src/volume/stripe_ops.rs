@@ -4,7 +4,7 @@ use super::held_ranges::overlap;
 use super::keys::{RequestKey, StripeKey};
 use super::range_locks::RangeLocks;
 use super::row_plan::{ColumnRows, RmwLevel, RowPlan};
-use super::stripe_steps::{StripeBuffer, StripeStep};
+use super::stripe_steps::{StripeBuffer, StripeFinding, StripeStep};
 use super::torn_rows::{TornRows, spread};
 use crate::column_set::ColumnSet;
 use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
@@ -25,6 +25,8 @@ pub(super) struct Stripes {
     /// By the first byte of a stripe, the writes to it that have not started and may be joined.
     pub(super) joinable: BTreeMap<u64, Vec<StripeKey>>,
     pub(super) torn: TornRows,
+    /// What scrubs and repairs found since it was last taken.
+    pub(super) findings: Vec<StripeFinding>,
     /// True if the policy is asked which columns a read leaves out.
     pub(super) asks_policy: bool,
     pub(super) steps: VecDeque<(StripeBuffer, StripeStep)>,
@@ -97,8 +99,10 @@ pub(super) enum StripeWork {
     Read,
     /// Writes a column that its member lost.
     Rebuild(u8),
-    /// Compares and corrects.
+    /// Compares.
     Scrub,
+    /// Compares and corrects.
+    Repair,
     /// Writes parities that match the data.
     Resync,
 }

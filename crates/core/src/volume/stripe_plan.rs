@@ -23,7 +23,7 @@ impl Volume {
         let (error, purpose) = match op.work {
             StripeWork::Write => (VolumeError::Unwritable, Purpose::User),
             StripeWork::Read => (VolumeError::Unreadable, Purpose::User),
-            StripeWork::Scrub => (VolumeError::Unreadable, Purpose::Scrub),
+            StripeWork::Scrub | StripeWork::Repair => (VolumeError::Unreadable, Purpose::Scrub),
             StripeWork::Rebuild(_) | StripeWork::Resync => {
                 (VolumeError::Unreadable, Purpose::Rebuild)
             }
@@ -96,7 +96,7 @@ impl Volume {
             }
             StripeWork::Write => states.write(covered, self.stripes().rmw_level),
             StripeWork::Read => states.read(covered),
-            StripeWork::Scrub => states.scrub(),
+            StripeWork::Scrub | StripeWork::Repair => states.scrub(),
             StripeWork::Resync => states.resync(),
             // Data in torn rows are given up only if they cannot be read a second time.
             StripeWork::Rebuild(_)

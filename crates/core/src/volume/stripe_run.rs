@@ -8,13 +8,11 @@ use super::durability::OwnIo;
 use super::keys::{IoKey, PieceKey, StripeKey};
 use super::row_plan::{Arithmetic, ColumnRows, RowPlan, joined};
 use super::stripe_ops::{StripeExtent, StripeIo, StripeOp, StripeWork, Stripes};
-use super::stripe_steps::{
-    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, StripeVerdict,
-};
+use super::stripe_steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 use super::target::PlanTarget;
 use super::{InFlightIo, Volume, Work};
 use crate::column_set::ColumnSet;
-use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, VolumeError};
+use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::label::JOURNAL_ROWS_BYTES;
 use crate::slab::SlabKey;
 use crate::units::Nanos;
@@ -41,35 +39,6 @@ impl Volume {
         let rows_bytes = op.rows.end - op.rows.start;
         let offset = u64::from(column) * rows_bytes + row;
         StripePlace { buffer: StripeBuffer(key.slot()), offset }
-    }
-
-    /// Takes the verdict on a stripe that [`StripeStep::Verify`] asked for.
-    pub fn on_verified(&mut self, buffer: StripeBuffer, verdict: StripeVerdict) {
-        let key = StripeKey::from_slot(buffer.0);
-        let op = self.stripes_mut().ops.get_mut(key);
-        let rows = op.window();
-        let is_whole =
-            op.plans.iter().all(|plan| plan.arithmetic == Arithmetic::Verify(ColumnSet::default()));
-        let (corrected, is_right) = match verdict {
-            StripeVerdict::Consistent => (None, true),
-            StripeVerdict::Corrected(columns) if is_whole => (Some(columns), true),
-            StripeVerdict::Inconsistent { corrected } if is_whole => (Some(corrected), false),
-            // Columns were recovered from what may be wrong.
-            StripeVerdict::Corrected(_) | StripeVerdict::Inconsistent { .. } => (Some(0), false),
-        };
-        if !is_right {
-            op.failures.push((rows, VolumeError::Inconsistent));
-        }
-        if let Some(columns) = corrected {
-            let columns = ColumnSet::from_bits(columns);
-            op.plans.iter_mut().for_each(|plan| plan.writes = columns);
-            let stripe = op.stripe;
-            for column in columns.iter() {
-                let (member, _) = self.layout.map().column(&stripe, column);
-                self.states.members_mut().get_mut(member).errors += 1;
-            }
-        }
-        self.write_stripe(key);
     }
 
     /// Starts an operation whose rows are locked for it.
@@ -227,7 +196,7 @@ impl Volume {
                 _ if matches!(arithmetic, Arithmetic::Verify(_))
                     && !self.stripes().is_simulated =>
                 {
-                    // The verdict continues the operation.
+                    // What it finds continues the operation.
                     return self.add_step(key, || StripeStep::Verify(local));
                 }
                 _ => {}
@@ -295,7 +264,7 @@ impl Volume {
     }
 
     /// Writes what was computed.
-    fn write_stripe(&mut self, key: StripeKey) {
+    pub(super) fn write_stripe(&mut self, key: StripeKey) {
         let is_read_only = self.is_read_only;
         let op = self.stripes_mut().ops.get_mut(key);
         op.is_writing = true;
@@ -305,7 +274,7 @@ impl Volume {
         };
         let purpose = match op.work {
             StripeWork::Write => Purpose::User,
-            StripeWork::Read | StripeWork::Scrub => Purpose::Repair,
+            StripeWork::Read | StripeWork::Scrub | StripeWork::Repair => Purpose::Repair,
             StripeWork::Rebuild(_) | StripeWork::Resync => Purpose::Rebuild,
         };
         match writes.is_empty() {

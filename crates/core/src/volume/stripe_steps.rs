@@ -7,6 +7,7 @@
 
 use crate::geometry::FullStripe;
 use crate::io::RequestId;
+use crate::member::MemberIndex;
 use std::ops::Range;
 
 /// Names a buffer, from its [`StripeStep::Begin`] to its [`StripeStep::End`].
@@ -64,8 +65,8 @@ pub enum StripeStep {
         /// Those of them that are needed.
         wanted: u64,
     },
-    /// Compare the parities of these rows with the data, correct a column that is found to be
-    /// wrong, and report the verdict to [`Volume::on_verified`](super::Volume::on_verified).
+    /// Compare the parities of these rows with the data, and report where they do not match to
+    /// [`Volume::on_verified`](super::Volume::on_verified).
     Verify(Range<u64>),
     /// Copy from the buffer into the data of a request.
     Deliver(RequestRows),
@@ -73,18 +74,35 @@ pub enum StripeStep {
     End,
 }
 
-/// What the parities of a stripe say about its data.
+/// Rows of a buffer in which the parities do not match the data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongRows {
+    /// The rows.
+    pub rows: Range<u64>,
+    /// The one column that is wrong, if two parities locate it.
+    pub column: Option<u8>,
+}
+
+/// What a scrub found in rows of a full stripe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StripeFinding {
+    /// First byte of the stripe, on the volume.
+    pub volume_offset: u64,
+    /// The rows.
+    pub rows: Range<u64>,
+    /// What is wrong with them.
+    pub problem: StripeProblem,
+}
+
+/// What is wrong with rows of a full stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StripeVerdict {
-    /// They agree.
-    Consistent,
-    /// These columns were wrong, one bit for each, and are corrected in the buffer.
-    Corrected(u64),
-    /// In some rows they disagree, and which column is wrong cannot be found out.
-    Inconsistent {
-        /// Columns that were wrong in other rows, and are corrected in the buffer.
-        corrected: u64,
-    },
+pub enum StripeProblem {
+    /// What this member has does not match what the others have.
+    Member(MemberIndex),
+    /// Their parities do not match the data, and which column is wrong cannot be found out.
+    Mismatch,
+    /// Too few columns could be read.
+    Unreadable,
 }
 
 /// The place of a member I/O in the buffer of a stripe.

@@ -236,12 +236,12 @@ fn scrub_families(scrub: &ScrubReport) -> [Family; 8] {
         gauge("scrub_checked_bytes", "Bytes that it checked", value(scrub.checked_bytes)),
         gauge(
             "scrub_uncompared_bytes",
-            "Bytes of those of which fewer than two mirrors were in sync",
+            "Bytes of those that could not be compared",
             value(scrub.uncompared_bytes),
         ),
         gauge(
             "scrub_differing_blocks",
-            "Blocks of 4 KiB that differed between mirrors",
+            "Blocks of 4 KiB that differed between mirrors, or from their parities",
             value(scrub.differing_blocks),
         ),
         gauge(
@@ -256,7 +256,7 @@ fn scrub_families(scrub: &ScrubReport) -> [Family; 8] {
         ),
         gauge(
             "scrub_unreadable_blocks",
-            "Blocks of 4 KiB that no mirror could read, or that no mirror has right",
+            "Blocks of 4 KiB that could not be read, or that no mirror has right",
             value(scrub.unreadable_blocks),
         ),
     ]

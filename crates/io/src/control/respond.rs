@@ -375,6 +375,7 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
     let progress = scrub.progress()?;
     Some(ScrubReport {
         state: progress.state.into(),
+        parity: executor.volume().is_some_and(|volume| volume.map().parities() > 0),
         repair: progress.repairs,
         from: progress.from,
         checked_bytes: progress.checked_bytes,

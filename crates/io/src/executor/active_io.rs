@@ -86,7 +86,8 @@ impl Executor {
             RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_) => {
+            | RequestKind::Repair(_)
+            | RequestKind::RepairStripes => {
                 return self.end_request(key, Err(VolumeError::NotRebuilding));
             }
         };

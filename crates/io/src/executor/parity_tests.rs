@@ -7,6 +7,7 @@ use crate::driver::buffers::Slice;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::rng::Rng;
+use mirrorball_core::volume::{StripeFinding, StripeProblem};
 
 const BLOCK: u64 = 4096;
 
@@ -92,11 +93,13 @@ impl Checked {
         self.executor.volume_mut().unwrap().set_member_state(MemberIndex(member), state);
     }
 
-    fn scrub(&mut self) {
+    /// Scrubs or repairs the whole volume; returns what that found.
+    fn scrub(&mut self, kind: RequestKind) -> Vec<StripeFinding> {
         let length = self.expected.len() as u64;
-        for buffer in self.send(RequestKind::Scrub, &[(0, length)]) {
+        for buffer in self.send(kind, &[(0, length)]) {
             self.executor.driver.release(buffer);
         }
+        self.executor.volume_mut().unwrap().take_stripe_findings()
     }
 }
 
@@ -148,12 +151,16 @@ fn a_scrub_corrects_what_a_member_changed_silently() {
     let buffer = Some(buffer);
     let damage = IoRequest { token, target, kind, offset, length, buffer, stream: 0 };
     assert_eq!(run(&mut checked.executor, &[damage]), [Ok(())]);
-    checked.scrub();
+    let found = checked.scrub(RequestKind::Scrub);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].problem, StripeProblem::Member(MemberIndex(3)));
+    assert_eq!(found[0].rows, 0..8192);
+    assert_eq!(checked.scrub(RequestKind::RepairStripes), found);
     let errors =
         |checked: &Checked| checked.executor.volume().unwrap().members()[MemberIndex(3)].errors;
     assert_eq!(errors(&checked), 1);
     checked.check();
-    checked.scrub();
+    assert_eq!(checked.scrub(RequestKind::Scrub), []);
     assert_eq!(errors(&checked), 1, "it stays correct");
 }
 

@@ -15,10 +15,9 @@ use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::geometry::FullStripe;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::volume::{
-    BufferRows, JournalWrite, RequestRows, StripeBuffer, StripePlace, StripeStep, StripeVerdict,
-    Volume,
+    BufferRows, JournalWrite, RequestRows, StripeBuffer, StripePlace, StripeStep, Volume, WrongRows,
 };
-use mirrorball_parity::{StripeBytes, StripeCheck};
+use mirrorball_parity::{ParityMismatch, StripeBytes};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -99,16 +98,13 @@ impl Executor {
                 });
             }
             StripeStep::Verify(rows) => {
-                let verdict = self.with_stripe(number, |mut stripe| stripe.verify(local(&rows)));
-                let verdict = match verdict {
-                    StripeCheck::Consistent => StripeVerdict::Consistent,
-                    StripeCheck::Repaired(columns) => StripeVerdict::Corrected(columns),
-                    StripeCheck::Inconsistent { repaired } => {
-                        StripeVerdict::Inconsistent { corrected: repaired }
-                    }
-                };
+                let wrong = self.with_stripe(number, |stripe| stripe.verify(local(&rows)));
+                let wrong = wrong.into_iter().map(|ParityMismatch { rows, column }| WrongRows {
+                    rows: rows.start as u64..rows.end as u64,
+                    column: column.map(|column| column as u8),
+                });
                 let volume = self.volume.as_mut().expect("the volume asked for it");
-                volume.on_verified(number, verdict);
+                volume.on_verified(number, &wrong.collect::<Vec<_>>());
             }
             StripeStep::Deliver(data) => self.deliver_later(number, &data),
             StripeStep::End => {

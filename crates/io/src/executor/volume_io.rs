@@ -25,6 +25,7 @@ impl Executor {
             RequestKind::Rebuild(_)
                 | RequestKind::Resync
                 | RequestKind::Repair(_)
+                | RequestKind::RepairStripes
                 | RequestKind::Scrub
         );
         let request = Request { id, kind, offset, length, stream, cpu: 0, background };

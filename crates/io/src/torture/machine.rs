@@ -282,7 +282,7 @@ impl Machine {
                     self.turn(until - self.simulation.now())?;
                 }
             }
-            Operation::Scrub | Operation::Damage(_) if self.has_parity() => {}
+            Operation::Damage(_) if self.has_parity() => {}
             Operation::Scrub => self.start_scrub(),
             Operation::Settle => return self.settle(),
             Operation::Damage(damage) => return self.damage(damage),

@@ -4,7 +4,7 @@ use super::stripe_memory::parities_of;
 use super::*;
 use crate::geometry::ArrayLayout;
 use crate::units::KIB;
-use crate::volume::RmwLevel;
+use crate::volume::{RmwLevel, StripeFinding, StripeProblem};
 
 pub(super) fn raid(layout: &str, members: usize) -> World {
     let layout: ArrayLayout = layout.parse().unwrap();
@@ -228,40 +228,63 @@ fn a_lost_member_is_rebuilt() {
     }
 }
 
-/// md's repair would seal the error in.
-#[test]
-fn a_scrub_of_raid6_finds_the_wrong_strip() {
-    let mut world = raid("md-raid6", 5);
-    world.write(1, 0, 192 * KIB, 9);
-    world.settle();
-    world.reply();
-    let mirror = world.volume.map().map(64 * KIB, 512).mirrors[0];
-    world.disks.insert((mirror.member.0, mirror.offset / BLOCK), 0x1234);
-    world.request(2, RequestKind::Scrub, 0, 4096);
-    world.settle();
-    assert_eq!(world.reply(), Some((2, Ok(()))));
-    assert_eq!(world.disks[&(mirror.member.0, mirror.offset / BLOCK)], 9);
-    let errors = world.volume.members().iter().map(|(_, member)| member.errors);
-    let expected = (0..5).map(|member| u64::from(member == mirror.member.0));
-    assert!(errors.eq(expected), "it counts as an error of the member");
-}
-
-#[test]
-fn a_scrub_of_raid5_reports_what_it_cannot_locate() {
-    let mut world = raid("md-raid5", 4);
+/// Writes a stripe of `layout`, damages the first block of its second strip, scrubs, and repairs
+/// what that found. Returns what it found and what was written.
+fn scrub_and_repair(layout: &str, members: usize) -> (World, Vec<StripeFinding>, Vec<MemberIo>) {
+    let mut world = raid(layout, members);
     world.write(1, 0, 192 * KIB, 9);
     world.settle();
     world.reply();
     let mirror = world.volume.map().map(64 * KIB, 512).mirrors[0];
     world.disks.insert((mirror.member.0, mirror.offset / BLOCK), 0x1234);
     let before = world.disks.clone();
-    world.request(2, RequestKind::Scrub, 0, 192 * KIB);
+    world.request(2, RequestKind::Scrub, 0, 4096);
     world.settle();
-    assert_eq!(world.reply(), Some((2, Err(VolumeError::Inconsistent))));
-    assert_eq!(world.disks, before, "nothing is written by guess");
-    world.request(3, RequestKind::Scrub, 192 * KIB, 192 * KIB);
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(world.disks, before, "a scrub only reports it");
+    let found = world.volume.take_stripe_findings();
+    world.handed_out.clear();
+    world.request(3, RequestKind::RepairStripes, 0, 4096);
     world.settle();
-    assert_eq!(world.reply(), Some((3, Ok(()))), "the next stripe is right");
+    assert_eq!(world.reply(), Some((3, Ok(()))));
+    assert_eq!(world.volume.take_stripe_findings(), found);
+    let writes = world.handed_out.iter().copied().filter(|io| io.op == Op::Write).collect();
+    world.request(4, RequestKind::Scrub, 0, 192 * KIB);
+    world.settle();
+    assert_eq!((world.reply(), world.volume.take_stripe_findings()), (Some((4, Ok(()))), vec![]));
+    (world, found, writes)
+}
+
+/// md's repair would seal the error in.
+#[test]
+fn a_scrub_of_raid6_finds_the_wrong_strip() {
+    let (mut world, found, writes) = scrub_and_repair("md-raid6", 5);
+    let mirror = world.volume.map().map(64 * KIB, 512).mirrors[0];
+    let problem = StripeProblem::Member(mirror.member);
+    assert_eq!(found, [StripeFinding { volume_offset: 0, rows: 0..512, problem }]);
+    let places: Vec<_> = writes.iter().map(|io| (io.member, io.offset, io.length)).collect();
+    assert_eq!(places, [(mirror.member, mirror.offset, 512)]);
+    assert_eq!(read(&mut world, 5, 0, 192 * KIB), Ok(vec![9; 384]));
+    let errors = world.volume.members().iter().map(|(_, member)| member.errors);
+    let expected = (0..5).map(|member| u64::from(member == mirror.member.0));
+    assert!(errors.eq(expected), "it counts once as an error of the member");
+}
+
+/// The data may be what is wrong, but from now on they read the same without any member.
+#[test]
+fn a_repair_of_raid5_computes_the_parity() {
+    let (mut world, found, writes) = scrub_and_repair("md-raid5", 4);
+    let problem = StripeProblem::Mismatch;
+    assert_eq!(found, [StripeFinding { volume_offset: 0, rows: 0..512, problem }]);
+    let stripe = world.volume.map().full_stripe(0).unwrap();
+    let (member, offset) = world.volume.map().column(&stripe, stripe.data);
+    let places: Vec<_> = writes.iter().map(|io| (io.member, io.offset, io.length)).collect();
+    assert_eq!(places, [(member, offset, 512)]);
+    let expected = Ok([vec![9; 128], vec![0x1234], vec![9; 255]].concat());
+    assert_eq!(read(&mut world, 5, 0, 192 * KIB), expected);
+    let wrong = world.volume.map().map(64 * KIB, 512).mirrors[0].member;
+    world.volume.set_member_state(wrong, MemberState::Failed);
+    assert_eq!(read(&mut world, 6, 0, 192 * KIB), expected);
 }
 
 /// The member that a write could not reach is failed, and the parity has what it missed.

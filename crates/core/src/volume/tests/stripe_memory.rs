@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::geometry::FullStripe;
-use crate::volume::{BufferRows, RequestRows, StripeBuffer, StripeStep, StripeVerdict};
+use crate::volume::{BufferRows, RequestRows, StripeBuffer, StripeStep, WrongRows};
 use std::ops::Range;
 
 /// The buffers by their numbers.
@@ -107,9 +107,9 @@ impl Buffer {
         }
     }
 
-    /// The verdict on a row, from trying which one column could be wrong.
-    fn verify(&mut self, row: usize) -> StripeVerdict {
-        let columns = self.stripe.columns();
+    /// Whether a row is wrong, and the one column that could be, from trying each.
+    fn verify(&mut self, row: usize) -> Option<Option<u8>> {
+        let (columns, parities) = (self.stripe.columns(), self.stripe.parities);
         let whole: Vec<u64> = (0..columns).map(|column| *self.word(column, row)).collect();
         let is_right = |buffer: &mut Buffer| {
             let data = buffer.data(row);
@@ -118,20 +118,17 @@ impl Buffer {
             all.into_iter().all(|(column, parity)| *buffer.word(column, row) == parity)
         };
         if is_right(self) {
-            return StripeVerdict::Consistent;
+            return None;
         }
-        for column in 0..columns {
-            if self.stripe.parities == 2 {
-                self.recover(row, &[column]);
-                if is_right(self) {
-                    return StripeVerdict::Corrected(1 << column);
-                }
-            }
+        let mut explains = |column: &u8| {
+            self.recover(row, &[*column]);
+            let is_right = is_right(self);
             for (column, word) in (0..).zip(&whole) {
                 *self.word(column, row) = *word;
             }
-        }
-        StripeVerdict::Inconsistent { corrected: 0 }
+            is_right
+        };
+        Some((0..columns).filter(|_| parities == 2).find(|it| explains(it)))
     }
 }
 
@@ -196,19 +193,12 @@ impl World {
                 }
             }
             StripeStep::Verify(rows) => {
-                let verdicts = blocks(&rows).map(|row| buffer.verify(row));
-                let (mut corrected, mut is_right) = (0, true);
-                verdicts.for_each(|row| match row {
-                    StripeVerdict::Consistent => {}
-                    StripeVerdict::Corrected(columns) => corrected |= columns,
-                    StripeVerdict::Inconsistent { .. } => is_right = false,
+                let wrong = blocks(&rows).filter_map(|row| {
+                    let rows = row as u64 * BLOCK..(row as u64 + 1) * BLOCK;
+                    buffer.verify(row).map(|column| WrongRows { rows, column })
                 });
-                let joined = match (is_right, corrected) {
-                    (true, 0) => StripeVerdict::Consistent,
-                    (true, _) => StripeVerdict::Corrected(corrected),
-                    (false, _) => StripeVerdict::Inconsistent { corrected },
-                };
-                self.volume.on_verified(StripeBuffer(number), joined);
+                let wrong: Vec<WrongRows> = wrong.collect();
+                self.volume.on_verified(StripeBuffer(number), &wrong);
             }
             StripeStep::Deliver(data) => {
                 let into = self.buffers.get_mut(&data.request.0).unwrap();

@@ -3,6 +3,7 @@
 use super::parity::{check_parities, ios_of_write, raid, read};
 use super::*;
 use crate::units::KIB;
+use crate::volume::{StripeFinding, StripeProblem};
 
 const STRIP: u64 = 64 * KIB;
 
@@ -289,8 +290,11 @@ fn a_member_in_backoff_is_left_alone() {
 /// Which column is wrong cannot be found out without all of them, but that one is wrong can.
 #[test]
 fn a_scrub_without_a_member_checks_the_rest() {
-    for (layout, members, expected) in
-        [("md-raid6", 5, Err(VolumeError::Inconsistent)), ("md-raid5", 4, Ok(()))]
+    let found =
+        vec![StripeFinding { volume_offset: 0, rows: 0..512, problem: StripeProblem::Mismatch }];
+    let refused = Err(VolumeError::Unreadable);
+    for (layout, members, expected, repaired) in
+        [("md-raid6", 5, found, refused), ("md-raid5", 4, vec![], Ok(()))]
     {
         let mut world = raid(layout, members);
         world.write(1, 0, 3 * STRIP, 1);
@@ -301,12 +305,18 @@ fn a_scrub_without_a_member_checks_the_rest() {
         world.request(2, RequestKind::Scrub, 0, 4096);
         world.settle();
         assert_eq!(world.reply(), Some((2, Ok(()))));
+        assert_eq!(world.volume.take_stripe_findings(), []);
+        assert_eq!(world.volume.has_comparable(), members == 5, "{layout}");
         let wrong = world.volume.map().map(STRIP, 512).mirrors[0];
         world.disks.insert((wrong.member.0, wrong.offset / BLOCK), 0x1234);
         let before = world.disks.clone();
         world.request(3, RequestKind::Scrub, 0, 4096);
         world.settle();
-        assert_eq!(world.reply(), Some((3, expected)), "{layout}: read only, if there is no rest");
+        assert_eq!(world.reply(), Some((3, Ok(()))), "{layout}: read only, if there is no rest");
+        assert_eq!(world.volume.take_stripe_findings(), expected);
+        world.request(4, RequestKind::RepairStripes, 0, 4096);
+        world.settle();
+        assert_eq!(world.reply(), Some((4, repaired)));
         assert_eq!(world.disks, before, "nothing is written by guess");
     }
 }
@@ -340,4 +350,7 @@ fn a_scrub_reports_what_it_cannot_read() {
     world.request(3, RequestKind::Scrub, 0, 4096);
     world.settle();
     assert_eq!(world.reply(), Some((3, Err(VolumeError::Unreadable))), "too few are left");
+    let problem = StripeProblem::Unreadable;
+    let finding = StripeFinding { volume_offset: 0, rows: 0..STRIP, problem };
+    assert_eq!(world.volume.take_stripe_findings(), [finding.clone(), finding]);
 }

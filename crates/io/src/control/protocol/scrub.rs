@@ -24,7 +24,12 @@ pub enum ScrubAction {
 pub struct ScrubReport {
     /// Its state.
     pub state: ReportedScrubState,
-    /// True if blocks that differ are made equal, where it is known which mirror is right.
+    /// True if the volume has parity, which is compared with the data in place of mirrors. A block
+    /// is 4 KiB of each member of a full stripe then.
+    #[serde(default)]
+    pub parity: bool,
+    /// True if blocks that differ are made equal, where it is known which mirror is right; with
+    /// parity, if full stripes are made consistent.
     pub repair: bool,
     /// The devid of the member that is right where no data are on most mirrors.
     #[serde(default)]
@@ -33,21 +38,23 @@ pub struct ScrubReport {
     pub checked_bytes: u64,
     /// Size of the volume.
     pub total_bytes: u64,
-    /// Bytes of those that were not compared, because fewer than two mirrors were in sync.
+    /// Bytes of those that were not compared, because fewer than two mirrors were in sync; with
+    /// parity, no more members than hold the data.
     #[serde(default)]
     pub uncompared_bytes: u64,
-    /// Number of blocks of 4 KiB that differed between mirrors.
+    /// Number of blocks of 4 KiB that differed between mirrors, or whose parities did not match.
     pub differing_blocks: u64,
     /// Number of blocks of those that were made equal.
     #[serde(default)]
     pub repaired_blocks: u64,
-    /// Members that differed from most mirrors.
+    /// Members that differed from most mirrors, or that two parities showed to be wrong.
     #[serde(default)]
     pub odd_members: Vec<OddMember>,
     /// Number of blocks of 4 KiB, on any member, that did not match their checksums.
     #[serde(default)]
     pub mismatched_blocks: u64,
-    /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right.
+    /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right; with
+    /// parity, of which too few members could be read.
     pub unreadable_blocks: u64,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,

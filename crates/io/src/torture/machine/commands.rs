@@ -14,9 +14,6 @@ use crate::scrub::ScrubRequest;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 
-/// A repair by the data of the first member.
-const REPAIR: ScrubRequest = ScrubRequest { repairs: true, from: Some(1), rate: None };
-
 impl Machine {
     /// Sends a command, if there is a service that takes it.
     pub(super) fn command(&mut self, command: UserCommand) {
@@ -126,15 +123,18 @@ impl Machine {
         }
     }
 
-    /// Starts a scrub that repairs. It is refused while one is under way.
+    /// Starts a scrub that repairs: of mirrors, by the data of the first member. It is refused
+    /// while one is under way.
     pub(super) fn start_scrub(&mut self) {
+        let from = Some(1).filter(|_| !self.has_parity());
+        let request = ScrubRequest { repairs: true, from, rate: None };
         match self.served.as_mut().map(|served| &mut served.front) {
             None => {}
             Some(Front::Parts(parts)) => {
-                let _ = parts.scrub.start(REPAIR, &mut parts.executor);
+                let _ = parts.scrub.start(request, &mut parts.executor);
             }
             Some(Front::Service(front)) => {
-                front.send_command(&scrub_request(REPAIR), CommandEffect::None);
+                front.send_command(&scrub_request(request), CommandEffect::None);
             }
         }
     }

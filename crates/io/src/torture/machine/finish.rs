@@ -6,11 +6,13 @@ use super::{Machine, TURNS_MAX};
 use crate::driver::sim::FileFault;
 use crate::executor::SCRUB_BLOCK_BYTES;
 use crate::scrub::ScrubRequest;
-use mirrorball_core::label::ScrubState;
-use mirrorball_core::member::MemberState;
+use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::label::{ScrubProgress, ScrubState};
+use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::policy::Mirror;
+use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use mirrorball_parity::{StripeBytes, StripeCheck};
+use mirrorball_parity::StripeBytes;
 
 impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
@@ -71,13 +73,15 @@ impl Machine {
         if self.tally.damages > 0 {
             self.repair_damage()?;
         }
-        if self.has_parity() {
-            self.end(End::Stop)?;
-            return self.verify_parities();
+        match self.has_parity() {
+            true => self.scrub_stripes()?,
+            false => self.scrub()?,
         }
-        self.scrub()?;
         self.end(End::Stop)?;
-        self.compare()
+        match self.has_parity() {
+            true => self.verify_parities(),
+            false => self.compare(),
+        }
     }
 
     /// All parities match the data.
@@ -94,8 +98,8 @@ impl Machine {
             let mut bytes = columns.collect::<Vec<Vec<u8>>>().concat();
             let exponents: Vec<u8> = (0..stripe.data).map(|it| stripe.exponent(it)).collect();
             let parities = stripe.parities.into();
-            let mut columns = StripeBytes::new(&mut bytes, &exponents, parities);
-            if columns.verify(0..strip_bytes) != StripeCheck::Consistent {
+            let columns = StripeBytes::new(&mut bytes, &exponents, parities);
+            if !columns.verify(0..strip_bytes).is_empty() {
                 return Err(format!("the parities of the stripe at offset {offset} do not match"));
             }
             offset += stripe.length();
@@ -121,18 +125,7 @@ impl Machine {
         self.may_differ = true;
         for repairs in [false, true] {
             let from = Some(u64::from(other.member.0) + 1).filter(|_| repairs);
-            let request = ScrubRequest { repairs, from, rate: None };
-            self.restart_scrub(request)?;
-            let mut turns = 0..TURNS_MAX;
-            let progress = loop {
-                self.turn(Nanos::from_secs(1))?;
-                let served = self.served.as_ref();
-                match served.and_then(|served| served.front.scrub_progress()) {
-                    Some(progress) if progress.state == ScrubState::Finished => break progress,
-                    _ if turns.next().is_none() => return Err("a scrub does not end".to_owned()),
-                    _ => {}
-                }
-            };
+            let progress = self.scrub_to_end(repairs, from)?;
             // With a checksum, the block is repaired as soon as it is found.
             let by_checksum = (progress.mismatched_blocks, repairs) == (1, false);
             let is_found = by_checksum
@@ -147,6 +140,51 @@ impl Machine {
         match self.simulation.read_file(file, mirror.offset, 1) == good {
             true => Ok(()),
             false => Err("a repair kept the damaged copy".to_owned()),
+        }
+    }
+
+    /// Runs a scrub, in the place of one that goes on.
+    fn scrub_to_end(&mut self, repairs: bool, from: Option<u64>) -> Result<ScrubProgress, String> {
+        self.restart_scrub(ScrubRequest { repairs, from, rate: None })?;
+        for _ in 0..TURNS_MAX {
+            self.turn(Nanos::from_secs(1))?;
+            let served = self.served.as_ref();
+            let progress = served.and_then(|served| served.front.scrub_progress());
+            if let Some(progress) = progress.filter(|it| it.state == ScrubState::Finished) {
+                return Ok(progress);
+            }
+        }
+        Err("a scrub does not end".to_owned())
+    }
+
+    /// Has a scrub check all parities, and find and repair a strip that is damaged without an
+    /// error. Two parities tell which strip it is, and give back what it had.
+    fn scrub_stripes(&mut self) -> Result<(), String> {
+        self.cancel_scrub()?;
+        let (map, bit) = (self.map(), 1 << self.rng.below(8));
+        let place = random_place(&map, &mut self.rng);
+        let file = self.rows[place.0.get()];
+        let good = self.simulation.read_file(file, place.1, 1);
+        for (is_damaged, repairs) in [(false, false), (true, false), (true, true), (false, false)] {
+            self.may_differ |= is_damaged;
+            if is_damaged {
+                self.simulation.write_file(file, place.1, &[good[0] ^ bit]);
+            }
+            let progress = self.scrub_to_end(repairs, None)?;
+            let found = u64::from(is_damaged);
+            let is_located = is_damaged && map.parities() == 2;
+            let is_right = (progress.differing_blocks, progress.repaired_blocks)
+                == (found, u64::from(repairs))
+                && progress.odd_blocks[place.0.get()] == u64::from(is_located)
+                && (progress.uncompared_bytes, progress.unreadable_blocks) == (0, 0);
+            if !is_right {
+                return Err(format!("a scrub found {progress:?}, and {found} strip is damaged"));
+            }
+        }
+        let is_given_back = self.simulation.read_file(file, place.1, 1) == good;
+        match map.parities() == 1 || is_given_back {
+            true => Ok(()),
+            false => Err("a repair kept the damaged strip".to_owned()),
         }
     }
 
@@ -169,4 +207,12 @@ impl Machine {
         }
         Ok(())
     }
+}
+
+/// A byte of some column of a full stripe: its member and the offset there.
+fn random_place(map: &ChunkMap, rng: &mut Rng) -> (MemberIndex, u64) {
+    let offset = rng.below(map.capacity_bytes());
+    let stripe = map.full_stripe(offset).expect("the volume has parity");
+    let (member, start) = map.column(&stripe, rng.below(stripe.columns().into()) as u8);
+    (member, start + rng.below(stripe.strip_bytes))
 }
