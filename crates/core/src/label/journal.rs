@@ -12,6 +12,9 @@
 //! was written in place, or mended. An entry without participants, a *checkpoint*, says nothing
 //! else.
 //!
+//! Each start that may write ends the journal with a checkpoint, once what was left is written: an
+//! entry that was not written again must not be at a later start, with other members.
+//!
 //! A member that is rebuilt takes part, but counts only once progress of its rebuild was recorded.
 //! Before that, a checkpoint is durable behind which all older entries are done with: so a member
 //! is never asked for entries from before it joined.
@@ -94,6 +97,12 @@ pub(super) fn journal_bytes() -> u64 {
 }
 
 impl JournalEntry {
+    /// A checkpoint.
+    pub fn checkpoint(sequence: u64, oldest: u64, void: u64) -> JournalEntry {
+        let (participants, stripe_offset, rows, parts) = (0, 0, 0..0, Vec::new());
+        JournalEntry { sequence, oldest, void, participants, stripe_offset, rows, parts }
+    }
+
     /// Where the entry is written on a member whose journal begins at `begin`.
     pub fn offset(&self, begin: u64) -> u64 {
         begin + self.sequence % JOURNAL_SLOTS * SLOT_BYTES
@@ -187,7 +196,7 @@ impl JournalEntry {
     }
 }
 
-/// The journal of a member that has current data, if only in part. Others do not count.
+/// The journal of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberJournal<'a> {
     /// The member.
@@ -196,6 +205,9 @@ pub struct MemberJournal<'a> {
     pub uuid: Uuid,
     /// Where its journal begins.
     pub begin: u64,
+    /// True if the member has current data, if only in part. Of others only the numbers count, so
+    /// that none is used twice.
+    pub has_data: bool,
     /// The bytes of the journal.
     pub bytes: &'a [u8],
 }
@@ -216,11 +228,24 @@ pub struct RepeatedWrite {
 pub struct JournalRecovery {
     /// The sequence number that the next entry has.
     pub next: u64,
+    /// True if a later start could write entries again that this one does not.
+    pub has_entries: bool,
     /// The writes to repeat, in this order.
     pub replays: Vec<RepeatedWrite>,
     /// The rows that they are in: the first byte of a full stripe, and rows of it. Until they are
     /// written, nothing can be recovered there.
     pub torn: Vec<(u64, Range<u64>)>,
+}
+
+impl JournalRecovery {
+    /// Begins a checkpoint behind which all entries are done with, because the writes that are to
+    /// be repeated are durable.
+    pub fn begin_checkpoint(&mut self) -> JournalEntry {
+        let sequence = self.next;
+        self.next += 1;
+        self.has_entries = false;
+        JournalEntry::checkpoint(sequence, sequence, 0)
+    }
 }
 
 /// The index of a journal, the entry there, and its data.
@@ -236,20 +261,25 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
         for (slot, offset) in slots.zip((journal.begin..).step_by(SLOT_BYTES as usize)) {
             let place = (journal.begin, offset);
             if let Ok((entry, data)) = JournalEntry::decode(slot, place, volume, journal.uuid) {
-                (oldest, newest) = (oldest.max(entry.oldest), newest.max(entry.sequence));
+                newest = newest.max(entry.sequence);
+                if !journal.has_data {
+                    continue;
+                }
+                oldest = oldest.max(entry.oldest);
                 void.extend(entry.voids());
                 let whole = data.map(|data| (index, entry.clone(), data));
                 entries.entry(entry.sequence).or_default().extend(whole);
             }
         }
     }
-    let mut recovery =
-        JournalRecovery { next: newest.max(oldest) + SEQUENCE_GAP, ..JournalRecovery::default() };
+    let next = newest.max(oldest) + SEQUENCE_GAP;
+    let mut recovery = JournalRecovery { next, ..JournalRecovery::default() };
     for found in entries.range(oldest..).map(|(_, found)| found) {
         let Some((_, first, _)) = found.first() else { continue };
+        recovery.has_entries |= first.participants != 0;
         let lacks_it = |(index, journal): (usize, &MemberJournal<'_>)| {
             let takes_part = first.participants & 1 << journal.member.get() != 0;
-            takes_part && !found.iter().any(|(other, _, _)| *other == index)
+            takes_part && journal.has_data && !found.iter().any(|(other, _, _)| *other == index)
         };
         let missing = journals.iter().enumerate().any(lacks_it);
         if missing || first.participants == 0 || void.contains(&first.sequence) {
@@ -298,18 +328,24 @@ mod tests {
         bytes
     }
 
-    /// The members and sequence numbers of the writes that are repeated, and the next number.
-    fn recovered(journals: &[(u16, Vec<u8>)]) -> (Vec<(u16, u8)>, u64) {
+    /// What the journals say, if the members from this one on have no current data.
+    fn recovery(journals: &[(u16, Vec<u8>)], stale_from: u16) -> JournalRecovery {
         let journals: Vec<MemberJournal<'_>> = journals
             .iter()
             .map(|(member, bytes)| MemberJournal {
                 member: MemberIndex(*member),
                 uuid: uuid(*member),
                 begin: BEGIN,
+                has_data: *member < stale_from,
                 bytes,
             })
             .collect();
-        let recovery = recover_journal(VOLUME, &journals);
+        recover_journal(VOLUME, &journals)
+    }
+
+    /// The members and sequence numbers of the writes that are repeated, and the next number.
+    fn recovered(journals: &[(u16, Vec<u8>)]) -> (Vec<(u16, u8)>, u64) {
+        let recovery = recovery(journals, u16::MAX);
         let writes = recovery.replays.iter().map(|it| (it.member.0, it.data[0]));
         let mut writes: Vec<(u16, u8)> = writes.collect();
         writes.dedup();
@@ -348,6 +384,33 @@ mod tests {
         let journals = [(0, journal(0, &[old.clone(), checkpoint])), (1, journal(1, &[old]))];
         assert_eq!(recovered(&journals), (vec![], 9 + SEQUENCE_GAP));
         assert_eq!(recovered(&[]), (vec![], SEQUENCE_GAP));
+    }
+
+    /// Entry 5 was not written to member 2, so nothing of it is in place, and it is not repeated. A
+    /// start without member 2 must not repeat it either, once one with it ended the journal.
+    #[test]
+    fn a_checkpoint_ends_what_a_start_does_not_repeat() {
+        let skipped = journal(0, &[entry(5, 5, 0b111)]);
+        let journals = [(0, skipped.clone()), (1, journal(1, &[entry(5, 5, 0b111)]))];
+        let all = [&journals[..], &[(2, journal(2, &[]))]].concat();
+        let mut found = recovery(&all, u16::MAX);
+        assert!(found.replays.is_empty() && found.has_entries);
+        assert_eq!(recovered(&journals).0, [(0, 5), (1, 5)], "it would be repeated");
+        let next = found.next;
+        let checkpoint = found.begin_checkpoint();
+        assert_eq!((found.next, checkpoint.sequence, found.has_entries), (next + 1, next, false));
+        let ended = journal(0, &[entry(5, 5, 0b111), checkpoint]);
+        assert_eq!(recovered(&[(0, ended.clone()), journals[1].clone()]).0, []);
+        assert!(!recovery(&[(0, ended)], u16::MAX).has_entries);
+    }
+
+    #[test]
+    fn of_a_member_without_current_data_only_the_numbers_count() {
+        let stale = JournalEntry { void: 1, ..entry(900, 890, 0b110) };
+        let journals = [(0, journal(0, &[entry(5, 5, 0b11)])), (1, journal(1, &[stale]))];
+        let found = recovery(&journals, 1);
+        assert_eq!(found.replays.len(), 2, "both parts of 5, though it takes part and lacks it");
+        assert_eq!(found.next, 900 + SEQUENCE_GAP);
     }
 
     #[test]

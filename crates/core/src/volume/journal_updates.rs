@@ -134,10 +134,9 @@ impl Volume {
     fn checkpoint_entry(&self) -> JournalEntry {
         let journal = self.journal.as_ref().expect("the volume has a journal");
         let (sequence, oldest) = journal.checkpoint();
-        let (stripe_offset, rows, parts) = (0, 0..0, Vec::new());
         // Entries that were given up after the oldest are void for later ones, too.
         let void = journal.void() << (journal.oldest() - oldest).min(63);
-        JournalEntry { sequence, oldest, void, participants: 0, stripe_offset, rows, parts }
+        JournalEntry::checkpoint(sequence, oldest, void)
     }
 
     /// Where an entry is written on a member, and its length.

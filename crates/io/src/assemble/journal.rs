@@ -1,4 +1,5 @@
-//! The journals of members: what a crash interrupted is written again before the volume starts.
+//! The journals of members: what a crash interrupted is written again before the volume starts, and
+//! what was left besides is ended by a checkpoint.
 
 use super::AssembleError;
 use super::open::Open;
@@ -28,34 +29,59 @@ pub(crate) fn recovery(
     let mut areas = Vec::new();
     let rows = (0..).map(MemberIndex).zip(&assembly.members).zip(&newest.members);
     for (((member, row), LabelledMember { uuid, .. }), begin) in rows.zip(begins) {
-        let has_data = match row.state {
-            MemberState::InSync => true,
-            MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
-            MemberState::Failed => false,
-        };
-        if has_data && row.found.is_some() {
+        let has_data = has_data(row.state);
+        if row.found.is_some() {
             match read(member, begin, JOURNAL_BYTES as u32) {
                 Ok(bytes) if bytes.len() as u64 == JOURNAL_BYTES => {
-                    areas.push((member, *uuid, begin, bytes));
+                    areas.push((member, *uuid, begin, has_data, bytes));
                 }
-                // Nothing is to be written again.
-                _ if newest.is_clean => {}
+                // Nothing is to be written again from it.
+                _ if newest.is_clean || !has_data => {}
                 Ok(_) => return Err(unreadable(newest, member, "it ends too early")),
                 Err(error) => return Err(unreadable(newest, member, &error.to_string())),
             }
         }
     }
-    let journals = areas.iter().map(|(member, uuid, begin, bytes)| MemberJournal {
+    let journals = areas.iter().map(|(member, uuid, begin, has_data, bytes)| MemberJournal {
         member: *member,
         uuid: *uuid,
         begin: *begin,
+        has_data: *has_data,
         bytes,
     });
     let recovery = recover_journal(newest.array.uuid, &journals.collect::<Vec<_>>());
     Ok(match newest.is_clean {
-        true => JournalRecovery { next: recovery.next, ..JournalRecovery::default() },
+        true => JournalRecovery { replays: Vec::new(), torn: Vec::new(), ..recovery },
         false => recovery,
     })
+}
+
+/// The writes of the checkpoint that ends the journals, if entries are left: to be made once what
+/// is to be repeated is durable.
+pub(crate) fn checkpoints(
+    assembly: &LabelAssembly,
+    recovery: &mut JournalRecovery,
+) -> Vec<(MemberIndex, u64, Box<[u8]>)> {
+    let newest = &assembly.newest;
+    let sizes = newest.members.iter().map(|member| member.size_bytes);
+    let begins = newest.array.journals(sizes).filter(|_| recovery.has_entries);
+    let Some(begins) = begins else { return Vec::new() };
+    let entry = recovery.begin_checkpoint();
+    let rows = (0..).map(MemberIndex).zip(&assembly.members).zip(&newest.members).zip(begins);
+    let rows = rows.filter(|(((_, row), _), _)| row.found.is_some() && has_data(row.state));
+    rows.map(|(((member, _), LabelledMember { uuid, .. }), begin)| {
+        let bytes = entry.encode(begin, &[], newest.array.uuid, *uuid);
+        (member, entry.offset(begin), bytes)
+    })
+    .collect()
+}
+
+fn has_data(state: MemberState) -> bool {
+    match state {
+        MemberState::InSync => true,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Failed => false,
+    }
 }
 
 /// Without its journal it is not known what a member lacks.
@@ -123,5 +149,9 @@ pub(super) fn recover(
         open(replay.member).write(replay.offset, &replay.data)?;
     }
     recovery.torn.clear();
+    for (member, offset, bytes) in checkpoints(assembly, &mut recovery) {
+        // A member that cannot be written fails at the first write of the volume.
+        let _ = open(member).write(offset, &bytes);
+    }
     Ok(recovery)
 }

@@ -4,7 +4,7 @@ use super::super::history::{ExtraFaults, extra_faults, has_service};
 use super::front::{Front, Parts, ServiceFront};
 use super::{Machine, Served, VOLUME};
 use crate::assemble::durable_label::writes_before_use;
-use crate::assemble::journal::{labels_before_recovery, recovery};
+use crate::assemble::journal::{checkpoints, labels_before_recovery, recovery};
 use crate::assemble::replacement::check;
 use crate::assemble::spare::refusal;
 use crate::clock::{Clock, Speed};
@@ -321,10 +321,7 @@ impl Machine {
     /// again.
     fn replay(&mut self, assembled: &Assembled) -> JournalRecovery {
         let mut recovery = self.recovery(assembled);
-        if recovery.replays.is_empty() {
-            return recovery;
-        }
-        self.tally.replays += 1;
+        self.tally.replays += u64::from(!recovery.replays.is_empty());
         let count = recovery.replays.len();
         let interrupted = self.rng.below(count as u64 + 1) as usize;
         for replay in recovery.replays[..interrupted].iter().chain(&recovery.replays) {
@@ -333,6 +330,13 @@ impl Machine {
             self.simulation.sync_file(disk);
         }
         recovery.torn.clear();
+        let checkpoints = checkpoints(&assembled.assembly, &mut recovery);
+        let interrupted = self.rng.below(4 * checkpoints.len() as u64 + 1) as usize;
+        for (member, offset, bytes) in checkpoints.iter().take(interrupted) {
+            let disk = self.rows[member.get()];
+            self.simulation.write_file(disk, *offset, bytes);
+            self.simulation.sync_file(disk);
+        }
         recovery
     }
 
