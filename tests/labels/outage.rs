@@ -106,3 +106,23 @@ fn members_are_released_when_the_server_is_gone() {
         }
     }
 }
+
+/// A member that leaves before the mirrors are synchronised lacks more than the writes that it
+/// missed.
+#[test]
+fn a_member_that_leaves_before_the_first_synchronisation_has_ended_is_rebuilt_whole() {
+    let folder = place(2);
+    fs::write(folder.path("a.img"), vec![1; SIZE_BYTES as usize]).unwrap();
+    fs::write(folder.path("b.img"), vec![2; SIZE_BYTES as usize]).unwrap();
+    assert!(folder.run(&["create", "pair.toml", "--occupied"]).status.success());
+    let service = serve(&folder, &["a.img", "--degraded"]);
+    client(&folder).write(8 << 20, &[7; BLOCK]);
+    wait_until("the end of the synchronisation", || {
+        !folder.ctl(&["status"]).contains("being synchronised")
+    });
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+}

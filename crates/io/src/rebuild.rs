@@ -308,15 +308,18 @@ impl Rebuild {
             kind,
             offset: from,
             length,
-            buffer: Some(self.buffer),
+            buffer: Some(self.buffer).filter(|_| length > 0),
             stream: STREAM,
         });
         None
     }
 
-    /// What the next step copies, and the range that is left.
+    /// What the next step copies, and the range that is left; or the flush that records progress.
     fn next(&self, executor: &Executor) -> Option<(RequestKind, u64, u64)> {
         let volume = executor.volume().filter(|volume| !volume.is_read_only())?;
+        if volume.wants_resync_flush() {
+            return Some((RequestKind::Flush, 0, 0));
+        }
         if let Some(range) = volume.next_unsynced(self.resynced_to) {
             return Some((RequestKind::Resync, range.start, range.end));
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::geometry::{ArrayLayout, Profile};
-use crate::label::{LabelledArray, LabelledMember, Lineage, PastData};
+use crate::label::{LabelledArray, LabelledMember, Lineage, PastData, can_catch_up};
 
 const REBUILDING: MemberState = MemberState::Rebuilding { recovered_bytes: 4096 };
 use MemberState::{Failed, InSync};
@@ -385,4 +385,21 @@ fn two_replacements_without_the_members_that_they_were_to_copy() {
     let rebuilding = MemberStanding::Rebuilding { recovered_bytes: 4096 };
     assert_eq!(standings, [rebuilding, MemberStanding::Unknown]);
     assert_eq!(verdict, ArrayVerdict::Incomplete { missing: vec![0, 1] });
+}
+
+/// A device that left before the mirrors were synchronised differs also where nothing was written.
+#[test]
+fn a_device_that_left_before_the_first_synchronisation_does_not_catch_up() {
+    let mut newest = found(1, 6, &[2, 1], &[InSync, Failed]).label;
+    newest.lineage.history[0].was_complete = true;
+    newest.lineage.history[0].sequence = Some(0);
+    let catches_up = |newest: &Label, resync_from| {
+        let mut device = found(2, 5, &[1], &[InSync; 2]);
+        device.label.resync_from = resync_from;
+        can_catch_up(newest, &devices(&[device])[0])
+    };
+    assert!(catches_up(&newest, None));
+    assert!(!catches_up(&newest, Some(32 << 20)));
+    newest.resync_from = Some(32 << 20);
+    assert!(!catches_up(&newest, None));
 }

@@ -1,9 +1,10 @@
 //! Catching up: whether a device that missed writes has to get only the regions that were written
 //! to since.
 //!
-//! It has if it was in sync by its own label when it left, its data id is of the time since all
-//! members were in sync for the last time (the stale map covers that time), and its dirty log is as
-//! new as that of every member in sync was then: an earlier copy of it may have missed more.
+//! It has if it was in sync by its own label when it left, the volume was synchronised then,
+//! its data id is of the time since all members were in sync for the last time (the stale map
+//! covers that time), and its dirty log is as new as that of every member in sync was then: an
+//! earlier copy of it may have missed more.
 
 use super::assembly::{FoundMember, LabelAssembly, MemberStanding};
 use super::contents::{DataId, Label, Lineage, MemberLabel};
@@ -32,6 +33,7 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
     let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
     newest.members[row].state != MemberState::InSync
         && newest.resync_from.is_none()
+        && label.resync_from.is_none()
         && device.newest.found.calls_in_sync(*member)
         && label.generation <= past.until
         && past.sequence.is_some_and(|least| sequence >= least)

@@ -100,8 +100,8 @@ impl Volume {
         self
     }
 
-    /// Begins the journal of a volume with parity. Until the first synchronisation has ended, and
-    /// where entries were not written in place, parities do not count.
+    /// Begins the journal of a volume with parity. Rows are unsynced until the first
+    /// synchronisation has ended, and torn where entries were not written in place.
     fn begin_journal(&mut self, labels: &VolumeLabels) {
         let end = self.capacity_bytes();
         let from = labels.label.resync_from.filter(|&from| from < end && self.stripes.is_some());
@@ -114,7 +114,7 @@ impl Volume {
             None => return,
         };
         let stripes = self.stripes_mut();
-        unsynced.iter().for_each(|stripe| stripes.torn.tear_from(stripe, end));
+        unsynced.iter().for_each(|stripe| stripes.torn.unsync_from(stripe, end));
         torn.iter().for_each(|(stripe, rows)| stripes.torn.tear(stripe, rows));
         let sizes = labels.label.members.iter().map(|member| member.size_bytes);
         let begins = labels.label.array.journals(sizes).expect("the profile has parity");

@@ -94,7 +94,7 @@ impl Volume {
             }
             RequestKind::Resync if result.is_ok() => self.on_resynced(&range),
             RequestKind::Flush if result.is_ok() => {
-                self.on_flushed(self.requests.get(key).was_synced);
+                self.on_flushed(self.requests.get(key).resync_from);
             }
             _ => {}
         }

@@ -1,10 +1,10 @@
 //! What the volume does with its journal: entries before rows are written in place, the flushes
 //! after which they leave, and checkpoints.
 
+use super::column_rows::{ColumnRows, joined};
 use super::durability::MetadataJob;
 use super::journal::{CheckpointStep, Journal};
 use super::keys::{PieceKey, StripeKey};
-use super::row_plan::{ColumnRows, joined};
 use super::stripe_ops::{EntryWrite, StripeOp};
 use super::stripe_steps::{BufferRows, StripeBuffer};
 use super::{Volume, Work};

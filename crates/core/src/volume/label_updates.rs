@@ -72,11 +72,17 @@ impl Volume {
         }
     }
 
-    /// Takes the success of a flush of all members that began when `was_synced`.
-    pub(super) fn on_flushed(&mut self, was_synced: bool) {
+    /// Takes the success of a flush of all members, after which the part that is not synchronised
+    /// begins there.
+    pub(super) fn on_flushed(&mut self, resync_from: Option<u64>) {
         let Some(labels) = &mut self.labels else { return };
-        if was_synced && labels.resync_from.is_some() {
-            labels.resync_from = None;
+        let is_progress = match (labels.resync_from, resync_from) {
+            (Some(before), Some(now)) => now > before,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_progress {
+            labels.resync_from = resync_from;
             self.update_labels();
         }
     }

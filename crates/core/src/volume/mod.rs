@@ -45,6 +45,7 @@ mod checksum_checks;
 mod checksum_pages;
 mod checksum_store;
 mod choice;
+mod column_rows;
 mod completion;
 mod dirty_log;
 mod durability;
@@ -180,8 +181,8 @@ struct PendingRequest {
     parked: u32,
     /// With labels and parity, the piece that ends when all others have.
     gate: Option<PieceKey>,
-    /// Of a flush: true if no region was unsynced when it began.
-    was_synced: bool,
+    /// Of a flush: where the part that is not synchronised begins once it succeeded.
+    resync_from: Option<u64>,
     result: Result<(), VolumeError>,
 }
 
@@ -383,7 +384,7 @@ impl Volume {
             flushed_to: None,
             parked: 0,
             gate: None,
-            was_synced: false,
+            resync_from: None,
             result: Ok(()),
         };
         let key = self.requests.insert(pending);

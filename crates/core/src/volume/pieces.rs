@@ -57,11 +57,9 @@ impl Volume {
         if !states.is_complete(|states| layout.is_in_sync(states)) || self.lacks_torn_data() {
             return Err(VolumeError::Unwritable);
         }
-        let was_synced = self.unsynced.is_empty();
-        self.requests.get_mut(key).was_synced = was_synced;
-        let ends_resync =
-            was_synced && self.labels.as_ref().is_some_and(|it| it.resync_from.is_some());
-        if !ends_resync || !self.write_all_pages_for(key) {
+        let resync_from = self.resync_from_after_flush();
+        self.requests.get_mut(key).resync_from = resync_from;
+        if !self.wants_resync_flush() || !self.write_all_pages_for(key) {
             self.add_flushes(key);
         }
         Ok(())

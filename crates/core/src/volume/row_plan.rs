@@ -31,6 +31,17 @@ pub enum RmwLevel {
     NoMoreReads,
 }
 
+/// What the parities of some rows are worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Parity {
+    /// They match the data.
+    Right,
+    /// They match the data if these were written since the volume was made.
+    Unsynced,
+    /// They may not match the data, and nothing is recovered from them.
+    Torn,
+}
+
 /// Which columns of a stripe can be used, for some rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ColumnStates {
@@ -49,8 +60,8 @@ pub(super) struct ColumnStates {
     pub(super) writable: ColumnSet,
     /// Columns whose medium failed.
     pub(super) spoiled: ColumnSet,
-    /// False if the rows are torn: the parities may not match the data.
-    pub(super) has_parity: bool,
+    /// What the parities are worth.
+    pub(super) parity: Parity,
 }
 
 /// What is computed from what was read.
@@ -100,7 +111,7 @@ impl ColumnStates {
         }
         let old = covered.or(parities);
         let can_compute = others.is_within(self.readable);
-        let can_update = self.has_parity && old.is_within(self.readable);
+        let can_update = self.parity == Parity::Right && old.is_within(self.readable);
         let updates = match level {
             RmwLevel::Never => false,
             RmwLevel::FewerReads => old.count() < others.count(),
@@ -112,15 +123,18 @@ impl ColumnStates {
         if can_compute {
             return access(Arithmetic::Compute, others);
         }
-        if !self.has_parity {
+        if self.parity == Parity::Torn {
             // The parities are in doubt already, and stay so.
             let nothing = Arithmetic::Nothing;
             let access =
                 Access { reads: ColumnSet::default(), arithmetic: nothing, writes: covered };
             return covered.is_within(self.in_sync).then_some(access);
         }
-        let wanted = others.and(self.readable);
-        let access = self.recover(wanted, others.without(self.readable))?;
+        let (wanted, missing) = (others.and(self.readable), others.without(self.readable));
+        if self.differs_from_parity(missing) {
+            return None;
+        }
+        let access = self.recover(wanted, missing)?;
         Some(Access { writes: writes.or(access.writes), ..access })
     }
 
@@ -128,7 +142,7 @@ impl ColumnStates {
     /// are not preferred where n others are, from n others.
     pub(super) fn read(&self, covered: ColumnSet) -> Option<Access> {
         let others = self.readable.and(self.preferred);
-        let has_others = self.has_parity && others.count() >= self.data.count();
+        let has_others = self.parity == Parity::Right && others.count() >= self.data.count();
         let direct = covered.and(if has_others { others } else { self.readable });
         if direct == covered {
             let (reads, writes) = (direct, ColumnSet::default());
@@ -140,7 +154,7 @@ impl ColumnStates {
     /// How to find out whether a stripe is right, and to correct it. With no more columns than data
     /// there is nothing to compare: they are only read.
     pub(super) fn scrub(&self) -> Option<Access> {
-        if !self.has_parity {
+        if self.parity != Parity::Right {
             return self.resync();
         }
         let unread = self.data.or(self.parities).without(self.readable);
@@ -158,11 +172,28 @@ impl ColumnStates {
         }
     }
 
-    /// How to write parities that match the data.
+    /// How to write parities that match the data. In unsynced rows, data that cannot be read are
+    /// what the first parities say; the others are made to match.
     pub(super) fn resync(&self) -> Option<Access> {
-        let writes = self.parities.and(self.writable);
-        let access = Access { reads: self.data, arithmetic: Arithmetic::Compute, writes };
-        self.data.is_within(self.readable).then_some(access)
+        let parities = self.parities.and(self.writable);
+        if self.data.is_within(self.readable) {
+            let (reads, arithmetic) = (self.data, Arithmetic::Compute);
+            return Some(Access { reads, arithmetic, writes: parities });
+        }
+        if self.parity == Parity::Torn || self.differs_from_parity(self.data.without(self.readable))
+        {
+            return None;
+        }
+        let access = self.recover(ColumnSet::default(), parities)?;
+        let writes = access.writes.or(parities.without(access.reads));
+        Some(Access { writes, ..access })
+    }
+
+    /// Returns true if one of these columns may hold other data than is recovered for it, and keeps
+    /// them: parities that are computed from what is recovered would not match it.
+    fn differs_from_parity(&self, columns: ColumnSet) -> bool {
+        let kept = columns.and(self.in_sync).without(self.spoiled.and(self.writable));
+        self.parity == Parity::Unsynced && !kept.is_empty()
     }
 
     /// How to write a column that its member lost. In torn rows parities are computed if all data
@@ -170,7 +201,7 @@ impl ColumnStates {
     pub(super) fn rebuild(&self, column: u8) -> Option<Access> {
         let one = ColumnSet::one(column);
         let others = ColumnStates { readable: self.readable.without(one), ..*self };
-        if self.has_parity {
+        if self.parity != Parity::Torn {
             let access = others.recover(ColumnSet::default(), one)?;
             let writes = access.writes.or(one.and(self.writable));
             return Some(Access { writes, ..access });
@@ -181,10 +212,15 @@ impl ColumnStates {
     }
 
     /// Recovers the columns in `wanted` from n columns that can be read, those in `first` and then
-    /// those that are preferred, and rewrites what is spoiled.
+    /// those that are preferred, and rewrites what is spoiled. In unsynced rows, data are first.
     fn recover(&self, first: ColumnSet, wanted: ColumnSet) -> Option<Access> {
         let needed = self.data.count();
-        if !self.has_parity || self.readable.count() < needed {
+        // What a member has counts, not what the parities say of it.
+        let first = match self.parity {
+            Parity::Unsynced => first.or(self.data.and(self.readable)),
+            Parity::Right | Parity::Torn => first,
+        };
+        if self.parity == Parity::Torn || self.readable.count() < needed {
             return None;
         }
         let preferred = self.readable.and(self.preferred).without(first);
@@ -195,62 +231,6 @@ impl ColumnStates {
         let wanted = wanted.or(writes).and(missing);
         Some(Access { reads, arithmetic: Arithmetic::Recover { missing, wanted }, writes })
     }
-}
-
-/// A range of rows of one column.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ColumnRows {
-    pub(super) column: u8,
-    pub(super) rows: Range<u64>,
-}
-
-/// The ranges of rows within `window` that each cover the same columns, with these.
-pub(super) fn segments(
-    written: impl Iterator<Item = ColumnRows> + Clone,
-    window: &Range<u64>,
-) -> Vec<(Range<u64>, ColumnSet)> {
-    let clipped = written.map(|it| {
-        let rows = it.rows.start.max(window.start)..it.rows.end.min(window.end);
-        ColumnRows { rows, ..it }
-    });
-    let clipped = clipped.filter(|it| !it.rows.is_empty());
-    let mut cuts: Vec<u64> = clipped.clone().flat_map(|it| [it.rows.start, it.rows.end]).collect();
-    cuts.sort_unstable();
-    cuts.dedup();
-    let mut segments: Vec<(Range<u64>, ColumnSet)> = Vec::new();
-    for pair in cuts.windows(2) {
-        let covers = |it: &ColumnRows| it.rows.start <= pair[0] && pair[1] <= it.rows.end;
-        let covered = ColumnSet::of(clipped.clone().filter(covers).map(|it| it.column));
-        match segments.last_mut() {
-            Some((rows, columns)) if rows.end == pair[0] && *columns == covered => {
-                rows.end = pair[1];
-            }
-            _ if covered.is_empty() => {}
-            _ => segments.push((pair[0]..pair[1], covered)),
-        }
-    }
-    segments
-}
-
-/// The I/Os of the columns that `columns_of` returns for each plan: neighbouring rows of a column
-/// are one I/O.
-pub(super) fn joined(
-    plans: &[RowPlan],
-    columns_of: impl Fn(&RowPlan) -> ColumnSet,
-) -> Vec<ColumnRows> {
-    let all = plans.iter().fold(ColumnSet::default(), |all, plan| all.or(columns_of(plan)));
-    let mut ios: Vec<ColumnRows> = Vec::new();
-    for column in all.iter() {
-        for plan in plans.iter().filter(|plan| columns_of(plan).contains(column)) {
-            match ios.last_mut() {
-                Some(io) if io.column == column && io.rows.end == plan.rows.start => {
-                    io.rows.end = plan.rows.end;
-                }
-                _ => ios.push(ColumnRows { column, rows: plan.rows.clone() }),
-            }
-        }
-    }
-    ios
 }
 
 #[cfg(test)]
@@ -267,7 +247,7 @@ mod tests {
             preferred: all,
             writable: all,
             spoiled: ColumnSet::default(),
-            has_parity: true,
+            parity: Parity::Right,
         }
     }
 
@@ -339,7 +319,7 @@ mod tests {
             assert!(access.writes.is_empty());
         }
         assert_eq!(without(raid6, &[2, 3, 5]).read(ColumnSet::one(2)), None);
-        let torn = ColumnStates { has_parity: false, ..without(raid6, &[2]) };
+        let torn = ColumnStates { parity: Parity::Torn, ..without(raid6, &[2]) };
         assert_eq!(
             torn.read(ColumnSet::one(2)),
             None,
@@ -350,7 +330,7 @@ mod tests {
     /// Torn rows: column 0 of the four is lost.
     #[test]
     fn torn_rows_are_written_without_their_parities() {
-        let torn = ColumnStates { has_parity: false, ..without(healthy(4, 2), &[0]) };
+        let torn = ColumnStates { parity: Parity::Torn, ..without(healthy(4, 2), &[0]) };
         let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
         let write = |written: &[u8]| {
             let access = torn.write(columns(written), RmwLevel::FewerReads)?;
@@ -366,6 +346,40 @@ mod tests {
         let whole = ColumnStates { readable: columns(&[0, 1, 2, 3, 5]), ..back };
         assert_eq!(whole.rebuild(4).unwrap().arithmetic, Arithmetic::Compute);
         assert_eq!(whole.rebuild(4).unwrap().writes, columns(&[4, 5]));
+    }
+
+    /// What was never written is what it reads as: from its member, or else from the parities.
+    #[test]
+    fn unsynced_rows_are_recovered_and_their_parities_computed() {
+        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let unsynced = ColumnStates { parity: Parity::Unsynced, ..healthy(4, 2) };
+        let access = unsynced.write(columns(&[1]), RmwLevel::NoMoreReads).unwrap();
+        assert_eq!(access.arithmetic, Arithmetic::Compute, "the old parities are not relied on");
+        assert_eq!((access.reads, access.writes), (columns(&[0, 2, 3]), columns(&[1, 4, 5])));
+        let left_out = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..unsynced };
+        assert_eq!(left_out.read(columns(&[1])).unwrap().reads, columns(&[1]));
+        assert_eq!(unsynced.scrub(), unsynced.resync());
+        // Without column 0, which the first parity has then, the other one is made to match it.
+        let degraded = without(unsynced, &[0]);
+        let recovers = |wanted| Arithmetic::Recover { missing: columns(&[0, 5]), wanted };
+        let access = degraded.write(columns(&[1]), RmwLevel::NoMoreReads).unwrap();
+        assert_eq!(access.arithmetic, recovers(columns(&[0])));
+        assert_eq!((access.reads, access.writes), (columns(&[1, 2, 3, 4]), columns(&[1, 4, 5])));
+        let access = degraded.resync().unwrap();
+        assert_eq!(access.arithmetic, recovers(columns(&[5])));
+        assert_eq!((access.reads, access.writes), (columns(&[1, 2, 3, 4]), columns(&[5])));
+        assert_eq!(degraded.read(columns(&[0])).unwrap().arithmetic, recovers(columns(&[0])));
+        // A member in back-off is read all the same.
+        let in_backoff = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..degraded };
+        assert_eq!(in_backoff.resync().unwrap().reads, columns(&[1, 2, 3, 4]));
+        // Column 0 could not be read just now: it may hold something else, and is not rewritten.
+        let lost = ColumnStates { readable: degraded.readable, ..unsynced };
+        assert_eq!(lost.write(columns(&[1]), RmwLevel::Never), None);
+        assert_eq!(lost.resync(), None);
+        let spoiled = ColumnStates { spoiled: columns(&[0]), ..lost };
+        let access = spoiled.write(columns(&[1]), RmwLevel::Never).unwrap();
+        assert_eq!(access.writes, columns(&[0, 1, 4, 5]), "it is rewritten");
+        assert_eq!(spoiled.resync().unwrap().writes, columns(&[0, 5]));
     }
 
     #[test]
@@ -412,38 +426,5 @@ mod tests {
         assert_eq!(other.arithmetic, Arithmetic::Update, "the spoiled column is left alone");
         let verify = Arithmetic::Verify(ColumnSet::default());
         assert_eq!(raid5.scrub().unwrap().arithmetic, verify);
-    }
-
-    fn rows_of(column: u8, rows: Range<u64>) -> ColumnRows {
-        ColumnRows { column, rows }
-    }
-
-    /// A write from the middle of column 0 to the middle of column 2.
-    #[test]
-    fn rows_are_divided_where_the_covered_columns_change() {
-        let write = [rows_of(0, 40..64), rows_of(1, 0..64), rows_of(2, 0..16)];
-        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
-        let expected =
-            [(0..16, columns(&[1, 2])), (16..40, columns(&[1])), (40..64, columns(&[0, 1]))];
-        assert_eq!(segments(write.iter().cloned(), &(0..64)), expected);
-        let clipped = [(10..16, columns(&[1, 2])), (16..20, columns(&[1]))];
-        assert_eq!(segments(write.iter().cloned(), &(10..20)), clipped);
-        let gap = [rows_of(0, 0..8), rows_of(1, 24..32), rows_of(0, 8..16)];
-        let expected = [(0..16, columns(&[0])), (24..32, columns(&[1]))];
-        assert_eq!(segments(gap.iter().cloned(), &(0..64)), expected, "neighbours are joined");
-    }
-
-    #[test]
-    fn rows_of_one_column_are_joined_to_one_io() {
-        let plan = |rows: Range<u64>, reads: &[u8]| RowPlan {
-            rows,
-            covered: ColumnSet::default(),
-            reads: ColumnSet::of(reads.iter().copied()),
-            arithmetic: Arithmetic::Compute,
-            writes: ColumnSet::default(),
-        };
-        let plans = [plan(0..16, &[0, 3]), plan(16..40, &[0, 2, 3]), plan(40..64, &[3])];
-        let ios = joined(&plans, |plan| plan.reads);
-        assert_eq!(ios, [rows_of(0, 0..40), rows_of(2, 16..40), rows_of(3, 0..64)]);
     }
 }

@@ -1,9 +1,10 @@
 //! Requests to a volume with parity: how they become operations on full stripes.
 
+use super::column_rows::ColumnRows;
 use super::durability::region_numbers;
 use super::keys::{PieceKey, RequestKey, StripeKey};
 use super::piece::Piece;
-use super::row_plan::{ColumnRows, RmwLevel};
+use super::row_plan::RmwLevel;
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork};
 use super::target::PlanTarget;
 use super::{Volume, Work};

@@ -5,9 +5,10 @@
 //! the volume cannot do without the member, the write is tried once more. If that fails too, so
 //! does the request, and the rows are torn (see `torn_rows`).
 
+use super::column_rows::ColumnRows;
 use super::held_ranges::overlap;
 use super::keys::StripeKey;
-use super::row_plan::{Arithmetic, ColumnRows, RowPlan};
+use super::row_plan::{Arithmetic, RowPlan};
 use super::stripe_ops::StripeWork;
 use super::stripe_scrub::unreadable_rows;
 use super::stripe_steps::StripeStep;
@@ -85,7 +86,13 @@ impl Volume {
             _ => true,
         };
         let stripes = self.stripes_mut();
-        let is_computed = plan.arithmetic == Arithmetic::Compute && !is_read_only;
+        let is_computed = match plan.arithmetic {
+            Arithmetic::Compute => true,
+            // Then the parities were computed from what was recovered, too.
+            Arithmetic::Recover { .. } => matches!(work, StripeWork::Write | StripeWork::Resync),
+            _ => false,
+        };
+        let is_computed = is_computed && !is_read_only;
         let torn = &mut stripes.torn;
         if is_computed && failed.and(plan.covered.or(parities)).is_empty() {
             torn.mend(&stripe, &plan.rows);

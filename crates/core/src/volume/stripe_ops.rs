@@ -1,9 +1,10 @@
 //! Operations on full stripes, and what the volume keeps of them.
 
+use super::column_rows::ColumnRows;
 use super::held_ranges::overlap;
 use super::keys::{RequestKey, StripeKey};
 use super::range_locks::RangeLocks;
-use super::row_plan::{ColumnRows, RmwLevel, RowPlan};
+use super::row_plan::{RmwLevel, RowPlan};
 use super::stripe_steps::{StripeBuffer, StripeFinding, StripeStep};
 use super::torn_rows::{TornRows, spread};
 use crate::column_set::ColumnSet;

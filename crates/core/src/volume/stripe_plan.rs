@@ -1,7 +1,8 @@
 //! The plans of an operation on a full stripe: which columns its rows take, as its members are now.
 
+use super::column_rows::{joined, segments};
 use super::keys::StripeKey;
-use super::row_plan::{Access, Arithmetic, ColumnStates, RowPlan, joined, segments};
+use super::row_plan::{Access, Arithmetic, ColumnStates, Parity, RowPlan};
 use super::stripe_ops::{StripeOp, StripeWork};
 use super::{Volume, Work};
 use crate::column_set::ColumnSet;
@@ -100,7 +101,7 @@ impl Volume {
             StripeWork::Resync => states.resync(),
             // Data in torn rows are given up only if they cannot be read a second time.
             StripeWork::Rebuild(_)
-                if !states.has_parity && !op.lost.is_empty() && !op.has_retried =>
+                if states.parity == Parity::Torn && !op.lost.is_empty() && !op.has_retried =>
             {
                 None
             }
@@ -122,10 +123,12 @@ impl Volume {
         };
         let member = |column| self.layout.map().column(stripe, column).0;
         let in_sync = self.in_sync_columns(stripe, rows);
-        let has_parity = !torn.are_torn(stripe, rows);
-        let there = match has_parity {
-            true => in_sync,
-            false => ColumnSet::of(in_sync.iter().filter(|it| !torn.are_lost(stripe, *it, rows))),
+        let parity = torn.parity(stripe, rows);
+        let there = match parity {
+            Parity::Right | Parity::Unsynced => in_sync,
+            Parity::Torn => {
+                ColumnSet::of(in_sync.iter().filter(|it| !torn.are_lost(stripe, *it, rows)))
+            }
         };
         let writable = match in_sync == all {
             true => all,
@@ -143,7 +146,7 @@ impl Volume {
             preferred: at_work.without(op.left_out),
             writable,
             spoiled: op.spoiled,
-            has_parity,
+            parity,
         }
     }
 

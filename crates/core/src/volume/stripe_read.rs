@@ -6,9 +6,10 @@
 //! reconstructs is asked where the parities can be relied on and there are more columns than it
 //! takes; all other policies are never asked, since there is one copy of each block.
 
+use super::column_rows::ColumnRows;
 use super::keys::{PieceKey, RequestKey};
 use super::piece::Piece;
-use super::row_plan::ColumnRows;
+use super::row_plan::Parity;
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork, rows_of};
 use super::target::PlanTarget;
 use super::{TargetIo, Volume, Work, choice};
@@ -130,7 +131,7 @@ impl Volume {
     ) -> ColumnSet {
         let eligible = self.eligible_columns(stripe, rows);
         let spare = eligible.count().saturating_sub(stripe.data.into());
-        if spare == 0 || self.stripes().torn.are_torn(stripe, rows) {
+        if spare == 0 || self.stripes().torn.parity(stripe, rows) != Parity::Right {
             return ColumnSet::default();
         }
         let nowhere = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };

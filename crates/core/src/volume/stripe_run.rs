@@ -4,9 +4,10 @@
 //! them or recovers from them meanwhile. Reads of data that need no other column take no lock. A
 //! read that fails makes a new plan without the column.
 
+use super::column_rows::{ColumnRows, joined};
 use super::durability::OwnIo;
 use super::keys::{IoKey, PieceKey, StripeKey};
-use super::row_plan::{Arithmetic, ColumnRows, RowPlan, joined};
+use super::row_plan::{Arithmetic, Parity, RowPlan};
 use super::stripe_ops::{StripeExtent, StripeIo, StripeOp, StripeWork, Stripes};
 use super::stripe_steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 use super::target::PlanTarget;
@@ -55,7 +56,8 @@ impl Volume {
                 let mut parts = stripes.torn.cut(&stripe, &op.rows);
                 // Where the parities count, they are the same already.
                 parts.retain(|rows| {
-                    work != StripeWork::Resync || stripes.torn.are_torn(&stripe, rows)
+                    work != StripeWork::Resync
+                        || stripes.torn.parity(&stripe, rows) != Parity::Right
                 });
                 parts.reverse();
                 parts

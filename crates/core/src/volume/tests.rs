@@ -15,6 +15,7 @@ mod races;
 mod reconstruction;
 mod stripe_memory;
 mod torn_rows;
+mod unsynced_rows;
 
 use super::*;
 use crate::geometry::{ChunkMap, GeometryError, Profile};

@@ -1,21 +1,29 @@
-//! Torn rows: rows of full stripes whose parities may not match the data, because a write failed
-//! midway.
+//! Rows of full stripes whose parities may not match the data, and what that means for them.
 //!
-//! Nothing is recovered from their parities. Data that were on a missing member are *lost* there:
-//! the member is rebuilt without them, and they stay unreadable until they are written again. Rows
-//! are torn no longer once their parities are computed from all data.
+//! Rows are *torn* where a write failed midway. Nothing is recovered from their parities. Data that
+//! were on a missing member are *lost* there: the member is rebuilt without them, and they stay
+//! unreadable until they are written again. Rows are torn no longer once their parities are
+//! computed from all data.
+//!
+//! Rows are *unsynced* until the first synchronisation of the volume has come to them. Their
+//! parities match the data unless nothing was written there since the volume was made, and nobody
+//! relies on such data: so what a missing member has is recovered from the parities all the same.
+//! A write there computes the parities from the data, and protects what it writes at once.
 
 use super::Volume;
 use super::range_set::RangeSet;
+use super::row_plan::Parity;
 use crate::geometry::FullStripe;
 use crate::member::{Member, MemberState};
 use std::ops::Range;
 
-/// The torn rows of a volume.
+/// The torn and the unsynced rows of a volume.
 #[derive(Debug, Default)]
 pub(super) struct TornRows {
     /// Rows, counted from the first byte of their stripe on the volume.
     torn: RangeSet,
+    /// Rows that were never synchronised, counted likewise.
+    unsynced: RangeSet,
     /// Bytes of the volume that are lost although their member is in sync. They are in torn rows.
     lost: RangeSet,
 }
@@ -38,20 +46,21 @@ impl TornRows {
         self.torn.insert(spread(stripe, rows));
     }
 
-    /// Marks all rows from a stripe on to the end of the volume.
-    pub(super) fn tear_from(&mut self, stripe: &FullStripe, end: u64) {
-        self.torn.insert(stripe.volume_offset..end);
+    /// Marks all rows from a stripe on to the end of the volume as unsynced.
+    pub(super) fn unsync_from(&mut self, stripe: &FullStripe, end: u64) {
+        self.unsynced.insert(stripe.volume_offset..end);
     }
 
     /// Takes the marks from rows whose parities were computed from all data.
     pub(super) fn mend(&mut self, stripe: &FullStripe, rows: &Range<u64>) {
-        if self.torn.is_empty() {
+        if self.torn.is_empty() && self.unsynced.is_empty() {
             return;
         }
         self.torn.remove(&spread(stripe, rows));
-        if !self.are_torn(stripe, &(0..stripe.strip_bytes)) {
+        self.unsynced.remove(&spread(stripe, rows));
+        if !self.unsynced.overlaps(&spread(stripe, &(0..stripe.strip_bytes))) {
             // A mark of many stripes has what is between their rows, too.
-            self.torn.remove(&(stripe.volume_offset..stripe.volume_offset + stripe.length()));
+            self.unsynced.remove(&(stripe.volume_offset..stripe.volume_offset + stripe.length()));
         }
         for column in 0..stripe.data {
             self.on_written(stripe, column, rows);
@@ -76,6 +85,16 @@ impl TornRows {
         self.torn.overlaps(&spread(stripe, rows))
     }
 
+    /// What the parities of some rows are worth.
+    pub(super) fn parity(&self, stripe: &FullStripe, rows: &Range<u64>) -> Parity {
+        let rows = spread(stripe, rows);
+        match (self.torn.overlaps(&rows), self.unsynced.overlaps(&rows)) {
+            (true, _) => Parity::Torn,
+            (false, true) => Parity::Unsynced,
+            (false, false) => Parity::Right,
+        }
+    }
+
     /// Returns true if data of a column are lost in some of the rows.
     pub(super) fn are_lost(&self, stripe: &FullStripe, column: u8, rows: &Range<u64>) -> bool {
         column < stripe.data && self.lost.overlaps(&data_of(stripe, column, rows))
@@ -87,11 +106,12 @@ impl TornRows {
         !self.lost.is_empty() && self.lost.overlaps(range)
     }
 
-    /// Cuts rows into ranges that are torn or are not.
+    /// Cuts rows into ranges whose parities are worth the same.
     pub(super) fn cut(&self, stripe: &FullStripe, rows: &Range<u64>) -> Vec<Range<u64>> {
         let first = stripe.volume_offset;
         let parts = self.torn.cut(spread(stripe, rows));
-        parts.into_iter().map(|part| part.start - first..part.end - first).collect()
+        let parts = parts.into_iter().flat_map(|part| self.unsynced.cut(part));
+        parts.map(|part| part.start - first..part.end - first).collect()
     }
 }
 
@@ -99,7 +119,7 @@ impl Volume {
     /// Returns true if data in torn rows are in sync on no member.
     pub(super) fn lacks_torn_data(&self) -> bool {
         let Some(stripes) = &self.stripes else { return false };
-        let TornRows { torn, lost } = &stripes.torn;
+        let TornRows { torn, lost, .. } = &stripes.torn;
         !lost.is_empty() || torn.iter().any(|range| self.lacks_data_of(range))
     }
 

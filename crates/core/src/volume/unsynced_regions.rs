@@ -4,7 +4,12 @@
 //! Reads of an unsynced region go to one mirror, its *source*, so that a block reads the same until
 //! it is written. A resync copies the source to the other mirrors, and the region is synced.
 
+use super::Volume;
 use std::ops::Range;
+
+/// Progress of the first synchronisation is recorded in this many steps, so at most one is repeated
+/// after a crash.
+const PROGRESS_STEPS: u64 = 256;
 
 /// Size of a region.
 pub const REGION_BYTES: u64 = 4 << 20;
@@ -61,6 +66,25 @@ impl UnsyncedRegions {
             })
         };
         all().find(|&found| found >= region).or_else(|| all().next())
+    }
+}
+
+impl Volume {
+    /// Where the labels are to say that the part begins which is not synchronised, after a flush of
+    /// all members that begins now: as before, if there is little progress.
+    pub(super) fn resync_from_after_flush(&self) -> Option<u64> {
+        let from = self.labels.as_ref()?.resync_from?;
+        let region = self.unsynced.next(from / REGION_BYTES)?;
+        let next = region * REGION_BYTES;
+        // Regions before it are in the dirty log.
+        let is_due = next >= from + (self.capacity_bytes() / PROGRESS_STEPS).max(REGION_BYTES);
+        Some(if is_due { next } else { from })
+    }
+
+    /// Returns true if a flush would record progress of the first synchronisation.
+    pub fn wants_resync_flush(&self) -> bool {
+        let recorded = self.labels.as_ref().and_then(|labels| labels.resync_from);
+        recorded.is_some() && recorded != self.resync_from_after_flush()
     }
 }
 

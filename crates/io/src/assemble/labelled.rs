@@ -295,7 +295,11 @@ fn check_verdict(
     match volume.verdict.clone()? {
         ArrayVerdict::Start => notes.extend(absent(volume, is_read_only)),
         ArrayVerdict::NeedsDegraded { missing: rows } if serving.degraded || is_read_only => {
-            notes.push(format!("`{name}` starts without redundancy: {}", missing(&rows)));
+            let states = volume.assembly.members.iter().map(|member| member.state);
+            let out_of_sync = states.filter(|state| *state != MemberState::InSync).count();
+            let is_protected = out_of_sync < chunk_map(&volume.assembly)?.tolerated_failures();
+            let how = if is_protected { "with less" } else { "without" };
+            notes.push(format!("`{name}` starts {how} redundancy: {}", missing(&rows)));
         }
         ArrayVerdict::NeedsDegraded { missing: rows } => {
             let devid = newest.members[rows[0]].devid;

@@ -152,6 +152,12 @@ fn member_bytes(seed: u64, promises: Promises) -> u64 {
     }
 }
 
+/// Returns true if the members of a seed were not empty when the volume was made, so that it has to
+/// be synchronised.
+fn has_old_data(seed: u64, promises: Promises) -> bool {
+    promises == Promises::KeptWithParity && seed % 7 == 3
+}
+
 impl Machine {
     /// A machine with a new volume.
     pub(super) fn new(seed: u64, promises: Promises) -> Machine {
@@ -164,7 +170,8 @@ impl Machine {
         });
         let (profile, count) = shape(seed, promises);
         let has_checksums = promises == Promises::KeptWithChecksums;
-        let label = new_label(profile, count, member_bytes(seed, promises), has_checksums);
+        let mut label = new_label(profile, count, member_bytes(seed, promises), has_checksums);
+        label.resync_from = has_old_data(seed, promises).then_some(0);
         let mut machine = Machine {
             simulation,
             disks: Vec::new(),
@@ -209,7 +216,27 @@ impl Machine {
                 machine.disk(file).is_bad = true;
             }
         }
+        if machine.label.resync_from.is_some() {
+            machine.add_old_data();
+        }
         machine
+    }
+
+    /// Fills the stripes of the clients' blocks with other data than zeroes, of which nothing is
+    /// promised.
+    fn add_old_data(&mut self) {
+        let map = self.map();
+        for block in 0..BLOCKS {
+            self.model.damage(block);
+            let stripe =
+                map.full_stripe(self.block_offset(&map, block)).expect("the volume has parity");
+            for column in 0..stripe.columns() {
+                let (member, start) = map.column(&stripe, column);
+                let word = self.rng.next_u64().to_le_bytes();
+                let bytes = word.repeat(stripe.strip_bytes as usize / word.len());
+                self.simulation.write_file(self.rows[member.get()], start, &bytes);
+            }
+        }
     }
 
     pub(super) fn member_bytes(&self) -> u64 {

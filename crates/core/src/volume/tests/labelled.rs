@@ -386,3 +386,32 @@ fn a_write_and_a_flush_end_after_the_labels_say_that_a_member_missed_them() {
         assert_eq!(volume.label().unwrap().members[0].state, MemberState::Failed);
     }
 }
+
+/// A crash repeats what is behind the recorded offset, and no more.
+#[test]
+fn progress_of_the_first_synchronisation_is_recorded_after_a_flush() {
+    let mut label = new_label(Profile::Raid1, 2, 21 * MIB, false);
+    label.resync_from = Some(0);
+    let mut volume = volume_of(label, Vec::new());
+    let recorded = |volume: &Volume| volume.label().unwrap().resync_from;
+    let mut resynced = 0;
+    while let Some(range) = volume.next_unsynced(resynced) {
+        assert!(!volume.wants_resync_flush());
+        let length = range.end - range.start;
+        resynced = range.end;
+        let resync = (RequestKind::Resync, range.start, length);
+        assert_eq!(run(&mut volume, resync, |_| false), Ok(()));
+        assert_eq!(recorded(&volume), Some(range.start), "not before the flush");
+        assert!(volume.wants_resync_flush());
+        let failed = |io: &MemberIo| io.op == Op::Flush && io.member == MemberIndex(1);
+        if range.start == 0 {
+            // The member is failed for it, and its label must not say more than it has.
+            assert_eq!(run(&mut volume, (RequestKind::Flush, 0, 0), failed), Ok(()));
+        } else {
+            assert_eq!(run(&mut volume, (RequestKind::Flush, 0, 0), |_| false), Ok(()));
+        }
+        let next = Some(range.end).filter(|&end| end < volume.capacity_bytes());
+        assert_eq!(recorded(&volume), next);
+    }
+    assert_eq!((resynced, recorded(&volume)), (volume.capacity_bytes(), None));
+}

@@ -1,0 +1,100 @@
+//! Rows of columns: the ranges that a write cuts a stripe into, and the I/Os that plans take.
+
+use super::row_plan::RowPlan;
+use crate::column_set::ColumnSet;
+use std::ops::Range;
+
+/// A range of rows of one column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ColumnRows {
+    pub(super) column: u8,
+    pub(super) rows: Range<u64>,
+}
+
+/// The ranges of rows within `window` that each cover the same columns, with these.
+pub(super) fn segments(
+    written: impl Iterator<Item = ColumnRows> + Clone,
+    window: &Range<u64>,
+) -> Vec<(Range<u64>, ColumnSet)> {
+    let clipped = written.map(|it| {
+        let rows = it.rows.start.max(window.start)..it.rows.end.min(window.end);
+        ColumnRows { rows, ..it }
+    });
+    let clipped = clipped.filter(|it| !it.rows.is_empty());
+    let mut cuts: Vec<u64> = clipped.clone().flat_map(|it| [it.rows.start, it.rows.end]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut segments: Vec<(Range<u64>, ColumnSet)> = Vec::new();
+    for pair in cuts.windows(2) {
+        let covers = |it: &ColumnRows| it.rows.start <= pair[0] && pair[1] <= it.rows.end;
+        let covered = ColumnSet::of(clipped.clone().filter(covers).map(|it| it.column));
+        match segments.last_mut() {
+            Some((rows, columns)) if rows.end == pair[0] && *columns == covered => {
+                rows.end = pair[1];
+            }
+            _ if covered.is_empty() => {}
+            _ => segments.push((pair[0]..pair[1], covered)),
+        }
+    }
+    segments
+}
+
+/// The I/Os of the columns that `columns_of` returns for each plan: neighbouring rows of a column
+/// are one I/O.
+pub(super) fn joined(
+    plans: &[RowPlan],
+    columns_of: impl Fn(&RowPlan) -> ColumnSet,
+) -> Vec<ColumnRows> {
+    let all = plans.iter().fold(ColumnSet::default(), |all, plan| all.or(columns_of(plan)));
+    let mut ios: Vec<ColumnRows> = Vec::new();
+    for column in all.iter() {
+        for plan in plans.iter().filter(|plan| columns_of(plan).contains(column)) {
+            match ios.last_mut() {
+                Some(io) if io.column == column && io.rows.end == plan.rows.start => {
+                    io.rows.end = plan.rows.end;
+                }
+                _ => ios.push(ColumnRows { column, rows: plan.rows.clone() }),
+            }
+        }
+    }
+    ios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row_plan::Arithmetic;
+    use super::*;
+
+    fn rows_of(column: u8, rows: Range<u64>) -> ColumnRows {
+        ColumnRows { column, rows }
+    }
+
+    /// A write from the middle of column 0 to the middle of column 2.
+    #[test]
+    fn rows_are_divided_where_the_covered_columns_change() {
+        let write = [rows_of(0, 40..64), rows_of(1, 0..64), rows_of(2, 0..16)];
+        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let expected =
+            [(0..16, columns(&[1, 2])), (16..40, columns(&[1])), (40..64, columns(&[0, 1]))];
+        assert_eq!(segments(write.iter().cloned(), &(0..64)), expected);
+        let clipped = [(10..16, columns(&[1, 2])), (16..20, columns(&[1]))];
+        assert_eq!(segments(write.iter().cloned(), &(10..20)), clipped);
+        let gap = [rows_of(0, 0..8), rows_of(1, 24..32), rows_of(0, 8..16)];
+        let expected = [(0..16, columns(&[0])), (24..32, columns(&[1]))];
+        assert_eq!(segments(gap.iter().cloned(), &(0..64)), expected, "neighbours are joined");
+    }
+
+    #[test]
+    fn rows_of_one_column_are_joined_to_one_io() {
+        let plan = |rows: Range<u64>, reads: &[u8]| RowPlan {
+            rows,
+            covered: ColumnSet::default(),
+            reads: ColumnSet::of(reads.iter().copied()),
+            arithmetic: Arithmetic::Compute,
+            writes: ColumnSet::default(),
+        };
+        let plans = [plan(0..16, &[0, 3]), plan(16..40, &[0, 2, 3]), plan(40..64, &[3])];
+        let ios = joined(&plans, |plan| plan.reads);
+        assert_eq!(ios, [rows_of(0, 0..40), rows_of(2, 16..40), rows_of(3, 0..64)]);
+    }
+}
