@@ -193,11 +193,14 @@ fn a_scrub_finds_a_wrong_strip_and_repairs_it() {
         assert!(found.contains("  1 block of 4 KiB repaired\n"), "{found}");
         assert!(scrub(&folder, &[]).contains("all parities match the data"));
         folder.ctl(&["members", "fail", "1"]);
+        let status = folder.ctl(&["status"]);
         if profile == "raid6" {
+            assert!(status.contains("  one more member may fail\n"), "{status}");
             assert_all(&folder, 30);
             let found = scrub(&folder, &[]);
             assert!(found.contains("all parities match the data"), "one parity is left: {found}");
         } else {
+            assert!(status.contains("  no other member may fail now\n"), "{status}");
             let refused = folder.run(&["ctl", "--control", "control", "scrub", "start"]);
             assert!(stderr(&refused).contains("nothing to compare"), "{}", stderr(&refused));
         }

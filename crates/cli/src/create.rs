@@ -15,7 +15,7 @@ use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::Path;
 
-/// Create a mirrored volume on files and block devices, whose contents are lost
+/// Create a volume on files and block devices, whose contents are lost
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Writes a label to each member of the array file: the members of the volume, \

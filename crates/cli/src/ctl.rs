@@ -53,8 +53,8 @@ enum Action {
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
         /// Exit with code 1 if a member is not in sync, the file of a member was removed or
-        /// replaced, a spare is missing or failed, mirrors may differ, or the last scrub left
-        /// blocks that differ or cannot be read. Whether a scrub was finished: see
+        /// replaced, a spare is missing or failed, mirrors or parities may not match, or the last
+        /// scrub left blocks that do not match or cannot be read. Whether a scrub was finished: see
         /// `scrub status --check`
         #[arg(long)]
         check: bool,
@@ -80,7 +80,7 @@ enum Action {
         #[arg(long)]
         reset: bool,
     },
-    /// Compare all mirrors while the volume is used, or show the progress
+    /// Compare all mirrors or parities while the volume is used, or show the progress
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub [OPTIONS] [COMMAND]")]
     Scrub {
         #[command(subcommand)]
@@ -138,7 +138,7 @@ enum MemberAction {
         #[arg(long, value_name = "DEVICE", conflicts_with = "devid")]
         spare: Option<String>,
     },
-    /// Rebuild a member that failed, or whose file was replaced, from its mirrors
+    /// Rebuild a member that failed, or whose file was replaced, from the others
     ///
     /// The member's path is reopened, so that a replaced file or device is used. What it contains
     /// is overwritten.
@@ -153,7 +153,7 @@ enum MemberAction {
               value_parser = numbers::rate_limit)]
         rate: Option<u64>,
     },
-    /// Put another device in the place of a member, and rebuild it from its mirrors
+    /// Put another device in the place of a member, and rebuild it from the others
     ///
     /// What the device contains is overwritten. The volume starts with it from then on; the device
     /// before is not a member any more. The device of a failed member may replace itself, and all

@@ -19,7 +19,7 @@ use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array_file;
 use std::path::{Path, PathBuf};
 
-/// Serve a mirrored volume on real files and block devices
+/// Serve a volume on real files and block devices
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A volume that `mirrorball create` or `mirrorball adopt` has labelled starts from \

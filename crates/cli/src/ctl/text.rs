@@ -25,6 +25,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     for devid in &status.failed {
         text += &failed_text(*devid, status);
     }
+    text += &may_fail_text(status);
     for it in &status.spares {
         text += &format!("  {}", spare(it));
     }
@@ -74,6 +75,16 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("({percent:.1} %){what}{limit}\n");
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+/// How many members of a degraded volume may still fail.
+fn may_fail_text(status: &ServiceStatus) -> String {
+    match (status.health, status.may_fail) {
+        (VolumeHealth::Degraded, Some(0)) => "  no other member may fail now\n".to_owned(),
+        (VolumeHealth::Degraded, Some(1)) => "  one more member may fail\n".to_owned(),
+        (VolumeHealth::Degraded, Some(count)) => format!("  {count} more members may fail\n"),
+        _ => String::new(),
+    }
 }
 
 /// What is to be done about a member whose file is not at its path.
@@ -360,6 +371,7 @@ mod tests {
             policy_fault: None,
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
+            may_fail: Some(0),
             failed: vec![3, 4],
             missing: vec![4],
             removed: Vec::new(),
@@ -403,7 +415,8 @@ mod tests {
             uptime_s: 1.0,
         });
         for part in [
-            "  profile raid1, policy pid\n  checksums: every read is verified\n",
+            "  no other member may fail now\n  profile raid1, policy pid\n",
+            "  checksums: every read is verified\n",
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",

@@ -76,7 +76,7 @@ pub enum ControlRequest {
         #[serde(default)]
         follow: bool,
     },
-    /// Rebuilds a member from its mirrors; answered with a string that says what was done.
+    /// Rebuilds a member from the others; answered with a string that says what was done.
     Rebuild {
         /// The member.
         devid: u64,
@@ -209,6 +209,10 @@ pub struct ServiceStatus {
     pub profile: Option<String>,
     /// Whether all members are in sync.
     pub health: VolumeHealth,
+    /// Number of members, whichever they are, that may fail now without loss of data; `None`
+    /// without a volume.
+    #[serde(default)]
+    pub may_fail: Option<usize>,
     /// The devids of members that have failed or are missing.
     #[serde(default)]
     pub failed: Vec<u64>,

@@ -21,7 +21,7 @@ use crate::scrub::{Scrub, ScrubRequest};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::label::ScrubProgress;
-use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::member::{Member, MemberConfig, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
@@ -196,6 +196,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         policy: control.policy.clone(),
         profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
         health: health(executor),
+        may_fail: volume.map(may_fail),
         failed: failed_members(executor),
         missing: members_in(ReportedState::Missing, executor),
         removed: members_in(ReportedState::Removed, executor),
@@ -215,6 +216,13 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         backend: executor.driver.backend().to_string(),
         uptime_s: executor.driver.now().as_secs_f64(),
     }
+}
+
+/// Number of members, whichever they are, that may fail without loss of data.
+fn may_fail(volume: &Volume) -> usize {
+    let is_stale = |(_, member): &(_, &Member)| member.state != MemberState::InSync;
+    let stale = volume.members().iter().filter(is_stale).count();
+    volume.map().tolerated_failures().saturating_sub(stale)
 }
 
 /// The response to a client whose program was loaded, or could not be; `None` if it follows later.

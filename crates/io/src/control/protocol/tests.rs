@@ -79,6 +79,7 @@ fn status_keeps_its_fields() {
         policy_fault: None,
         profile: Some("raid1".to_owned()),
         health: VolumeHealth::Degraded,
+        may_fail: Some(0),
         failed: vec![4],
         missing: vec![4],
         removed: vec![4],
@@ -119,6 +120,7 @@ fn status_keeps_its_fields() {
     };
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
+        "may_fail": 0,
         "failed": [4], "missing": [4], "removed": [4],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
         "misplaced": [
