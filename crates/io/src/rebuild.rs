@@ -71,6 +71,8 @@ pub type DelayedReply = (u32, Result<RebuildOpened, RebuildError>);
 
 /// Bytes that one step copies: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
+/// Pause after a flush that was to record progress and failed.
+const FLUSH_PAUSE: Nanos = Nanos::from_secs(60);
 /// Pause after a step that failed.
 const ERROR_PAUSE: Nanos = Nanos::from_secs(10);
 /// Stream of the rebuild's requests, for policies.
@@ -87,6 +89,8 @@ pub struct Rebuild {
     rate: Option<u64>,
     /// When the next step may begin.
     next_step: Nanos,
+    /// When the next flush may begin that records progress.
+    next_flush: Nanos,
     stopping: bool,
     /// Opens members again; `None` if they are emulated.
     reopener: Option<Reopener>,
@@ -107,6 +111,7 @@ impl Rebuild {
             step_in_flight: None,
             rate: None,
             next_step: Nanos::ZERO,
+            next_flush: Nanos::ZERO,
             stopping: false,
             reopener: None,
             requests: Vec::new(),
@@ -291,8 +296,13 @@ impl Rebuild {
         let (kind, from, until) = self.next(executor)?;
         let now = executor.driver.now();
         let is_urgent = executor.volume().is_some_and(Volume::waits_for_resync);
-        if now < self.next_step && !(is_urgent && kind == RequestKind::Resync) {
-            return Some(self.next_step - now);
+        let earliest = match kind {
+            RequestKind::Flush => self.next_flush,
+            RequestKind::Resync if is_urgent => now,
+            _ => self.next_step,
+        };
+        if now < earliest {
+            return Some(earliest - now);
         }
         let length = match kind {
             RequestKind::Resync => {
@@ -317,26 +327,34 @@ impl Rebuild {
     /// What the next step copies, and the range that is left; or the flush that records progress.
     fn next(&self, executor: &Executor) -> Option<(RequestKind, u64, u64)> {
         let volume = executor.volume().filter(|volume| !volume.is_read_only())?;
-        if volume.wants_resync_flush() {
-            return Some((RequestKind::Flush, 0, 0));
+        let flush = volume.wants_resync_flush().then_some((RequestKind::Flush, 0, 0));
+        let is_due = executor.driver.now() >= self.next_flush && !volume.waits_for_resync();
+        if let Some(flush) = flush.filter(|_| is_due) {
+            return Some(flush);
         }
         if let Some(range) = volume.next_unsynced(self.resynced_to) {
             return Some((RequestKind::Resync, range.start, range.end));
         }
         let mut members = volume.members().iter();
-        members.find_map(|(index, member)| match member.state {
+        let rebuild = members.find_map(|(index, member)| match member.state {
             MemberState::Rebuilding { recovered_bytes } => {
                 let size_bytes = member.config.size_bytes;
                 Some((RequestKind::Rebuild(index), recovered_bytes, size_bytes))
             }
             MemberState::InSync | MemberState::Failed => None,
-        })
+        });
+        rebuild.or(flush)
     }
 
     /// Handles the end of a step.
     pub fn on_reply(&mut self, ended: IoReply, executor: &Executor) {
         let (began, length) = self.step_in_flight.take().expect("a step was under way");
         let now = executor.driver.now();
+        if length == 0 {
+            // Of a flush. A rebuild may be what lets the next one succeed.
+            self.next_flush = if ended.result.is_err() { now + FLUSH_PAUSE } else { now };
+            return;
+        }
         let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));
         let next_step = match ended.result {
             Err(_) => now + ERROR_PAUSE,

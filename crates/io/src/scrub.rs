@@ -125,7 +125,9 @@ impl Scrub {
         }
         let ScrubRequest { repairs, from, rate } = request;
         self.progress = Some(ScrubProgress::begin(repairs, from, rate));
-        (self.settled_bytes, self.single_until, self.needs_flush) = (0, 0, false);
+        // A repair of the scrub before may be in flight.
+        self.needs_flush = self.step_in_flight.is_some();
+        (self.settled_bytes, self.single_until) = (0, 0);
         self.to_repair.clear();
         self.mismatched.clear();
         self.is_superseded = self.step_in_flight.is_some();

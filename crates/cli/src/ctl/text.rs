@@ -267,10 +267,10 @@ const OF_CHECKSUMS: ScrubWords = ScrubWords {
 const OF_PARITY: ScrubWords = ScrubWords {
     fine: "all parities match the data",
     differing: "parities did not match the data in",
-    left: "a repair needs all members",
+    left: "members were missing or failed",
     odd: "had wrong data in",
-    uncompared: "too few members were in sync",
-    unreadable: "too few members could read",
+    uncompared: "too few members were in sync, or they were not synchronised",
+    unreadable: "not all members could read",
 };
 
 pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
@@ -304,7 +304,7 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         text += &format!("  {} repaired\n", blocks(repaired));
     }
     if left > 0 && scrub.state != ReportedScrubState::Running {
-        let why = match scrub.repair {
+        let why = match scrub.repair && scrub.state == ReportedScrubState::Finished {
             true => format!(", because {}", words.left),
             false => String::new(),
         };
@@ -424,11 +424,11 @@ mod tests {
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
             "devid 3 has failed (`ctl members rebuild 3` takes it back, `ctl members replace 3",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
-            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n    \
-             1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were, because nothing \
-             shows which mirror is right\n    devid 2 differed from most mirrors in 1 block of 4 \
-             KiB\n    4 MiB were not compared: fewer than two mirrors were in sync\n    no mirror \
-             could read 1 block of 4 KiB\n",
+            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n",
+            "    1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were\n",
+            "    devid 2 differed from most mirrors in 1 block of 4 KiB\n",
+            "    4 MiB were not compared: fewer than two mirrors were in sync\n",
+            "    no mirror could read 1 block of 4 KiB\n",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");

@@ -336,6 +336,7 @@ mod tests {
 
     fn status() -> ServiceStatus {
         ServiceStatus {
+            may_fail: None,
             name: "pair".to_owned(),
             policy: Some("latency-rr".to_owned()),
             policy_fault: None,

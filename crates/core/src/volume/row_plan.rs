@@ -62,6 +62,8 @@ pub(super) struct ColumnStates {
     pub(super) spoiled: ColumnSet,
     /// What the parities are worth.
     pub(super) parity: Parity,
+    /// True if what could not be read was tried again.
+    pub(super) has_retried: bool,
 }
 
 /// What is computed from what was read.
@@ -131,10 +133,7 @@ impl ColumnStates {
             return covered.is_within(self.in_sync).then_some(access);
         }
         let (wanted, missing) = (others.and(self.readable), others.without(self.readable));
-        if self.differs_from_parity(missing) {
-            return None;
-        }
-        let access = self.recover(wanted, missing)?;
+        let access = self.recover_for_parities(wanted, missing)?;
         Some(Access { writes: writes.or(access.writes), ..access })
     }
 
@@ -180,20 +179,30 @@ impl ColumnStates {
             let (reads, arithmetic) = (self.data, Arithmetic::Compute);
             return Some(Access { reads, arithmetic, writes: parities });
         }
-        if self.parity == Parity::Torn || self.differs_from_parity(self.data.without(self.readable))
-        {
+        if self.parity == Parity::Torn {
             return None;
         }
-        let access = self.recover(ColumnSet::default(), parities)?;
+        let access = self.recover_for_parities(ColumnSet::default(), parities)?;
         let writes = access.writes.or(parities.without(access.reads));
         Some(Access { writes, ..access })
     }
 
-    /// Returns true if one of these columns may hold other data than is recovered for it, and keeps
-    /// them: parities that are computed from what is recovered would not match it.
-    fn differs_from_parity(&self, columns: ColumnSet) -> bool {
-        let kept = columns.and(self.in_sync).without(self.spoiled.and(self.writable));
-        self.parity == Parity::Unsynced && !kept.is_empty()
+    /// Recovers columns for parities that are computed from them. In unsynced rows a member that
+    /// could not be read, twice, may hold other data than is recovered, so it gets these.
+    fn recover_for_parities(&self, first: ColumnSet, wanted: ColumnSet) -> Option<Access> {
+        let access = self.recover(first, wanted)?;
+        let kept = match self.parity {
+            Parity::Unsynced => self.data.without(self.readable).and(self.in_sync),
+            Parity::Right | Parity::Torn => ColumnSet::default(),
+        };
+        let kept = kept.without(access.writes);
+        if kept.is_empty() {
+            return Some(access);
+        }
+        let Arithmetic::Recover { missing, wanted } = access.arithmetic else { return None };
+        let arithmetic = Arithmetic::Recover { missing, wanted: wanted.or(kept) };
+        let access = Access { arithmetic, writes: access.writes.or(kept), ..access };
+        self.has_retried.then_some(access)
     }
 
     /// How to write a column that its member lost. In torn rows parities are computed if all data
@@ -248,6 +257,7 @@ mod tests {
             writable: all,
             spoiled: ColumnSet::default(),
             parity: Parity::Right,
+            has_retried: false,
         }
     }
 
@@ -372,10 +382,14 @@ mod tests {
         // A member in back-off is read all the same.
         let in_backoff = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..degraded };
         assert_eq!(in_backoff.resync().unwrap().reads, columns(&[1, 2, 3, 4]));
-        // Column 0 could not be read just now: it may hold something else, and is not rewritten.
+        // Column 0 could not be read just now: it may hold something else.
         let lost = ColumnStates { readable: degraded.readable, ..unsynced };
-        assert_eq!(lost.write(columns(&[1]), RmwLevel::Never), None);
-        assert_eq!(lost.resync(), None);
+        assert_eq!((lost.write(columns(&[1]), RmwLevel::Never), lost.resync()), (None, None));
+        let twice = ColumnStates { has_retried: true, ..lost };
+        let access = twice.write(columns(&[1]), RmwLevel::Never).unwrap();
+        assert_eq!(access.writes, columns(&[0, 1, 4, 5]), "it gets what the parities say");
+        assert_eq!(twice.resync().unwrap().writes, columns(&[0, 5]));
+        assert_eq!(twice.read(columns(&[0])).unwrap().writes, columns(&[]), "a read keeps it");
         let spoiled = ColumnStates { spoiled: columns(&[0]), ..lost };
         let access = spoiled.write(columns(&[1]), RmwLevel::Never).unwrap();
         assert_eq!(access.writes, columns(&[0, 1, 4, 5]), "it is rewritten");

@@ -53,10 +53,10 @@ impl Volume {
     pub fn has_comparable(&self) -> bool {
         match self.stripes {
             // All stripes of a chunk have the same members.
-            Some(_) => self.map().chunks().any(|chunk| {
-                let first = chunk.volume_offset;
-                self.comparable_stripe_bytes(first..first + 1) > 0
-            }),
+            Some(_) => {
+                let mut chunks = self.map().chunks();
+                chunks.any(|it| self.has_spare_column(&self.full_stripe(it.volume_offset)))
+            }
             None => self.comparable_bytes(0..self.capacity_bytes()) > 0,
         }
     }

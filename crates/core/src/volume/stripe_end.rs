@@ -45,15 +45,22 @@ impl Volume {
     /// written once more; returns true if there are any.
     fn fail_or_rewrite(&mut self, key: StripeKey) -> bool {
         let op = self.stripes_mut().ops.get_mut(key);
-        let (stripe, mut failed) = (op.stripe, std::mem::take(&mut op.unwritten));
-        failed.retain(|place| {
+        let (stripe, work) = (op.stripe, op.work);
+        let (unwritten, mut failed) = (std::mem::take(&mut op.unwritten), Vec::new());
+        for place in unwritten {
             let (member, _) = self.layout.map().column(&stripe, place.column);
-            let can_fail = self.states.can_fail(member);
-            if can_fail {
-                self.fail_member(member);
+            if !self.states.can_fail(member) {
+                failed.push(place);
+                continue;
             }
-            !can_fail
-        });
+            self.fail_member(member);
+            if work == StripeWork::Repair {
+                // No write of a client tells that the member lacks it when it comes back.
+                self.add_unsynced(stripe.volume_offset..stripe.volume_offset + stripe.length());
+                let failures = &mut self.stripes_mut().ops.get_mut(key).failures;
+                failures.push((place.rows, VolumeError::Unwritable));
+            }
+        }
         let op = self.stripes_mut().ops.get_mut(key);
         if failed.is_empty() || op.has_rewritten {
             op.unwritten = failed;
@@ -72,10 +79,11 @@ impl Volume {
         let (stripe, work) = (op.stripe, op.work);
         let parities = ColumnSet::range(stripe.data..stripe.columns());
         // A column that was rewritten because its medium failed stays as bad as it was.
+        let rewritten = plan.writes.without(op.spoiled);
         let needed = match work {
-            StripeWork::Write => plan.covered.or(parities),
-            StripeWork::Resync => parities,
-            StripeWork::Scrub | StripeWork::Repair => plan.writes.without(op.spoiled),
+            StripeWork::Write => plan.covered.or(parities).or(rewritten),
+            StripeWork::Resync => parities.or(rewritten),
+            StripeWork::Scrub | StripeWork::Repair => rewritten,
             StripeWork::Read | StripeWork::Rebuild(_) => ColumnSet::default(),
         };
         let is_stored = match work {
@@ -94,7 +102,7 @@ impl Volume {
         };
         let is_computed = is_computed && !is_read_only;
         let torn = &mut stripes.torn;
-        if is_computed && failed.and(plan.covered.or(parities)).is_empty() {
+        if is_computed && failed.and(plan.covered.or(parities).or(needed)).is_empty() {
             torn.mend(&stripe, &plan.rows);
         } else if !failed.and(needed).is_empty() && !plan.writes.and(parities).is_empty() {
             torn.tear(&stripe, &plan.rows);

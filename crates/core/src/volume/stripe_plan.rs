@@ -16,7 +16,14 @@ impl Volume {
     /// fail; the others go on.
     pub(super) fn plan_stripe(&mut self, key: StripeKey) {
         let (plans, refused) = self.plans(key);
-        if !refused.is_empty() && self.divide_or_retry(key) {
+        // A column is rewritten where its medium failed and nowhere else: what is recovered for it
+        // may be wrong, because another column is wrong without an error.
+        let spoiled = self.stripes().ops.get(key).spoiled;
+        let rewrites = |plan: &RowPlan| {
+            let is_long = plan.rows.end - plan.rows.start > SECTOR_BYTES;
+            is_long && !plan.writes.without(plan.covered).and(spoiled).is_empty()
+        };
+        if (!refused.is_empty() || plans.iter().any(rewrites)) && self.divide_or_retry(key) {
             return self.plan_stripe(key);
         }
         let reads = joined(&plans, |plan| plan.reads);
@@ -146,6 +153,7 @@ impl Volume {
             preferred: at_work.without(op.left_out),
             writable,
             spoiled: op.spoiled,
+            has_retried: op.has_retried,
             parity,
         }
     }

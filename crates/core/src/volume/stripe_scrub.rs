@@ -9,10 +9,11 @@
 
 use super::Volume;
 use super::keys::StripeKey;
-use super::row_plan::{Arithmetic, RowPlan};
+use super::row_plan::{Arithmetic, Parity, RowPlan};
 use super::stripe_ops::{StripeOp, StripeWork};
 use super::stripe_steps::{StripeBuffer, StripeFinding, StripeProblem, StripeStep, WrongRows};
 use crate::column_set::ColumnSet;
+use crate::geometry::FullStripe;
 use crate::io::VolumeError;
 use crate::slab::SlabKey;
 use std::ops::Range;
@@ -43,6 +44,12 @@ impl Volume {
                 rows: rows.clone(),
                 problem: member.map_or(StripeProblem::Mismatch, StripeProblem::Member),
             });
+        }
+        if !is_whole && !wrong.is_empty() {
+            // What was recovered for a column whose medium failed may be wrong, so it stays
+            // unreadable.
+            let plans = &mut self.stripes_mut().ops.get_mut(key).plans;
+            plans.iter_mut().for_each(|plan| plan.writes = ColumnSet::default());
         }
         if work == StripeWork::Repair && !wrong.is_empty() {
             match is_whole && !self.is_read_only {
@@ -105,11 +112,20 @@ impl Volume {
         while offset < range.end {
             let stripe = self.full_stripe(offset);
             let end = range.end.min(stripe.volume_offset + stripe.length());
-            let in_sync = self.in_sync_columns(&stripe, &(0..stripe.strip_bytes)).count();
-            bytes += if in_sync > usize::from(stripe.data) { end - offset } else { 0 };
+            // Where parities do not count a scrub computes them, if it may.
+            let parity = self.stripes().torn.parity(&stripe, &(0..stripe.strip_bytes));
+            let counts = parity == Parity::Right || !self.is_read_only;
+            let is_compared = counts && self.has_spare_column(&stripe);
+            bytes += if is_compared { end - offset } else { 0 };
             offset = end;
         }
         bytes
+    }
+
+    /// Returns true if more columns of a stripe are in sync than it has data.
+    pub(super) fn has_spare_column(&self, stripe: &FullStripe) -> bool {
+        let in_sync = self.in_sync_columns(stripe, &(0..stripe.strip_bytes)).count();
+        in_sync > usize::from(stripe.data)
     }
 }
 

@@ -60,12 +60,15 @@ impl UnsyncedRegions {
 
     /// The first region at or behind `region`, or else the first of all.
     pub(super) fn next(&self, region: u64) -> Option<u64> {
-        let all = || {
-            self.words.iter().zip(0..).flat_map(|(&word, index)| {
-                (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| index * 64 + bit)
-            })
+        let first = (region / 64) as usize;
+        let rest = |index: usize| match index == first {
+            true => self.words[index] & (u64::MAX << (region % 64)),
+            false => self.words[index],
         };
-        all().find(|&found| found >= region).or_else(|| all().next())
+        let found = (first..self.words.len()).map(|index| (index, rest(index)));
+        let found = found.chain(self.words.iter().copied().enumerate());
+        let (index, word) = found.into_iter().find(|(_, word)| *word != 0)?;
+        Some(index as u64 * 64 + u64::from(word.trailing_zeros()))
     }
 }
 

@@ -287,6 +287,64 @@ fn a_repair_of_raid5_computes_the_parity() {
     assert_eq!(read(&mut world, 6, 0, 192 * KIB), expected);
 }
 
+/// A bad spot of one column must not carry the error of another one to the rest of its strip.
+#[test]
+fn a_scrub_rewrites_a_column_only_where_its_medium_failed() {
+    for (layout, members) in [("md-raid6", 5), ("md-raid5", 4)] {
+        let mut world = raid(layout, members);
+        world.write(1, 0, 192 * KIB, 9);
+        world.settle();
+        world.reply();
+        let [spoiled, wrong] = [0, 64 * KIB].map(|it| world.volume.map().map(it, 512).mirrors[0]);
+        let block =
+            |mirror: &Mirror, page: u64| (mirror.member.0, mirror.offset / BLOCK + 8 * page);
+        world.bad.push(block(&spoiled, 3));
+        world.disks.insert(block(&wrong, 9), 0x1234);
+        let before = world.disks.clone();
+        for kind in [RequestKind::Scrub, RequestKind::RepairStripes] {
+            world.handed_out.clear();
+            world.request(2, kind, 0, 4096);
+            world.settle();
+            assert_eq!(world.reply(), Some((2, Ok(()))));
+            if kind == RequestKind::Scrub {
+                let problem = match members {
+                    5 => StripeProblem::Member(wrong.member),
+                    _ => StripeProblem::Mismatch,
+                };
+                let rows = 9 * 4096..9 * 4096 + 512;
+                let found = [StripeFinding { volume_offset: 0, rows, problem }];
+                assert_eq!(world.volume.take_stripe_findings(), found);
+                assert!(world.bad.is_empty() && world.disks == before, "{layout}");
+            }
+        }
+        let page_of_other = world.disks[&block(&spoiled, 9)];
+        assert_eq!(page_of_other, 9, "{layout}");
+    }
+}
+
+/// A member that fails while it is repaired lacks the repair when it comes back.
+#[test]
+fn a_repair_that_fails_a_member_is_not_done() {
+    let mut world = raid("md-raid5", 4);
+    world.write(1, 0, 192 * KIB, 9);
+    world.settle();
+    world.reply();
+    let wrong = world.volume.map().map(0, 512).mirrors[0];
+    world.disks.insert((wrong.member.0, wrong.offset / BLOCK), 0x1234);
+    world.request(2, RequestKind::RepairStripes, 0, 4096);
+    let reads = world.pump();
+    reads.into_iter().for_each(|io| {
+        world.complete(io);
+    });
+    let writes = world.pump();
+    assert!(writes.len() == 1 && writes[0].op == Op::Write);
+    world.volume.complete(writes[0].id, Err(IoError::Medium), world.now);
+    world.settle();
+    assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
+    assert_eq!(world.volume.members()[writes[0].member].state, MemberState::Failed);
+    assert!(world.volume.unsynced_bytes() > 0, "its region stays in the log");
+}
+
 /// The member that a write could not reach is failed, and the parity has what it missed.
 #[test]
 fn a_write_error_in_a_stripe_fails_the_member() {
