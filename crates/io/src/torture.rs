@@ -344,6 +344,12 @@ mod tests {
     }
 
     #[test]
+    fn the_last_step_of_a_cancelled_scrub_repairs_nothing_that_another_is_to_find() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(10_018_786, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
     fn damage_without_an_error_is_noticed_if_it_is_not_left_out() {
         let mut report = TortureReport::default();
         let mut seeds = (0..20).map(|number| 3 + 7 * number);

@@ -110,8 +110,7 @@ impl Machine {
     /// Damages a copy of some data without an error, and has it found and repaired: from most
     /// mirrors, or from the other one of two, which the user names.
     fn scrub(&mut self) -> Result<(), String> {
-        // One that goes on could repair the block before the other starts.
-        self.cancel_scrub()?;
+        self.end_scrub()?;
         let map = self.map();
         let offset = self.rng.below(map.capacity_bytes() / SCRUB_BLOCK_BYTES) * SCRUB_BLOCK_BYTES;
         let mapped = map.map(offset, SCRUB_BLOCK_BYTES);
@@ -143,6 +142,19 @@ impl Machine {
         }
     }
 
+    /// Ends the scrub that goes on, if there is one, and waits for its step in flight: it could
+    /// repair what is damaged before another scrub starts.
+    fn end_scrub(&mut self) -> Result<(), String> {
+        self.cancel_scrub()?;
+        for _ in 0..TURNS_MAX {
+            if self.served.as_ref().is_none_or(|served| served.front.executor().is_idle()) {
+                return Ok(());
+            }
+            self.turn(Nanos::from_millis(1))?;
+        }
+        Err("a scrub that was cancelled does not end".to_owned())
+    }
+
     /// Runs a scrub, in the place of one that goes on.
     fn scrub_to_end(&mut self, repairs: bool, from: Option<u64>) -> Result<ScrubProgress, String> {
         self.restart_scrub(ScrubRequest { repairs, from, rate: None })?;
@@ -160,7 +172,7 @@ impl Machine {
     /// Has a scrub check all parities, and find and repair a strip that is damaged without an
     /// error. Two parities tell which strip it is, and give back what it had.
     fn scrub_stripes(&mut self) -> Result<(), String> {
-        self.cancel_scrub()?;
+        self.end_scrub()?;
         let (map, bit) = (self.map(), 1 << self.rng.below(8));
         let place = random_place(&map, &mut self.rng);
         let file = self.rows[place.0.get()];
