@@ -41,9 +41,12 @@ fn parity_is_simulated_and_needs_labels_on_real_members() {
     let compared =
         ["compare", "five-hdd-raid6", "randrw-4k-70-30", "-p", "btrfs/pid", "--duration", "1s"];
     stdout(&place.run(&[&compared[..], &["--repeats", "1", "--format", "csv"]].concat()));
-    let members = "[[member]]\npath = \"a.img\"\n".repeat(3);
+    let mut members = String::new();
+    for name in ["a.img", "b.img", "c.img"] {
+        members += &format!("[[member]]\npath = \"{name}\"\n");
+        File::create(place.path(name)).unwrap().set_len(24 << 20).unwrap();
+    }
     place.write("raid5.toml", &format!("profile = \"raid5\"\n{members}"));
-    place.write("a.img", "");
     let refusal = "profile raid5 needs labels";
     let create = "mirrorball create";
     place.refuses(&["serve", "raid5.toml", "--export", "nbd:unix:socket"], &[refusal, create]);

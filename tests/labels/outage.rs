@@ -126,3 +126,29 @@ fn a_member_that_leaves_before_the_first_synchronisation_has_ended_is_rebuilt_wh
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));
 }
+
+/// A file that was cut and extended again has zeroes where it had data.
+#[test]
+fn a_member_that_was_truncated_is_rebuilt_whole() {
+    for restarts in [false, true] {
+        let folder = created(2);
+        let service = serve(&folder, &["a.img", "b.img"]);
+        client(&folder).write(4 << 20, &[5; BLOCK]);
+        client(&folder).flush();
+        let file = File::options().write(true).open(folder.path("b.img")).unwrap();
+        file.set_len(DATA as u64).unwrap();
+        client(&folder).write(0, &[6; BLOCK]);
+        wait_until("the failure", || folder.ctl(&["status"]).contains("devid 2 has failed"));
+        file.set_len(SIZE_BYTES).unwrap();
+        let service = if restarts {
+            service.terminate();
+            serve(&folder, &["a.img", "b.img"])
+        } else {
+            folder.ctl(&["members", "rebuild", "2"]);
+            service
+        };
+        wait_until_in_sync(&folder);
+        service.terminate();
+        assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+    }
+}

@@ -165,7 +165,7 @@ fn what_parity_cannot_have_is_refused() {
 fn a_scrub_finds_a_wrong_strip_and_repairs_it() {
     for (profile, count) in [("raid6", 5), ("raid5", 3)] {
         let folder = with_parity(&format!("profile = \"{profile}\""), count);
-        let service = serve(&folder, &["--scan", "."]);
+        let service = serve(&folder, &["pair.toml"]);
         write_all(&folder, 30);
         assert!(scrub(&folder, &[]).contains("(100.0 %)\n  all parities match the data\n"));
         service.terminate();

@@ -305,7 +305,6 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
 pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let ServeOptions { array, policy, policy_name, options, peer_timeout, trusted, backend } =
         serving;
-    refuse_parity(array)?;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
     let purpose = OpenPurpose::ServeArray;
@@ -318,6 +317,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
         }
         opened.push((config, open));
     }
+    refuse_parity(array)?;
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
     let map = opener.allocate(array, &configs)?;
     match trusted {

@@ -293,7 +293,7 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let (differing, repaired) = (scrub.differing_blocks, scrub.repaired_blocks);
     let left = differing.saturating_sub(repaired);
     match differing {
-        0 if checked == 0 || scrub.mismatched_blocks > 0 => {}
+        0 if checked == scrub.uncompared_bytes || scrub.mismatched_blocks > 0 => {}
         0 if scrub.state == ReportedScrubState::Finished => {
             text += &format!("  {}\n", words.fine);
         }

@@ -75,7 +75,7 @@ impl Volume {
     /// Takes the success of a flush of all members, after which the part that is not synchronised
     /// begins there.
     pub(super) fn on_flushed(&mut self, resync_from: Option<u64>) {
-        let Some(labels) = &mut self.labels else { return };
+        let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
         let is_progress = match (labels.resync_from, resync_from) {
             (Some(before), Some(now)) => now > before,
             (Some(_), None) => true,
@@ -85,6 +85,20 @@ impl Volume {
             labels.resync_from = resync_from;
             self.update_labels();
         }
+    }
+
+    /// Takes that a member lost data behind the back of the service: its file was truncated. It
+    /// fails, if the volume can do without it, and when it comes back it is rebuilt whole, also
+    /// after a restart: not only what it missed is gone. So are others that are missing.
+    pub fn on_data_lost(&mut self, member: MemberIndex) {
+        if self.is_read_only || self.states.is_failed(member) || !self.states.can_fail(member) {
+            return;
+        }
+        self.set_member_state(member, MemberState::Failed);
+        if let Some(labels) = &mut self.labels {
+            labels.forget_complete();
+        }
+        self.update_labels();
     }
 
     pub(super) fn queue_metadata(&mut self, members: Vec<MemberIndex>, op: Op, job: MetadataJob) {

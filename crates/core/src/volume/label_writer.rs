@@ -163,6 +163,8 @@ pub(super) struct LabelWriter {
     durable_bytes: Vec<u64>,
     /// True if the labels are to be written though they may say the same.
     is_due: bool,
+    /// True if no member that comes back may catch up, because one lost more than it missed.
+    forgets_complete: bool,
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
@@ -213,6 +215,7 @@ impl LabelWriter {
         LabelWriter {
             durable_bytes: vec![0; label.members.len()],
             is_due: false,
+            forgets_complete: false,
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
@@ -345,6 +348,11 @@ impl LabelWriter {
         }
     }
 
+    /// Has all members that are not in sync be rebuilt whole.
+    pub(super) fn forget_complete(&mut self) {
+        (self.forgets_complete, self.is_due) = (true, true);
+    }
+
     /// Takes the end of the write and flush on a member.
     pub(super) fn on_written(&mut self, member: MemberIndex, is_durable: bool) {
         let update = self.update.as_mut().expect("an update is under way");
@@ -427,6 +435,9 @@ impl LabelWriter {
             label.lineage = label.lineage.successor(id, self.generation);
             label.lineage.history[0].sequence = Some(least_sequence);
             label.lineage.history[0].was_complete = was_complete;
+        }
+        if std::mem::take(&mut self.forgets_complete) {
+            label.lineage.history.iter_mut().for_each(|past| past.was_complete = false);
         }
         label
     }

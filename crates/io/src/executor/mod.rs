@@ -364,6 +364,9 @@ impl Executor {
         let io = *self.active.get(key);
         let slot = &mut self.slots[io.member.get()];
         let is_whole = slot.has_full_length(self.now, &self.driver);
+        if let Some(volume) = self.volume.as_mut().filter(|_| !is_whole) {
+            volume.on_data_lost(io.member);
+        }
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.
             (Err(Errno::OPNOTSUPP), None) if io.op == Op::Discard => {

@@ -415,3 +415,27 @@ fn progress_of_the_first_synchronisation_is_recorded_after_a_flush() {
     }
     assert_eq!((resynced, recorded(&volume)), (volume.capacity_bytes(), None));
 }
+
+#[test]
+fn a_flush_of_a_read_only_volume_records_nothing() {
+    let mut label = new_label(Profile::Raid1, 2, 21 * MIB, false);
+    label.resync_from = Some(0);
+    let mut volume = volume_of(label, Vec::new()).read_only();
+    assert_eq!(run(&mut volume, (RequestKind::Flush, 0, 0), |_| panic!("no I/O")), Ok(()));
+    assert_eq!(volume.label().unwrap().resync_from, Some(0));
+}
+
+/// What it has left is no base for a rebuild of what it missed.
+#[test]
+fn a_member_that_lost_data_is_rebuilt_whole() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    let write = (RequestKind::Write, 0, 4096);
+    assert_eq!(run(&mut volume, write, |_| false), Ok(()));
+    volume.on_data_lost(MemberIndex(1));
+    assert_eq!(run(&mut volume, write, |_| false), Ok(()));
+    let label = volume.label().unwrap();
+    assert_eq!(label.members[1].state, MemberState::Failed);
+    assert_eq!(label.lineage.complete_id(), None);
+    volume.on_data_lost(MemberIndex(0));
+    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::InSync, "the last one");
+}
