@@ -175,7 +175,7 @@ fn a_scrub_finds_a_wrong_strip_and_repairs_it() {
         let service = serve(&folder, &["--scan", "."]);
         let found = scrub(&folder, &[]);
         assert!(found.contains("did not match the data in 1 block of 4 KiB\n"), "{found}");
-        assert!(found.contains("1 block of 4 KiB left as they were\n"), "{found}");
+        assert!(found.contains("1 block of 4 KiB left as it was\n"), "{found}");
         let devid = "devid 2 had wrong data in 1 block of 4 KiB";
         assert_eq!(found.contains(devid), profile == "raid6", "{found}");
         let refused = folder.run(&[

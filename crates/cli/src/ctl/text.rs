@@ -308,7 +308,8 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
             true => format!(", because {}", words.left),
             false => String::new(),
         };
-        text += &format!("  {} left as they were{why}\n", blocks(left));
+        let how = if left == 1 { "it was" } else { "they were" };
+        text += &format!("  {} left as {how}{why}\n", blocks(left));
     }
     if scrub.mismatched_blocks > 0 {
         let count = blocks(scrub.mismatched_blocks);
