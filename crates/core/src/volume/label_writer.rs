@@ -31,6 +31,9 @@ pub struct VolumeLabels {
     pub slots: Vec<usize>,
     /// Members in sync whose label is one generation behind.
     pub behind: Vec<MemberIndex>,
+    /// True if a member is to be rebuilt whose label is older than this one, though this one may
+    /// say so.
+    pub is_joined: bool,
     /// The sequence number of the newest record of the dirty log on any member.
     pub sequence: u64,
     /// Every member in sync has a record of this sequence number or later.
@@ -95,6 +98,7 @@ impl VolumeLabels {
             stale,
             catching_up,
             label: newest.clone(),
+            is_joined: assembly.standings.contains(&MemberStanding::Stale),
             slots: assembly
                 .members
                 .iter()
@@ -204,7 +208,7 @@ pub(super) enum UpdateStep {
 
 impl LabelWriter {
     pub(super) fn new(labels: VolumeLabels) -> LabelWriter {
-        let VolumeLabels { label, slots, behind, seed, .. } = labels;
+        let VolumeLabels { label, slots, behind, is_joined, seed, .. } = labels;
         // A member must not fall two generations behind, so the first update makes up for it.
         let update = (!behind.is_empty()).then(|| Update {
             label: label.clone(),
@@ -214,7 +218,8 @@ impl LabelWriter {
         });
         LabelWriter {
             durable_bytes: vec![0; label.members.len()],
-            is_due: false,
+            // No record before a label that is as new, see `Volume::write_record`.
+            is_due: is_joined,
             forgets_complete: false,
             generation: label.generation,
             is_clean: label.is_clean,
