@@ -3,6 +3,7 @@
 use super::Folder;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longest time that a test waits for something that must happen.
@@ -13,6 +14,8 @@ pub(crate) struct Service {
     process: Child,
     /// What it printed to standard error before `ready`.
     pub(crate) lines: Vec<String>,
+    /// What it printed since.
+    later_lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Service {
@@ -34,8 +37,17 @@ impl Service {
             }
         }
         // A full pipe would block the service: read what it prints from now on.
-        std::thread::spawn(move || output.count());
-        Service { process, lines }
+        let later_lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&later_lines);
+        std::thread::spawn(move || {
+            output.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line));
+        });
+        Service { process, lines, later_lines }
+    }
+
+    /// Returns true if it printed this after `ready`.
+    pub(crate) fn has_printed(&self, part: &str) -> bool {
+        self.later_lines.lock().unwrap().iter().any(|line| line.contains(part))
     }
 
     pub(crate) fn id(&self) -> u32 {

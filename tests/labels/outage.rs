@@ -138,7 +138,9 @@ fn a_member_that_was_truncated_is_rebuilt_whole() {
         let file = File::options().write(true).open(folder.path("b.img")).unwrap();
         file.set_len(DATA as u64).unwrap();
         client(&folder).write(0, &[6; BLOCK]);
-        wait_until("the failure", || folder.ctl(&["status"]).contains("devid 2 has failed"));
+        let failure = "devid 2 has failed: its file was truncated";
+        wait_until("the failure", || folder.ctl(&["status"]).contains(failure));
+        wait_until("the same on stderr", || service.has_printed(failure));
         file.set_len(SIZE_BYTES).unwrap();
         let service = if restarts {
             service.terminate();

@@ -254,7 +254,7 @@ fn a_removed_member_stays_out_until_another_device_takes_its_place() {
         [
             "event:service-started,health:in sync",
             "event:health-changed,health:degraded",
-            "event:member-failed,devid:2",
+            "event:member-failed,devid:2,reason:requested by `ctl members fail`",
             "event:member-removed,devid:2",
         ]
     );

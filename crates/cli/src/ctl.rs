@@ -266,6 +266,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let is_ready = |spare: &SpareReport| spare.state == ReportedSpareState::Ready;
             let is_well = answer.health == VolumeHealth::InSync
                 && answer.misplaced.is_empty()
+                && answer.unfinished_writes == 0
                 && answer.spares.iter().all(is_ready);
             if *check && (!is_well || has_bad_blocks) {
                 return Ok(Ending::FoundFailure);

@@ -72,6 +72,8 @@ struct VolumeReport {
     /// The program that chooses in place of `policy`.
     program: Option<ProgramRow>,
     clean: bool,
+    /// Where the part begins whose mirrors or parities were never synchronised; `None` for none.
+    resync_from: Option<u64>,
     /// True if data have checksums.
     checksums: bool,
     generation: u64,
@@ -249,6 +251,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             has_faulted: program.has_faulted,
         }),
         clean: newest.is_clean,
+        resync_from: newest.resync_from,
         checksums: newest.array.has_checksums,
         generation: newest.generation,
         data_id: data_id(newest),
@@ -299,6 +302,15 @@ fn state_name(state: MemberState) -> &'static str {
     }
 }
 
+fn program_text(program: &ProgramRow) -> String {
+    let ProgramRow { reference, name, has_faulted } = program;
+    let name = short_policy_name(name);
+    match has_faulted {
+        true => format!("  {reference} ({name}) was ended by a fault\n"),
+        false => format!("  {reference} ({name}) chooses in place of the policy\n"),
+    }
+}
+
 fn text(examination: &Examination) -> String {
     let mut text = String::new();
     for volume in &examination.volumes {
@@ -319,13 +331,11 @@ fn text(examination: &Examination) -> String {
         };
         text += &format!("volume `{name}`: {verdict}\n  UUID {uuid}\n");
         text += &format!("  {clean}\n  profile {profile}, layout {layout}, policy {policy}\n");
-        if let Some(ProgramRow { reference, name, has_faulted }) = &volume.program {
-            let name = short_policy_name(name);
-            text += &match has_faulted {
-                true => format!("  {reference} ({name}) was ended by a fault\n"),
-                false => format!("  {reference} ({name}) chooses in place of the policy\n"),
-            };
+        if let Some(from) = volume.resync_from {
+            let from = format_bytes(from);
+            text += &format!("  the first synchronisation has come to {from}\n");
         }
+        text.extend(volume.program.as_ref().map(program_text));
         if volume.checksums {
             text += "  data have checksums\n";
         }

@@ -4,6 +4,7 @@
 //! second signal ends the process at once.
 
 mod listening;
+mod news;
 mod policy_file;
 
 use crate::ctl::refusal;

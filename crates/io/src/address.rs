@@ -5,6 +5,7 @@
 
 use crate::driver::FileId;
 use crate::export::Export;
+use crate::nbd_protocol::uri::encoded;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -269,9 +270,12 @@ impl ListenAddress {
 
     /// The NBD URI of an export at this address.
     pub fn uri(&self, export: &Export, cover: Transport) -> String {
-        let name = &export.name;
+        let name = encoded(&export.name);
         match self {
-            ListenAddress::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            ListenAddress::Unix(path) => {
+                let path = encoded(&path.display().to_string());
+                format!("nbd+unix:///{name}?socket={path}")
+            }
             ListenAddress::Tcp(address) => match cover {
                 Transport::Plain => format!("nbd://{address}/{name}"),
                 Transport::Tls => format!("nbds://{address}/{name}?tls-certificates=DIR"),

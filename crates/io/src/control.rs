@@ -38,6 +38,7 @@ use crate::rebuild::{Rebuild, RebuildError, RebuildOpened};
 use crate::scrub::Scrub;
 use crate::spares::{SpareChange, Spares};
 use events::EventLog;
+pub use events::EventObserver;
 use follow::Follower;
 use kept_file::KeptFile;
 pub use kept_file::PolicyStore;
@@ -205,6 +206,12 @@ impl Control {
     ) -> io::Result<Control> {
         let kept_file = Some(KeptFile::new(store, policy, &mut executor.driver)?);
         Ok(Control { kept_file, ..self })
+    }
+
+    /// Has each event passed to this observer, as it is recorded.
+    pub fn with_observer(mut self, observer: EventObserver) -> Control {
+        self.events.set_observer(observer);
+        self
     }
 
     /// True while a policy is being written to the array file.

@@ -17,8 +17,12 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         VolumeHealth::Resyncing => "resyncing",
         VolumeHealth::Degraded => "degraded",
     };
+    let what_differs = match status.profile.as_deref() {
+        Some("raid5" | "raid6") => "parities may not match",
+        _ => "mirrors may differ",
+    };
     let health = match status.health {
-        VolumeHealth::Resyncing if status.read_only => "mirrors may differ",
+        VolumeHealth::Resyncing if status.read_only => what_differs,
         _ => health,
     };
     let mut text = format!("{}: {health}\n", status.name);
@@ -44,12 +48,9 @@ pub(super) fn status(status: &ServiceStatus) -> String {
             true => "synchronised when the volume is served without --read-only",
             false => "being synchronised",
         };
-        let what = match status.profile.as_deref() {
-            Some("raid5" | "raid6") => "parities may not match",
-            _ => "mirrors may differ",
-        };
-        text += &format!("  {what} in {size}, which are {when}\n");
+        text += &format!("  {what_differs} in {size}, which are {when}\n");
     }
+    text += &unfinished_text(status.unfinished_writes);
     if status.active_bytes > 0 {
         let size = format_bytes(status.active_bytes);
         text += &format!("  after a crash now, {size} would be synchronised\n");
@@ -75,6 +76,17 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("({percent:.1} %){what}{limit}\n");
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+/// What writes with parity mean that failed in place.
+fn unfinished_text(writes: usize) -> String {
+    match writes {
+        0 => String::new(),
+        _ => format!(
+            "  unfinished writes: {writes} (what they change can be written and rebuilt after a \
+             restart of the server, which repeats them)\n"
+        ),
+    }
 }
 
 /// How many members of a degraded volume may still fail.
@@ -132,7 +144,11 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
         ),
         false => String::new(),
     };
-    format!("  devid {devid} has failed (`ctl members rebuild {devid}` takes it back{other})\n")
+    let failure = status.failures.iter().find(|it| it.devid == devid);
+    let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
+    format!(
+        "  devid {devid} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n"
+    )
 }
 
 /// A limit of the rate, and the time that the bytes which are left take under it.
@@ -303,6 +319,13 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     if repaired > 0 {
         text += &format!("  {} repaired\n", blocks(repaired));
     }
+    let located: u64 = scrub.odd_members.iter().map(|it| it.blocks).sum();
+    if scrub.parity && repaired > located {
+        let count = blocks(repaired - located);
+        text += &format!(
+            "  {count} of these by new parities: whether their data are right is not known\n"
+        );
+    }
     if left > 0 && scrub.state != ReportedScrubState::Running {
         let why = match scrub.repair && scrub.state == ReportedScrubState::Finished {
             true => format!(", because {}", words.left),
@@ -340,7 +363,7 @@ mod tests {
         assert_eq!(limit_text(Some(100_000_000), hdd), ", at most 95.4 MiB/s: at least 44 h left");
         assert_eq!(limit_text(Some(5), hdd), ", at most 5 bytes/s: at least 37037037 days left");
     }
-    use mirrorball_io::control::protocol::RebuildProgress;
+    use mirrorball_io::control::protocol::{MemberFailure, RebuildProgress};
 
     #[test]
     fn a_spare_is_shown_with_what_to_do_about_it() {
@@ -364,6 +387,28 @@ mod tests {
         );
     }
 
+    fn failed_flush(devid: u64) -> Vec<MemberFailure> {
+        vec![MemberFailure { devid, reason: "flush: no".to_owned() }]
+    }
+
+    fn paused_scrub() -> ScrubReport {
+        ScrubReport {
+            parity: false,
+            state: ReportedScrubState::Paused,
+            repair: true,
+            from: None,
+            checked_bytes: 2,
+            total_bytes: 8,
+            uncompared_bytes: 4 << 20,
+            differing_blocks: 3,
+            repaired_blocks: 1,
+            odd_members: vec![OddMember { devid: 2, blocks: 1 }],
+            mismatched_blocks: 0,
+            unreadable_blocks: 1,
+            rate_bytes_per_s: None,
+        }
+    }
+
     #[test]
     fn status_names_what_needs_attention() {
         let text = status(&ServiceStatus {
@@ -374,6 +419,7 @@ mod tests {
             health: VolumeHealth::Degraded,
             may_fail: Some(0),
             failed: vec![3, 4],
+            failures: failed_flush(3),
             missing: vec![4],
             removed: Vec::new(),
             spares: Vec::new(),
@@ -390,25 +436,12 @@ mod tests {
                 only_missed: true,
             }],
             unsynced_bytes: 4 << 20,
+            unfinished_writes: 1,
             active_bytes: 8 << 20,
             labelled: true,
             checksums: true,
             read_only: true,
-            scrub: Some(ScrubReport {
-                parity: false,
-                state: ReportedScrubState::Paused,
-                repair: true,
-                from: None,
-                checked_bytes: 2,
-                total_bytes: 8,
-                uncompared_bytes: 4 << 20,
-                differing_blocks: 3,
-                repaired_blocks: 1,
-                odd_members: vec![OddMember { devid: 2, blocks: 1 }],
-                mismatched_blocks: 0,
-                unreadable_blocks: 1,
-                rate_bytes_per_s: None,
-            }),
+            scrub: Some(paused_scrub()),
             rebuild_bytes_per_s: Some(50),
             connections: 1,
             exports: Vec::new(),
@@ -420,10 +453,11 @@ mod tests {
             "  checksums: every read is verified\n",
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
+            "  unfinished writes: 1 (what they change can be",
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",
             "devid 1: its file was removed or replaced, and nothing is at its path",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
-            "devid 3 has failed (`ctl members rebuild 3` takes it back, `ctl members replace 3",
+            "devid 3 has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl members",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n",
             "    1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were\n",

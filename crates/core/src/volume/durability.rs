@@ -163,7 +163,8 @@ impl Volume {
 
     /// Bytes of the volume whose mirrors may differ.
     pub fn unsynced_bytes(&self) -> u64 {
-        self.unsynced.count() * REGION_BYTES
+        // The last region may be shorter.
+        (self.unsynced.count() * REGION_BYTES).min(self.capacity_bytes())
     }
 
     /// The next range to resync at or behind `offset`, going round; `None` if all is in sync. It is

@@ -165,6 +165,11 @@ impl Journal {
         self.has_torn && self.live.iter().any(overlaps)
     }
 
+    /// Number of entries whose rows could not be written.
+    pub(super) fn torn_count(&self) -> usize {
+        self.live.values().filter(|stage| matches!(stage, Stage::Torn(..))).count()
+    }
+
     /// Returns true if rows could not be written and are torn.
     pub(super) fn has_torn(&self) -> bool {
         self.has_torn

@@ -285,6 +285,13 @@ impl Volume {
         }
     }
 
+    /// Number of writes with parity that failed in place, on a member that the volume cannot do
+    /// without. The next start repeats them. Until then their rows cannot be written or rebuilt,
+    /// and with many of them nothing can be written.
+    pub fn unfinished_writes(&self) -> usize {
+        self.journal.as_deref().map_or(0, Journal::torn_count)
+    }
+
     /// Fails operations for which there will be no slot, and rebuilds before which there will be no
     /// checkpoint.
     fn fail_if_journal_is_stuck(&mut self) {

@@ -302,7 +302,10 @@ fn check_verdict(
             notes.push(format!("`{name}` starts {how} redundancy: {}", missing(&rows)));
         }
         ArrayVerdict::NeedsDegraded { missing: rows } => {
-            let devid = newest.members[rows[0]].devid;
+            let devid = match rows[..] {
+                [row] => newest.members[row].devid.to_string(),
+                _ => "DEVID".to_owned(),
+            };
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
             return Err(LabelledError::NeedsDegraded { name, missing, devid });
         }

@@ -5,7 +5,7 @@
 //! requests that make them.
 
 use super::protocol::{ReportedScrubState, ReportedState, ServiceEvent, StateChange, VolumeHealth};
-use crate::executor::Executor;
+use crate::executor::{Executor, MemberFault};
 use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::volume::Volume;
@@ -25,7 +25,12 @@ pub(super) struct EventLog {
     /// True if an event was recorded since the last call of [`EventLog::take_news`].
     has_news: bool,
     seen: Option<SeenState>,
+    /// Gets each event.
+    observer: Option<EventObserver>,
 }
+
+/// Gets each event of a service, in its thread.
+pub type EventObserver = Box<dyn FnMut(&StateChange) + Send>;
 
 /// The state that clients know from the events.
 struct SeenState {
@@ -47,11 +52,19 @@ struct SeenState {
 }
 
 impl EventLog {
+    /// Has each event passed to this observer, too.
+    pub(super) fn set_observer(&mut self, observer: EventObserver) {
+        self.observer = Some(observer);
+    }
+
     /// Records an event.
     pub(super) fn record(&mut self, change: StateChange, executor: &Executor) {
         self.count += 1;
         self.has_news = true;
         let time_unix_ms = executor.driver.unix_time().0 / 1_000_000;
+        if let Some(observer) = &mut self.observer {
+            observer(&change);
+        }
         if self.events.len() == KEPT {
             self.events.pop_front();
         }
@@ -131,8 +144,10 @@ impl EventLog {
         }
         for (at, &now) in members.iter().enumerate() {
             let was = before.as_ref().map(|before| before.members[at]);
-            let devid = volume.map_or(0, |it| it.members()[MemberIndex(at as u16)].config.devid);
-            changes.extend(member_change(devid, was, now));
+            let index = MemberIndex(at as u16);
+            let devid = volume.map_or(0, |it| it.members()[index].config.devid);
+            let fault = volume.and_then(|_| executor.fault(index));
+            changes.extend(member_change((devid, fault), was, now));
         }
         let was_unsynced = before.as_ref().is_some_and(|before| before.is_unsynced);
         let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
@@ -214,9 +229,10 @@ fn members(executor: &Executor) -> Vec<(ReportedState, u64)> {
     rows.collect()
 }
 
-/// The event of a member that `was` in a state, none at the start, and is in one `now`.
+/// The event of a member, of which the devid and a fault are given, that `was` in a state, none at
+/// the start, and is in one now.
 fn member_change(
-    devid: u64,
+    (devid, fault): (u64, Option<MemberFault>),
     was: Option<(ReportedState, u64)>,
     (state, percent): (ReportedState, u64),
 ) -> Option<StateChange> {
@@ -233,7 +249,10 @@ fn member_change(
     match state {
         ReportedState::InSync => was.map(|_| StateChange::RebuildFinished { devid }),
         ReportedState::Rebuilding => Some(StateChange::RebuildStarted { devid }),
-        ReportedState::Failed => Some(StateChange::MemberFailed { devid }),
+        ReportedState::Failed => {
+            let reason = fault.map(|fault| fault.to_string());
+            Some(StateChange::MemberFailed { devid, reason })
+        }
         ReportedState::Missing => Some(StateChange::MemberMissing { devid }),
         ReportedState::Removed => Some(StateChange::MemberRemoved { devid }),
     }
@@ -265,6 +284,7 @@ fn scrub_change(
             repaired_blocks: now.repaired_blocks,
             mismatched_blocks: now.mismatched_blocks,
             unreadable_blocks: now.unreadable_blocks,
+            uncompared_bytes: now.uncompared_bytes,
         },
     })
 }
@@ -275,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_member_has_an_event_for_each_change_and_each_fifth_of_its_rebuild() {
-        let change = |was, now| member_change(2, was, now);
+        let change = |was, now| member_change((2, Some(MemberFault::Truncated)), was, now);
         let rebuilding = |percent| (ReportedState::Rebuilding, percent);
         let in_sync = (ReportedState::InSync, 0);
         assert_eq!(change(None, in_sync), None, "what is as it should be");
@@ -290,7 +310,8 @@ mod tests {
         assert_eq!(change(Some(rebuilding(90)), rebuilding(100)), None, "its end follows");
         let finished = Some(StateChange::RebuildFinished { devid: 2 });
         assert_eq!(change(Some(rebuilding(100)), in_sync), finished);
-        let failed = Some(StateChange::MemberFailed { devid: 2 });
+        let reason = Some("its file was truncated".to_owned());
+        let failed = Some(StateChange::MemberFailed { devid: 2, reason });
         assert_eq!(change(Some(in_sync), (ReportedState::Failed, 0)), failed);
     }
 

@@ -2,7 +2,7 @@
 
 use super::ServiceParts;
 use super::events::reported_state;
-use super::protocol::{ReportedState, RequestError, RequestErrorKind};
+use super::protocol::{MemberFailure, ReportedState, RequestError, RequestErrorKind};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
@@ -60,7 +60,7 @@ pub(super) fn replacement(
 /// Fails a member that works.
 pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
     let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
-    let volume = executor.volume_mut().ok_or_else(|| RequestError {
+    let volume = executor.volume().ok_or_else(|| RequestError {
         error: "cannot fail the member: no volume is served, only disks\n  help: members of \
                 volumes can be failed: those of `serve`, and of `emulate` with an array and \
                 without --members"
@@ -86,13 +86,12 @@ pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, Reques
              it missed, or `ctl members replace {devid} DEVICE` rebuilds the member on any device"
         )));
     }
-    let volume = executor.volume_mut().expect("it was there");
     if volume.members()[member].state == MemberState::Failed {
         return Err(refused(format!(
             "the member with devid {devid} has failed already\n  help: {way_back}"
         )));
     }
-    if !volume.fail_on_request(member) {
+    if !executor.fail_on_request(member) {
         return Err(refused(format!(
             "the volume cannot do without the member with devid {devid}: some data are on no \
              other member in sync\n  help: rebuild the other members first; `ctl members` shows \
@@ -180,4 +179,14 @@ pub(super) fn failed_members(executor: &Executor) -> Vec<u64> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
     let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
     failed.map(|(_, member)| member.config.devid).collect()
+}
+
+/// What went wrong with the members that have failed.
+pub(super) fn failures(executor: &Executor) -> Vec<MemberFailure> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let failures = members.filter_map(|(index, member)| {
+        let reason = executor.fault(index)?.to_string();
+        Some(MemberFailure { devid: member.config.devid, reason })
+    });
+    failures.collect()
 }

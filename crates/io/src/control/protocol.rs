@@ -216,6 +216,9 @@ pub struct ServiceStatus {
     /// The devids of members that have failed or are missing.
     #[serde(default)]
     pub failed: Vec<u64>,
+    /// What went wrong with those that failed while the service ran.
+    #[serde(default)]
+    pub failures: Vec<MemberFailure>,
     /// The devids of those members whose device was not found when the volume was started.
     #[serde(default)]
     pub missing: Vec<u64>,
@@ -234,6 +237,10 @@ pub struct ServiceStatus {
     /// Bytes of the volume whose mirrors may differ.
     #[serde(default)]
     pub unsynced_bytes: u64,
+    /// Number of writes that failed in place on a member that the volume cannot do without, and are
+    /// repeated at the next start; with parity.
+    #[serde(default)]
+    pub unfinished_writes: usize,
     /// Bytes of the volume that a crash now would have synchronised.
     #[serde(default)]
     pub active_bytes: u64,
@@ -259,6 +266,15 @@ pub struct ServiceStatus {
     pub backend: String,
     /// Seconds since the service started.
     pub uptime_s: f64,
+}
+
+/// Why a member failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberFailure {
+    /// The member.
+    pub devid: u64,
+    /// What went wrong.
+    pub reason: String,
 }
 
 /// A member that works although its file or device is no longer at its path.

@@ -2,7 +2,7 @@
 
 use super::events::{health, reported_state};
 use super::kept_file::RecordedPolicy;
-use super::member_commands::{fail, failed_members, remove, replacement};
+use super::member_commands::{fail, failed_members, failures, remove, replacement};
 use super::policy_change::{ChangeRequest, NewPolicy, keep_in_labels, not_kept};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
@@ -198,12 +198,14 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         health: health(executor),
         may_fail: volume.map(may_fail),
         failed: failed_members(executor),
+        failures: failures(executor),
         missing: members_in(ReportedState::Missing, executor),
         removed: members_in(ReportedState::Removed, executor),
         spares: spare_commands::report(spares, executor),
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
         unsynced_bytes,
+        unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
         active_bytes: volume.map_or(0, |it| it.active_regions() as u64 * REGION_BYTES),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),

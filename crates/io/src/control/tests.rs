@@ -334,7 +334,10 @@ fn events_are_kept_and_followed() {
         changes,
         [
             StateChange::HealthChanged { health: VolumeHealth::Degraded },
-            StateChange::MemberFailed { devid: 2 },
+            StateChange::MemberFailed {
+                devid: 2,
+                reason: Some("requested by `ctl members fail`".to_owned()),
+            },
             StateChange::RebuildStarted { devid: 2 },
             StateChange::HealthChanged { health: VolumeHealth::InSync },
             StateChange::RebuildFinished { devid: 2 },

@@ -6,6 +6,7 @@
 //! is due would make it late.
 
 use super::keys::{ActiveIoKey, IoRequestKey};
+use super::member_fault::FailedIo;
 use super::member_slot::MemberSlot;
 use super::{Executor, IoRequest, MemberStats, Target};
 use crate::driver::buffers::{BufferKey, Slice};
@@ -56,6 +57,13 @@ pub(super) struct ActiveIo {
     /// Number of bytes written with zeroes, for a discard that its member does not support.
     pub(super) zeroed: Option<u64>,
     pub(super) result: Result<(), IoError>,
+}
+
+impl ActiveIo {
+    /// What is to be said of it if it failed.
+    pub(super) fn failed(&self) -> FailedIo {
+        FailedIo { op: self.op, offset: self.offset, length: self.length }
+    }
 }
 
 /// Data of a request in a buffer of their own, until the request ends: the first good read of a
@@ -196,6 +204,9 @@ impl Executor {
             // By the clock, not `self.now`: I/Os that ended earlier in this turn delayed it, too.
             let late = self.clock.model(self.driver.now()).saturating_sub(due);
             slot.stats.lateness.record(self.clock.real(late));
+        }
+        if let Err(error) = io.result {
+            self.note_error(io.member, io.failed(), error);
         }
         match io.origin {
             Origin::Volume(id) => {

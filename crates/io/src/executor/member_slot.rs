@@ -6,6 +6,7 @@
 //! others only.
 
 use super::MemberStats;
+use super::member_fault::MemberFault;
 use super::shared_flush::SharedFlush;
 use crate::driver::Driver;
 use crate::member::Store;
@@ -23,6 +24,8 @@ pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
+    /// What went wrong last, before it failed.
+    pub(super) fault: Option<MemberFault>,
     /// True if it has had no storage.
     pub(super) is_missing: bool,
     /// Number of I/Os in flight that are not reads.
@@ -48,6 +51,7 @@ impl MemberSlot {
             config,
             store,
             stats: MemberStats::default(),
+            fault: None,
             changes_in_flight: 0,
             discards_in_flight: 0,
             allocated_bytes_max: 0,
@@ -81,6 +85,7 @@ impl MemberSlot {
         self.attachment = self.attachment.wrapping_add(1);
         self.is_missing = false;
         (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
+        self.fault = None;
     }
 
     /// Returns false if the file is shorter than it was. I/Os that end at the same time share one

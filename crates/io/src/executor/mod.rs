@@ -27,6 +27,7 @@ mod controller_tests;
 #[cfg(test)]
 mod fault_tests;
 mod keys;
+mod member_fault;
 mod member_slot;
 mod mirror_compare;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, LateData, Origin, zeroing_step};
 use controller_cache::ControllerCache;
 use keys::{ActiveIoKey, IoRequestKey};
+pub use member_fault::{FailedIo, FaultCause, MemberFault};
 use member_slot::MemberSlot;
 pub use mirror_compare::BlockDifference;
 use mirror_compare::MirrorCompare;
@@ -364,9 +366,10 @@ impl Executor {
         let io = *self.active.get(key);
         let slot = &mut self.slots[io.member.get()];
         let is_whole = slot.has_full_length(self.now, &self.driver);
-        if let Some(volume) = self.volume.as_mut().filter(|_| !is_whole) {
-            volume.on_data_lost(io.member);
+        if !is_whole {
+            self.on_data_lost(io.member);
         }
+        let slot = &mut self.slots[io.member.get()];
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.
             (Err(Errno::OPNOTSUPP), None) if io.op == Op::Discard => {
@@ -397,9 +400,19 @@ impl Executor {
             }
             (Ok(_), _) => Ok(()),
         };
+        if result.is_err() {
+            self.note_file_error(io.member, io.failed(), done.result.err());
+        }
         match io.op {
             Op::Flush => self.end_flush(key, result),
             _ => self.end_part(key, result),
+        }
+    }
+
+    fn on_data_lost(&mut self, member: MemberIndex) {
+        self.note_fault(member, MemberFault::Truncated);
+        if let Some(volume) = &mut self.volume {
+            volume.on_data_lost(member);
         }
     }
 

@@ -4,7 +4,7 @@
 //! Source: `doc/uri.md` of the NetworkBlockDevice/nbd repository, and nbd_connect_uri(3) of libnbd
 //! for the folder of certificates. Non-goals: TLS over unix sockets, vsock, and user names.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 
 /// The port of NBD, where none is named.
@@ -89,17 +89,21 @@ impl NbdUri {
 
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = &self.export;
+        let export = encoded(&self.export);
         let scheme = if self.certificates.is_some() { "nbds" } else { "nbd" };
         match &self.place {
-            Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
+            Place::Unix(path) => {
+                write!(f, "nbd+unix:///{export}?socket={}", encoded(&path.display().to_string()))
+            }
             Place::Tcp(host, port) if host.contains(':') => {
                 write!(f, "{scheme}://[{host}]:{port}/{export}")
             }
             Place::Tcp(host, port) => write!(f, "{scheme}://{host}:{port}/{export}"),
         }?;
         match &self.certificates {
-            Some(folder) => write!(f, "?tls-certificates={}", folder.display()),
+            Some(folder) => {
+                write!(f, "?tls-certificates={}", encoded(&folder.display().to_string()))
+            }
             None => Ok(()),
         }
     }
@@ -120,6 +124,19 @@ fn tcp(authority: &str) -> Option<Place> {
     let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
     let named = !host.is_empty() && !host.contains(['@', '[', ']']);
     named.then(|| Place::Tcp(host.to_owned(), port))
+}
+
+/// A text in which bytes that mean something in a URI, or may not be in one, are percent-encoded.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut uri = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            _ => write!(uri, "%{byte:02X}").expect("a string takes all"),
+        }
+    }
+    uri
 }
 
 /// A text without its percent signs; `None` if one of them means nothing.
@@ -151,9 +168,9 @@ mod tests {
             ("nbd://[::1]/", "nbd://[::1]:10809/"),
             ("nbd://[::1]:7/x", "nbd://[::1]:7/x"),
             ("nbd+unix:///?socket=/tmp/a", "nbd+unix:///?socket=/tmp/a"),
-            ("nbds://a/x?tls-certificates=/b%20c", "nbds://a:10809/x?tls-certificates=/b c"),
+            ("nbds://a/x?tls-certificates=/b%20c", "nbds://a:10809/x?tls-certificates=/b%20c"),
             ("nbds://[::1]:7/?tls-certificates=b", "nbds://[::1]:7/?tls-certificates=b"),
-            ("nbd+unix:///my%20disk?socket=/tmp/%61b", "nbd+unix:///my disk?socket=/tmp/ab"),
+            ("nbd+unix:///my%20disk?socket=/tmp/%61b", "nbd+unix:///my%20disk?socket=/tmp/ab"),
         ] {
             assert_eq!(NbdUri::parse(text).unwrap().to_string(), read);
         }

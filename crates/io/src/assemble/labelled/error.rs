@@ -97,8 +97,8 @@ pub enum LabelledError {
     NeedsDegraded {
         /// The volume.
         name: String,
-        /// The devid of the first of the members.
-        devid: u64,
+        /// The devid of the member, or a word for that if there are several.
+        devid: String,
         /// The members.
         missing: String,
     },

@@ -1,7 +1,7 @@
 //! The events of a service, as a client of the control socket gets them: a line of JSON each.
 //!
 //! ```text
-//! {"number":7,"time_unix_ms":1795384801250,"event":"member-failed","devid":2}
+//! {"number":7,"time_unix_ms":1795384801250,"event":"rebuild-finished","devid":2}
 //! ```
 
 use super::VolumeHealth;
@@ -39,6 +39,9 @@ pub enum StateChange {
     MemberFailed {
         /// The member.
         devid: u64,
+        /// What went wrong; `None` if it had failed before the service started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// The device of a member was not found when the volume was started.
     MemberMissing {
@@ -132,6 +135,9 @@ pub enum StateChange {
         mismatched_blocks: u64,
         /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right.
         unreadable_blocks: u64,
+        /// Bytes of the volume that were not compared, because members were not in sync.
+        #[serde(default)]
+        uncompared_bytes: u64,
     },
     /// Another policy chooses the mirrors.
     PolicyChanged {

@@ -61,8 +61,10 @@ fn responses_keep_their_form() {
 #[test]
 fn events_keep_their_form() {
     let event = |change| ServiceEvent { number: 7, time_unix_ms: 5, change };
-    let failed = event(StateChange::MemberFailed { devid: 2 });
-    let json = json!({ "number": 7, "time_unix_ms": 5, "event": "member-failed", "devid": 2 });
+    let failed = event(StateChange::MemberFailed { devid: 2, reason: Some("x".to_owned()) });
+    let json = json!({
+        "number": 7, "time_unix_ms": 5, "event": "member-failed", "devid": 2, "reason": "x",
+    });
     assert_eq!(json_of(&failed), json);
     let stopping = event(StateChange::ServiceStopping);
     let json = json!({ "number": 7, "time_unix_ms": 5, "event": "service-stopping" });
@@ -81,6 +83,7 @@ fn status_keeps_its_fields() {
         health: VolumeHealth::Degraded,
         may_fail: Some(0),
         failed: vec![4],
+        failures: vec![MemberFailure { devid: 4, reason: "x".to_owned() }],
         missing: vec![4],
         removed: vec![4],
         spares: vec![SpareReport {
@@ -103,6 +106,7 @@ fn status_keeps_its_fields() {
             only_missed: true,
         }],
         unsynced_bytes: 0,
+        unfinished_writes: 2,
         active_bytes: 0,
         labelled: false,
         checksums: true,
@@ -121,13 +125,15 @@ fn status_keeps_its_fields() {
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "may_fail": 0,
-        "failed": [4], "missing": [4], "removed": [4],
+        "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
+        "missing": [4], "removed": [4],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
         "misplaced": [
             { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
         ],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8, "only_missed": true }],
-        "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "checksums": true,
+        "unsynced_bytes": 0, "unfinished_writes": 2, "active_bytes": 0,
+        "labelled": false, "checksums": true,
         "read_only": false, "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
         "backend": "io_uring", "uptime_s": 1.5,

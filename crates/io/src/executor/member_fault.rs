@@ -1,0 +1,161 @@
+//! Why a member failed: the last error that the executor saw of it before.
+//!
+//! The volume decides about a member by what an error means, and does not know what the system
+//! said. The user has to: a cable, a full disk and a lost server look alike otherwise.
+
+use super::Executor;
+use crate::member::Store;
+use mirrorball_core::io::{IoError, Op};
+use mirrorball_core::member::{MemberIndex, MemberState};
+use rustix::io::Errno;
+use std::fmt;
+
+/// What preceded the failure of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberFault {
+    /// The user had it failed.
+    Requested,
+    /// Its file is shorter than it was, or has lost most of what was allocated for it.
+    Truncated,
+    /// An I/O failed.
+    Io(FailedIo, FaultCause),
+}
+
+/// An I/O of a member that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FailedIo {
+    /// The operation.
+    pub op: Op,
+    /// First byte, on the member.
+    pub offset: u64,
+    /// Number of bytes; zero for a flush.
+    pub length: u64,
+}
+
+/// The error of an I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultCause {
+    /// What the system said.
+    System(Errno),
+    /// What a server said, or what happened to the connection with it.
+    Server(IoError),
+    /// What the model of an emulated disk has.
+    Model(IoError),
+}
+
+impl fmt::Display for MemberFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemberFault::Requested => f.write_str("requested by `ctl members fail`"),
+            MemberFault::Truncated => f.write_str("its file was truncated"),
+            MemberFault::Io(FailedIo { op, offset, length }, cause) => {
+                let op = match op {
+                    Op::Flush => return write!(f, "flush: {cause}"),
+                    Op::Read => "read",
+                    Op::Write => "write",
+                    Op::Discard => "discard",
+                };
+                write!(f, "{op} of {length} bytes at byte {offset}: {cause}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for FaultCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultCause::System(errno) => std::io::Error::from(*errno).fmt(f),
+            FaultCause::Server(error) => f.write_str(match error {
+                IoError::Medium => "the server replied with an error",
+                IoError::Gone => "the connection ended, and the server may have lost writes",
+                _ => "there was no connection, or no reply in time",
+            }),
+            FaultCause::Model(_) => f.write_str("a fault of the emulated disk"),
+        }
+    }
+}
+
+impl Executor {
+    /// The last error of a member before it failed, or why it was failed; `None` if it works, or
+    /// had failed before the service started.
+    pub fn fault(&self, member: MemberIndex) -> Option<MemberFault> {
+        self.slots[member.get()].fault.filter(|_| self.has_failed(member))
+    }
+
+    /// Fails a member on request. Returns false if the volume cannot do without it.
+    ///
+    /// # Panics
+    /// If there is no volume.
+    pub fn fail_on_request(&mut self, member: MemberIndex) -> bool {
+        let before = self.slots[member.get()].fault;
+        self.note_fault(member, MemberFault::Requested);
+        let volume = self.volume.as_mut().expect("a volume has the member");
+        let is_failed = volume.fail_on_request(member);
+        if !is_failed {
+            self.slots[member.get()].fault = before;
+        }
+        is_failed
+    }
+
+    /// Takes an error that is not of the system, which has been noted.
+    pub(super) fn note_error(&mut self, member: MemberIndex, io: FailedIo, error: IoError) {
+        let cause = match self.slots[member.get()].store {
+            _ if error == IoError::Cancelled => return,
+            Store::Real { .. } | Store::Absent => return,
+            Store::Remote(_) => FaultCause::Server(error),
+            Store::EmulatedFile(_) | Store::EmulatedMemory(_) | Store::EmulatedNothing => {
+                FaultCause::Model(error)
+            }
+        };
+        self.note_fault(member, MemberFault::Io(io, cause));
+    }
+
+    /// Takes that an operation on the file or device of a member failed; without an error of the
+    /// system it moved less than it was to, because the file ends before.
+    pub(super) fn note_file_error(
+        &mut self,
+        member: MemberIndex,
+        io: FailedIo,
+        errno: Option<Errno>,
+    ) {
+        let of_system = |errno| MemberFault::Io(io, FaultCause::System(errno));
+        self.note_fault(member, errno.map_or(MemberFault::Truncated, of_system));
+    }
+
+    /// Takes that something went wrong with a member. What follows its failure does not count.
+    pub(super) fn note_fault(&mut self, member: MemberIndex, fault: MemberFault) {
+        if !self.has_failed(member) {
+            self.slots[member.get()].fault = Some(fault);
+        }
+    }
+
+    fn has_failed(&self, member: MemberIndex) -> bool {
+        let volume = self.volume.as_ref();
+        volume.is_some_and(|volume| volume.members()[member].state == MemberState::Failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_what_failed_where_and_why() {
+        let io = |op, cause| MemberFault::Io(FailedIo { op, offset: 8192, length: 4096 }, cause);
+        let system = FaultCause::System(Errno::IO);
+        for (fault, text) in [
+            (
+                io(Op::Write, system),
+                "write of 4096 bytes at byte 8192: Input/output error (os error 5)",
+            ),
+            (io(Op::Flush, system), "flush: Input/output error (os error 5)"),
+            (
+                io(Op::Read, FaultCause::Server(IoError::Transport)),
+                "read of 4096 bytes at byte 8192: there was no connection, or no reply in time",
+            ),
+            (MemberFault::Truncated, "its file was truncated"),
+        ] {
+            assert_eq!(fault.to_string(), text);
+        }
+    }
+}
