@@ -255,6 +255,11 @@ mod tests {
     }
 
     #[test]
+    fn a_read_of_a_damaged_block_may_overlap_the_write_that_mends_it() {
+        assert_eq!(torture(13_086_349, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
     fn a_read_may_overlap_a_write_and_its_flush() {
         assert_eq!(torture(100_151, Promises::Kept, &mut TortureReport::default()), Ok(()));
     }

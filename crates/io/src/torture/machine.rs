@@ -13,7 +13,7 @@ mod turns;
 
 use super::Promises;
 use super::history::{BLOCKS, Operation, spares};
-use super::model::{BLOCK_BYTES, Model};
+use super::model::{BLOCK_BYTES, Model, ReadStart};
 use crate::driver::buffers::BufferKey;
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use clients::ClientRequest;
@@ -62,7 +62,7 @@ struct Pending {
     /// What was acknowledged when it began.
     acknowledged: Vec<u64>,
     /// What the block could hold when it began.
-    possible: Vec<u64>,
+    read_start: ReadStart,
     /// Changes of anything that a read may depend on, when it began.
     changes: u64,
 }

@@ -29,6 +29,15 @@ struct Block {
     damaged_at: Option<u64>,
 }
 
+/// What a block could hold when a read of it began.
+pub(super) struct ReadStart {
+    /// The last value that was acknowledged.
+    acknowledged: u64,
+    possible: Vec<u64>,
+    /// True if nothing was promised of it.
+    is_damaged: bool,
+}
+
 /// The bytes of a block with a value.
 pub(super) fn contents(block: u64, value: u64) -> Vec<u8> {
     let word = if is_zeroes(value) { 0 } else { value << 16 | block };
@@ -103,14 +112,23 @@ impl Model {
         }
     }
 
-    /// The acknowledged value of each block, for a flush or a read that begins.
+    /// The acknowledged value of each block, for a flush that begins.
     pub(super) fn acknowledged(&self) -> Vec<u64> {
         self.blocks.iter().map(|block| block.acknowledged).collect()
     }
 
-    /// The values that a block may hold, for a read that begins.
-    pub(super) fn possible(&self, block: u64) -> Vec<u64> {
-        self.blocks[block as usize].values.clone()
+    /// The values that a block may hold.
+    pub(super) fn possible(&self, block: u64) -> &[u64] {
+        &self.blocks[block as usize].values
+    }
+
+    /// Takes that a read of a block begins.
+    pub(super) fn begin_read(&self, block: u64) -> ReadStart {
+        ReadStart {
+            acknowledged: self.blocks[block as usize].acknowledged,
+            possible: self.possible(block).to_vec(),
+            is_damaged: self.is_damaged(block),
+        }
     }
 
     /// Takes that a mirror of a block was damaged.
@@ -133,18 +151,17 @@ impl Model {
         }
     }
 
-    /// Takes the bytes of a read that began when `acknowledged` was, and the block could hold the
-    /// values in `possible`; it may have read a part of them before a write and a flush that ended
-    /// meanwhile. It is compared with the last read of the block if nothing `may_change` it.
+    /// Takes the bytes of a read, which may have read a part of them before a write and a flush that
+    /// ended meanwhile. It is compared with the last read of the block if nothing `may_change` it.
     pub(super) fn end_read(
         &mut self,
         block: u64,
-        acknowledged: u64,
-        possible: &[u64],
+        start: &ReadStart,
         bytes: &[u8],
         may_change: bool,
     ) -> Result<(), String> {
-        if self.is_damaged(block) {
+        let ReadStart { acknowledged, ref possible, is_damaged } = *start;
+        if is_damaged || self.is_damaged(block) {
             self.blocks[block as usize].seen = None;
             return Ok(());
         }
@@ -185,5 +202,24 @@ impl Model {
     /// Members may serve other data than before, where writes were not flushed.
     pub(super) fn forget_reads(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.seen = None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_may_begin_in_damage_that_a_write_mends_before_it_ends() {
+        let mut model = Model::new();
+        let damaged = contents(6, 2);
+        model.damage(1);
+        let start = model.begin_read(1);
+        let value = model.begin_write(1, true);
+        model.end_write(1, value, true);
+        model.end_flush(&model.acknowledged());
+        assert_eq!(model.end_read(1, &start, &damaged, false), Ok(()));
+        let later = model.begin_read(1);
+        assert!(model.end_read(1, &later, &damaged, false).is_err());
     }
 }

@@ -85,7 +85,7 @@ impl Machine {
     pub(super) fn submit(&mut self, request: ClientRequest, block: u64) {
         let Some(served) = &mut self.served else { return };
         let acknowledged = self.model.acknowledged();
-        let possible = self.model.possible(block);
+        let read_start = self.model.begin_read(block);
         let mut value = 0;
         if request.changes() {
             self.changes += 1;
@@ -135,7 +135,7 @@ impl Machine {
         }
         let changes = self.changes;
         let pending =
-            Pending { request, client, block, value, buffer, acknowledged, possible, changes };
+            Pending { request, client, block, value, buffer, acknowledged, read_start, changes };
         served.pending.insert(key, pending);
     }
 
@@ -165,7 +165,7 @@ impl Machine {
         self.tally.replies += 1;
         let served = self.served.as_mut().expect("a reply comes from a served volume");
         let pending = served.pending.remove(&key).expect("one reply to a request");
-        let Pending { request, block, value, acknowledged, possible, changes, .. } = pending;
+        let Pending { request, block, value, acknowledged, read_start, changes, .. } = pending;
         let is_well = !self.disks.iter().any(|disk| disk.is_bad && self.rows.contains(&disk.file));
         let states = served.front.volume().into_iter().flat_map(|it| it.members().iter());
         let all_in_sync = states.into_iter().all(|(_, it)| it.state == MemberState::InSync);
@@ -179,8 +179,7 @@ impl Machine {
                 }
                 self.tally.unpromised += u64::from(self.model.is_damaged(block));
                 let may_change = changes != self.changes || !is_well || !all_in_sync;
-                let since = acknowledged[block as usize];
-                self.model.end_read(block, since, &possible, bytes, may_change)?;
+                self.model.end_read(block, &read_start, bytes, may_change)?;
             }
             (ClientRequest::Read, Err(_)) => {}
             (_, result) => {

@@ -56,7 +56,7 @@ impl Machine {
         let written = self.model.acknowledged()[BLOCK as usize];
         self.submit(ClientRequest::Flush, 0);
         self.settle()?;
-        match self.model.possible(BLOCK)[..] {
+        match *self.model.possible(BLOCK) {
             [value] if value == written => Ok(()),
             _ => Err("members that are well take no writes".to_owned()),
         }
