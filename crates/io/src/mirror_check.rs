@@ -301,6 +301,7 @@ fn sample_offsets(capacity_bytes: u64) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
     use mirrorball_core::geometry::Profile;
+    use std::collections::BTreeMap;
 
     #[test]
     fn samples_are_spread_from_the_first_strip_to_the_last() {
@@ -312,20 +313,24 @@ mod tests {
         assert!(large.is_sorted());
     }
 
-    /// Members in memory. Where one was written is known, unless it is a device.
+    /// Members of which the bytes are kept that are not zero. Where one was written is known, unless
+    /// it is a device.
     struct Images {
-        images: [Vec<u8>; 2],
+        images: [BTreeMap<u64, u8>; 2],
         is_sparse: bool,
     }
 
     impl MemberContents for Images {
         fn read(&self, member: usize, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-            Ok(self.images[member][offset as usize..][..length as usize].to_vec())
+            let mut bytes = vec![0; length as usize];
+            for (at, &byte) in self.images[member].range(offset..offset + u64::from(length)) {
+                bytes[(at - offset) as usize] = byte;
+            }
+            Ok(bytes)
         }
 
         fn next_data(&self, member: usize, offset: u64) -> Option<u64> {
-            let rest = &self.images[member][offset as usize..];
-            let found = rest.iter().position(|&byte| byte != 0).map(|at| offset + at as u64);
+            let found = self.images[member].range(offset..).next().map(|(at, _)| *at);
             if self.is_sparse { found } else { Some(offset) }
         }
 
@@ -343,23 +348,23 @@ mod tests {
     }
 
     fn blank(is_sparse: bool) -> Images {
-        Images { images: [1, 2].map(|_| vec![0; SIZE_BYTES as usize]), is_sparse }
+        Images { images: [BTreeMap::new(), BTreeMap::new()], is_sparse }
     }
 
     #[test]
     fn a_difference_is_found_and_named() {
         let mut images = blank(false);
         // The first MiB of a member is not mapped.
-        images.images[1][1000] = 1;
+        images.images[1].insert(1000, 1);
         let equal = check(&images).unwrap();
         assert_eq!(equal, EqualSamples { samples: 256, are_zeroes: true });
         assert!(equal.to_string().contains("all of them are zeroes"), "{equal}");
-        let last = SIZE_BYTES as usize - 1;
-        images.images[0][last] = 3;
-        images.images[1][last] = 3;
+        let last = SIZE_BYTES - 1;
+        images.images[0].insert(last, 3);
+        images.images[1].insert(last, 3);
         let equal = check(&images).unwrap();
         assert!(equal.to_string().contains("they are identical"), "{equal}");
-        images.images[1][1 << 20] = 1;
+        images.images[1].insert(1 << 20, 1);
         let Err(Mismatch::Differ(found)) = check(&images) else { panic!("they differ") };
         assert_eq!(found, Difference { volume_offset: 0, devids: [5, 6] });
         let expected = "the members with devid 5 and 6 hold different data in the 64 KiB at \
@@ -370,7 +375,7 @@ mod tests {
     #[test]
     fn a_blank_device_is_named_wherever_the_other_has_data() {
         let mut images = blank(false);
-        images.images[0][(1 << 20) + 70] = 1;
+        images.images[0].insert((1 << 20) + 70, 1);
         let Err(Mismatch::Blank(found)) = check(&images) else { panic!("6 is blank") };
         let expected =
             BlankMember { devid: 6, with_data: 5, volume_offset: 0, is_unwritten: false };
@@ -382,8 +387,8 @@ mod tests {
         let mut images = blank(true);
         assert!(check(&images).is_ok());
         // 63 MiB are 1008 samples, of which every fourth or so is compared.
-        let place = (1 << 20) + 10 * SAMPLE_BYTES as usize;
-        images.images[1][place] = 1;
+        let place = (1 << 20) + 10 * SAMPLE_BYTES;
+        images.images[1].insert(place, 1);
         let Err(Mismatch::Blank(found)) = check(&images) else { panic!("5 is blank") };
         let expected = BlankMember {
             devid: 5,
@@ -396,7 +401,7 @@ mod tests {
         assert!(check(&images).is_ok(), "no sample is there");
         // Where the first was written elsewhere, it is not blank.
         images.is_sparse = true;
-        images.images[0][place + 9 * SAMPLE_BYTES as usize] = 1;
+        images.images[0].insert(place + 9 * SAMPLE_BYTES, 1);
         let Err(Mismatch::Differ(found)) = check(&images) else { panic!("they differ") };
         assert_eq!(found, Difference { volume_offset: 10 * SAMPLE_BYTES, devids: [5, 6] });
     }

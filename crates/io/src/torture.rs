@@ -228,13 +228,13 @@ mod tests {
     #[test]
     fn volumes_with_parity_break_no_rule() {
         let mut report = TortureReport::default();
-        for seed in 0..60 {
+        for seed in 0..30 {
             if let Err(failure) = torture(seed, Promises::KeptWithParity, &mut report) {
                 panic!("{failure:#?}");
             }
         }
-        assert!(report.power_cuts > 20 && report.kills > 20 && report.failures > 10, "{report:?}");
-        assert!(report.replays > 20 && report.catch_ups > 0, "{report:?}");
+        assert!(report.power_cuts > 10 && report.kills > 10 && report.failures > 5, "{report:?}");
+        assert!(report.replays > 10 && report.catch_ups > 0, "{report:?}");
     }
 
     #[test]
