@@ -313,8 +313,8 @@ mod tests {
         assert!(large.is_sorted());
     }
 
-    /// Members of which the bytes are kept that are not zero. Where one was written is known, unless
-    /// it is a device.
+    /// Members of which the bytes are kept that are not zero. Where one was written is known,
+    /// unless it is a device.
     struct Images {
         images: [BTreeMap<u64, u8>; 2],
         is_sparse: bool,

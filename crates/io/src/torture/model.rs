@@ -151,8 +151,9 @@ impl Model {
         }
     }
 
-    /// Takes the bytes of a read, which may have read a part of them before a write and a flush that
-    /// ended meanwhile. It is compared with the last read of the block if nothing `may_change` it.
+    /// Takes the bytes of a read, which may have read a part of them before a write and a flush
+    /// that ended meanwhile. It is compared with the last read of the block if nothing
+    /// `may_change` it.
     pub(super) fn end_read(
         &mut self,
         block: u64,
