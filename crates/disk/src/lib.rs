@@ -4,15 +4,16 @@
 //! clock and in real time.
 //!
 //! The modules, each built on those before it: [`model`] (the traits), then the models ([`delay`],
-//! [`hdd`], [`ssd`]), [`link`], [`fault`] and [`cached_disk`]; [`model_array`], which drives the
-//! models of an array; [`workload`] and [`figure`], which measure a model; [`profile`], the
-//! registry of models; [`characterise`], which compares models with published figures; and
-//! [`array_file`].
+//! [`hdd`], [`ssd`]), [`link`] and [`fault`]; [`cache_tier`], the rules of a cache, and
+//! `cached_disk`, a disk behind one; [`model_array`], which drives the models of an array;
+//! [`workload`] and [`figure`], which measure a model; [`profile`], the registry of models;
+//! [`characterise`], which compares models with published figures; and [`array_file`].
 
 pub mod array_file;
 mod byte_range;
 pub mod cache_contents;
-pub mod cached_disk;
+pub mod cache_tier;
+mod cached_disk;
 pub mod characterise;
 pub mod controller;
 pub mod delay;

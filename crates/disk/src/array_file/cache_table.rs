@@ -2,7 +2,7 @@
 
 use super::model_reader::read_model;
 use super::reader::TomlSection;
-use crate::cached_disk::{CacheMode, CacheSpec};
+use crate::cache_tier::{CacheMode, CacheSpec};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, format_bytes, parse_bytes};
 

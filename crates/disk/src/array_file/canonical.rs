@@ -16,7 +16,7 @@
 use super::spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
 };
-use crate::cached_disk::CacheSpec;
+use crate::cache_tier::CacheSpec;
 use crate::controller::ControllerSpec;
 use crate::fault::{Fault, FaultWindow};
 use crate::link::LinkParameters;

@@ -3,7 +3,8 @@
 
 use super::kept_policy::KeptPolicy;
 use super::source::{ArraySource, ModelConfidence};
-use crate::cached_disk::{CacheSpec, CachedDisk};
+use crate::cache_tier::CacheSpec;
+use crate::cached_disk::CachedDisk;
 use crate::controller::ControllerSpec;
 use crate::disk_part::DiskPart;
 use crate::fault::{Fault, Faulty};

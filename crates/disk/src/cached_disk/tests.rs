@@ -1,7 +1,12 @@
 //! Times of I/O before a cache, worked out by hand from the rules of the page of the module.
 
 use super::*;
-use mirrorball_core::units::KIB;
+use crate::cache_contents::BlockRun;
+use crate::cache_tier::CacheMode;
+use crate::model::ByteRange;
+use crate::profile::ModelProfile;
+use mirrorball_core::io::Op;
+use mirrorball_core::units::{KIB, MIB};
 
 const DISK_MS: u64 = 10;
 const CACHE_MS: u64 = 1;
@@ -62,7 +67,7 @@ fn write(block: u64) -> (Op, u64, u64) {
 
 fn is_cached(model: &CachedDisk, block: u64) -> bool {
     let mut runs = Vec::new();
-    model.blocks.runs(ByteRange { offset: block * 4 * KIB, length: 4 * KIB }, &mut runs);
+    model.tier.contents().runs(ByteRange { offset: block * 4 * KIB, length: 4 * KIB }, &mut runs);
     runs == [BlockRun { range: runs[0].range, is_cached: true }]
 }
 
@@ -162,10 +167,14 @@ fn a_write_back_cache_takes_writes_and_copies_them_to_the_disk_beyond_a_tenth() 
         spec.device = delay(CACHE_MS).with_capacity(20 * 4 * KIB);
     });
     assert_eq!(milliseconds(&mut model, &[write(7), write(5), read(5)]), [1, 1, 1]);
-    assert_eq!(model.blocks.dirty_share(0), 0.1);
+    assert_eq!(model.tier.contents().dirty_share(0), 0.1);
     assert_eq!(milliseconds_from(10, &mut model, &[write(6)]), [1]);
     settle(&mut model);
-    assert_eq!(model.blocks.dirty_share(0), 0.0, "three neighbours are written back together");
+    assert_eq!(
+        model.tier.contents().dirty_share(0),
+        0.0,
+        "three neighbours are written back together"
+    );
     assert_eq!(
         milliseconds_from(20, &mut model, &[read(5), read(6), read(7)]),
         [1, 1, 1],
@@ -195,7 +204,7 @@ fn dirty_blocks_are_not_evicted_and_a_write_past_the_cache_drops_them() {
     assert!(is_cached(&model, 100) && is_cached(&model, 58) && !is_cached(&model, 2));
     assert_eq!(milliseconds_from(20, &mut model, &[(Op::Write, 100 * 4 * KIB, 8 * KIB)]), [10]);
     assert!(!is_cached(&model, 100), "a long write goes past the cache");
-    assert_eq!(model.blocks.dirty_share(0), 0.0);
+    assert_eq!(model.tier.contents().dirty_share(0), 0.0);
 }
 
 #[test]

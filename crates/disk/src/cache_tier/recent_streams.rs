@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 const STREAMS: usize = 128;
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct RecentStreams {
     cutoff_bytes: u64,
     /// The end of each stream and its bytes, the latest first.
