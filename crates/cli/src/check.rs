@@ -14,6 +14,7 @@ use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{
     ArrayFile, ArraySpec, DevicePart, MemberSource, MemberSpec, Partition, Used,
 };
+use mirrorball_disk::cache_tier::CacheSpec;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_lab::evaluation::advice::stated_policy;
@@ -195,6 +196,9 @@ fn array(spec: &ArraySpec) -> Result<String> {
         }
     }
     text.push('\n');
+    if let Some(cache) = &spec.cache {
+        text += &format!("  in front of the array: {}\n", cache_tier(cache));
+    }
     if let Some(controller) = &spec.controller {
         let cache = size(controller.cache_bytes);
         text += &format!("  controller: write-back cache of {cache}, kept by a battery\n");
@@ -221,10 +225,7 @@ fn array(spec: &ArraySpec) -> Result<String> {
         if let Some(link) = member.link {
             text += &format!(", behind {}", spec.links[link].name);
         }
-        if let Some(cache) = &member.cache {
-            let (size, mode) = (size(cache.device.capacity_bytes), cache.mode.name());
-            text += &format!(", {mode} cache of {size} on {}", cache.device.name);
-        }
+        text += &member.cache.as_ref().map_or(String::new(), |it| format!(", {}", cache_tier(it)));
         text += &state(member);
         if !member.faults.is_empty() {
             text += &format!(", faults: {}", member.faults.len());
@@ -235,6 +236,12 @@ fn array(spec: &ArraySpec) -> Result<String> {
         text += &mirror_sets(spec, &spec.chunk_map()?);
     }
     Ok(text)
+}
+
+/// A cache tier in front of a member or of the array.
+fn cache_tier(cache: &CacheSpec) -> String {
+    let CacheSpec { device, mode, .. } = cache;
+    format!("{} cache of {} on {}", mode.name(), size(device.capacity_bytes), device.name)
 }
 
 /// Sets of mirrors beyond this number are counted only.

@@ -11,6 +11,8 @@
 //! overhead = { mean = "15us", jitter = "10%" } # per request, outside the device; or "15us"
 //! read_ahead_kb = 128
 //! cpus = 8
+//! [cache]                      # a cache tier in front of the array; as `cache` of a member
+//! model = "nvme-gen3"
 //! [controller]                 # a write-back cache in front of the array; none if left out
 //! cache = "1GiB"
 //! high_mark = "75%"            # write-back starts
@@ -83,6 +85,7 @@ pub use spec::{
 };
 
 use crate::link::LinkParameters;
+use cache_table::read_array_cache;
 use controller_table::read_controller;
 use kept_policy::read_kept_policy;
 use members::{read_members, read_spares};
@@ -162,7 +165,7 @@ impl ArrayFile {
 }
 
 /// The keys of the file, outside of its tables.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "name",
     "profile",
     "layout",
@@ -171,6 +174,7 @@ const KEYS: [&str; 14] = [
     "rmw_level",
     "used",
     "host",
+    "cache",
     "controller",
     "source",
     "policy",
@@ -202,6 +206,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     let policy = read_kept_policy(root)?;
     let members = read_members(root, &links)?;
     let spares = read_spares(root)?;
+    let cache = read_array_cache(root, &members)?.map(Box::new);
     let controller = read_controller(root, &members)?;
     layout.check_members(members.len()).map_err(|error| {
         let Diagnostic { message, help, .. } = error.diagnostic();
@@ -225,6 +230,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         rmw_level,
         used,
         host,
+        cache,
         controller,
         source,
         policy,

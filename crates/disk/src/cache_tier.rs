@@ -115,8 +115,8 @@ pub struct CacheTierCounts {
     pub read_bytes: u64,
     /// Those that were read from the cache device.
     pub read_hit_bytes: u64,
-    /// Bytes of reads and writes that bypassed the cache, as parts of long sequential streams or
-    /// because they are larger than the cache.
+    /// Bytes of reads, hits excepted, and of writes that bypassed the cache: those of long
+    /// sequential streams, and requests larger than the cache.
     pub bypassed_bytes: u64,
     /// Bytes of all writes.
     pub written_bytes: u64,
@@ -386,13 +386,15 @@ impl CacheTier {
         let bypasses = self.bypasses(io);
         if let Op::Read | Op::Write = io.op {
             self.streams.note(range);
-            self.counts.bypassed_bytes += if bypasses { io.length } else { 0 };
+            let hits = runs.iter().filter(|run| run.is_cached && io.op == Op::Read);
+            let hit_bytes: u64 = hits.map(|run| run.range.length).sum();
+            self.counts.read_hit_bytes += hit_bytes;
+            self.counts.bypassed_bytes += if bypasses { io.length - hit_bytes } else { 0 };
         }
         match io.op {
             Op::Read => {
                 self.counts.read_bytes += io.length;
                 for run in runs.iter().filter(|run| run.is_cached) {
-                    self.counts.read_hit_bytes += run.range.length;
                     self.blocks.touch(run.range);
                 }
                 let is_missed = runs.iter().any(|run| !run.is_cached);

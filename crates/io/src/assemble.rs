@@ -258,6 +258,7 @@ pub enum AssembleError {
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
     let EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend } =
         emulation;
+    refuse_array_cache(array)?;
     refuse_controller_of_members(array, shape)?;
     let configs = array.member_configs()?;
     let mut notes = Vec::new();
@@ -368,6 +369,19 @@ fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
     ));
     let help = "`mirrorball create FILE` writes labels to the members, and then serve DEVICE...";
     Err(error.in_file(&array.file_name).with_help(help))
+}
+
+/// Refuses an array with a cache tier in front of it.
+///
+/// # Errors
+/// If it has one.
+fn refuse_array_cache(array: &ArraySpec) -> Result<(), Diagnostic> {
+    if array.cache.is_none() {
+        return Ok(());
+    }
+    let message = "`[cache]`, a cache in front of the whole array, can only be simulated";
+    let help = "remove `[cache]`, or give members a `cache` of their own: those are emulated";
+    Err(Diagnostic::new(message).in_file(&array.file_name).with_help(help))
 }
 
 /// Refuses to export the members of an array with a controller, whose cache is in front of them.

@@ -1,15 +1,18 @@
 //! The engine: runs one simulation on a virtual clock.
 //!
 //! Clients (clones of job sections, and background work) submit requests to a [`Volume`], through
-//! the cache of a controller if the array has one (`submission`). The volume
+//! the caches in front of it if the array has any (`submission`, `front_caches`). The volume
 //! hands member I/O to a [`ModelArray`] of modelled disks. The clock jumps from event to event.
 //! Events of one instant are handled in a fixed order: completions by member, then replies in the
 //! order in which the volume gave them, then clients that wake, in the order in which they went to
-//! sleep. A reply reaches its client after the host's overhead.
+//! sleep, then the caches. A reply reaches its client after the host's overhead.
 //!
 //! A run ends when all its sections have ended; background work is abandoned at that point.
 
 mod alike;
+mod array_cache;
+mod front_caches;
+mod member_io;
 mod series;
 mod submission;
 
@@ -24,8 +27,9 @@ use crate::job::{JobFile, Section};
 use crate::policy_under_test::Forecast;
 use crate::progress::SectionProgress;
 use crate::record::{Recorder, RunRecord};
+use front_caches::FrontCaches;
 use mirrorball_core::geometry::ChunkMap;
-use mirrorball_core::io::{IoError, IoId, MemberIo, RequestKind};
+use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::slab::{Slab, SlabKey};
@@ -33,8 +37,7 @@ use mirrorball_core::time_queue::TimeQueue;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_disk::controller::WriteBackCache;
-use mirrorball_disk::model::{Completion, DiskIo};
+use mirrorball_disk::model::Completion;
 use mirrorball_disk::model_array::ModelArray;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -129,8 +132,8 @@ struct Engine {
     host_overhead: HostOverhead,
     volume: Volume,
     model_array: ModelArray,
-    /// The cache of the controller, if the array has one.
-    cache: Option<WriteBackCache>,
+    /// The caches in front of the volume, if the array has any.
+    caches: Option<Box<FrontCaches>>,
     /// The seed of this run, which differs from the others of its series.
     seed_in_series: u64,
     slots: Vec<ClientSlot>,
@@ -181,7 +184,7 @@ impl Engine {
                 .with_rmw_level(run.array.rmw_level)
                 .without_data(),
             model_array: run.array.model_array(seed)?,
-            cache: run.array.controller.map(WriteBackCache::new),
+            caches: FrontCaches::new(run.array, seed).map(Box::new),
             seed_in_series: seed,
             slots: Vec::new(),
             foreground_left: 0,
@@ -253,6 +256,9 @@ impl Engine {
     /// Runs until every clone of the current group has ended.
     fn run_group(&mut self, stop: &AtomicBool) -> Result<(), SimError> {
         self.submit_member_io();
+        if self.caches.as_ref().is_some_and(|caches| caches.array_cache.is_some()) {
+            self.run_caches();
+        }
         while self.foreground_left > 0 && self.is_running() {
             self.events += 1;
             if self.events.is_multiple_of(STOP_CHECK_EVENTS) {
@@ -279,8 +285,8 @@ impl Engine {
             self.deliver();
             self.wake();
             self.submit_member_io();
-            if self.cache.is_some() {
-                self.run_cache();
+            if self.caches.is_some() {
+                self.run_caches();
             }
         }
         Ok(())
@@ -291,9 +297,11 @@ impl Engine {
         let counters = self.volume.counters();
         let sections = self.sections.into_iter().map(SectionProgress::finish);
         let choices = self.volume.choices();
-        let controller = self.cache.as_ref().map(WriteBackCache::counts);
+        let (array_cache, controller) = self
+            .caches
+            .map_or((None, None), |caches| (caches.tier_counts(), caches.controller_counts()));
         let record = self.recorder.finish(until, sections.collect(), counters, choices);
-        RunRecord { controller, ..record }
+        RunRecord { array_cache, controller, ..record }
     }
 
     /// When something happens next; `timeout` is that of the volume.
@@ -310,44 +318,10 @@ impl Engine {
         if let Some(timeout) = timeout {
             next = next.min(timeout);
         }
+        if let Some(caches) = &self.caches {
+            next = next.min(caches.next_event());
+        }
         (next < Nanos::MAX).then_some(next)
-    }
-
-    /// Returns completed member I/O to the volume.
-    #[inline]
-    fn complete(&mut self) {
-        let mut completions = std::mem::take(&mut self.completions);
-        self.model_array.advance(self.now, &mut completions);
-        for (_, completion) in completions.drain(..) {
-            self.end_io(IoId(completion.tag), completion.result);
-        }
-        self.completions = completions;
-    }
-
-    #[inline]
-    fn end_io(&mut self, id: IoId, result: Result<(), IoError>) {
-        let (io, outcome) = self.volume.complete(id, result, self.now);
-        self.recorder.on_complete(&io, &outcome);
-        if let Some(trace) = &mut self.trace {
-            trace.on_complete(&io, &outcome);
-        }
-        if let Some(checkers) = &mut self.checkers {
-            checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
-        }
-    }
-
-    /// Cancels the I/O that the volume no longer needs and the disk has not begun. Returns whether
-    /// any was cancelled.
-    #[inline]
-    fn cancel_member_io(&mut self) -> bool {
-        let mut any = false;
-        while let Some(io) = self.volume.poll_cancel() {
-            if self.model_array.cancel(self.now, io.member, io.id.0) {
-                self.end_io(io.id, Err(IoError::Cancelled));
-                any = true;
-            }
-        }
-        any
     }
 
     /// Queues the volume's replies, which reach their clients after the host's overhead.
@@ -358,7 +332,8 @@ impl Engine {
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_reply(reply.request, ok, self.volume.members(), self.now);
             }
-            if self.take_write_back(&reply) {
+            if front_caches::is_of_cache(reply.request) {
+                self.end_for_cache(reply.request, ok);
                 continue;
             }
             let end = if ok { RequestEnd::Done } else { RequestEnd::Failed };
@@ -452,45 +427,4 @@ impl Engine {
             self.sections[section].on_clone_end(self.now);
         }
     }
-
-    /// Submits the volume's member I/O to the disks, until the volume has no more.
-    #[inline]
-    fn submit_member_io(&mut self) {
-        loop {
-            // Tested first, because every second event gives the volume nothing to do.
-            while self.volume.has_work() {
-                self.submit_next_io();
-            }
-            if !self.cancel_member_io() {
-                break;
-            }
-        }
-        self.take_replies();
-    }
-
-    /// Submits the volume's next member I/O, if its work leads to one.
-    #[inline]
-    fn submit_next_io(&mut self) {
-        if let Some(forecast) = &self.forecast {
-            forecast.update(&mut self.volume, &self.model_array, self.now);
-        }
-        if let Some(trace) = &mut self.trace {
-            trace.before_io(&mut self.volume, &self.model_array, self.now);
-        }
-        let Some(io) = self.volume.poll_io(self.now) else {
-            return;
-        };
-        self.recorder.on_submit(&io);
-        if let Some(trace) = &mut self.trace {
-            trace.on_submit(&io);
-        }
-        if let Some(checkers) = &mut self.checkers {
-            checkers.on_submit(&io, self.volume.members(), self.now);
-        }
-        self.model_array.submit(self.now, io.member, disk_io(&io));
-    }
-}
-
-fn disk_io(io: &MemberIo) -> DiskIo {
-    DiskIo { tag: io.id.0, op: io.op, offset: io.offset, length: io.length }
 }

@@ -10,6 +10,7 @@ use mirrorball_core::io::{IoError, MemberIo, Op, Outcome, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::Nanos;
+use mirrorball_disk::cache_tier::CacheTierCounts;
 use mirrorball_disk::controller::ControllerCounts;
 
 /// Maximum number of intervals in a record.
@@ -43,6 +44,8 @@ pub struct RunRecord {
     pub member_ios: u64,
     /// Reads of the whole run for which the policy had more than one mirror to choose from.
     pub choices: u64,
+    /// What the cache in front of the array did in the whole run, if the array has one.
+    pub array_cache: Option<CacheTierCounts>,
     /// What the controller did in the whole run, if the array has one.
     pub controller: Option<ControllerCounts>,
 }
@@ -386,6 +389,7 @@ impl Recorder {
             background_bytes: self.background_bytes,
             member_ios: self.member_ios,
             choices,
+            array_cache: None,
             controller: None,
         }
     }

@@ -8,7 +8,7 @@ mod fault_tests;
 
 use super::*;
 use crate::profile::ModelProfile;
-use cache_tests::CACHE;
+use cache_tests::{ARRAY_CACHE, CACHE};
 use controller_tests::CONTROLLER;
 use fault_tests::FAULT;
 
@@ -147,7 +147,8 @@ const TOP: &[(&str, &str)] = &[
     (
         r#"colour = "x""#,
         "1: unknown key `colour` (the known ones are name, profile, layout, chunk, \
-         stripe_width_max, rmw_level, used, host, controller, source, policy, link, member, spare)",
+         stripe_width_max, rmw_level, used, host, cache, controller, source, policy, link, member, \
+         spare)",
     ),
     (
         r#"name = "a\u001b[31mb""#,
@@ -440,16 +441,6 @@ fn mistakes_in_a_member() {
 }
 
 #[test]
-fn mistakes_in_a_controller() {
-    check(CONTROLLER, |line| {
-        format!("{line}\nprofile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2")
-    });
-    let real = "controller = { cache = \"1GiB\" }\nprofile = \"single\"\n[[member]]\npath = \"a\"";
-    let error = ArrayFile::parse(real, "a.toml").expect_err("a real member").to_string();
-    assert!(error.contains("`[controller]` is a model, but the array has real members"), "{error}");
-}
-
-#[test]
 fn mistakes_in_a_fault() {
     check(FAULT, |fault| in_member(&format!("fault = [{{ {fault} }}]")));
 }
@@ -478,11 +469,11 @@ proptest::proptest! {
     /// names a line of the file.
     #[test]
     fn no_text_panics(
-        pieces in proptest::collection::vec((0usize..5, 0usize..80, 0usize..200, 0usize..8), 1..4)
+        pieces in proptest::collection::vec((0usize..7, 0usize..80, 0usize..200, 0usize..8), 1..4)
     ) {
         let mut text = String::new();
         for (table, row, cut, kept) in pieces {
-            let table = [WHOLE, TOP, LAYOUT, MEMBER, FAULT, CONTROLLER][table];
+            let table = [WHOLE, TOP, LAYOUT, MEMBER, FAULT, CONTROLLER, ARRAY_CACHE][table];
             let mut piece = table[row % table.len()].0.to_owned();
             let end = (cut..cut + kept).find(|&at| piece.is_char_boundary(at));
             if let Some(at) = end.filter(|&at| at < piece.len()) {

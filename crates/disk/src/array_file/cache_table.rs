@@ -1,7 +1,8 @@
-//! The `cache = { … }` of a member.
+//! The cache tier of an array file: `cache = { … }` of a member, or `[cache]` of the array.
 
-use super::model_reader::read_model;
+use super::model_reader::{read_model, refuse_real_members};
 use super::reader::TomlSection;
+use super::spec::MemberSpec;
 use crate::cache_tier::{CacheMode, CacheSpec};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, format_bytes, parse_bytes};
@@ -11,15 +12,30 @@ const KEYS: [&str; 7] =
 /// Smallest cache: a few I/Os of the largest usual size.
 const CACHE_BYTES_MIN: u64 = 16 * MIB;
 
-/// Reads the cache in front of a member.
-pub(super) fn read_cache(member: &TomlSection<'_>) -> Result<Option<CacheSpec>, Diagnostic> {
+/// Reads the cache in front of a member, if it has one.
+pub(super) fn read_member_cache(member: &TomlSection<'_>) -> Result<Option<CacheSpec>, Diagnostic> {
     let Some(table) = member.table("cache", "`cache`")? else { return Ok(None) };
+    let example = "cache = { model = \"ssd-sata-consumer\", size = \"240GB\" }";
+    read_cache(&table, "`cache`", example).map(Some)
+}
+
+/// Reads `[cache]`, the cache in front of the array, if there is one.
+pub(super) fn read_array_cache(
+    root: &TomlSection<'_>,
+    members: &[MemberSpec],
+) -> Result<Option<CacheSpec>, Diagnostic> {
+    let Some(table) = root.table("cache", "[cache]")? else { return Ok(None) };
+    refuse_real_members(&table, "[cache]", members)?;
+    read_cache(&table, "`[cache]`", "model = \"nvme-gen3\"").map(Some)
+}
+
+fn read_cache(table: &TomlSection<'_>, name: &str, example: &str) -> Result<CacheSpec, Diagnostic> {
     table.allow_only(&KEYS)?;
     let Some(model) = table.text("model")? else {
-        let help = "for example cache = { model = \"ssd-sata-consumer\", size = \"240GB\" }";
-        return Err(table.error("`cache` needs the `model` of its device").with_help(help));
+        let error = table.error(format!("{name} needs the `model` of its device"));
+        return Err(error.with_help(format!("for example {example}")));
     };
-    let device = read_model(&table, model)?;
+    let device = read_model(table, model)?;
     if device.capacity_bytes < CACHE_BYTES_MIN {
         let message =
             format!("the cache has {}, which is too small", format_bytes(device.capacity_bytes));
@@ -32,13 +48,13 @@ pub(super) fn read_cache(member: &TomlSection<'_>) -> Result<Option<CacheSpec>, 
         let error = table.error_at("promote_after", "`promote_after` is 0");
         return Err(error.with_help("1 puts a block into the cache when it is missed"));
     }
-    Ok(Some(CacheSpec {
+    Ok(CacheSpec {
         device,
-        mode: read_mode(&table)?,
+        mode: read_mode(table)?,
         sequential_cutoff_bytes: cutoff.unwrap_or(CacheSpec::SEQUENTIAL_CUTOFF_BYTES_DEFAULT),
         promote_after,
         warm_share: table.quantity("warm", parse_share)?.unwrap_or(0.0),
-    }))
+    })
 }
 
 fn read_mode(table: &TomlSection<'_>) -> Result<CacheMode, Diagnostic> {

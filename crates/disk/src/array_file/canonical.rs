@@ -39,6 +39,7 @@ impl ArraySpec {
             rmw_level,
             used,
             host,
+            cache,
             controller,
             source: _,
             policy: _,
@@ -72,6 +73,9 @@ impl ArraySpec {
             Used::Share(share) => put(&mut table, "used_share", Value::Float(*share)),
         }
         put(&mut table, "host", Value::Table(canonical_host(host)));
+        // The models of members come first, so that they have the same numbers without a cache.
+        let cache = cache.as_ref().map(|it| Value::Table(canonical_cache(it, &mut models)));
+        put_if_some(&mut table, "cache", cache);
         let controller = controller.as_ref().map(|it| Value::Table(canonical_controller(it)));
         put_if_some(&mut table, "controller", controller);
         let links = links.iter().map(|link| Value::Table(canonical_link(link))).collect();
@@ -361,6 +365,25 @@ mod tests {
             assert_ne!(changed, ARRAY, "{from}");
             assert_ne!(canonical(&changed, "a.toml"), text, "{from} -> {to}");
         }
+    }
+
+    #[test]
+    fn a_cache_in_front_of_the_array_is_part_of_the_canonical_text() {
+        let with = |cache: &str| canonical(&format!("cache = {{ {cache} }}\n{ARRAY}"), "a.toml");
+        let texts = [
+            canonical(ARRAY, "a.toml"),
+            with("model = \"nvme-gen3\""),
+            with("model = \"nvme-gen4\""),
+            with("model = \"nvme-gen3\", size = \"100GB\""),
+            with("model = \"nvme-gen3\", mode = \"writeback\""),
+            with("model = \"nvme-gen3\", sequential_cutoff = \"0\""),
+            with("model = \"nvme-gen3\", promote_after = 2"),
+            with("model = \"nvme-gen3\", warm = \"1%\""),
+        ];
+        for (index, text) in texts.iter().enumerate() {
+            assert!(!texts[..index].contains(text), "{text}");
+        }
+        assert_eq!(with("model = \"nvme-gen3\", mode = \"writethrough\""), texts[1]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The table `[controller]` of an array file.
 
+use super::model_reader::refuse_real_members;
 use super::reader::TomlSection;
-use super::spec::{MemberSource, MemberSpec};
+use super::spec::MemberSpec;
 use crate::controller::ControllerSpec;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, format_bytes, parse_bytes};
@@ -19,11 +20,7 @@ pub(super) fn read_controller(
 ) -> Result<Option<ControllerSpec>, Diagnostic> {
     let Some(table) = root.table("controller", "[controller]")? else { return Ok(None) };
     table.allow_only(&KEYS)?;
-    let is_real = |member: &MemberSpec| !matches!(member.source, MemberSource::Model(_));
-    if members.iter().any(is_real) {
-        let error = table.error("`[controller]` is a model, but the array has real members");
-        return Err(error.with_help("remove it, or give each member a `model`"));
-    }
+    refuse_real_members(&table, "[controller]", members)?;
     let Some(cache_bytes) = table.quantity("cache", parse_bytes)? else {
         let error = table.error("the controller has no `cache`");
         return Err(error.with_help("add its size, for example cache = \"1GiB\""));

@@ -76,6 +76,9 @@ impl ArrayEdit {
             Some(Value::Array(members)) => members,
             _ => Vec::new(),
         };
+        if let Some(Value::Table(cache)) = table.get_mut("cache") {
+            make_model_absolute(cache, folder);
+        }
         let mut devids = file.spec.members.iter().map(|member| member.devid);
         let mut members = Vec::new();
         for mut member in written.into_iter().filter_map(into_table) {
@@ -311,7 +314,8 @@ mod tests {
     use crate::array_file::MemberSource;
     use mirrorball_core::units::{GIB, MIB, Nanos};
 
-    const ARRAY: &str = "profile = \"raid1\"\n[source]\nsystem = \"md\"\n[[link]]\nname = \"hba\"\n\
+    const ARRAY: &str = "profile = \"raid1\"\n[cache]\nmodel = \"nvme-gen3\"\n\
+        [source]\nsystem = \"md\"\n[[link]]\nname = \"hba\"\n\
         [[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\nlink = \"hba\"\nsize = \"1TB\"\n\
         write_mostly = true\n[[member]]\nmodel = \"ssd-sata-plp\"\ndevid = 9\n";
 

@@ -1,6 +1,6 @@
 //! The `[[member]]` tables of an array file.
 
-use super::cache_table::read_cache;
+use super::cache_table::read_member_cache;
 use super::faults::read_faults;
 use super::model_reader::read_model;
 use super::partition::{read_aligned, read_partition};
@@ -128,7 +128,7 @@ fn read_member(
         source,
         link: read_link_name(section, links)?,
         faults: read_faults(section, size_bytes)?,
-        cache: read_cache(section)?.map(Box::new),
+        cache: read_member_cache(section)?.map(Box::new),
         priority: section.integer::<u8>("priority")?.map_or(config.priority, u32::from),
         write_mostly: section.flag("write_mostly")?.unwrap_or(false),
         rotational: section.flag("rotational")?,

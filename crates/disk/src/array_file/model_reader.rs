@@ -1,6 +1,7 @@
-//! The model of a disk in an array file: of a member, or of the cache in front of one.
+//! The model of a disk in an array file: of a member, or of a cache in front of one or of all.
 
 use super::reader::{Located, TomlSection};
+use super::spec::{MemberSource, MemberSpec};
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::parse_bytes;
@@ -34,6 +35,20 @@ pub(super) fn read_model(
         section.error_at("size", message).with_help("write for example size = \"500G\"")
     })?;
     Ok(profile)
+}
+
+/// Refuses a table of the array that is a model in front of members that are not.
+pub(super) fn refuse_real_members(
+    table: &TomlSection<'_>,
+    name: &str,
+    members: &[MemberSpec],
+) -> Result<(), Diagnostic> {
+    let is_real = |member: &MemberSpec| !matches!(member.source, MemberSource::Model(_));
+    if !members.iter().any(is_real) {
+        return Ok(());
+    }
+    let error = table.error(format!("`{name}` is a model, but the array has real members"));
+    Err(error.with_help("remove it, or give each member a `model`"))
 }
 
 /// A name with a directory or the extension of a profile is a file.

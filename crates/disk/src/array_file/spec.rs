@@ -40,6 +40,8 @@ pub struct ArraySpec {
     pub used: Used,
     /// The machine around the disks.
     pub host: Host,
+    /// The cache tier in front of the volume, and of the controller, if there is one.
+    pub cache: Option<Box<CacheSpec>>,
     /// The controller in front of the volume, if it has a write-back cache.
     pub controller: Option<ControllerSpec>,
     /// The array of a machine that this describes.

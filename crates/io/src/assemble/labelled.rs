@@ -398,6 +398,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         rmw_level: RmwLevel::default(),
         used: Used::Bytes(0),
         host: Host::default(),
+        cache: None,
         controller: None,
         source: None,
         policy: None,

@@ -1,8 +1,8 @@
 //! Runs that follow one another on one array.
 //!
-//! A run begins with the caches in front of members as the run before it left them. All else starts
-//! afresh: the heads and buffers of disks, the cache of a controller, and the clock. What was in
-//! flight when a run ended is over.
+//! A run begins with the caches in front of members, and the one in front of the array, as the run
+//! before it left them. All else starts afresh: the heads and buffers of disks, the cache of a
+//! controller, and the clock. What was in flight when a run ended is over.
 //!
 //! The runs of a series have one seed, so that sections make the same requests in each, as fio does
 //! with `randrepeat`. With `randrepeat=0` they draw from the seed of the run within the series, as
@@ -22,6 +22,8 @@ pub struct ArrayState {
     runs: u64,
     /// What is in the caches in front of members, in the order of members.
     caches: Vec<Option<CacheContents>>,
+    /// What is in the cache in front of the array.
+    array_cache: Option<CacheContents>,
 }
 
 /// Runs a simulation on an array in the state in which earlier runs left it, all with the same
@@ -35,9 +37,13 @@ pub struct ArrayState {
 pub fn run_next(run: &Simulation<'_>, state: &mut ArrayState) -> Result<RunRecord, SimError> {
     let mut engine = Engine::with_policy(run, state.runs)?;
     engine.model_array.set_cache_contents(std::mem::take(&mut state.caches));
+    if let (Some(caches), Some(contents)) = (&mut engine.caches, state.array_cache.take()) {
+        caches.set_contents(contents);
+    }
     engine.run_sections(run, &AtomicBool::new(false))?;
     state.runs += 1;
     state.caches = engine.model_array.cache_contents();
+    state.array_cache = engine.caches.as_ref().and_then(|caches| caches.contents());
     Ok(engine.finish())
 }
 

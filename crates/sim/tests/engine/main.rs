@@ -1,5 +1,6 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
+mod array_cache;
 mod controller;
 mod files;
 mod layouts;

@@ -1,4 +1,7 @@
-//! Mistakes in the cache of a member: its table, and what is said of it.
+//! Mistakes in a cache: the table of a member, lines of an array, and what is said of them.
+
+use super::{CONTROLLER, check};
+use crate::array_file::ArrayFile;
 
 /// The table of `cache`, and the error.
 pub(super) const CACHE: &[(&str, &str)] = &[
@@ -30,3 +33,40 @@ pub(super) const CACHE: &[(&str, &str)] = &[
          {models})",
     ),
 ];
+
+/// A line at the top of a raid1 of two delays, and the error.
+pub(super) const ARRAY_CACHE: &[(&str, &str)] = &[
+    ("cache = \"1GiB\"", "1: `cache` must be a table, not `\"1GiB\"`"),
+    (
+        "cache = {}",
+        "1: `[cache]` needs the `model` of its device (for example model = \"nvme-gen3\")",
+    ),
+    (
+        r#"cache = { model = "delay", depth = 3 }"#,
+        "1: unknown key `depth` in [cache] (the known ones are model, size, set, mode, \
+         sequential_cutoff, promote_after, warm)",
+    ),
+    (
+        r#"cache = { model = "delay", mode = "writethru" }"#,
+        "1: unknown mode `writethru` of a cache (did you mean `writethrough`?)",
+    ),
+    (
+        r#"cache = { model = "delay", size = "1MiB" }"#,
+        "1: the cache has 1 MiB, which is too small (give 16 MiB or more)",
+    ),
+];
+
+#[test]
+fn mistakes_in_front_of_an_array() {
+    let pair = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2";
+    for table in [CONTROLLER, ARRAY_CACHE] {
+        check(table, |line| format!("{line}\n{pair}"));
+    }
+    for (key, value) in [("controller", "cache = \"1GiB\""), ("cache", "model = \"delay\"")] {
+        let real = "profile = \"single\"\n[[member]]\npath = \"a\"";
+        let text = format!("{key} = {{ {value} }}\n{real}");
+        let error = ArrayFile::parse(&text, "a.toml").expect_err(key).to_string();
+        let expected = format!("`[{key}]` is a model, but the array has real members");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
