@@ -62,6 +62,32 @@ fn parity_is_simulated_and_needs_labels_on_real_members() {
     place.refuses(&["check", "odd.toml"], &["a chunk of 96 KiB is not possible", "64K"]);
 }
 
+/// `compare` says what it did; `emulate`, which keeps data, has none.
+#[test]
+fn a_cache_in_front_of_the_array_is_simulated_and_not_emulated() {
+    let place = Place::new();
+    let cached = "profile = \"raid1\"\n[cache]\nmodel = \"nvme-gen3\"\nsize = \"16GiB\"\n\
+                  warm = \"50%\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
+    place.write("cached.toml", cached);
+    let text = stdout(&place.run(&["check", "cached.toml"]));
+    let line = "\n  in front of the array: writethrough cache of 16 GiB on nvme-gen3\n";
+    assert!(text.contains(line), "{text}");
+    let compared = ["compare", "cached.toml", "rand-4k-qd1", "-p", "btrfs/pid"];
+    let text = stdout(&place.run(&[&compared[..], &["-n", "1", "--duration", "1s"]].concat()));
+    assert!(text.contains("cache in front of the array: "), "{text}");
+    let emulated = ["emulate", "cached.toml", "--backing", "none", "--export", "nbd:unix:socket"];
+    let refusal = "cached.toml: `[cache]`, a cache in front of the whole array, can only be";
+    let help = "help: remove `[cache]`, or give members a `cache` of their own";
+    place.refuses(&emulated, &[refusal, help]);
+    place.refuses(&[&emulated[..], &["--members"]].concat(), &[refusal, help]);
+    place.write(
+        "real.toml",
+        "profile = \"single\"\n[cache]\nmodel = \"nvme-gen3\"\n[[member]]\npath = \"a\"\n",
+    );
+    let refusal = "real.toml:2:1: `[cache]` is a model, but the array has real members";
+    place.refuses(&["serve", "real.toml", "--export", "nbd:unix:socket"], &[refusal]);
+}
+
 /// As `create` and `serve` do, which would refuse these members.
 #[test]
 fn members_that_cannot_be_used_are_refused() {

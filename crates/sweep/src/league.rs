@@ -128,6 +128,7 @@ fn summary(rows: &[CellRow]) -> Option<CellSummary> {
         extra_reads: whole(row, "extra_reads")?,
         cancelled_reads: 0,
         choices: None,
+        array_cache: None,
         controller: None,
         member_reads: 0,
     })

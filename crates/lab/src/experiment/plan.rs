@@ -276,6 +276,7 @@ impl Cell<'_> {
             background_bytes: measurement.background_bytes,
             member_ios: measurement.member_ios,
             choices: measurement.choices,
+            array_cache: measurement.array_cache,
             controller: measurement.controller,
             imported: None,
         }

@@ -74,6 +74,9 @@ pub struct CellRecord {
     /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<u64>,
+    /// What the cache tier in front of the array did; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_cache: Option<ArrayCacheRecord>,
     /// What the controller in front of the array did; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerRecord>,
@@ -105,6 +108,8 @@ pub struct Measurement {
     pub member_ios: u64,
     /// See [`CellRecord::choices`].
     pub choices: Option<u64>,
+    /// See [`CellRecord::array_cache`].
+    pub array_cache: Option<ArrayCacheRecord>,
     /// See [`CellRecord::controller`].
     pub controller: Option<ControllerRecord>,
 }
@@ -196,8 +201,8 @@ pub struct SectionRecord {
     /// a fraction of the first; none if it wrote too little to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_change: Option<f64>,
-    /// True if it wrote, and the write caches of the disks or of a controller can hold all writes
-    /// of the run, so that its write rate is that of the caches.
+    /// True if it wrote, and the write caches of the disks, of a controller or of the array can
+    /// hold all writes of the run, so that its write rate is that of the caches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writes_fit_cache: bool,
     /// Reads, if there were any.
@@ -265,6 +270,29 @@ pub struct MemberRecord {
     pub read_wait_mean_ns: u64,
     /// Waits of all reads, 8 bins to the octave.
     pub read_wait: CoarseLatency,
+}
+
+/// What a cache tier in front of an array did during the whole run, ramp included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct ArrayCacheRecord {
+    /// Bytes of all reads.
+    pub read_bytes: u64,
+    /// Those that were read from the cache device.
+    pub read_hit_bytes: u64,
+    /// Bytes of reads, hits excepted, and of writes that bypassed the cache: those of long
+    /// sequential streams, and requests larger than the cache.
+    pub bypassed_bytes: u64,
+    /// Bytes of all writes.
+    pub written_bytes: u64,
+    /// Those that only the cache device had when the write was complete.
+    pub written_to_cache_only_bytes: u64,
+    /// Bytes that were written to the cache after they were missed.
+    pub inserted_bytes: u64,
+    /// Bytes that were copied from the cache to the array.
+    pub written_back_bytes: u64,
+    /// Copies to the array that failed, so that their data were lost.
+    pub failed_write_backs: u64,
 }
 
 /// What a controller with a write-back cache did during the whole run, ramp included.

@@ -13,6 +13,7 @@
 //!
 //! No policy is treated differently from another; none is named here.
 
+mod array_cache;
 mod comparison;
 mod controller;
 mod estimate;
@@ -25,6 +26,7 @@ pub mod statistics;
 mod summary;
 mod verdict;
 
+pub use array_cache::ArrayCacheFigures;
 pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, Significance};
 pub use controller::ControllerFigures;
 pub use estimate::Estimate;
@@ -112,6 +114,18 @@ impl JobStudy {
         self.sections.iter().any(|section| section.main_kind == IoKind::Read)
     }
 
+    /// Why no policy had a choice.
+    pub fn why_no_choice(&self) -> &'static str {
+        let mut caches = self.rows.iter().map(|row| row.array_cache);
+        if !self.reads() {
+            "nothing is read"
+        } else if caches.all(|cache| cache.is_some_and(|it| it.read_hits == Some(1.0))) {
+            "the cache in front of the array served every read"
+        } else {
+            "every read had a single mirror"
+        }
+    }
+
     /// The figures of a row in the first section that counts.
     pub fn main_figures<'a>(&self, row: &'a Row) -> &'a RowFigures {
         &row.sections[self.main_section()].figures
@@ -183,6 +197,9 @@ pub struct Row {
     /// Member reads that were withdrawn before the member began them, per read that was needed.
     #[serde(default)]
     pub withdrawn_per_read: f64,
+    /// What the cache tier in front of the array did; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_cache: Option<ArrayCacheFigures>,
     /// What the controller in front of the array did; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerFigures>,
@@ -326,6 +343,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
         shares: summary::merged_shares(group.cells),
         extra_per_read: summary::extra_per_read(group.cells),
         withdrawn_per_read: summary::withdrawn_per_read(group.cells),
+        array_cache: ArrayCacheFigures::of(group.cells),
         controller: ControllerFigures::of(group.cells),
         fraction_of_oracle: oracle
             .filter(|&oracle| oracle > 0.0 && group.policy != ORACLE)

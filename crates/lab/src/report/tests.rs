@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::plan::Cell;
+use crate::experiment::record::ArrayCacheRecord;
 use crate::experiment::study::{Criteria, Goal};
 use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
 use proptest::prelude::*;
@@ -77,6 +78,31 @@ fn writes_that_fit_the_caches_are_remarked() {
     assert!(all.contains("j: all writes fit in the write caches: the write rates"), "{all}");
     let one = text([true, false]);
     assert!(one.contains("write caches under 1 of 2 policies: the write rates"), "{one}");
+}
+
+#[test]
+fn the_cache_in_front_of_the_array_is_remarked() {
+    let text = |[read, hits, written, alone]: [u64; 4]| {
+        let study = study_of(&plan(&["j"], &["a", "b"], 2), criteria(), |cell| {
+            let mut measured = measurement(Achieved::reads(100));
+            measured.choices = Some(0);
+            measured.array_cache = Some(ArrayCacheRecord {
+                read_bytes: read,
+                read_hit_bytes: if cell.policy == "b" { read } else { hits },
+                written_bytes: written,
+                written_to_cache_only_bytes: alone,
+                ..ArrayCacheRecord::default()
+            });
+            measured
+        });
+        render("table", &study, PLAIN).replace('\n', " ")
+    };
+    let some = text([100, 30, 0, 0]);
+    assert!(some.contains("array: 30 to 100 % of the bytes read came from it "), "{some}");
+    assert!(some.contains("No policy had a choice: every read had a single mirror, "), "{some}");
+    let all = text([100, 100, 10, 1]);
+    assert!(all.contains("100 % of the bytes read came from it; it alone took 10 % of"), "{all}");
+    assert!(all.contains("the cache in front of the array served every read, "), "{all}");
 }
 
 /// A section that flushes, with a rate that one policy misses.

@@ -151,6 +151,7 @@ pub(crate) fn measurement(achieved: Achieved) -> Measurement {
         background_bytes: 0,
         member_ios: reads + 2 * writes,
         choices: Some(reads),
+        array_cache: None,
         controller: None,
     }
 }

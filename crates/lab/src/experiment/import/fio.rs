@@ -73,6 +73,7 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
         counters: Vec::new(),
         background_bytes: 0,
         choices: None,
+        array_cache: None,
         controller: None,
         imported: Some(ImportRecord {
             program: document.version.clone(),

@@ -2,13 +2,15 @@
 
 use super::declared::Declared;
 use crate::experiment::record::{
-    CoarseLatency, ControllerRecord, CounterRecord, CounterSeries, DirectionRecord,
-    IntervalsRecord, Measurement, MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
+    ArrayCacheRecord, CoarseLatency, ControllerRecord, CounterRecord, CounterSeries,
+    DirectionRecord, IntervalsRecord, Measurement, MemberRecord, MemberSeries, SamplesRecord,
+    SectionRecord,
 };
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::{KIB, Nanos};
 use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_disk::cache_tier::{CacheSpec, CacheTierCounts};
 use mirrorball_disk::controller::ControllerCounts;
 use mirrorball_sim::job::{JobFile, Section};
 use mirrorball_sim::record as simulated;
@@ -31,7 +33,31 @@ pub fn measurement(array: &ArraySpec, jobs: &JobFile, run: &simulated::RunRecord
         background_bytes: run.background_bytes,
         member_ios: run.member_ios,
         choices: Some(run.choices),
+        array_cache: run.array_cache.map(array_cache_record),
         controller: run.controller.map(controller_record),
+    }
+}
+
+fn array_cache_record(counts: CacheTierCounts) -> ArrayCacheRecord {
+    let CacheTierCounts {
+        read_bytes,
+        read_hit_bytes,
+        bypassed_bytes,
+        written_bytes,
+        written_to_cache_only_bytes,
+        inserted_bytes,
+        written_back_bytes,
+        failed_write_backs,
+    } = counts;
+    ArrayCacheRecord {
+        read_bytes,
+        read_hit_bytes,
+        bypassed_bytes,
+        written_bytes,
+        written_to_cache_only_bytes,
+        inserted_bytes,
+        written_back_bytes,
+        failed_write_backs,
     }
 }
 
@@ -54,9 +80,15 @@ fn controller_record(counts: ControllerCounts) -> ControllerRecord {
     }
 }
 
-/// Returns true if the caches can hold all writes of the run: that of a controller, in which no
-/// write waited, or those of the disks, which no flush emptied.
+/// Returns true if the caches can hold all writes of the run: that in front of the array, which
+/// alone took them; that of a controller, in which no write waited; or those of the disks, which no
+/// flush emptied.
 fn writes_fit_cache(array: &ArraySpec, run: &simulated::RunRecord) -> bool {
+    if let (Some(cache), Some(counts)) = (&array.cache, run.array_cache)
+        && writes_fit_array_cache(cache, counts)
+    {
+        return true;
+    }
     if let Some(counts) = run.controller.filter(|counts| counts.writes > 0) {
         return counts.delayed_writes == 0;
     }
@@ -64,6 +96,14 @@ fn writes_fit_cache(array: &ArraySpec, run: &simulated::RunRecord) -> bool {
     let mut members = array.members.iter().zip(&run.members);
     !is_flushed
         && members.all(|(member, result)| result.run_written_bytes <= member.write_cache_bytes())
+}
+
+/// Flushes do not matter: dirty blocks stay in the cache, which keeps them.
+fn writes_fit_array_cache(cache: &CacheSpec, counts: CacheTierCounts) -> bool {
+    let CacheTierCounts { written_bytes, written_to_cache_only_bytes, .. } = counts;
+    written_bytes > 0
+        && written_to_cache_only_bytes == written_bytes
+        && written_bytes <= cache.write_cache_bytes()
 }
 
 fn section(
@@ -231,6 +271,23 @@ mod tests {
         let few = "rw=randwrite\nrate_iops=100\nfsync=10";
         assert!(fits(controller, few), "a battery keeps it, so flushes do not matter");
         assert!(!fits(controller, "rw=write\nbs=1m\niodepth=32"));
+    }
+
+    #[test]
+    fn writes_fit_a_cache_in_front_of_the_array_that_alone_took_them() {
+        let cache = |more: &str| format!("delay\"\n[cache]\nmodel = \"ssd-sata-plp\"\n{more}");
+        let few = "rw=randwrite\nrate_iops=100\nfsync=10";
+        let fits = |more: &str, options: &str| {
+            // The closing quote of the model is that of the last value.
+            fits(cache(more).trim_end_matches('"'), options)
+        };
+        let back = "size = \"20MiB\"\nmode = \"writeback\"";
+        assert!(fits(back, few), "800 KiB; dirty blocks stay in the cache");
+        assert!(!fits(back, "rw=write\nbs=1m\niodepth=32"), "they bypass it");
+        let many = "rw=randwrite\nbs=64k\nrate_iops=150\niodepth=32";
+        assert!(!fits(back, many), "19 MiB are more than 70 % of the cache");
+        let through = "size = \"20MiB\"\nmode = \"writethrough\"";
+        assert!(!fits(through, few), "the members have no cache");
     }
 
     #[test]

@@ -264,6 +264,7 @@ mod tests {
             shares: Vec::new(),
             extra_reads: 0,
             cancelled_reads: 0,
+            array_cache: None,
             controller: None,
             choices: None,
             member_reads: 0,

@@ -1,7 +1,8 @@
 //! One cell in a line: the rates, percentiles and shares that tables are made of, by section.
 
 use crate::experiment::record::{
-    CellRecord, ControllerRecord, DirectionRecord, Percentiles, SectionRecord, per_second,
+    ArrayCacheRecord, CellRecord, ControllerRecord, DirectionRecord, Percentiles, SectionRecord,
+    per_second,
 };
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::MIB;
@@ -39,6 +40,9 @@ pub struct CellSummary {
     /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<u64>,
+    /// What the cache tier in front of the array did; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_cache: Option<ArrayCacheRecord>,
     /// What the controller in front of the array did; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerRecord>,
@@ -167,6 +171,7 @@ impl CellSummary {
             extra_reads: record.members.iter().map(|member| member.extra_reads).sum(),
             cancelled_reads: record.members.iter().map(|member| member.cancelled_reads).sum(),
             choices: record.choices,
+            array_cache: record.array_cache,
             controller: record.controller,
             member_reads: record.members.iter().map(|member| member.reads).sum(),
         })
@@ -304,6 +309,7 @@ mod tests {
             extra_reads,
             cancelled_reads: 2 * extra_reads,
             choices: None,
+            array_cache: None,
             controller: None,
             member_reads,
         };

@@ -51,15 +51,12 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     first.notes.extend(remarks::missed_rates(job, &rows));
     first.notes.extend(remarks::few_requests(job, &rows));
     if job.had_choice == Some(false) {
-        let why = match job.reads() {
-            true => "every read had a single mirror that could serve it",
-            false => "the job reads nothing",
-        };
-        first.notes.push(format!("no policy had a choice: {why}"));
+        first.notes.push(format!("no policy had a choice: {}", job.why_no_choice()));
     }
     first.remarks = remarks::unsteady(&rows);
     first.remarks.extend(remarks::changing_writes(job));
     first.remarks.extend(remarks::cached_writes(job));
+    first.remarks.extend(remarks::array_cache(job));
     first.remarks.extend(remarks::controller(job));
     tables
 }

@@ -2,7 +2,7 @@
 
 use super::{counted, number, percent, whole};
 use crate::experiment::study::{
-    ControllerFigures, JobStudy, Row, SectionRow, SectionStudy, Spread,
+    ArrayCacheFigures, ControllerFigures, JobStudy, Row, SectionRow, SectionStudy, Spread,
 };
 
 /// Policies that missed the rate of a section that are named below a table.
@@ -86,16 +86,41 @@ pub(super) fn changing_writes(job: &JobStudy) -> Vec<String> {
     sections.collect()
 }
 
+/// What the cache tier in front of the array did, as ranges over the policies.
+pub(super) fn array_cache(job: &JobStudy) -> Option<String> {
+    let rows = job.rows.iter().filter_map(|row| row.array_cache);
+    let figures: Vec<ArrayCacheFigures> = rows.collect();
+    let fractions = |of: fn(&ArrayCacheFigures) -> Option<f64>| {
+        let fractions: Vec<f64> = figures.iter().filter_map(of).collect();
+        (!fractions.is_empty()).then_some(fractions)
+    };
+    let range = |fractions: Vec<f64>| percent_range(fractions.into_iter());
+    let is_any = |fractions: &Vec<f64>| fractions.iter().any(|&fraction| fraction > 0.0);
+    let hits = fractions(|it| it.read_hits).map(range);
+    let hits = hits.map(|it| format!("{it} of the bytes read came from it"));
+    // Zero unless the cache writes back.
+    let writes = fractions(|it| it.cached_writes).filter(is_any).map(range);
+    let writes = writes.map(|it| format!("it alone took {it} of the bytes written"));
+    let bypassed = fractions(|it| Some(it.bypassed)).filter(is_any).map(range);
+    let bypassed = bypassed.map(|it| format!("{it} of all bytes bypassed it"));
+    let parts: Vec<String> = [hits, writes, bypassed].into_iter().flatten().collect();
+    let said = || format!("cache in front of the array: {}", parts.join("; "));
+    (!parts.is_empty()).then(said)
+}
+
+/// Fractions as percentages, from the least to the greatest.
+fn percent_range(fractions: impl Iterator<Item = f64> + Clone) -> String {
+    let least = fractions.clone().fold(f64::INFINITY, f64::min);
+    let most = fractions.fold(0.0, f64::max);
+    let (least, most) = (percent(100.0 * least), percent(100.0 * most));
+    if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
+}
+
 /// What the controller in front of the array did, as the range over the policies.
 pub(super) fn controller(job: &JobStudy) -> Option<String> {
     let rows = job.rows.iter().filter_map(|row| row.controller);
     let figures: Vec<ControllerFigures> = rows.collect();
-    let range = |of: fn(&ControllerFigures) -> f64| {
-        let least = figures.iter().map(of).fold(f64::INFINITY, f64::min);
-        let most = figures.iter().map(of).fold(0.0, f64::max);
-        let (least, most) = (percent(100.0 * least), percent(100.0 * most));
-        if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
-    };
+    let range = |of: fn(&ControllerFigures) -> f64| percent_range(figures.iter().map(of));
     (!figures.is_empty()).then(|| {
         format!(
             "controller: {} of the writes waited for space in its cache; {} of its write-backs \
@@ -106,7 +131,7 @@ pub(super) fn controller(job: &JobStudy) -> Option<String> {
     })
 }
 
-/// Sections whose writes the disks' caches can hold: their rate is steady, but does not last.
+/// Sections whose writes the caches can hold: their rate is steady, but does not last.
 pub(super) fn cached_writes(job: &JobStudy) -> Vec<String> {
     let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
         let rows: Vec<&Row> = job.rows.iter().filter(|row| !row.is_oracle()).collect();

@@ -25,8 +25,8 @@ pub(super) fn sentence(
         return sentence;
     }
     let Some(policy) = &verdict.policy else {
-        let reads = jobs.iter().any(JobStudy::reads);
-        let why = if reads { "every read had a single mirror" } else { "nothing is read" };
+        let reading = jobs.iter().find(|job| job.reads()).or(jobs.first());
+        let why = reading.map_or("nothing is read", JobStudy::why_no_choice);
         return format!("No policy had a choice: {why}, so no policy can be recommended.");
     };
     if policies == 1 {
