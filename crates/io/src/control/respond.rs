@@ -206,7 +206,8 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         rebuilds: rebuilds(executor),
         unsynced_bytes,
         unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
-        active_bytes: volume.map_or(0, |it| it.active_regions() as u64 * REGION_BYTES),
+        active_bytes: volume
+            .map_or(0, |it| (it.active_regions() as u64 * REGION_BYTES).min(it.capacity_bytes())),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
         checksums: volume.is_some_and(Volume::has_checksums),
