@@ -255,6 +255,12 @@ mod tests {
     }
 
     #[test]
+    fn a_write_may_fail_where_a_resync_has_been() {
+        let report = &mut TortureReport::default();
+        assert_eq!(torture(13_139_411, Promises::KeptWithChecksums, report), Ok(()));
+    }
+
+    #[test]
     fn a_read_of_a_damaged_block_may_overlap_the_write_that_mends_it() {
         assert_eq!(torture(13_086_349, Promises::Kept, &mut TortureReport::default()), Ok(()));
     }

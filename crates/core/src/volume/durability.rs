@@ -92,10 +92,10 @@ impl Volume {
         let log = DirtyLog::new(regions as u32, sequence, least_sequence, logged.clone(), stale);
         (self.labels, self.log) = (Some(Box::new(writer)), Some(Box::new(log)));
         if let Some(from) = resync_from {
-            self.add_unsynced(from..self.capacity_bytes());
+            self.insert_unsynced(from..self.capacity_bytes());
         }
         for start in logged.into_iter().map(|region| u64::from(region) * REGION_BYTES) {
-            self.add_unsynced(start..start + REGION_BYTES);
+            self.insert_unsynced(start..start + REGION_BYTES);
         }
         self
     }
@@ -148,17 +148,6 @@ impl Volume {
     pub fn active_regions(&self) -> usize {
         let log = self.log.as_deref().filter(|_| self.journal.is_none());
         log.map_or(0, DirtyLog::active)
-    }
-
-    /// Takes a range whose mirrors may differ: it is read from one mirror until it is resynced.
-    pub fn add_unsynced(&mut self, range: Range<u64>) {
-        let range = range.start..range.end.min(self.capacity_bytes());
-        for region in regions(&range) {
-            self.unsynced.insert(region);
-            if let Some(log) = &mut self.log {
-                log.keep(region as u32);
-            }
-        }
     }
 
     /// Bytes of the volume whose mirrors may differ.
@@ -377,6 +366,7 @@ impl Volume {
     pub(super) fn is_held(&mut self, key: PieceKey) -> bool {
         let Some(labels) = &mut self.labels else { return false };
         if self.pieces.get(key).kind == RequestKind::Read
+            || self.is_read_only
             || labels.is_clean && labels.committed().is_clean
             || labels.is_current(&self.states)
         {
@@ -393,7 +383,7 @@ impl Volume {
         for region in regions(range) {
             let start = region * REGION_BYTES;
             let is_whole = range.start <= start && (start + REGION_BYTES <= range.end || is_end);
-            if is_whole {
+            if is_whole && !self.unsynced.take_renewed(region) {
                 self.unsynced.remove(region);
                 if let Some(log) = &mut self.log {
                     log.on_synced(region as u32);

@@ -5,6 +5,7 @@
 //! it is written. A resync copies the source to the other mirrors, and the region is synced.
 
 use super::Volume;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Progress of the first synchronisation is recorded in this many steps, so at most one is repeated
@@ -19,6 +20,9 @@ pub const REGION_BYTES: u64 = 4 << 20;
 pub(super) struct UnsyncedRegions {
     words: Vec<u64>,
     count: u64,
+    /// Those in which mirrors came to differ once more. A resync that is under way may be past the
+    /// place, so its end does not count.
+    renewed: BTreeSet<u64>,
 }
 
 impl UnsyncedRegions {
@@ -39,6 +43,20 @@ impl UnsyncedRegions {
         }
         self.count += u64::from(!self.contains(region));
         self.words[word] |= 1 << (region % 64);
+    }
+
+    /// Inserts a region because its mirrors differ from now on.
+    fn renew(&mut self, region: u64) {
+        if self.contains(region) {
+            self.renewed.insert(region);
+        }
+        self.insert(region);
+    }
+
+    /// Returns true if the mirrors of a region came to differ since it was inserted, or since the
+    /// last call.
+    pub(super) fn take_renewed(&mut self, region: u64) -> bool {
+        self.renewed.remove(&region)
     }
 
     pub(super) fn remove(&mut self, region: u64) {
@@ -73,6 +91,25 @@ impl UnsyncedRegions {
 }
 
 impl Volume {
+    /// Takes a range whose mirrors differ from now on, or may: it is read from one mirror until it
+    /// is resynced.
+    pub fn add_unsynced(&mut self, range: Range<u64>) {
+        let range = range.start..range.end.min(self.capacity_bytes());
+        regions(&range).for_each(|region| self.unsynced.renew(region));
+        self.insert_unsynced(range);
+    }
+
+    /// Takes a range whose mirrors may differ since before the start.
+    pub(super) fn insert_unsynced(&mut self, range: Range<u64>) {
+        let range = range.start..range.end.min(self.capacity_bytes());
+        for region in regions(&range) {
+            self.unsynced.insert(region);
+            if let Some(log) = &mut self.log {
+                log.keep(region as u32);
+            }
+        }
+    }
+
     /// Where the labels are to say that the part begins which is not synchronised, after a flush of
     /// all members that begins now: as before, if there is little progress.
     pub(super) fn resync_from_after_flush(&self) -> Option<u64> {

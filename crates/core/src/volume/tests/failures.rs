@@ -270,3 +270,44 @@ fn a_region_whose_resync_did_not_reach_a_mirror_stays_unsynced() {
     complete_but(&mut world, 1, IoError::Gone);
     assert_eq!(world.reply(), Some((4, Err(VolumeError::Unreadable))));
 }
+
+/// The resync may be past the place.
+#[test]
+fn a_region_stays_unsynced_in_which_mirrors_come_to_differ_during_its_resync() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.volume.add_unsynced(0..REGION_BYTES);
+    for (id, left) in [(1, REGION_BYTES), (2, 0)] {
+        world.request(id, RequestKind::Resync, 0, REGION_BYTES);
+        let read = world.pump();
+        if left > 0 {
+            world.volume.add_unsynced(4096..8192);
+        }
+        world.complete(read[0]);
+        world.settle();
+        assert_eq!(world.reply(), Some((id, Ok(()))));
+        assert_eq!(world.volume.unsynced_bytes(), left);
+    }
+}
+
+/// Not even where its labels say less than is so: nobody depends on what it does.
+#[test]
+fn a_scrub_of_a_read_only_volume_records_nothing() {
+    let mut label = labelled::new_label(Profile::Raid1c3, 3, 11 * MIB, false);
+    label.is_clean = false;
+    let mut volume = labelled::volume_of(label, Vec::new()).read_only();
+    volume.set_member_state(MemberIndex(2), MemberState::Failed);
+    volume.submit(Request {
+        id: RequestId(1),
+        kind: RequestKind::Scrub,
+        offset: 0,
+        length: MIB,
+        stream: 0,
+        cpu: 0,
+        background: true,
+    });
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        assert_eq!(io.op, Op::Read);
+        volume.complete(io.id, Ok(()), Nanos::ZERO);
+    }
+    assert_eq!(volume.poll_reply().map(|reply| reply.result), Some(Ok(())));
+}
