@@ -90,17 +90,18 @@ fn unreadable(label: &Label, member: MemberIndex, why: &str) -> io::Error {
     io::Error::other(format!("cannot read the journal of the member with devid {devid}: {why}"))
 }
 
-/// The writes of labels, in this order and each durable before the next, before the journal is
-/// written without members that the newest label calls current. Without them, a crash would let
-/// those members return as if they were in sync, though entries were written that they have not.
-/// They are an announcement and a commitment, as each change of the labels (see
+/// The writes of labels, in this order and each durable before the next, before entries of the
+/// journal are written again. First, members that are one generation behind get the newest label:
+/// by theirs, a member that has left would seem to be in sync, though it has not what is written
+/// now. Then, if members are missing that the newest label calls current, all get a label that says
+/// so, by an announcement and a commitment as with each change of the labels (see
 /// [`mirrorball_core::label`]).
 pub(crate) fn labels_before_recovery(
     assembly: &LabelAssembly,
     found: &[FoundMember],
     id: DataId,
 ) -> Vec<(MemberIndex, u64, Box<[u8]>)> {
-    let Some(label) = assembly.label_of_absence(found, id) else { return Vec::new() };
+    let absence = assembly.label_of_absence(found, id);
     let newest = &assembly.newest;
     let mut writes = Vec::new();
     let mut slots: Vec<usize> = found.iter().map(|device| device.newest.slot).collect();
@@ -111,10 +112,11 @@ pub(crate) fn labels_before_recovery(
     });
     let rows: Vec<(MemberIndex, usize, Uuid)> = rows.collect();
     for step in 0..=2 {
-        let label = match step {
-            // For members that are one generation behind: none may fall further behind.
-            0 => newest.clone(),
-            _ => Label { generation: newest.generation + step, ..label.clone() },
+        let label = match (step, &absence) {
+            // None may fall further behind than one.
+            (0, _) => newest.clone(),
+            (_, Some(label)) => Label { generation: newest.generation + step, ..label.clone() },
+            (_, None) => break,
         };
         for &(member, index, uuid) in &rows {
             let has_it = found[index].newest.found.label.generation == newest.generation;
@@ -154,4 +156,66 @@ pub(super) fn recover(
         let _ = open(member).write(offset, &bytes);
     }
     Ok(recovery)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_core::geometry::{ArrayLayout, Profile};
+    use mirrorball_core::label::assembly::assemble;
+    use mirrorball_core::label::{LabelledArray, Lineage, MemberLabel, NewestLabel};
+
+    fn member(devid: u64, state: MemberState) -> LabelledMember {
+        LabelledMember {
+            uuid: Uuid([devid as u8; 16]),
+            devid,
+            size_bytes: 64 << 20,
+            state,
+            write_mostly: false,
+            rotational: None,
+            optimal_io_bytes: None,
+            priority: 0,
+        }
+    }
+
+    /// The third of three members left, and a loss of power came before the second one knew.
+    #[test]
+    fn a_member_that_is_behind_gets_the_newest_label_before_entries_are_written() {
+        let array = LabelledArray {
+            uuid: Uuid([9; 16]),
+            name: String::new(),
+            profile: Profile::Raid5,
+            layout: ArrayLayout::BTRFS,
+            stripe_width_max: None,
+            block_bytes: 4096,
+            has_checksums: false,
+            map_checksum: 0,
+        };
+        let old = Label {
+            array,
+            generation: 4,
+            lineage: Lineage::new(DataId(1)),
+            is_clean: false,
+            resync_from: None,
+            policy: "pid".to_owned(),
+            program: None,
+            members: [1, 2, 3].map(|devid| member(devid, MemberState::InSync)).into(),
+            spares: Vec::new(),
+            is_read_only: false,
+        };
+        let mut new = Label { generation: 5, ..old.clone() };
+        new.members[2].state = MemberState::Failed;
+        new.lineage = old.lineage.successor(DataId(2), 4);
+        let found = [(1, &new), (2, &old)].map(|(number, label)| {
+            let found = MemberLabel { member: Uuid([number; 16]), label: label.clone() };
+            let (newest, stale_maps) = (NewestLabel { found, slot: 0 }, Vec::new());
+            FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
+        });
+        let assembly = assemble(&found, &[]);
+        let writes = labels_before_recovery(&assembly, &found, DataId(3));
+        let places = writes.iter().map(|(member, offset, _)| (*member, *offset));
+        assert_eq!(places.collect::<Vec<_>>(), [(MemberIndex(1), LABEL_SLOTS[1])]);
+        let written = Label::decode(&writes[0].2, LABEL_SLOTS[1]).unwrap();
+        assert_eq!((written.member, written.label), (Uuid([2; 16]), new));
+    }
 }
