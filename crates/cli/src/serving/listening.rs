@@ -1,6 +1,6 @@
 //! Where a service listens: its export addresses, the control socket, the address of metrics.
 
-use super::news::print_news;
+use super::news::news_printer;
 use super::{Backend, print_notes, system_failure};
 use crate::ending::Failure;
 use crate::{numbers, programs, screen};
@@ -184,7 +184,7 @@ impl ListenArgs {
             endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
         let control = Control::new(name, policy, endpoints, executor);
-        let control = control.with_observer(Box::new(print_news));
+        let control = control.with_observer(news_printer());
         match programs::registry() {
             Ok(registry) => control.with_programs(registry, executor).map_err(system_failure),
             // A machine that cannot run programs serves volumes all the same.

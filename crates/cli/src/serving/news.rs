@@ -1,13 +1,26 @@
 //! What a service prints while it runs: what an operator looks for in its log after the fact.
 
 use crate::screen;
+use mirrorball_io::control::EventObserver;
 use mirrorball_io::control::protocol::StateChange;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
-/// Prints the line for an event, if it has one.
-pub(super) fn print_news(change: &StateChange) {
-    if let Some(line) = line(change) {
-        screen::say(line);
-    }
+/// Lines that wait to be printed; more are dropped.
+const LINES_MAX: usize = 256;
+
+/// Prints the events that have a line. In a thread of its own, because a terminal or a pipe that
+/// takes nothing must not stop the service.
+pub(super) fn news_printer() -> EventObserver {
+    let (sender, lines) = sync_channel::<String>(LINES_MAX);
+    let thread = thread::Builder::new().name("news".to_owned());
+    // Without a thread the lines are dropped, and the volume is served.
+    let _ = thread.spawn(move || lines.iter().for_each(screen::say));
+    Box::new(move |change| {
+        if let Some(line) = line(change) {
+            let _ = sender.try_send(line);
+        }
+    })
 }
 
 /// The line for an event; `None` if it is one that the user asked for, or that the start has said.

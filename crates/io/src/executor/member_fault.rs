@@ -17,6 +17,8 @@ pub enum MemberFault {
     Requested,
     /// Its file is shorter than it was, or has lost most of what was allocated for it.
     Truncated,
+    /// The connection with its server ended, and writes were not flushed.
+    LostServer,
     /// An I/O failed.
     Io(FailedIo, FaultCause),
 }
@@ -48,6 +50,7 @@ impl fmt::Display for MemberFault {
         match self {
             MemberFault::Requested => f.write_str("requested by `ctl members fail`"),
             MemberFault::Truncated => f.write_str("its file was truncated"),
+            MemberFault::LostServer => FaultCause::Server(IoError::Gone).fmt(f),
             MemberFault::Io(FailedIo { op, offset, length }, cause) => {
                 let op = match op {
                     Op::Flush => return write!(f, "flush: {cause}"),

@@ -400,7 +400,8 @@ impl Executor {
             }
             (Ok(_), _) => Ok(()),
         };
-        if result.is_err() {
+        // Of storage that was replaced meanwhile, an error says nothing of the member.
+        if result.is_err() && io.attachment == self.slots[io.member.get()].attachment {
             self.note_file_error(io.member, io.failed(), done.result.err());
         }
         match io.op {
@@ -425,6 +426,7 @@ impl Executor {
         let is_lost = remote.is_lost();
         self.end_parts();
         if is_lost {
+            self.note_fault(remote::member_of(done.token), MemberFault::LostServer);
             self.fail(remote::member_of(done.token));
         }
     }

@@ -56,8 +56,9 @@ impl NbdUri {
             decode(export).ok_or(error("its export has an invalid percent-encoded character"))?;
         // The only parameter, of this name; another might change what is meant.
         let parameter = |name: &str| {
-            let value = query.strip_prefix(name)?.strip_prefix('=').and_then(decode)?;
-            (!value.is_empty() && !value.contains('&')).then(|| PathBuf::from(value))
+            let value = query.strip_prefix(name)?.strip_prefix('=')?;
+            let value = decode(value).filter(|_| !value.contains('&'))?;
+            (!value.is_empty()).then(|| PathBuf::from(value))
         };
         let mut certificates = None;
         let place = match scheme {
@@ -170,6 +171,7 @@ mod tests {
             ("nbd+unix:///?socket=/tmp/a", "nbd+unix:///?socket=/tmp/a"),
             ("nbds://a/x?tls-certificates=/b%20c", "nbds://a:10809/x?tls-certificates=/b%20c"),
             ("nbds://[::1]:7/?tls-certificates=b", "nbds://[::1]:7/?tls-certificates=b"),
+            ("nbd+unix:///?socket=/a%26b", "nbd+unix:///?socket=/a%26b"),
             ("nbd+unix:///my%20disk?socket=/tmp/%61b", "nbd+unix:///my%20disk?socket=/tmp/ab"),
         ] {
             assert_eq!(NbdUri::parse(text).unwrap().to_string(), read);
