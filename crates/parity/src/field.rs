@@ -6,11 +6,11 @@ pub(crate) const POLYNOMIAL: u8 = 0x1d;
 /// Number of powers of 2 that differ.
 const ORDER: u32 = 255;
 
-pub(crate) fn double(x: u8) -> u8 {
+pub(crate) const fn double(x: u8) -> u8 {
     (x << 1) ^ if x & 0x80 != 0 { POLYNOMIAL } else { 0 }
 }
 
-pub(crate) fn multiply(mut x: u8, mut y: u8) -> u8 {
+pub(crate) const fn multiply(mut x: u8, mut y: u8) -> u8 {
     let mut product = 0;
     while y != 0 {
         product ^= if y & 1 != 0 { x } else { 0 };

@@ -1,7 +1,7 @@
 //! Operations on a full stripe in memory.
 
 use crate::field::{inverse, multiply, power_of_2};
-use crate::lanes::{BLOCK_BYTES, Sums, Term, add_multiple, scale, sum, sum_p};
+use crate::lanes::{BLOCK_BYTES, Sums, Term, Updated, add_multiple, replace, scale, sum, sum_p};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -91,14 +91,14 @@ impl<'a> StripeBytes<'a> {
     /// difference: `update[0]` is for P, `update[1]` for Q.
     pub fn update(&mut self, column: usize, row: usize, new: &[u8], update: [bool; 2]) {
         let rows = row..row + new.len();
-        add_multiple(self.column_mut(column, &rows), new, 1);
-        let factors = [1, power_of_2(self.exponents[column].into())];
-        for (parity, factor) in factors.into_iter().enumerate().take(self.parities) {
-            if update[parity] {
-                self.add(self.data() + parity, column, &rows, factor);
-            }
-        }
-        self.column_mut(column, &rows).copy_from_slice(new);
+        let (data, parities) = self.bytes.split_at_mut(self.exponents.len() * self.column_bytes);
+        let (p, q) = parities.split_at_mut(self.column_bytes);
+        let p = update[0].then(|| &mut p[rows.clone()]);
+        let q = q.get_mut(rows.clone()).filter(|_| update[1]);
+        let column_start = column * self.column_bytes;
+        let old = &mut data[column_start + rows.start..column_start + rows.end];
+        let factor = power_of_2(self.exponents[column].into());
+        replace(old, new, Updated { p, q, factor });
     }
 
     /// Compares the parities of some rows with the data, page by page, and returns where they do

@@ -2,6 +2,7 @@
 //! by stepping through the powers of 2, and sums byte by byte.
 
 use crate::field::{double, inverse, multiply, power_of_2};
+use crate::lanes::{Updated, add_multiple, product, replace, scale};
 use crate::{ParityMismatch, StripeBytes};
 use proptest::prelude::*;
 
@@ -56,6 +57,35 @@ fn the_field_is_that_of_the_logarithms() {
         if a > 0 {
             assert_eq!(field.multiply(a, inverse(a)), 1);
         }
+    }
+}
+
+/// The loops over bytes with each factor, at lengths of an odd and an even number of blocks, and
+/// with the product of the portable version, which a processor with AVX2 does not use.
+#[test]
+fn each_factor_multiplies_as_the_logarithms_do() {
+    let field = Logarithms::new();
+    for (factor, blocks) in (0..=255u8).flat_map(|factor| [1, 2, 3, 7].map(|it| (factor, it))) {
+        let from: Vec<u8> = (0..blocks * 64).map(|at| (at * 37 + at / 256) as u8).collect();
+        let before: Vec<u8> = from.iter().map(|byte| byte.wrapping_mul(11) ^ 0x5a).collect();
+        let products: Vec<u8> = from.iter().map(|&byte| field.multiply(byte, factor)).collect();
+        let summed =
+            |sum: &[u8]| sum.iter().zip(&products).map(|(a, b)| a ^ b).collect::<Vec<u8>>();
+
+        let mut sum = before.clone();
+        add_multiple(&mut sum, &from, factor);
+        assert_eq!(sum, summed(&before), "{blocks} blocks added {factor} times");
+        let mut scaled = from.clone();
+        scale(&mut scaled, factor);
+        assert_eq!(scaled, products, "{blocks} blocks scaled by {factor}");
+        let (mut column, mut q) = (vec![0; from.len()], before.clone());
+        replace(&mut column, &from, Updated { p: None, q: Some(&mut q), factor });
+        assert_eq!((column, q), (from.clone(), summed(&before)), "{blocks} blocks, {factor} in Q");
+        let portable = from.as_chunks().0.iter().flat_map(|words: &[u8; 64]| {
+            let block = std::array::from_fn(|word| u64::from_le_bytes(words.as_chunks().0[word]));
+            product(block, factor).map(u64::to_le_bytes).into_iter().flatten()
+        });
+        assert_eq!(portable.collect::<Vec<u8>>(), products, "{factor} in portable code");
     }
 }
 
@@ -176,13 +206,21 @@ proptest! {
 
     #[test]
     fn an_update_gives_the_parities_of_the_new_data(sample in samples(), column in any::<usize>()) {
-        let mut updated = sample.with_parities();
-        let column = column % updated.exponents.len();
-        let mut expected = updated.clone();
-        expected.column(column)[..64].fill(0x5c);
-        let expected = expected.with_parities();
-        updated.stripe().update(column, 0, &[0x5c; 64], [true; 2]);
-        prop_assert_eq!(updated.bytes, expected.bytes);
+        let before = sample.with_parities();
+        let data = before.exponents.len();
+        let column = column % data;
+        let mut after = before.clone();
+        after.column(column)[..64].fill(0x5c);
+        let after = after.with_parities();
+        for update in [[true, true], [true, false], [false, true], [false, false]] {
+            let (mut updated, mut expected) = (before.clone(), after.clone());
+            updated.stripe().update(column, 0, &[0x5c; 64], update);
+            for parity in (0..before.parities).filter(|&parity| !update[parity]) {
+                let left_alone = before.clone().column(data + parity).to_vec();
+                expected.column(data + parity).copy_from_slice(&left_alone);
+            }
+            prop_assert_eq!(updated.bytes, expected.bytes);
+        }
     }
 
     #[test]
