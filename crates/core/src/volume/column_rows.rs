@@ -12,31 +12,42 @@ pub(super) struct ColumnRows {
 }
 
 /// The ranges of rows within `window` that each cover the same columns, with these.
-pub(super) fn segments(
-    written: impl Iterator<Item = ColumnRows> + Clone,
-    window: &Range<u64>,
-) -> Vec<(Range<u64>, ColumnSet)> {
-    let clipped = written.map(|it| {
-        let rows = it.rows.start.max(window.start)..it.rows.end.min(window.end);
-        ColumnRows { rows, ..it }
-    });
-    let clipped = clipped.filter(|it| !it.rows.is_empty());
-    let mut cuts: Vec<u64> = clipped.clone().flat_map(|it| [it.rows.start, it.rows.end]).collect();
-    cuts.sort_unstable();
-    cuts.dedup();
-    let mut segments: Vec<(Range<u64>, ColumnSet)> = Vec::new();
-    for pair in cuts.windows(2) {
-        let covers = |it: &ColumnRows| it.rows.start <= pair[0] && pair[1] <= it.rows.end;
-        let covered = ColumnSet::of(clipped.clone().filter(covers).map(|it| it.column));
-        match segments.last_mut() {
-            Some((rows, columns)) if rows.end == pair[0] && *columns == covered => {
-                rows.end = pair[1];
+pub(super) fn segments<'a>(
+    written: impl Iterator<Item = &'a ColumnRows> + Clone,
+    window: Range<u64>,
+) -> impl Iterator<Item = (Range<u64>, ColumnSet)> {
+    let mut rest = window;
+    std::iter::from_fn(move || {
+        let mut found: Option<(Range<u64>, ColumnSet)> = None;
+        while !rest.is_empty() {
+            let (rows, covered) = first_segment(written.clone(), &rest);
+            match &mut found {
+                Some((before, columns)) if *columns == covered => before.end = rows.end,
+                Some(_) => break,
+                None if covered.is_empty() => {}
+                None => found = Some((rows.clone(), covered)),
             }
-            _ if covered.is_empty() => {}
-            _ => segments.push((pair[0]..pair[1], covered)),
+            rest.start = rows.end;
+        }
+        found
+    })
+}
+
+/// The columns that cover the first of some rows, and the rows up to the next start or end.
+fn first_segment<'a>(
+    written: impl Iterator<Item = &'a ColumnRows>,
+    rows: &Range<u64>,
+) -> (Range<u64>, ColumnSet) {
+    let (mut end, mut covered) = (rows.end, ColumnSet::default());
+    for it in written {
+        if it.rows.contains(&rows.start) {
+            covered.insert(it.column);
+            end = end.min(it.rows.end);
+        } else if it.rows.start > rows.start {
+            end = end.min(it.rows.start);
         }
     }
-    segments
+    (rows.start..end, covered)
 }
 
 /// The I/Os of the columns that `columns_of` returns for each plan: neighbouring rows of a column
@@ -46,7 +57,7 @@ pub(super) fn joined(
     columns_of: impl Fn(&RowPlan) -> ColumnSet,
 ) -> Vec<ColumnRows> {
     let all = plans.iter().fold(ColumnSet::default(), |all, plan| all.or(columns_of(plan)));
-    let mut ios: Vec<ColumnRows> = Vec::new();
+    let mut ios: Vec<ColumnRows> = Vec::with_capacity(all.count());
     for column in all.iter() {
         for plan in plans.iter().filter(|plan| columns_of(plan).contains(column)) {
             match ios.last_mut() {
@@ -74,14 +85,17 @@ mod tests {
     fn rows_are_divided_where_the_covered_columns_change() {
         let write = [rows_of(0, 40..64), rows_of(1, 0..64), rows_of(2, 0..16)];
         let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let segments = |written: &[ColumnRows], window: Range<u64>| {
+            super::segments(written.iter(), window).collect::<Vec<_>>()
+        };
         let expected =
             [(0..16, columns(&[1, 2])), (16..40, columns(&[1])), (40..64, columns(&[0, 1]))];
-        assert_eq!(segments(write.iter().cloned(), &(0..64)), expected);
+        assert_eq!(segments(&write, 0..64), expected);
         let clipped = [(10..16, columns(&[1, 2])), (16..20, columns(&[1]))];
-        assert_eq!(segments(write.iter().cloned(), &(10..20)), clipped);
+        assert_eq!(segments(&write, 10..20), clipped);
         let gap = [rows_of(0, 0..8), rows_of(1, 24..32), rows_of(0, 8..16)];
         let expected = [(0..16, columns(&[0])), (24..32, columns(&[1]))];
-        assert_eq!(segments(gap.iter().cloned(), &(0..64)), expected, "neighbours are joined");
+        assert_eq!(segments(&gap, 0..64), expected, "neighbours are joined");
     }
 
     #[test]

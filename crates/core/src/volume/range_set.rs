@@ -56,19 +56,19 @@ impl RangeSet {
     }
 
     /// Cuts `range` into parts, in order, that each are in the set or are not.
-    pub(super) fn cut(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut parts = Vec::new();
-        let mut start = range.start;
-        while start < range.end {
+    pub(super) fn cut(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let mut rest = range;
+        std::iter::from_fn(move || {
+            let (start, last) = (rest.start, rest.end);
             let around = self.ends.range(..=start).next_back().filter(|(_, end)| **end > start);
             let end = match around {
+                _ if rest.is_empty() => return None,
                 Some((_, &end)) => end,
-                None => self.ends.range(start..).next().map_or(range.end, |(&next, _)| next),
+                None => self.ends.range(start..).next().map_or(last, |(&next, _)| next),
             };
-            parts.push(start..end.min(range.end));
-            start = end;
-        }
-        parts
+            rest.start = end.min(last);
+            Some(start..rest.start)
+        })
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
                 let ends: Vec<Range<u64>> = set.iter().collect();
                 prop_assert!(ends.windows(2).all(|pair| pair[0].end < pair[1].start), "{ends:?}");
                 prop_assert_eq!(set.overlaps(&range), range.clone().any(|it| bytes.contains(&it)));
-                let parts = set.cut(range.clone());
+                let parts: Vec<Range<u64>> = set.cut(range.clone()).collect();
                 prop_assert!(parts.iter().cloned().flatten().eq(range));
                 let is_in = |part: &Range<u64>| set.overlaps(part);
                 prop_assert!(parts.windows(2).all(|pair| is_in(&pair[0]) != is_in(&pair[1])));

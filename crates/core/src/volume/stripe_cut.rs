@@ -144,7 +144,7 @@ impl Volume {
         part: Range<u64>,
         background: bool,
     ) {
-        let mut extents = Vec::new();
+        let mut extents = Vec::with_capacity(stripe.data.into());
         let mut offset = part.start;
         while offset < part.end {
             let within = offset - stripe.volume_offset;
@@ -161,7 +161,7 @@ impl Volume {
         }
         let op = StripeOp { background, ..StripeOp::new(StripeWork::Write, stripe, extents) };
         let key = self.add_stripe_op(op);
-        self.stripes_mut().joinable.entry(stripe.volume_offset).or_default().push(key);
+        self.stripes_mut().joinable.push_back((stripe.volume_offset, key));
     }
 
     /// Adds an operation; it starts when its rows are free.

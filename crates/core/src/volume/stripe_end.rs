@@ -67,7 +67,7 @@ impl Volume {
             return false;
         }
         op.has_rewritten = true;
-        let purpose = op.ios[0].purpose;
+        let purpose = op.purpose;
         self.queue_stripe_ios(key, failed, Op::Write, purpose);
         true
     }

@@ -12,7 +12,7 @@ use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
 use crate::io::{Op, Purpose, VolumeError};
 use crate::slab::Slab;
 use crate::units::SECTOR_BYTES;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// The full stripes of a volume with parity.
@@ -23,8 +23,9 @@ pub(super) struct Stripes {
     /// True if operations on other rows of a stripe run together, as md's do; a full stripe of
     /// btrfs has one operation at a time.
     pub(super) locks_rows: bool,
-    /// By the first byte of a stripe, the writes to it that have not started and may be joined.
-    pub(super) joinable: BTreeMap<u64, Vec<StripeKey>>,
+    /// The writes that have not started and may be joined, each with the first byte of its stripe,
+    /// in the order in which they came. Nearly always they start in this order.
+    pub(super) joinable: VecDeque<(u64, StripeKey)>,
     pub(super) torn: TornRows,
     /// What scrubs and repairs found since it was last taken.
     pub(super) findings: Vec<StripeFinding>,
@@ -43,10 +44,10 @@ impl Stripes {
         (map.parities() > 0).then(|| Box::new(Stripes { locks_rows, ..Stripes::default() }))
     }
 
-    /// The lock of some rows: as whole pages, or the whole stripe.
+    /// The lock of some rows: as whole pages, or all rows of the stripe.
     pub(super) fn lock(&self, stripe: &FullStripe, rows: &Range<u64>) -> Range<u64> {
         if !self.locks_rows {
-            return stripe.volume_offset..stripe.volume_offset + stripe.length();
+            return spread(stripe, &(0..stripe.strip_bytes));
         }
         let start = rows.start / SECTOR_BYTES * SECTOR_BYTES;
         spread(stripe, &(start..rows.end.next_multiple_of(SECTOR_BYTES)))
@@ -60,10 +61,10 @@ impl Stripes {
         background: bool,
         extents: &[StripeExtent],
     ) -> bool {
-        let Some(keys) = self.joinable.get(&stripe.volume_offset) else { return false };
         let rows = rows_of(extents);
         let part = self.lock(stripe, &rows);
-        for &key in keys.iter().rev() {
+        let is_of_stripe = |(first, _): &&(u64, StripeKey)| *first == stripe.volume_offset;
+        for &(_, key) in self.joinable.iter().rev().filter(is_of_stripe) {
             let op = self.ops.get(key);
             let touches = op.rows.start <= rows.end && rows.start <= op.rows.end;
             let is_near = touches || !self.locks_rows;
@@ -115,14 +116,6 @@ pub(super) struct StripeExtent {
     pub(super) place: ColumnRows,
 }
 
-/// A member I/O of an operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct StripeIo {
-    pub(super) place: ColumnRows,
-    pub(super) op: Op,
-    pub(super) purpose: Purpose,
-}
-
 /// The entry of the journal for the rows that are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EntryWrite {
@@ -161,7 +154,10 @@ pub(super) struct StripeOp {
     /// What could not be written.
     pub(super) unwritten: Vec<ColumnRows>,
     pub(super) plans: Vec<RowPlan>,
-    pub(super) ios: Vec<StripeIo>,
+    /// Its member I/Os that were queued last, all of one kind and purpose.
+    pub(super) ios: Vec<ColumnRows>,
+    pub(super) kind: Op,
+    pub(super) purpose: Purpose,
     pub(super) pending: u32,
     pub(super) is_writing: bool,
     /// True if what could not be read was tried again.
@@ -195,6 +191,8 @@ impl StripeOp {
             unwritten: Vec::new(),
             plans: Vec::new(),
             ios: Vec::new(),
+            kind: Op::Read,
+            purpose: Purpose::User,
             pending: 0,
             is_writing: false,
             has_retried: false,

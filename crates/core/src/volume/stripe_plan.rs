@@ -51,26 +51,24 @@ impl Volume {
         let op = self.stripes().ops.get(key);
         let window = op.window();
         let (mut plans, mut refused) = (Vec::new(), Vec::new());
-        let torn = &self.stripes().torn;
-        let extents = op.extents.iter().map(|extent| extent.place.clone());
-        let parts = match op.work {
-            StripeWork::Write => {
-                let segments = segments(extents, &window).into_iter();
-                let cut = |(rows, covered)| {
-                    torn.cut(&op.stripe, &rows).into_iter().map(move |part| (part, covered))
-                };
-                segments.flat_map(cut).collect()
+        let mut plan = |rows: Range<u64>, covered| match self.access(op, &rows, covered) {
+            Some(Access { reads, arithmetic, writes }) => {
+                plans.push(RowPlan { rows, covered, reads, arithmetic, writes });
             }
-            StripeWork::Read => segments(extents, &window),
-            _ => vec![(window, ColumnSet::default())],
+            None => refused.push(rows),
         };
-        for (rows, covered) in parts {
-            match self.access(op, &rows, covered) {
-                Some(Access { reads, arithmetic, writes }) => {
-                    plans.push(RowPlan { rows, covered, reads, arithmetic, writes });
+        let places = op.extents.iter().map(|extent| &extent.place);
+        match op.work {
+            StripeWork::Write => {
+                for (rows, covered) in segments(places, window) {
+                    let parts = self.stripes().torn.cut(&op.stripe, &rows);
+                    parts.for_each(|part| plan(part, covered));
                 }
-                None => refused.push(rows),
             }
+            StripeWork::Read => {
+                segments(places, window).for_each(|(rows, covered)| plan(rows, covered));
+            }
+            _ => plan(window, ColumnSet::default()),
         }
         (plans, refused)
     }

@@ -8,7 +8,7 @@ use super::column_rows::{ColumnRows, joined};
 use super::durability::OwnIo;
 use super::keys::{IoKey, PieceKey, StripeKey};
 use super::row_plan::{Arithmetic, Parity, RowPlan};
-use super::stripe_ops::{StripeExtent, StripeIo, StripeOp, StripeWork, Stripes};
+use super::stripe_ops::{StripeExtent, StripeOp, StripeWork, Stripes};
 use super::stripe_steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 use super::target::PlanTarget;
 use super::{InFlightIo, Volume, Work};
@@ -53,21 +53,20 @@ impl Volume {
             // Its plans are cut there instead.
             StripeWork::Write => windows(&op.rows, window_bytes),
             work => {
-                let mut parts = stripes.torn.cut(&stripe, &op.rows);
+                let parts = stripes.torn.cut(&stripe, &op.rows);
                 // Where the parities count, they are the same already.
-                parts.retain(|rows| {
+                let parts = parts.filter(|rows| {
                     work != StripeWork::Resync
                         || stripes.torn.parity(&stripe, rows) != Parity::Right
                 });
+                let mut parts: Vec<Range<u64>> = parts.collect();
                 parts.reverse();
                 parts
             }
         };
-        if let Some(joinable) = stripes.joinable.get_mut(&stripe.volume_offset) {
-            joinable.retain(|other| *other != key);
-            if joinable.is_empty() {
-                stripes.joinable.remove(&stripe.volume_offset);
-            }
+        if op.work == StripeWork::Write {
+            let at = stripes.joinable.iter().position(|(_, other)| *other == key);
+            stripes.joinable.remove(at.expect("a write may be joined until it starts"));
         }
         let is_over = self.stripes().ops.get(key).todo.is_empty();
         self.add_step(key, || StripeStep::Begin { stripe: Box::new(stripe), rows_bytes });
@@ -85,8 +84,8 @@ impl Volume {
         now: Nanos,
     ) -> Option<MemberIo> {
         let op = self.stripes().ops.get(key);
-        let StripeIo { place: ColumnRows { column, rows }, op: kind, purpose } =
-            op.ios[usize::from(index)].clone();
+        let ColumnRows { column, rows } = op.ios[usize::from(index)].clone();
+        let (kind, purpose) = (op.kind, op.purpose);
         let (member, start) = self.layout.map().column(&op.stripe, column);
         let (offset, length) = (start + rows.start, rows.end - rows.start);
         let can_do = match kind {
@@ -297,7 +296,7 @@ impl Volume {
     ) {
         let op = self.stripes_mut().ops.get_mut(key);
         op.pending = places.len() as u32;
-        op.ios = places.into_iter().map(|place| StripeIo { place, op: kind, purpose }).collect();
+        (op.ios, op.kind, op.purpose) = (places, kind, purpose);
         let count = op.ios.len() as u16;
         for index in 0..count {
             self.work.push_back(Work::StripeIo { op: key, index });

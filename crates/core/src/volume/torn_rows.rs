@@ -107,11 +107,15 @@ impl TornRows {
     }
 
     /// Cuts rows into ranges whose parities are worth the same.
-    pub(super) fn cut(&self, stripe: &FullStripe, rows: &Range<u64>) -> Vec<Range<u64>> {
+    pub(super) fn cut(
+        &self,
+        stripe: &FullStripe,
+        rows: &Range<u64>,
+    ) -> impl Iterator<Item = Range<u64>> {
         let first = stripe.volume_offset;
         let parts = self.torn.cut(spread(stripe, rows));
-        let parts = parts.into_iter().flat_map(|part| self.unsynced.cut(part));
-        parts.map(|part| part.start - first..part.end - first).collect()
+        let parts = parts.flat_map(|part| self.unsynced.cut(part));
+        parts.map(move |part| part.start - first..part.end - first)
     }
 }
 
