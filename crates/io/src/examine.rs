@@ -378,7 +378,7 @@ mod tests {
             is_read_only: false,
         };
         let found = MemberLabel { member: Uuid([member; 16]), label };
-        let (newest, stale_maps) = (NewestLabel { found, slot: 0 }, Vec::new());
+        let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
         FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
     }
 

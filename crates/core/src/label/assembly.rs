@@ -27,7 +27,9 @@
 //! A volume starts by itself only if every member that the newest label calls in sync was found. A
 //! member that is alone cannot know that it is stale, so to start without the others is a decision
 //! of the user. Members that are being rebuilt do not start without any that is in sync: it would
-//! start by itself later, because its label does not say that they have its data.
+//! start by itself later, because its label does not say that they have its data. The same holds
+//! for rebuilt members as long as only an announcement calls them in sync, which may not have
+//! reached the members that they were rebuilt from.
 
 use super::block::Uuid;
 use super::contents::{DataId, Label, LabelledMember, MemberLabel};
@@ -69,6 +71,8 @@ pub struct LabelAssembly {
     pub standings: Vec<MemberStanding>,
     /// For each member of the newest label, the device to use and the state to start in.
     pub members: Vec<AssembledMember>,
+    /// Rows of members in sync that only an announcement calls so.
+    pub announced: Vec<usize>,
 }
 
 /// What a device holds.
@@ -123,6 +127,7 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
     let (newest, mut standings) = compare_labels(&found, discarded);
     compare_records(&mut standings, devices);
+    let announced = distrust_announcement(&mut standings, devices, newest);
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
             found[index].member == row.uuid && standings[index].state() != MemberState::Failed
@@ -131,7 +136,7 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
         let state = device.map_or(MemberState::Failed, |index| standings[index].state());
         AssembledMember { found: device, state }
     });
-    LabelAssembly { newest: newest.clone(), members: members.collect(), standings }
+    LabelAssembly { newest: newest.clone(), members: members.collect(), standings, announced }
 }
 
 /// The newest label, and what each device is worth by its label.
@@ -189,6 +194,63 @@ fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember]) {
             other => other,
         }
     }
+}
+
+/// Finds the rows of members in sync that only an announcement calls so: the label before does not,
+/// and no label shows that the step was committed. If no other member is in sync, each is what the
+/// label before says: with that label, the members that it was rebuilt from start without it.
+fn distrust_announcement(
+    standings: &mut [MemberStanding],
+    devices: &[FoundMember],
+    newest: &Label,
+) -> Vec<usize> {
+    let current = devices.iter().zip(&*standings).filter(|(_, it)| it.is_current());
+    let labels = current.flat_map(|(device, _)| {
+        std::iter::once(&device.newest.found.label).chain(&device.newest.previous)
+    });
+    let is_parent = |label: &Label| match newest.lineage.history.first() {
+        Some(past) => past.id == label.lineage.id && past.until == label.generation,
+        None => false,
+    };
+    let is_before = |label: &&Label| {
+        newest.generation.checked_sub(1) == Some(label.generation)
+            && (label.lineage.id == newest.lineage.id || is_parent(label))
+    };
+    let before: Vec<&Label> = labels.filter(is_before).collect();
+    if before.iter().any(|label| has_same_contents(label, newest)) {
+        return Vec::new();
+    }
+    let is_in_sync = |uuid: Uuid| {
+        let mut device = devices.iter().zip(&*standings);
+        device.any(|(it, standing)| {
+            it.newest.found.member == uuid && *standing == MemberStanding::InSync
+        })
+    };
+    let state_before = |uuid: Uuid| {
+        let mut states = before.iter().map(|label| {
+            label.row(uuid).map_or(MemberState::Failed, |row| label.members[row].state)
+        });
+        states.find(|state| *state != MemberState::InSync)
+    };
+    let in_sync = newest.members.iter().map(|row| row.uuid).enumerate();
+    let in_sync: Vec<(usize, Uuid)> = in_sync.filter(|(_, uuid)| is_in_sync(*uuid)).collect();
+    let announced: Vec<(usize, Uuid, MemberState)> = in_sync
+        .iter()
+        .filter_map(|&(row, uuid)| state_before(uuid).map(|state| (row, uuid, state)))
+        .collect();
+    if announced.len() < in_sync.len() {
+        return announced.into_iter().map(|(row, ..)| row).collect();
+    }
+    for (_, uuid, state) in announced {
+        let device = devices.iter().position(|device| device.newest.found.member == uuid);
+        standings[device.expect("its standing was found")] = match state {
+            MemberState::Rebuilding { recovered_bytes } => {
+                MemberStanding::Rebuilding { recovered_bytes }
+            }
+            MemberState::Failed | MemberState::InSync => MemberStanding::Stale,
+        };
+    }
+    Vec::new()
 }
 
 /// The sequence number that the dirty log of every member in sync has at least, as the newest

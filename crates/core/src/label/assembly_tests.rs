@@ -48,7 +48,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
 /// Devices with these labels, and no record of a dirty log.
 fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
     let device = |label: &MemberLabel| FoundMember {
-        newest: NewestLabel { found: label.clone(), slot: 0 },
+        newest: NewestLabel { found: label.clone(), slot: 0, previous: None },
         record: None,
         may_lack_record: false,
         scrub: None,
@@ -369,6 +369,40 @@ fn the_end_of_a_rebuild_is_announced_on_the_rebuilt_member_alone() {
         let standings = standings.map(|index| all[index]).to_vec();
         assert_eq!(judge(&labels, &[]), (standings, ArrayVerdict::Start));
     }
+}
+
+/// Member 2 was rebuilt from member 1, which the label that says so may not have reached.
+#[test]
+fn a_rebuilt_member_does_not_start_alone_by_an_announcement() {
+    let rebuilt = |number, generation| found(number, generation, &[1], &[InSync, REBUILDING]);
+    let in_sync = |number, generation| found(number, generation, &[1], &[InSync; 2]);
+    let judge = |labels: &[MemberLabel], previous: Option<MemberLabel>| {
+        let mut devices = devices(labels);
+        devices.last_mut().unwrap().newest.previous = previous.map(|it| it.label);
+        let assembly = assemble(&devices, &[]);
+        let map = assembly.newest.array.chunk_map(&assembly.newest.map_configs()).unwrap();
+        (assembly.verdict(&map), assembly.standings, assembly.announced)
+    };
+    let alone = [in_sync(2, 30)];
+    let rebuilding = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    let incomplete = ArrayVerdict::Incomplete { missing: vec![0, 1] };
+    assert_eq!(judge(&alone, Some(rebuilt(2, 29))), (incomplete, vec![rebuilding], vec![]));
+    // With member 1, which gets the label first.
+    let both = vec![MemberStanding::InSync; 2];
+    for first in [rebuilt(1, 29), in_sync(1, 30)] {
+        let labels = [first, in_sync(2, 30)];
+        let expected = (ArrayVerdict::Start, both.clone(), vec![1]);
+        assert_eq!(judge(&labels, Some(rebuilt(2, 29))), expected);
+    }
+    // The step was committed, or the commit was torn.
+    for previous in [Some(in_sync(2, 29)), None] {
+        let degraded = ArrayVerdict::NeedsDegraded { missing: vec![0] };
+        let expected = (degraded, vec![MemberStanding::InSync], vec![]);
+        assert_eq!(judge(&alone, previous), expected);
+    }
+    // Member 1 has its commit.
+    let labels = [in_sync(1, 31), in_sync(2, 30)];
+    assert_eq!(judge(&labels, Some(rebuilt(2, 29))), (ArrayVerdict::Start, both, vec![]));
 }
 
 #[test]

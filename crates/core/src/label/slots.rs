@@ -13,6 +13,8 @@ pub struct NewestLabel {
     pub found: MemberLabel,
     /// Index in [`LABEL_SLOTS`].
     pub slot: usize,
+    /// The older label in the other slot, if it can be read.
+    pub previous: Option<Label>,
 }
 
 /// The newest label of a member, from the bytes of its slots.
@@ -26,7 +28,7 @@ pub struct NewestLabel {
 pub fn newest_label(slots: [&[u8]; 2]) -> Result<NewestLabel, BlockError> {
     let read = |slot: usize| {
         let found = Label::decode(slots[slot], LABEL_SLOTS[slot]);
-        found.map(|found| NewestLabel { found, slot })
+        found.map(|found| NewestLabel { found, slot, previous: None })
     };
     match (read(0), read(1)) {
         (Err(error @ BlockError::Unsupported { .. }), _)
@@ -37,8 +39,8 @@ pub fn newest_label(slots: [&[u8]; 2]) -> Result<NewestLabel, BlockError> {
                 return Err(BlockError::Malformed("slots of two members"));
             }
             match this.label.generation.cmp(&that.label.generation) {
-                std::cmp::Ordering::Less => Ok(second),
-                std::cmp::Ordering::Greater => Ok(first),
+                std::cmp::Ordering::Less => Ok(after(first, second)),
+                std::cmp::Ordering::Greater => Ok(after(second, first)),
                 std::cmp::Ordering::Equal if this == that => Ok(first),
                 std::cmp::Ordering::Equal if !this.calls_in_sync(this.member) => Ok(first),
                 std::cmp::Ordering::Equal if !that.calls_in_sync(that.member) => Ok(second),
@@ -51,4 +53,8 @@ pub fn newest_label(slots: [&[u8]; 2]) -> Result<NewestLabel, BlockError> {
         (Err(BlockError::Absent), Err(error)) => Err(error),
         (Err(error), Err(_)) => Err(error),
     }
+}
+
+fn after(older: NewestLabel, newer: NewestLabel) -> NewestLabel {
+    NewestLabel { previous: Some(older.found.label), ..newer }
 }

@@ -158,6 +158,8 @@ fn the_newest_slot_counts_and_damage_leaves_the_other() {
     let newest = |first: &[u8], second: &[u8]| {
         newest_label([first, second]).map(|it| (it.found.label.generation, it.slot))
     };
+    let previous = newest_label([&at(9, 0)[..], &at(8, 1)]).unwrap().previous;
+    assert_eq!(previous.map(|label| label.generation), Some(8));
     let blank = vec![0; METADATA_BYTES];
     let mut torn = at(9, 0);
     torn[512..].fill(0);

@@ -84,6 +84,7 @@ impl Volume {
         for &member in &labels.catching_up {
             self.states.set_catching_up(member, true);
         }
+        labels.announced.iter().for_each(|&member| self.states.set_unrecorded(member));
         self.scrub = ScrubKeeper::new(labels.scrub);
         let mut writer = LabelWriter::new(labels);
         let (logged, tail) = split_unsynced(unsynced, self.capacity_bytes());

@@ -34,6 +34,8 @@ pub struct VolumeLabels {
     /// True if a member is to be rebuilt whose label is older than this one, though this one may
     /// say so.
     pub is_joined: bool,
+    /// Members that only an announcement calls in sync.
+    pub announced: Vec<MemberIndex>,
     /// The sequence number of the newest record of the dirty log on any member.
     pub sequence: u64,
     /// Every member in sync has a record of this sequence number or later.
@@ -99,6 +101,11 @@ impl VolumeLabels {
             catching_up,
             label: newest.clone(),
             is_joined: assembly.standings.contains(&MemberStanding::Stale),
+            announced: rows
+                .iter()
+                .filter(|(member, _)| assembly.announced.contains(&member.get()))
+                .map(|(member, _)| *member)
+                .collect(),
             slots: assembly
                 .members
                 .iter()
@@ -208,7 +215,7 @@ pub(super) enum UpdateStep {
 
 impl LabelWriter {
     pub(super) fn new(labels: VolumeLabels) -> LabelWriter {
-        let VolumeLabels { label, slots, behind, is_joined, seed, .. } = labels;
+        let VolumeLabels { label, slots, behind, is_joined, announced, seed, .. } = labels;
         // A member must not fall two generations behind, so the first update makes up for it.
         let update = (!behind.is_empty()).then(|| Update {
             label: label.clone(),
@@ -218,8 +225,9 @@ impl LabelWriter {
         });
         LabelWriter {
             durable_bytes: vec![0; label.members.len()],
-            // No record before a label that is as new, see `Volume::write_record`.
-            is_due: is_joined,
+            // No record before a label that is as new, see `Volume::write_record`. What was only
+            // announced is committed.
+            is_due: is_joined || !announced.is_empty(),
             forgets_complete: false,
             generation: label.generation,
             is_clean: label.is_clean,

@@ -208,7 +208,7 @@ mod tests {
         new.lineage = old.lineage.successor(DataId(2), 4);
         let found = [(1, &new), (2, &old)].map(|(number, label)| {
             let found = MemberLabel { member: Uuid([number; 16]), label: label.clone() };
-            let (newest, stale_maps) = (NewestLabel { found, slot: 0 }, Vec::new());
+            let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
             FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
         });
         let assembly = assemble(&found, &[]);

@@ -1,0 +1,91 @@
+//! Starts from labels that a crash left behind.
+
+use super::labelled::{new_label, run};
+use super::*;
+use crate::label::assembly::{FoundMember, MemberStanding, assemble};
+use crate::label::{DataId, LABEL_SLOTS, Label, MemberLabel, NewestLabel};
+use std::cell::RefCell;
+
+/// A device with the label of the member of a row, and the label before it in the other slot.
+fn device(label: &Label, row: usize, previous: Option<&Label>) -> FoundMember {
+    FoundMember {
+        newest: NewestLabel {
+            found: MemberLabel { member: label.members[row].uuid, label: label.clone() },
+            slot: 0,
+            previous: previous.cloned(),
+        },
+        record: None,
+        may_lack_record: false,
+        scrub: None,
+        stale_maps: Vec::new(),
+    }
+}
+
+/// The volume that starts with these devices, and what each is worth.
+fn started(found: &[FoundMember]) -> (Volume, Vec<MemberStanding>) {
+    let assembly = assemble(found, &[]);
+    let newest = &assembly.newest;
+    let map = newest.array.chunk_map(&newest.map_configs()).unwrap();
+    let mut configs = newest.map_configs();
+    configs.iter_mut().zip(&assembly.members).for_each(|(config, it)| config.state = it.state);
+    let volume = Volume::new(map, Members::new(configs), Box::new(First), 1);
+    let labels = VolumeLabels::of(&assembly, found, volume.capacity_bytes(), 1);
+    (volume.with_labels(labels), assembly.standings)
+}
+
+/// A device in use has a label that is at least as new as its records. Here the newest label says
+/// already that the member is rebuilt, but not its own: a crash ended the update before it got
+/// there.
+#[test]
+fn a_member_whose_label_missed_that_it_joined_gets_no_record_before_it() {
+    let mut newest = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    let old = newest.clone();
+    newest.lineage = newest.lineage.successor(DataId(2), newest.generation);
+    newest.generation += 3;
+    newest.is_clean = false;
+    newest.members[1].state = MemberState::Rebuilding { recovered_bytes: 0 };
+    let (mut volume, standings) = started(&[device(&newest, 0, None), device(&old, 1, None)]);
+    assert_eq!(standings, [MemberStanding::InSync, MemberStanding::Stale]);
+    let offsets = RefCell::new(Vec::new());
+    let result = run(&mut volume, (RequestKind::Write, 0, 4096), |io| {
+        if io.member == MemberIndex(1) && io.op == Op::Write {
+            offsets.borrow_mut().push(io.offset);
+        }
+        false
+    });
+    assert_eq!(result, Ok(()));
+    let offsets = offsets.into_inner();
+    assert!(LABEL_SLOTS.contains(&offsets[0]), "{offsets:?}");
+}
+
+/// The label that calls a rebuilt member in sync was announced to that member alone. Until the
+/// other has it, it starts alone by its own label, so it cannot be failed.
+#[test]
+fn the_end_of_a_rebuild_is_committed_before_the_member_with_the_data_may_fail() {
+    let mut before = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    before.is_clean = false;
+    let size_bytes = before.members[1].size_bytes;
+    before.members[1].state = MemberState::Rebuilding { recovered_bytes: size_bytes };
+    let mut newest = before.clone();
+    newest.generation += 1;
+    newest.members[1].state = MemberState::InSync;
+    let found = [device(&before, 0, None), device(&newest, 1, Some(&before))];
+    let (mut volume, standings) = started(&found);
+    assert_eq!(standings, [MemberStanding::InSync; 2]);
+    let write = (RequestKind::Write, 0, 4096);
+    assert!(run(&mut volume, write, |io| io.member == MemberIndex(0)).is_err());
+    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::InSync);
+
+    let labels = RefCell::new([0; 2]);
+    let (mut volume, _) = started(&found);
+    let result = run(&mut volume, write, |io| {
+        let is_label = io.op == Op::Write && LABEL_SLOTS.contains(&io.offset);
+        labels.borrow_mut()[io.member.get()] += u32::from(is_label);
+        false
+    });
+    assert_eq!(result, Ok(()));
+    assert_eq!(labels.into_inner(), [3, 2], "what it missed, and both steps");
+    assert_eq!(volume.label().unwrap().generation, newest.generation + 2);
+    assert_eq!(run(&mut volume, write, |io| io.member == MemberIndex(0)), Ok(()));
+    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
+}
