@@ -1,5 +1,6 @@
 //! Labelled volumes: what survives a stop, a crash, a lost member, and a split brain.
 
+mod announced;
 mod checksums;
 mod md;
 mod outage;
@@ -225,19 +226,6 @@ fn halves_that_were_used_alone_do_not_start_together() {
     service.terminate();
     serve(&folder, &["a.img", "b.img"]).terminate();
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));
-}
-
-#[test]
-fn a_device_that_was_cut_is_refused() {
-    let folder = created(2);
-    File::options().write(true).open(folder.path("a.img")).unwrap().set_len(8 << 20).unwrap();
-    let examined = folder.run(&["examine", "a.img", "b.img"]);
-    assert_eq!(examined.status.code(), Some(1));
-    let text = String::from_utf8(examined.stdout).unwrap();
-    assert!(text.contains("a device is smaller than its member"), "{text}");
-    let served = folder.run(&["serve", "a.img", "b.img", "--export", "nbd:unix:socket"]);
-    assert_eq!(served.status.code(), Some(2));
-    assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
 }
 
 #[test]

@@ -154,3 +154,25 @@ fn a_member_that_was_truncated_is_rebuilt_whole() {
         assert!(data(&folder, "a.img") == data(&folder, "b.img"));
     }
 }
+
+#[test]
+fn a_device_that_was_cut_is_refused() {
+    let folder = created(2);
+    File::options().write(true).open(folder.path("a.img")).unwrap().set_len(8 << 20).unwrap();
+    let examined = folder.run(&["examine", "a.img", "b.img"]);
+    assert_eq!(examined.status.code(), Some(1));
+    let text = String::from_utf8(examined.stdout).unwrap();
+    assert!(text.contains("a device is smaller than its member"), "{text}");
+    let served = folder.run(&["serve", "a.img", "b.img", "--export", "nbd:unix:socket"]);
+    assert_eq!(served.status.code(), Some(2));
+    assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
+    // In the midst of the metadata.
+    for size_bytes in [8192, 12_288, 69_632, 135_168] {
+        let image = File::options().write(true).open(folder.path("a.img")).unwrap();
+        image.set_len(size_bytes).unwrap();
+        let examined = folder.run(&["examine", "a.img", "b.img"]);
+        assert_eq!(examined.status.code(), Some(1), "{size_bytes}: {}", stderr(&examined));
+        let served = folder.run(&["serve", "a.img", "b.img", "--export", "nbd:unix:socket"]);
+        assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
+    }
+}

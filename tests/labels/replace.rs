@@ -249,6 +249,8 @@ fn a_removed_member_stays_out_until_another_device_takes_its_place() {
     assert!(status.contains("devid 2 was removed (`ctl members replace 2 DEVICE`"), "{status}");
     let error = refused(&folder, &["remove", "2"]);
     assert!(error.contains("removed already"), "{error}");
+    let error = refused(&folder, &["rebuild", "2"]);
+    assert!(error.contains("`ctl members replace 2 DEVICE` rebuilds it"), "{error}");
     assert_eq!(
         events(&folder),
         [

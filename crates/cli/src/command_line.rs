@@ -110,7 +110,9 @@ fn in_our_words(error: &str) -> String {
         Some(at) => error.split_at(at),
         None => (error, ""),
     };
-    let message = message.strip_suffix(" found").unwrap_or(message);
+    // A tip may follow.
+    let message = message.replacen(" found\n", "\n", 1);
+    let message = message.strip_suffix(" found").unwrap_or(&message);
     let help = REQUIRED.iter().find(|(argument, _)| message.ends_with(argument));
     let help = help.map(|(_, help)| format!("\n  help: {help}")).unwrap_or_default();
     let message = WORDS.iter().fold(message.to_owned(), |text, (old, new)| text.replace(old, new));
@@ -251,6 +253,7 @@ mod tests {
         assert!(!message.contains("-- --size"), "{message}");
         let message = refusal(&["compare", "--repeat", "5"]);
         assert!(message.contains("help: a similar option exists: `--repeats`"), "{message}");
+        assert!(message.starts_with("error: unknown option `--repeat`\n"), "{message}");
     }
 
     #[test]

@@ -8,7 +8,9 @@ use mirrorball_io::device_address::DeviceAddress;
 use std::path::Path;
 
 /// Reads paths and URIs.
-pub(crate) fn parse(texts: &[String]) -> Result<Vec<DeviceAddress>, Failure> {
+pub(crate) fn parse<'a>(
+    texts: impl IntoIterator<Item = &'a String>,
+) -> Result<Vec<DeviceAddress>, Failure> {
     let parse = |text: &String| {
         if text.is_empty() {
             let text = "the path of a device is empty\n  help: check that the shell variable in \
@@ -17,7 +19,7 @@ pub(crate) fn parse(texts: &[String]) -> Result<Vec<DeviceAddress>, Failure> {
         }
         DeviceAddress::parse(text).map_err(|error| Failure::WrongUse(anyhow!("{error}")))
     };
-    texts.iter().map(parse).collect()
+    texts.into_iter().map(parse).collect()
 }
 
 /// The files and block devices of a folder.

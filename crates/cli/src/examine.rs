@@ -78,7 +78,8 @@ struct VolumeReport {
     checksums: bool,
     generation: u64,
     data_id: String,
-    /// `start`, `needs-degraded`, `incomplete`, `doubtful`, `too-small` or `other-layout`.
+    /// `start`, `needs-degraded`, `announced`, `incomplete`, `doubtful`, `too-small` or
+    /// `other-layout`.
     verdict: &'static str,
     members: Vec<MemberRow>,
     spares: Vec<SpareRow>,
@@ -261,6 +262,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             }
             Ok(ArrayVerdict::Start) => "start",
             Ok(ArrayVerdict::NeedsDegraded { .. }) => "needs-degraded",
+            Ok(ArrayVerdict::Announced { .. }) => "announced",
             Ok(ArrayVerdict::Incomplete { .. }) => "incomplete",
             Ok(ArrayVerdict::Doubtful) => "doubtful",
             Err(_) => "other-layout",
@@ -323,6 +325,9 @@ fn text(examination: &Examination) -> String {
             "start" => "it can start, unless a server has it open (not tested)",
             "needs-degraded" => {
                 "members are missing: it starts only with --degraded or --read-only"
+            }
+            "announced" => {
+                "it cannot start without a member that others were rebuilt from: `serve` says more"
             }
             "incomplete" => "it cannot start: some data are on no member in sync",
             "doubtful" => "it cannot start: its devices do not agree",

@@ -7,6 +7,7 @@ use crate::programs;
 use crate::screen;
 use crate::serving::{self, DEFAULT_POLICY, ListenArgs, PolicyFile};
 use anyhow::{anyhow, bail};
+use mirrorball_core::label::Uuid;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
@@ -74,8 +75,9 @@ pub(crate) struct Args {
 
     /// For a labelled volume: give up the data of a member that does not agree with the others, and
     /// rebuild it from them. If DEVICE is a second copy of a member that is there, it is neither
-    /// used nor changed. May be given several times
-    #[arg(long, value_name = "DEVICE")]
+    /// used nor changed. The UUID of a member that is missing gives it up as lost. May be given
+    /// several times
+    #[arg(long, value_name = "DEVICE|UUID")]
     discard: Vec<String>,
 
     /// Read policy, as `mirrorball policies` lists it [default: the one in the labels or in the
@@ -282,11 +284,16 @@ impl Args {
             // volumes all the same, by the fallback.
             None => (None, programs::registry().unwrap_or_default()),
         };
+        let is_uuid = |text: &&String| text.parse::<Uuid>().is_ok();
+        let (lost, discarded): (Vec<&String>, Vec<&String>) =
+            self.discard.iter().partition(is_uuid);
+        let lost = lost.into_iter().flat_map(|text| text.parse()).collect();
         let serving = LabelledOptions {
             devices: addresses,
             is_scan: self.scan.is_some(),
             volume: self.volume.clone(),
-            discarded: devices::parse(&self.discard)?,
+            discarded: devices::parse(discarded)?,
+            lost,
             degraded: self.degraded,
             options: self.options(),
             peer_timeout: self.peer_timeout,
@@ -302,6 +309,7 @@ impl Args {
             LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
             error @ (LabelledError::Doubtful { .. }
             | LabelledError::NeedsDegraded { .. }
+            | LabelledError::Announced(_)
             | LabelledError::Incomplete { .. }) => Failure::Fault(error.into()),
             error => Failure::WrongUse(error.into()),
         })

@@ -98,8 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
          member was out of sync and was rebuilt; {spares_used} spares took the place of a member; \
          disks damaged data or metadata without an error {damages} times, {refusals} clones, old \
          copies and damaged members were refused, and {divergences} times two halves that had \
-         been used alone\nno promise without checksums: {unpromised} reads of \
-         damaged data and starts with copies a few seconds old were not checked\n",
+         been used alone\nnot checked, because nothing is promised there: {unpromised} reads of \
+         damaged data without checksums and starts with copies a few seconds old\n",
         report.failures
     ))?;
     if args.parity {

@@ -15,8 +15,9 @@ use mirrorball_core::label::{
     newest_record, newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -319,14 +320,46 @@ pub(crate) fn metadata_from(
     let newest = label_from(&read)?;
     let unreadable = |error: io::Error| DeviceError::Unreadable(error.to_string());
     let (volume, member) = (newest.found.label.array.uuid, newest.found.member);
-    let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES).map_err(unreadable)?;
+    let read = |offset, length| read_blocks(&read, offset, length).map_err(unreadable);
+    let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES)?;
     let record = newest_record(&log, volume, member);
     let may_lack_record = may_lack_record(&log, record.as_ref());
-    let scrub = read(SCRUB_OFFSET, SCRUB_BYTES).map_err(unreadable)?;
+    let scrub = read(SCRUB_OFFSET, SCRUB_BYTES)?;
     let scrub = newest_scrub(&scrub, volume, member);
-    let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES).map_err(unreadable)?;
+    let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES)?;
     let stale_maps = stale_maps(&maps, volume, member);
     Ok(FoundMember { newest, record, may_lack_record, scrub, stale_maps })
+}
+
+/// Reads blocks of metadata. One that the medium has lost counts as damaged: a member is not
+/// refused for a bad sector that the next write to it mends. So does what is behind the end of a
+/// device that was cut.
+fn read_blocks(
+    read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
+    offset: u64,
+    length: u32,
+) -> io::Result<Vec<u8>> {
+    // A server that replies with an error does not say which one.
+    let is_lost = |error: &io::Error| {
+        Errno::from_io_error(error) == Some(Errno::IO) || error.kind() == ErrorKind::InvalidData
+    };
+    match read(offset, length) {
+        Err(error) if is_lost(&error) => {}
+        bytes => {
+            let mut bytes = bytes?;
+            bytes.resize(length as usize, 0xff);
+            return Ok(bytes);
+        }
+    }
+    const BLOCK_BYTES: u32 = METADATA_BYTES as u32;
+    let blocks = (0..length / BLOCK_BYTES).map(|block| {
+        let bytes = read(offset + u64::from(block * BLOCK_BYTES), BLOCK_BYTES);
+        match bytes {
+            Err(error) if is_lost(&error) => Ok(vec![0xff; METADATA_BYTES]),
+            bytes => bytes,
+        }
+    });
+    Ok(blocks.collect::<io::Result<Vec<Vec<u8>>>>()?.concat())
 }
 
 /// What a device says of itself if it is a spare, of which `read(offset, length)` reads.
@@ -380,6 +413,25 @@ mod tests {
         let found = MemberLabel { member: Uuid([member; 16]), label };
         let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
         FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
+    }
+
+    #[test]
+    fn a_block_that_the_medium_has_lost_counts_as_damaged() {
+        const BLOCK: u64 = METADATA_BYTES as u64;
+        let read = |error: Errno| {
+            move |offset: u64, length: u32| match (offset..offset + u64::from(length))
+                .contains(&(3 * BLOCK))
+            {
+                true => Err(error.into()),
+                false => Ok(vec![7; length as usize]),
+            }
+        };
+        let bytes = read_blocks(read(Errno::IO), 2 * BLOCK, 3 * BLOCK as u32).unwrap();
+        let blocks: Vec<u8> = bytes.chunks(BLOCK as usize).map(|block| block[0]).collect();
+        assert_eq!(blocks, [7, 0xff, 7]);
+        let cut = read_blocks(|_, _| Ok(vec![7; 10]), 0, BLOCK as u32).unwrap();
+        assert_eq!((cut.len() as u64, cut[9], cut[10]), (BLOCK, 7, 0xff));
+        assert!(read_blocks(read(Errno::NODEV), 2 * BLOCK, 3 * BLOCK as u32).is_err());
     }
 
     /// The generations that are found if the readings of the members give these in turn, and the

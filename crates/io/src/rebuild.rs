@@ -168,6 +168,9 @@ impl Rebuild {
         if let Some(address) = request.replacement.as_ref().and_then(MemberPlace::new_device) {
             refuse_member(member, address, executor)?;
         }
+        if !is_replaced && !volume.has_device(member) {
+            return Err(RebuildError::Removed(devid));
+        }
         if state == MemberState::Failed {
             let is_source = |other: &Member| other.state == MemberState::InSync;
             if !volume.members().iter().any(|(_, other)| is_source(other)) {
@@ -384,9 +387,13 @@ fn is_failed(member: MemberIndex, executor: &Executor) -> bool {
 
 /// Refuses to replace the storage of a member that may have the only copy of some data.
 fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<(), RebuildError> {
-    let members = executor.volume().expect("it is a member of one").members();
-    let is_stale = |other: &Member| other.state != MemberState::InSync;
-    match members.iter().find(|(index, other)| *index != member && is_stale(other)) {
+    let volume = executor.volume().expect("it is a member of one");
+    let members = volume.members();
+    // Until the labels say that another was rebuilt, the old device would start by itself.
+    let is_stale = |(index, other): &(MemberIndex, &Member)| {
+        other.state != MemberState::InSync || volume.is_being_recorded(*index)
+    };
+    match members.iter().filter(|(index, _)| *index != member).find(is_stale) {
         None => Ok(()),
         Some((_, other)) => Err(RebuildError::Needed {
             devid: members[member].config.devid,

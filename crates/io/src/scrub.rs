@@ -124,7 +124,9 @@ impl Scrub {
             return Err(ScrubError::UnderWay);
         }
         let ScrubRequest { repairs, from, rate } = request;
-        self.progress = Some(ScrubProgress::begin(repairs, from, rate));
+        let left_blocks = self.progress.as_ref().map_or(0, ScrubProgress::bad_blocks);
+        let begun = ScrubProgress::begin(repairs, from, rate);
+        self.progress = Some(ScrubProgress { left_blocks, ..begun });
         // A repair of the scrub before may be in flight.
         self.needs_flush = self.step_in_flight.is_some();
         (self.settled_bytes, self.single_until) = (0, 0);

@@ -295,21 +295,11 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         0 => OF_MIRRORS,
         _ => OF_CHECKSUMS,
     };
-    let state = match scrub.state {
-        ReportedScrubState::Running => "running",
-        ReportedScrubState::Paused => "paused",
-        ReportedScrubState::Finished => "finished",
-        ReportedScrubState::Cancelled => "cancelled",
-    };
-    let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
-    let percent = 100.0 * checked as f64 / total.max(1) as f64;
-    let limit = scrub.rate_bytes_per_s;
-    let limit = limit_text(limit, total.saturating_sub(checked));
-    let mut text = format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n");
+    let mut text = progress_text(scrub);
     let (differing, repaired) = (scrub.differing_blocks, scrub.repaired_blocks);
     let left = differing.saturating_sub(repaired);
     match differing {
-        0 if checked == scrub.uncompared_bytes || scrub.mismatched_blocks > 0 => {}
+        0 if scrub.checked_bytes == scrub.uncompared_bytes || scrub.mismatched_blocks > 0 => {}
         0 if scrub.state == ReportedScrubState::Finished => {
             text += &format!("  {}\n", words.fine);
         }
@@ -336,7 +326,11 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     }
     if scrub.mismatched_blocks > 0 {
         let count = blocks(scrub.mismatched_blocks);
-        text += &format!("  {count} did not match their checksums\n");
+        let mended = match left + scrub.unreadable_blocks {
+            0 => ", and were rewritten from a mirror that does",
+            _ => "",
+        };
+        text += &format!("  {count} did not match their checksums{mended}\n");
     }
     for OddMember { devid, blocks: count } in &scrub.odd_members {
         text += &format!("  devid {devid} {} {}\n", words.odd, blocks(*count));
@@ -348,7 +342,26 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     if scrub.unreadable_blocks > 0 {
         text += &format!("  {} {}\n", words.unreadable, blocks(scrub.unreadable_blocks));
     }
+    if scrub.left_blocks > 0 {
+        let count = blocks(scrub.left_blocks);
+        text += &format!("  an earlier scrub left {count} as they were\n");
+    }
     text
+}
+
+/// How far a scrub is.
+fn progress_text(scrub: &ScrubReport) -> String {
+    let (state, is_under_way) = match scrub.state {
+        ReportedScrubState::Running => ("running", true),
+        ReportedScrubState::Paused => ("paused", true),
+        ReportedScrubState::Finished => ("finished", false),
+        ReportedScrubState::Cancelled => ("cancelled", false),
+    };
+    let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
+    let percent = 100.0 * checked as f64 / total.max(1) as f64;
+    let limit = scrub.rate_bytes_per_s.filter(|_| is_under_way);
+    let limit = limit_text(limit, total.saturating_sub(checked));
+    format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n")
 }
 
 #[cfg(test)]
@@ -405,6 +418,7 @@ mod tests {
             odd_members: vec![OddMember { devid: 2, blocks: 1 }],
             mismatched_blocks: 0,
             unreadable_blocks: 1,
+            left_blocks: 2,
             rate_bytes_per_s: None,
         }
     }
@@ -464,6 +478,7 @@ mod tests {
             "    devid 2 differed from most mirrors in 1 block of 4 KiB\n",
             "    4 MiB were not compared: fewer than two mirrors were in sync\n",
             "    no mirror could read 1 block of 4 KiB\n",
+            "    an earlier scrub left 2 blocks of 4 KiB as they were\n",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");

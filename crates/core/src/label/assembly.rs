@@ -27,9 +27,9 @@
 //! A volume starts by itself only if every member that the newest label calls in sync was found. A
 //! member that is alone cannot know that it is stale, so to start without the others is a decision
 //! of the user. Members that are being rebuilt do not start without any that is in sync: it would
-//! start by itself later, because its label does not say that they have its data. The same holds
-//! for rebuilt members as long as only an announcement calls them in sync, which may not have
-//! reached the members that they were rebuilt from.
+//! start by itself later, because its label does not say that they have its data. So may those
+//! that members were rebuilt from, as long as only an announcement calls the rebuilt ones in sync:
+//! without any of the former, these start only if the user knows that the former are lost.
 
 use super::block::Uuid;
 use super::contents::{DataId, Label, LabelledMember, MemberLabel};
@@ -71,8 +71,11 @@ pub struct LabelAssembly {
     pub standings: Vec<MemberStanding>,
     /// For each member of the newest label, the device to use and the state to start in.
     pub members: Vec<AssembledMember>,
-    /// Rows of members in sync that only an announcement calls so.
+    /// Rows that the newest label calls in sync and the one before does not, if the newest may
+    /// never have been committed.
     pub announced: Vec<usize>,
+    /// Rows that the one before calls in sync then.
+    pub rebuilt_from: Vec<usize>,
 }
 
 /// What a device holds.
@@ -109,6 +112,14 @@ pub enum ArrayVerdict {
         /// Their rows.
         missing: Vec<usize>,
     },
+    /// Every member in sync was rebuilt, and only an announcement says so. Those that they were
+    /// rebuilt from are not there, and may start by themselves later.
+    Announced {
+        /// Their rows.
+        rebuilt_from: Vec<usize>,
+        /// Rows of members that the newest label calls in sync and that are missing.
+        missing: Vec<usize>,
+    },
     /// Some data are on none of the members that are in sync.
     Incomplete {
         /// Rows of the members that are missing or not in sync.
@@ -127,7 +138,7 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
     let (newest, mut standings) = compare_labels(&found, discarded);
     compare_records(&mut standings, devices);
-    let announced = distrust_announcement(&mut standings, devices, newest);
+    let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
             found[index].member == row.uuid && standings[index].state() != MemberState::Failed
@@ -136,7 +147,8 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
         let state = device.map_or(MemberState::Failed, |index| standings[index].state());
         AssembledMember { found: device, state }
     });
-    LabelAssembly { newest: newest.clone(), members: members.collect(), standings, announced }
+    let (newest, members) = (newest.clone(), members.collect());
+    LabelAssembly { newest, members, standings, announced, rebuilt_from }
 }
 
 /// The newest label, and what each device is worth by its label.
@@ -196,15 +208,15 @@ fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember]) {
     }
 }
 
-/// Finds the rows of members in sync that only an announcement calls so: the label before does not,
-/// and no label shows that the step was committed. If no other member is in sync, each is what the
-/// label before says: with that label, the members that it was rebuilt from start without it.
-fn distrust_announcement(
-    standings: &mut [MemberStanding],
+/// The rows of members that only an announcement calls in sync, and of those that the label before
+/// calls so, which may be the newest that they have. None if a label shows that the step was
+/// committed.
+fn announced_rows(
+    standings: &[MemberStanding],
     devices: &[FoundMember],
     newest: &Label,
-) -> Vec<usize> {
-    let current = devices.iter().zip(&*standings).filter(|(_, it)| it.is_current());
+) -> (Vec<usize>, Vec<usize>) {
+    let current = devices.iter().zip(standings).filter(|(_, it)| it.is_current());
     let labels = current.flat_map(|(device, _)| {
         std::iter::once(&device.newest.found.label).chain(&device.newest.previous)
     });
@@ -217,40 +229,16 @@ fn distrust_announcement(
             && (label.lineage.id == newest.lineage.id || is_parent(label))
     };
     let before: Vec<&Label> = labels.filter(is_before).collect();
-    if before.iter().any(|label| has_same_contents(label, newest)) {
-        return Vec::new();
+    if before.is_empty() || before.iter().any(|label| has_same_contents(label, newest)) {
+        return (Vec::new(), Vec::new());
     }
-    let is_in_sync = |uuid: Uuid| {
-        let mut device = devices.iter().zip(&*standings);
-        device.any(|(it, standing)| {
-            it.newest.found.member == uuid && *standing == MemberStanding::InSync
-        })
-    };
-    let state_before = |uuid: Uuid| {
-        let mut states = before.iter().map(|label| {
-            label.row(uuid).map_or(MemberState::Failed, |row| label.members[row].state)
-        });
-        states.find(|state| *state != MemberState::InSync)
-    };
-    let in_sync = newest.members.iter().map(|row| row.uuid).enumerate();
-    let in_sync: Vec<(usize, Uuid)> = in_sync.filter(|(_, uuid)| is_in_sync(*uuid)).collect();
-    let announced: Vec<(usize, Uuid, MemberState)> = in_sync
-        .iter()
-        .filter_map(|&(row, uuid)| state_before(uuid).map(|state| (row, uuid, state)))
-        .collect();
-    if announced.len() < in_sync.len() {
-        return announced.into_iter().map(|(row, ..)| row).collect();
-    }
-    for (_, uuid, state) in announced {
-        let device = devices.iter().position(|device| device.newest.found.member == uuid);
-        standings[device.expect("its standing was found")] = match state {
-            MemberState::Rebuilding { recovered_bytes } => {
-                MemberStanding::Rebuilding { recovered_bytes }
-            }
-            MemberState::Failed | MemberState::InSync => MemberStanding::Stale,
-        };
-    }
-    Vec::new()
+    let rows = 0..newest.members.len();
+    let (rebuilt_from, others): (Vec<usize>, Vec<usize>) = rows.partition(|&row| {
+        let uuid = newest.members[row].uuid;
+        before.iter().any(|label| label.calls_in_sync(uuid))
+    });
+    let is_in_sync = |row: &usize| newest.members[*row].state == MemberState::InSync;
+    (others.into_iter().filter(is_in_sync).collect(), rebuilt_from)
 }
 
 /// The sequence number that the dirty log of every member in sync has at least, as the newest
@@ -280,7 +268,10 @@ impl LabelAssembly {
         let is_missed = |&row: &usize| {
             newest[row].state == MemberState::InSync && self.members[row].found.is_none()
         };
-        let missing: Vec<usize> = rows.filter(is_missed).collect();
+        let missing: Vec<usize> = rows.clone().filter(is_missed).collect();
+        if rows.clone().all(|row| !is_in_sync(row) || self.announced.contains(&row)) {
+            return ArrayVerdict::Announced { rebuilt_from: self.rebuilt_from.clone(), missing };
+        }
         match missing.is_empty() {
             true => ArrayVerdict::Start,
             false => ArrayVerdict::NeedsDegraded { missing },

@@ -376,33 +376,45 @@ fn the_end_of_a_rebuild_is_announced_on_the_rebuilt_member_alone() {
 fn a_rebuilt_member_does_not_start_alone_by_an_announcement() {
     let rebuilt = |number, generation| found(number, generation, &[1], &[InSync, REBUILDING]);
     let in_sync = |number, generation| found(number, generation, &[1], &[InSync; 2]);
-    let judge = |labels: &[MemberLabel], previous: Option<MemberLabel>| {
+    let judge = |labels: &[MemberLabel], previous: Option<MemberLabel>, discarded: &[usize]| {
         let mut devices = devices(labels);
         devices.last_mut().unwrap().newest.previous = previous.map(|it| it.label);
-        let assembly = assemble(&devices, &[]);
+        let assembly = assemble(&devices, discarded);
         let map = assembly.newest.array.chunk_map(&assembly.newest.map_configs()).unwrap();
-        (assembly.verdict(&map), assembly.standings, assembly.announced)
+        (assembly.verdict(&map), assembly.announced)
     };
     let alone = [in_sync(2, 30)];
-    let rebuilding = MemberStanding::Rebuilding { recovered_bytes: 4096 };
-    let incomplete = ArrayVerdict::Incomplete { missing: vec![0, 1] };
-    assert_eq!(judge(&alone, Some(rebuilt(2, 29))), (incomplete, vec![rebuilding], vec![]));
-    // With member 1, which gets the label first.
-    let both = vec![MemberStanding::InSync; 2];
+    let announced = |missing| ArrayVerdict::Announced { rebuilt_from: vec![0], missing };
+    assert_eq!(judge(&alone, Some(rebuilt(2, 29)), &[]), (announced(vec![0]), vec![1]));
+    // With member 1, which gets the label first; but not if its data are given up.
     for first in [rebuilt(1, 29), in_sync(1, 30)] {
         let labels = [first, in_sync(2, 30)];
-        let expected = (ArrayVerdict::Start, both.clone(), vec![1]);
-        assert_eq!(judge(&labels, Some(rebuilt(2, 29))), expected);
+        let start = (ArrayVerdict::Start, vec![1]);
+        assert_eq!(judge(&labels, Some(rebuilt(2, 29)), &[]), start);
+        assert_eq!(judge(&labels, Some(rebuilt(2, 29)), &[0]), (announced(vec![]), vec![1]));
     }
     // The step was committed, or the commit was torn.
     for previous in [Some(in_sync(2, 29)), None] {
         let degraded = ArrayVerdict::NeedsDegraded { missing: vec![0] };
-        let expected = (degraded, vec![MemberStanding::InSync], vec![]);
-        assert_eq!(judge(&alone, previous), expected);
+        assert_eq!(judge(&alone, previous, &[]), (degraded, vec![]));
     }
     // Member 1 has its commit.
     let labels = [in_sync(1, 31), in_sync(2, 30)];
-    assert_eq!(judge(&labels, Some(rebuilt(2, 29))), (ArrayVerdict::Start, both, vec![]));
+    assert_eq!(judge(&labels, Some(rebuilt(2, 29)), &[]), (ArrayVerdict::Start, vec![]));
+}
+
+/// Member 3 took part in another announcement of the same generation, which failed member 2.
+#[test]
+fn a_label_that_calls_a_member_in_sync_counts_though_another_does_not() {
+    let before = [InSync, InSync, Failed];
+    let mut devices = devices(&[
+        found(2, 30, &[1], &[InSync, InSync, REBUILDING]),
+        found(3, 30, &[1], &[InSync, InSync, REBUILDING]),
+    ]);
+    devices[0].newest.previous = Some(found(2, 29, &[1], &before).label);
+    devices[1].newest.previous = Some(found(3, 29, &[1], &[InSync, Failed, REBUILDING]).label);
+    let assembly = assemble(&devices, &[]);
+    assert_eq!((assembly.announced, assembly.rebuilt_from), (vec![], vec![0, 1]));
 }
 
 #[test]

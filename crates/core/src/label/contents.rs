@@ -205,8 +205,7 @@ pub struct MemberLabel {
 impl MemberLabel {
     /// Returns true if the label calls this member in sync.
     pub fn calls_in_sync(&self, member: Uuid) -> bool {
-        let label = &self.label;
-        label.row(member).is_some_and(|row| label.members[row].state == MemberState::InSync)
+        self.label.calls_in_sync(member)
     }
 }
 
@@ -341,6 +340,11 @@ impl Label {
     /// The row of a member.
     pub fn row(&self, member: Uuid) -> Option<usize> {
         self.members.iter().position(|row| row.uuid == member)
+    }
+
+    /// Returns true if this label calls a member in sync.
+    pub fn calls_in_sync(&self, member: Uuid) -> bool {
+        self.row(member).is_some_and(|row| self.members[row].state == MemberState::InSync)
     }
 
     /// The descriptions of the members for a chunk map: devids and sizes.

@@ -29,6 +29,8 @@ pub const SCRUB_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
 const ODD_BLOCKS: usize = 136;
 const MISMATCHED_BLOCKS: usize = ODD_BLOCKS + 8 * LABELLED_MEMBERS_MAX;
+/// Zero in records of earlier versions.
+const LEFT_BLOCKS: usize = MISMATCHED_BLOCKS + 8;
 
 /// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +69,9 @@ pub struct ScrubProgress {
     pub odd_blocks: [u64; LABELLED_MEMBERS_MAX],
     /// Number of blocks that no mirror could read.
     pub unreadable_blocks: u64,
+    /// Number of blocks that the scrubs before this left as they were. They count until this one
+    /// has finished.
+    pub left_blocks: u64,
     /// Rate limit in bytes of the volume per second.
     pub rate: Option<u64>,
 }
@@ -97,8 +102,16 @@ impl ScrubProgress {
             mismatched_blocks: 0,
             odd_blocks: [0; LABELLED_MEMBERS_MAX],
             unreadable_blocks: 0,
+            left_blocks: 0,
             rate,
         }
+    }
+
+    /// Number of blocks that are known to differ or to be unreadable.
+    pub fn bad_blocks(&self) -> u64 {
+        let left = if self.state == ScrubState::Finished { 0 } else { self.left_blocks };
+        let differing = self.differing_blocks.saturating_sub(self.repaired_blocks);
+        left.max(differing + self.unreadable_blocks)
     }
 }
 
@@ -126,6 +139,7 @@ impl ScrubRecord {
             page.put(ODD_BLOCKS + 8 * index, &blocks.to_le_bytes());
         }
         page.put(MISMATCHED_BLOCKS, &progress.mismatched_blocks.to_le_bytes());
+        page.put(LEFT_BLOCKS, &progress.left_blocks.to_le_bytes());
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::Scrub, &header)
@@ -154,6 +168,7 @@ impl ScrubRecord {
             uncompared_bytes: page.u64(120),
             from: page.u64(128).checked_sub(1),
             mismatched_blocks: page.u64(MISMATCHED_BLOCKS),
+            left_blocks: page.u64(LEFT_BLOCKS),
             odd_blocks: std::array::from_fn(|index| page.u64(ODD_BLOCKS + 8 * index)),
         };
         Ok(ScrubRecord { sequence: header.generation, progress })
@@ -207,6 +222,23 @@ mod tests {
             before = Some(record);
         }
         assert_eq!(newest_scrub(&slots, VOLUME, Uuid([3; 16])), None, "of another member");
+    }
+
+    #[test]
+    fn what_a_scrub_left_counts_until_the_next_has_finished() {
+        let found = record(1, ScrubState::Cancelled).progress;
+        assert_eq!(found.bad_blocks(), 5, "those that cannot be read");
+        let begun = ScrubProgress {
+            left_blocks: found.bad_blocks(),
+            ..ScrubProgress::begin(false, None, None)
+        };
+        assert_eq!(begun.bad_blocks(), 5);
+        let record = ScrubRecord { sequence: 2, progress: begun };
+        let mut slots = vec![0; SCRUB_BYTES as usize];
+        slots[..METADATA_BYTES].copy_from_slice(&record.encode(VOLUME, MEMBER));
+        assert_eq!(newest_scrub(&slots, VOLUME, MEMBER), Some(record));
+        let finished = ScrubProgress { state: ScrubState::Finished, ..begun };
+        assert_eq!(finished.bad_blocks(), 0);
     }
 
     #[test]

@@ -363,9 +363,11 @@ impl Volume {
             if !self.checksums_mut().dirty().contains(&number) {
                 continue;
             }
-            let is_there = |&(member, _): &(MemberIndex, u64)| !self.states.is_failed(member);
+            // One that joined gets the page when it is rebuilt.
+            let takers: Vec<MemberIndex> = self.takers_of_metadata().collect();
+            let is_taker = |&(member, _): &(MemberIndex, u64)| takers.contains(&member);
             let members: Vec<MemberIndex> =
-                self.page_places(number).filter(is_there).map(|(member, _)| member).collect();
+                self.page_places(number).filter(is_taker).map(|(member, _)| member).collect();
             if members.is_empty() {
                 // Nothing in its span can be read either.
                 continue;

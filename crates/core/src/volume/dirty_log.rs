@@ -165,9 +165,9 @@ impl DirtyLog {
         self.least_sequence
     }
 
-    /// Number of active regions.
-    pub(super) fn active(&self) -> usize {
-        self.regions.len()
+    /// The active regions.
+    pub(super) fn active(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.regions.keys().copied()
     }
 
     /// Returns true if a record with these regions is durable on all of `members`.

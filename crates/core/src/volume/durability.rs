@@ -144,13 +144,6 @@ impl Volume {
         self.labels.as_deref().map(LabelWriter::committed)
     }
 
-    /// Number of regions that a crash now would have resynchronised; zero without labels, or with a
-    /// journal.
-    pub fn active_regions(&self) -> usize {
-        let log = self.log.as_deref().filter(|_| self.journal.is_none());
-        log.map_or(0, DirtyLog::active)
-    }
-
     /// Bytes of the volume whose mirrors may differ.
     pub fn unsynced_bytes(&self) -> u64 {
         // The last region may be shorter.

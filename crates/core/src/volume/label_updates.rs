@@ -3,7 +3,7 @@
 use super::dirty_log::DirtyLog;
 use super::durability::{MetadataJob, OwnIo};
 use super::keys::{IoKey, PieceKey};
-use super::label_writer::UpdateStep;
+use super::label_writer::{LabelWriter, UpdateStep};
 use super::target::{PlanTarget, TargetSet};
 use super::{InFlightIo, Volume, Work};
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, RequestId};
@@ -63,6 +63,31 @@ impl Volume {
         self.queue_metadata(members, Op::Write, MetadataJob::Label);
         // With no member left to write, the update is over at once.
         self.advance_labels();
+    }
+
+    /// Commits at the start what the newest label announced, unless it may have been committed.
+    /// Until then, members cannot be failed that may not have it.
+    pub fn commit_announcement(&mut self) {
+        let mut members = (0..).map(MemberIndex).take(self.members().len());
+        if !self.is_read_only && members.any(|member| self.states.is_unrecorded(member)) {
+            self.update_labels();
+        }
+    }
+
+    /// Returns true if a member was rebuilt, and a label is being written that says so.
+    pub fn is_being_recorded(&self, member: MemberIndex) -> bool {
+        let has_io = self.labels.as_deref().is_some_and(LabelWriter::has_io_in_flight);
+        has_io && self.states.is_unrecorded(member)
+    }
+
+    /// The members that take metadata about data. Until the labels say so, a member that joined has
+    /// none of the data, and by its own label it may have older ones.
+    pub(super) fn takers_of_metadata(&self) -> impl Iterator<Item = MemberIndex> {
+        let is_current = self.labels.as_deref().is_none_or(|it| it.is_current(&self.states));
+        self.states.active().filter(move |&member| {
+            let state = self.members()[member].state;
+            is_current || state != MemberState::Rebuilding { recovered_bytes: 0 }
+        })
     }
 
     /// Records that a rebuild ended.

@@ -289,7 +289,13 @@ impl LabelWriter {
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
         }
         let update = self.update.as_mut().expect("an update is under way");
-        update.left.retain(|&member| !states.is_failed(member));
+        // One that failed and returned meanwhile gets the next label, which does not say more of it
+        // than it has.
+        update.left.retain(|&member| {
+            let (row, state) =
+                (&update.label.members[member.get()], states.members()[member].state);
+            state != MemberState::Failed && !claims_more(row.state, state)
+        });
         self.issue()
     }
 
@@ -389,10 +395,14 @@ impl LabelWriter {
         self.replaced.clear();
         self.spoiled.clear();
         update.left.retain(|&member| !states.is_failed(member));
+        // Members without the label do not start by themselves without one in sync that has it, as
+        // theirs calls it in sync, too.
+        if states.has_recorded_except(&update.left) {
+            states.on_recorded(update.label.members.iter().map(|row| &row.state));
+        }
         if !update.left.is_empty() {
             return Some(UpdateStep::Unwritable(update.left.clone()));
         }
-        states.on_recorded(update.label.members.iter().map(|row| &row.state));
         // A label that calls a member in use which failed meanwhile must not be written again: that
         // member would seem to be an old copy. Nor must one that calls a member in sync whose
         // storage is another one now. The next update says what is so.

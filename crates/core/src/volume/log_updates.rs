@@ -3,6 +3,7 @@
 use super::Volume;
 use super::dirty_log::LogStep;
 use super::durability::{MetadataJob, region_numbers};
+use super::unsynced_regions::REGION_BYTES;
 use crate::io::Op;
 use crate::io::RequestKind;
 use crate::member::{Member, MemberIndex, MemberState};
@@ -21,6 +22,29 @@ enum Leaving {
 }
 
 impl Volume {
+    /// Number of regions in the dirty log; zero without labels, or with a journal.
+    pub fn active_regions(&self) -> usize {
+        let log = self.log.as_deref().filter(|_| self.journal.is_none());
+        log.map_or(0, |log| log.active().len())
+    }
+
+    /// Bytes of the volume that a crash now would have synchronised: the regions in the dirty log,
+    /// and all behind the place that the labels have of the first synchronisation; zero where there
+    /// is a single copy.
+    pub fn crash_resync_bytes(&self) -> u64 {
+        let capacity_bytes = self.capacity_bytes();
+        if self.map().tolerated_failures() == 0 {
+            return 0;
+        }
+        let from = self.label().and_then(|label| label.resync_from).unwrap_or(capacity_bytes);
+        let log = self.log.as_deref().filter(|_| self.journal.is_none());
+        let logged = log.map_or(0, |log| {
+            let begins = log.active().map(|region| u64::from(region) * REGION_BYTES);
+            begins.filter(|&begin| begin < from).count() as u64
+        });
+        (logged * REGION_BYTES).min(from) + (capacity_bytes - from)
+    }
+
     /// Starts a record with the regions of the writes that wait for one, unless the log is busy. A
     /// full set is emptied first.
     pub(super) fn start_record(&mut self) {

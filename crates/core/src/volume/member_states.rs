@@ -124,7 +124,23 @@ impl MemberStates {
         self.unrecorded[member.get()] = self.members[member].state == MemberState::InSync;
     }
 
-    /// Takes that every member which takes writes has a label with these states.
+    /// Returns true if there is a member in sync, by the labels too, which is none of these; or if
+    /// these are none.
+    pub(super) fn has_recorded_except(&self, members: &[MemberIndex]) -> bool {
+        let mut all = self.members.iter();
+        members.is_empty()
+            || all.any(|(index, member)| {
+                let is_in_sync = member.state == MemberState::InSync;
+                is_in_sync && !self.unrecorded[index.get()] && !members.contains(&index)
+            })
+    }
+
+    /// Returns true if a member was rebuilt and the labels do not say so yet.
+    pub(super) fn is_unrecorded(&self, member: MemberIndex) -> bool {
+        self.unrecorded[member.get()]
+    }
+
+    /// Takes that a label with these states is on enough members: none starts by itself without it.
     pub(super) fn on_recorded<'a>(&mut self, states: impl Iterator<Item = &'a MemberState>) {
         for (unrecorded, state) in self.unrecorded.iter_mut().zip(states) {
             *unrecorded &= *state != MemberState::InSync;

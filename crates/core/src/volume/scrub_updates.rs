@@ -76,7 +76,7 @@ impl Volume {
 
     fn start_scrub_record(&mut self) {
         if self.scrub.start_record() {
-            let members: Vec<MemberIndex> = self.states.active().collect();
+            let members: Vec<MemberIndex> = self.takers_of_metadata().collect();
             self.scrub.in_flight = members.len();
             self.queue_metadata(members, Op::Write, MetadataJob::Scrub);
         }

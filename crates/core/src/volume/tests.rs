@@ -13,7 +13,6 @@ mod parity_history;
 mod power_cuts;
 mod races;
 mod reconstruction;
-mod starts;
 mod stripe_memory;
 mod torn_rows;
 mod unsynced_rows;

@@ -109,6 +109,7 @@ const WHOLE: &[(&str, &str)] = &[
         "3: cannot read the model file `delay.toml`: No such file or directory (os error 2) (the \
          path is relative to the folder of the array file)",
     ),
+    ("profile = \"single\"\n[[member]]\npath = \"\"", "3: `path` is empty"),
     (
         "profile = \"single\"\n[[member]]\npath = \"/dev/sdb\"\ncount = 2",
         "4: `count` is for disk models, but `path` makes the member a real one (remove one of \

@@ -169,6 +169,9 @@ fn read_source(section: &TomlSection<'_>) -> Result<MemberSource, Diagnostic> {
                 return Err(section.error_at(key, message).with_help("remove one of them"));
             }
             let value = section.text(real)?.expect("the key is there").value;
+            if value.is_empty() {
+                return Err(section.error_at(real, format!("`{real}` is empty")));
+            }
             match real {
                 "path" => Ok(MemberSource::Path(value.into())),
                 _ => Ok(MemberSource::Uri(value.to_owned())),

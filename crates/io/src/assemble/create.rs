@@ -366,7 +366,7 @@ pub(super) fn occupant(open: &Open) -> Option<String> {
     if let Some(block) = spare_block(read) {
         return Some(format!("a spare of the volume `{}`", block.name));
     }
-    let signature = guard::contents_by(|offset, length| {
+    let signature = guard::contents_by(open.size_bytes(), |offset, length| {
         let start = offset - offset % 4096;
         let bytes =
             open.read(start, (offset - start + length as u64).next_multiple_of(4096) as u32);

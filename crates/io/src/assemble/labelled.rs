@@ -1,6 +1,7 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
 mod absence;
+mod announced;
 mod error;
 mod notes;
 mod spares;
@@ -22,13 +23,14 @@ use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 use crate::spares::FoundSpare;
 use absence::record_absence;
+use announced::{accept_announcement, announced_text, check_lost};
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
 use mirrorball_core::label::{
-    BlockError, JournalRecovery, Label, LabelledMember, NewestLabel, SpareBlock,
+    BlockError, JournalRecovery, Label, LabelledMember, NewestLabel, SpareBlock, Uuid,
 };
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
@@ -54,6 +56,8 @@ pub struct LabelledOptions {
     pub volume: Option<String>,
     /// Devices whose data the user gives up.
     pub discarded: Vec<DeviceAddress>,
+    /// Members that the user gives up though they are missing: they will not be found again.
+    pub lost: Vec<Uuid>,
     /// True if the volume may start without members that were in sync.
     pub degraded: bool,
     /// How devices are opened. Without write access, nothing is written.
@@ -77,6 +81,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let Opened { mut devices, opened, spares } = open_devices(&serving, &mut notes)?;
     let discarded = discarded(&serving, &devices)?;
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
+    check_lost(&volume, &serving)?;
     let name = volume.assembly.newest.array.name.clone();
     check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
     let volume = record_absence(volume, &serving, &mut devices, &opened, &discarded)?;
@@ -292,7 +297,10 @@ fn check_verdict(
         let names: Vec<String> = rows.iter().map(|&row| missing_text(volume, row)).collect();
         names.join("; ")
     };
-    match volume.verdict.clone()? {
+    match accept_announcement(volume, discarded, serving)? {
+        ArrayVerdict::Announced { rebuilt_from, .. } => {
+            return Err(LabelledError::Announced(announced_text(volume, &rebuilt_from, devices)));
+        }
         ArrayVerdict::Start => notes.extend(absent(volume, is_read_only)),
         ArrayVerdict::NeedsDegraded { missing: rows } if serving.degraded || is_read_only => {
             let states = volume.assembly.members.iter().map(|member| member.state);
@@ -453,6 +461,7 @@ fn build(
     if is_read_only {
         volume = volume.read_only();
     }
+    volume.commit_announcement();
     let purpose = OpenPurpose::ServeDevices;
     let mut opener = MemberOpener::new(array, purpose, serving.options, serving.peer_timeout);
     opener.block_bytes = block_bytes;

@@ -17,7 +17,7 @@ use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{REGION_BYTES, Volume};
+use mirrorball_core::volume::Volume;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -149,7 +149,6 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
         Family { name, help, kind: find.kind(), samples: samples.collect() }
     }));
     if let Some(volume) = executor.volume() {
-        let active_bytes = volume.active_regions() as u64 * REGION_BYTES;
         families.extend([
             gauge(
                 "volume_unsynced_bytes",
@@ -159,7 +158,7 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
             gauge(
                 "volume_active_bytes",
                 "Bytes that a crash now would have synchronised",
-                value(active_bytes),
+                value(volume.crash_resync_bytes()),
             ),
         ]);
         families.extend(checksum_families(volume));

@@ -20,12 +20,12 @@ use crate::reopen::{MemberPlace, PathState};
 use crate::scrub::{Scrub, ScrubRequest};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::label::ScrubProgress;
+use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::{Member, MemberConfig, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
-use mirrorball_core::volume::{REGION_BYTES, Volume};
+use mirrorball_core::volume::Volume;
 use serde::Serialize;
 
 /// Carries out the request in a line; `None` if its response follows later.
@@ -206,8 +206,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         rebuilds: rebuilds(executor),
         unsynced_bytes,
         unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
-        active_bytes: volume
-            .map_or(0, |it| (it.active_regions() as u64 * REGION_BYTES).min(it.capacity_bytes())),
+        active_bytes: volume.map_or(0, Volume::crash_resync_bytes),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
         checksums: volume.is_some_and(Volume::has_checksums),
@@ -397,6 +396,10 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
         differing_blocks: progress.differing_blocks,
         mismatched_blocks: progress.mismatched_blocks,
         unreadable_blocks: progress.unreadable_blocks,
+        left_blocks: match progress.state {
+            ScrubState::Finished => 0,
+            _ => progress.left_blocks,
+        },
         rate_bytes_per_s: progress.rate,
     })
 }

@@ -1,7 +1,8 @@
 //! Guard: refuses block devices that contain data of another program.
 //!
 //! The kernel reports devices in use when they are opened. This searches the first bytes of a
-//! device for signatures of filesystems, partition tables, and other users of disks.
+//! device, and of one that is to be overwritten the last as well, for signatures of filesystems,
+//! partition tables, and other users of disks.
 //!
 //! Non-goals: all signatures that `wipefs` finds; files, which the user names as members.
 //!
@@ -10,14 +11,28 @@
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// Bytes at an offset that identify the contents of a device.
+/// Bytes at a place that identify the contents of a device.
 struct Signature {
     offset: u64,
     bytes: &'static [u8],
     what: &'static str,
 }
 
-const SIGNATURES: [Signature; 18] = [
+/// Bytes at a place before the end of a device, whose size is rounded down to a multiple of `unit`.
+struct EndSignature {
+    unit: u64,
+    before_end: u64,
+    bytes: &'static [u8],
+    what: &'static str,
+}
+
+const MD: &str = "a member of an md array";
+const DDF: &str = "a member of a RAID controller's array (DDF)";
+const DRBD: &str = "a DRBD device";
+const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
+const DDF_MAGIC: &[u8] = b"\xde\x11\xde\x11";
+
+const SIGNATURES: [Signature; 24] = [
     Signature { offset: 0x438, bytes: b"\x53\xef", what: "an ext2, ext3 or ext4 filesystem" },
     Signature { offset: 0, bytes: b"XFSB", what: "an XFS filesystem" },
     Signature { offset: 0x10040, bytes: b"_BHRfS_M", what: "a btrfs filesystem" },
@@ -27,12 +42,12 @@ const SIGNATURES: [Signature; 18] = [
     Signature { offset: 82, bytes: b"FAT32   ", what: "a FAT filesystem" },
     Signature { offset: 4086, bytes: b"SWAPSPACE2", what: "swap space" },
     Signature {
-        offset: 4096,
+        offset: 4096 + 24,
         bytes: b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81",
-        what: "a bcachefs filesystem",
+        what: "a device of bcache or an old bcachefs filesystem",
     },
     Signature {
-        offset: 4096,
+        offset: 4096 + 24,
         bytes: b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef",
         what: "a bcachefs filesystem",
     },
@@ -41,18 +56,49 @@ const SIGNATURES: [Signature; 18] = [
     Signature { offset: 3, bytes: b"-FVE-FS-", what: "an encrypted volume (BitLocker)" },
     Signature { offset: 0, bytes: b"LUKS\xba\xbe", what: "an encrypted volume (LUKS)" },
     Signature { offset: 512, bytes: b"LABELONE", what: "a physical volume of LVM" },
-    Signature { offset: 4096, bytes: b"\xfc\x4e\x2b\xa9", what: "a member of an md array" },
-    Signature { offset: 0, bytes: b"\xfc\x4e\x2b\xa9", what: "a member of an md array" },
+    Signature { offset: 4096, bytes: MD_MAGIC, what: MD },
+    Signature { offset: 0, bytes: MD_MAGIC, what: MD },
+    Signature { offset: 0, bytes: b"hsqs", what: "a squashfs filesystem" },
+    Signature { offset: 32_769, bytes: b"CD001", what: "an ISO 9660 filesystem" },
+    Signature { offset: 1024, bytes: b"\xe2\xe1\xf5\xe0", what: "an EROFS filesystem" },
+    Signature { offset: 0, bytes: b"bluestore block device", what: "a Ceph BlueStore device" },
+    Signature { offset: 0, bytes: b"QFI\xfb", what: "a qcow2 image" },
+    Signature { offset: 0, bytes: b"conectix", what: "a VHD image" },
     Signature { offset: 512, bytes: b"EFI PART", what: "a partition table (GPT)" },
     Signature { offset: 510, bytes: b"\x55\xaa", what: "a partition table or a boot sector" },
 ];
 
-/// The contents of a device, by the first signature found.
+const END_SIGNATURES: [EndSignature; 9] = [
+    // The superblock of version 0.90, and of 1.0.
+    EndSignature { unit: 64 << 10, before_end: 64 << 10, bytes: MD_MAGIC, what: MD },
+    EndSignature { unit: 4096, before_end: 8192, bytes: MD_MAGIC, what: MD },
+    EndSignature {
+        unit: 512,
+        before_end: 1024,
+        bytes: b"Intel Raid ISM Cfg Sig. ",
+        what: "a member of an Intel RAID array",
+    },
+    EndSignature { unit: 512, before_end: 512, bytes: DDF_MAGIC, what: DDF },
+    EndSignature { unit: 512, before_end: 257 * 512, bytes: DDF_MAGIC, what: DDF },
+    // Metadata of versions 8 and 9 in the last 4 KiB.
+    EndSignature { unit: 1, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6b", what: DRBD },
+    EndSignature { unit: 1, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6c", what: DRBD },
+    EndSignature { unit: 1, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6d", what: DRBD },
+    EndSignature {
+        unit: 512,
+        before_end: 512,
+        bytes: b"EFI PART",
+        what: "the copy of a partition table (GPT)",
+    },
+];
+
+/// The contents of a device, by the first signature found that is not near its end: the data of a
+/// volume whose members have no labels may end there.
 ///
 /// # Errors
 /// If the device cannot be read.
 pub fn contents(device: impl AsFd) -> Result<Option<&'static str>, Errno> {
-    contents_by(|offset, length| {
+    first_of(places(None), |offset, length| {
         let mut found = vec![0; length];
         let length = rustix::io::pread(&device, &mut *found, offset)?;
         found.truncate(length);
@@ -60,16 +106,36 @@ pub fn contents(device: impl AsFd) -> Result<Option<&'static str>, Errno> {
     })
 }
 
-/// The contents of a device of which `read(offset, length)` reads; the result is shorter at its
-/// end.
+/// The contents of a device of this size of which `read(offset, length)` reads; the result is
+/// shorter at its end.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn contents_by(
+    size_bytes: u64,
     read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,
 ) -> Result<Option<&'static str>, Errno> {
-    for Signature { offset, bytes, what } in &SIGNATURES {
-        if read(*offset, bytes.len())? == *bytes {
+    first_of(places(Some(size_bytes)), read)
+}
+
+/// The signatures to look for: offset, bytes, and what has them. Those near the end need the size.
+fn places(size_bytes: Option<u64>) -> impl Iterator<Item = (u64, &'static [u8], &'static str)> {
+    let begin = SIGNATURES.iter().map(|it| (it.offset, it.bytes, it.what));
+    let end = size_bytes.into_iter().flat_map(|size_bytes| {
+        END_SIGNATURES.iter().filter_map(move |it| {
+            let end = size_bytes / it.unit * it.unit;
+            Some((end.checked_sub(it.before_end)?, it.bytes, it.what))
+        })
+    });
+    begin.chain(end)
+}
+
+fn first_of(
+    places: impl Iterator<Item = (u64, &'static [u8], &'static str)>,
+    read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,
+) -> Result<Option<&'static str>, Errno> {
+    for (offset, bytes, what) in places {
+        if read(offset, bytes.len())? == *bytes {
             return Ok(Some(what));
         }
     }
@@ -83,13 +149,44 @@ mod tests {
 
     #[test]
     fn each_signature_is_found_and_noise_is_not() {
-        for signature in &SIGNATURES {
+        const SIZE_BYTES: u64 = (1 << 20) + 4096 + 100;
+        let read = |file: &std::fs::File| {
+            let file = file.try_clone().unwrap();
+            contents_by(SIZE_BYTES, move |offset, length| {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, offset).unwrap();
+                Ok(bytes)
+            })
+        };
+        for (offset, bytes, what) in places(Some(SIZE_BYTES)) {
             let file = tempfile::tempfile().unwrap();
-            file.write_all_at(&[0xa5; 128 << 10], 0).unwrap();
-            assert_eq!(contents(&file), Ok(None));
-            file.write_all_at(signature.bytes, signature.offset).unwrap();
-            assert_eq!(contents(&file), Ok(Some(signature.what)));
+            file.write_all_at(&vec![0xa5; SIZE_BYTES as usize], 0).unwrap();
+            assert_eq!((contents(&file), read(&file)), (Ok(None), Ok(None)));
+            file.write_all_at(bytes, offset).unwrap();
+            let is_at_begin = offset < 128 << 10;
+            assert_eq!(contents(&file), Ok(is_at_begin.then_some(what)));
+            assert_eq!(read(&file), Ok(Some(what)));
         }
         assert_eq!(contents(tempfile::tempfile().unwrap()), Ok(None), "an empty device");
+    }
+
+    /// By the specifications, on a device of 1,000,000 sectors and a half.
+    #[test]
+    fn places_near_the_end_are_as_the_programs_have_them() {
+        let ends: Vec<u64> =
+            places(Some(512_000_256)).skip(SIGNATURES.len()).map(|it| it.0).collect();
+        let drbd = 512_000_256 - 4096 + 60;
+        let expected = [
+            511_901_696,
+            511_991_808,
+            511_998_976,
+            511_999_488,
+            511_868_416,
+            drbd,
+            drbd,
+            drbd,
+            511_999_488,
+        ];
+        assert_eq!(ends, expected);
     }
 }

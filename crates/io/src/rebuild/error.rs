@@ -18,6 +18,12 @@ pub enum RebuildError {
     /// No member has this devid.
     #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
     NoSuchMember(u64),
+    /// Its device was removed, and may be in use for something else.
+    #[error(
+        "the device of the member with devid {0} was removed, so there is none to rebuild it on\n  \
+         help: `ctl members replace {0} DEVICE` rebuilds it on any device"
+    )]
+    Removed(u64),
     /// The member is in sync.
     #[error(
         "the member with devid {0} is in sync: there is nothing to rebuild\n  help: `ctl members` \

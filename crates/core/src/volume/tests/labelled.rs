@@ -1,5 +1,7 @@
 //! Volumes with labels, and a member that holds none of the data.
 
+mod starts;
+
 use super::*;
 use crate::geometry::ArrayLayout;
 use crate::label::{DataId, Label, LabelledArray, LabelledMember, Lineage, Uuid, map_checksum};
@@ -115,7 +117,7 @@ fn a_member_without_data_gets_a_record_before_it_is_in_sync() {
 }
 
 /// Runs a request to its end; those member I/Os fail that `fails` returns true for.
-pub(super) fn run(
+fn run(
     volume: &mut Volume,
     (kind, offset, length): (RequestKind, u64, u64),
     fails: impl Fn(&MemberIo) -> bool,
@@ -291,6 +293,7 @@ fn only_writes_that_continue_get_regions_ahead() {
         assert_eq!(run(&mut volume, write, |_| false), Ok(()));
     }
     assert_eq!(volume.active_regions(), 100);
+    assert_eq!(volume.crash_resync_bytes(), 100 * REGION_BYTES);
 }
 
 /// A member was rebuilt, and the one with the data is gone before its label says so: by that label
@@ -404,6 +407,8 @@ fn progress_of_the_first_synchronisation_is_recorded_after_a_flush() {
         let resync = (RequestKind::Resync, range.start, length);
         assert_eq!(run(&mut volume, resync, |_| false), Ok(()));
         assert_eq!(recorded(&volume), Some(range.start), "not before the flush");
+        let left_bytes = volume.capacity_bytes() - range.start;
+        assert_eq!(volume.crash_resync_bytes(), left_bytes);
         assert!(volume.wants_resync_flush());
         let failed = |io: &MemberIo| io.op == Op::Flush && io.member == MemberIndex(1);
         if range.start == 0 {
@@ -416,6 +421,7 @@ fn progress_of_the_first_synchronisation_is_recorded_after_a_flush() {
         assert_eq!(recorded(&volume), next);
     }
     assert_eq!((resynced, recorded(&volume)), (volume.capacity_bytes(), None));
+    assert_eq!(volume.crash_resync_bytes(), 0);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) fn record_absence(
     }
     let found: Vec<FoundMember> =
         volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
-    for &index in &volume.devices {
+    for index in assembly.members.iter().filter_map(|row| Some(volume.devices[row.found?])) {
         if let Ok(newest) = &devices[index].label {
             opened[index].make_label_durable(newest).map_err(AssembleError::from)?;
         }

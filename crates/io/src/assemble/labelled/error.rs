@@ -80,6 +80,14 @@ pub enum LabelledError {
         /// The devices of the volume.
         known: String,
     },
+    /// A member that is given up as lost is there, or no member has the UUID.
+    #[error("--discard {uuid}: {why}")]
+    NotLost {
+        /// The UUID that was given.
+        uuid: String,
+        /// Which of both, and what to do.
+        why: &'static str,
+    },
     /// Only the user can decide about some devices.
     #[error("cannot start `{name}`: {problems}")]
     Doubtful {
@@ -102,6 +110,9 @@ pub enum LabelledError {
         /// The members.
         missing: String,
     },
+    /// Members that do not know of the end of a rebuild would start without the rebuilt one.
+    #[error("cannot start {0}")]
+    Announced(String),
     /// Some data are on none of the members in sync.
     #[error(
         "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \

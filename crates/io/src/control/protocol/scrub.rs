@@ -56,16 +56,20 @@ pub struct ScrubReport {
     /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right; with
     /// parity, of which too few members could be read.
     pub unreadable_blocks: u64,
+    /// Number of blocks that earlier scrubs left as they were; zero once this one has finished.
+    #[serde(default)]
+    pub left_blocks: u64,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
 }
 
 impl ScrubReport {
     /// Returns true if all was compared that was checked, and no block is left that differs or
-    /// cannot be read.
+    /// cannot be read, also of those that an earlier scrub found and this one did not come to.
     pub fn is_well(&self) -> bool {
         self.differing_blocks == self.repaired_blocks
             && self.unreadable_blocks == 0
+            && self.left_blocks == 0
             && self.uncompared_bytes == 0
     }
 }

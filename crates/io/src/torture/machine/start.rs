@@ -252,7 +252,9 @@ impl Machine {
         match found.assembly.verdict(&self.map()) {
             ArrayVerdict::Start => {}
             ArrayVerdict::NeedsDegraded { .. } if has_newest || self.allows_degraded => {}
-            ArrayVerdict::NeedsDegraded { .. } | ArrayVerdict::Incomplete { .. } => return Ok(()),
+            ArrayVerdict::NeedsDegraded { .. }
+            | ArrayVerdict::Incomplete { .. }
+            | ArrayVerdict::Announced { .. } => return Ok(()),
             ArrayVerdict::Doubtful if self.has_bad_metadata => {
                 self.tally.refusals += 1;
                 self.is_refused = true;
@@ -369,6 +371,7 @@ impl Machine {
         if self.has_checksums {
             volume = volume.with_block_bytes(CHECKSUM_BLOCK_BYTES).with_checksums();
         }
+        volume.commit_announcement();
         self.has_lost_good |= configs.iter().any(|config| config.state != MemberState::InSync);
         if volume.unsynced_bytes() > 0 && self.has_lost_good {
             // Where a checksum is a hint, a damaged mirror counts that is the only one.

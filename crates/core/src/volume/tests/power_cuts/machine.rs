@@ -176,6 +176,7 @@ impl Machine {
         for (index, disk) in machine.disks.iter_mut().enumerate() {
             disk.is_gone = !present.contains(&index);
         }
+        machine.volume.commit_announcement();
         machine.next_value = machine.cells.iter().flat_map(|it| &it.values).max().unwrap() + 1;
         Ok(machine)
     }

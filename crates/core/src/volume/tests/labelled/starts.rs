@@ -1,10 +1,9 @@
 //! Starts from labels that a crash left behind.
 
-use super::labelled::{new_label, run};
 use super::*;
 use crate::label::assembly::{FoundMember, MemberStanding, assemble};
 use crate::label::{DataId, LABEL_SLOTS, Label, MemberLabel, NewestLabel};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// A device with the label of the member of a row, and the label before it in the other slot.
 fn device(label: &Label, row: usize, previous: Option<&Label>) -> FoundMember {
@@ -88,4 +87,62 @@ fn the_end_of_a_rebuild_is_committed_before_the_member_with_the_data_may_fail() 
     assert_eq!(volume.label().unwrap().generation, newest.generation + 2);
     assert_eq!(run(&mut volume, write, |io| io.member == MemberIndex(0)), Ok(()));
     assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
+}
+
+/// Its label calls another member in sync that has the new one, so it does not start alone.
+#[test]
+fn a_member_may_fail_at_the_end_of_a_rebuild_if_another_in_sync_has_the_label() {
+    let mut label = new_label(Profile::Raid1, 3, 11 * MIB, false);
+    let (kept, lost, rebuilt) = (MemberIndex(0), MemberIndex(1), MemberIndex(2));
+    let size_bytes = label.members[2].size_bytes;
+    label.members[2].state = MemberState::Rebuilding { recovered_bytes: 0 };
+    let rebuild = (RequestKind::Rebuild(rebuilt), 0, size_bytes);
+    let written = Cell::new(0);
+    let is_gone_after = |labels: u32| {
+        written.set(0);
+        let written = &written;
+        move |io: &MemberIo| {
+            let is_label = io.op == Op::Write && LABEL_SLOTS.contains(&io.offset);
+            written.set(written.get() + u32::from(is_label && io.member == lost));
+            written.get() > labels && io.member == lost
+        }
+    };
+    let mut volume = volume_of(label.clone(), Vec::new());
+    assert_eq!(run(&mut volume, rebuild, is_gone_after(u32::MAX)), Ok(()));
+    let mut volume = volume_of(label, Vec::new());
+    // The last update is announced, and then committed.
+    assert_eq!(run(&mut volume, rebuild, is_gone_after(written.get() - 2)), Ok(()));
+    let states = [kept, lost, rebuilt].map(|member| volume.members()[member].state);
+    assert_eq!(states, [MemberState::InSync, MemberState::Failed, MemberState::InSync]);
+    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |io| io.member == lost), Ok(()));
+}
+
+/// The label could not be written to two members. One cannot be failed, so it is written again; the
+/// other failed, and returned before that.
+#[test]
+fn a_label_that_is_written_again_says_no_more_of_a_member_than_it_has() {
+    let mut label = new_label(Profile::Raid1, 3, 11 * MIB, false);
+    let (kept, returned) = (MemberIndex(1), MemberIndex(2));
+    label.members[2].state = MemberState::Rebuilding { recovered_bytes: 10 * MIB };
+    let mut volume = volume_of(label, Vec::new());
+    let write = (RequestKind::Write, 0, 4096);
+    assert!(run(&mut volume, write, |io| io.member != MemberIndex(0)).is_err());
+    let states = [kept, returned].map(|member| volume.members()[member].state);
+    assert_eq!(states, [MemberState::InSync, MemberState::Failed]);
+    volume.set_member_state(returned, MemberState::Rebuilding { recovered_bytes: 0 });
+    let (kind, offset, length) = write;
+    let id = RequestId(1);
+    volume.submit(Request { id, kind, offset, length, stream: 0, cpu: 0, background: false });
+    let mut count = 0;
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        if io.member == returned && io.op == Op::Write && LABEL_SLOTS.contains(&io.offset) {
+            let label = Label::decode(&volume.metadata_bytes(&io), io.offset).unwrap().label;
+            let state = label.members[returned.get()].state;
+            assert_eq!(state, MemberState::Rebuilding { recovered_bytes: 0 });
+            count += 1;
+        }
+        volume.complete(io.id, Ok(()), Nanos::ZERO);
+    }
+    assert_eq!(volume.poll_reply().map(|reply| reply.result), Some(Ok(())));
+    assert!(count >= 2, "announced and committed");
 }
