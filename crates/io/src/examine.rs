@@ -339,9 +339,12 @@ fn read_blocks(
     offset: u64,
     length: u32,
 ) -> io::Result<Vec<u8>> {
-    // A server that replies with an error does not say which one.
+    // Direct reads return what the device said of its medium. A server that replies with an error
+    // does not say which one.
+    const OF_MEDIUM: [Errno; 4] = [Errno::IO, Errno::NODATA, Errno::ILSEQ, Errno::REMOTEIO];
     let is_lost = |error: &io::Error| {
-        Errno::from_io_error(error) == Some(Errno::IO) || error.kind() == ErrorKind::InvalidData
+        Errno::from_io_error(error).is_some_and(|errno| OF_MEDIUM.contains(&errno))
+            || error.kind() == ErrorKind::InvalidData
     };
     match read(offset, length) {
         Err(error) if is_lost(&error) => {}
@@ -426,9 +429,11 @@ mod tests {
                 false => Ok(vec![7; length as usize]),
             }
         };
-        let bytes = read_blocks(read(Errno::IO), 2 * BLOCK, 3 * BLOCK as u32).unwrap();
-        let blocks: Vec<u8> = bytes.chunks(BLOCK as usize).map(|block| block[0]).collect();
-        assert_eq!(blocks, [7, 0xff, 7]);
+        for errno in [Errno::IO, Errno::NODATA] {
+            let bytes = read_blocks(read(errno), 2 * BLOCK, 3 * BLOCK as u32).unwrap();
+            let blocks: Vec<u8> = bytes.chunks(BLOCK as usize).map(|block| block[0]).collect();
+            assert_eq!(blocks, [7, 0xff, 7]);
+        }
         let cut = read_blocks(|_, _| Ok(vec![7; 10]), 0, BLOCK as u32).unwrap();
         assert_eq!((cut.len() as u64, cut[9], cut[10]), (BLOCK, 7, 0xff));
         assert!(read_blocks(read(Errno::NODEV), 2 * BLOCK, 3 * BLOCK as u32).is_err());

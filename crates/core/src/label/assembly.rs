@@ -269,7 +269,8 @@ impl LabelAssembly {
             newest[row].state == MemberState::InSync && self.members[row].found.is_none()
         };
         let missing: Vec<usize> = rows.clone().filter(is_missed).collect();
-        if rows.clone().all(|row| !is_in_sync(row) || self.announced.contains(&row)) {
+        let is_announced = |row| !is_in_sync(row) || self.announced.contains(&row);
+        if !self.rebuilt_from.is_empty() && rows.clone().all(is_announced) {
             return ArrayVerdict::Announced { rebuilt_from: self.rebuilt_from.clone(), missing };
         }
         match missing.is_empty() {

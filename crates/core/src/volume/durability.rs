@@ -86,7 +86,12 @@ impl Volume {
         }
         labels.announced.iter().for_each(|&member| self.states.set_unrecorded(member));
         self.scrub = ScrubKeeper::new(labels.scrub);
+        let is_joined = labels.is_joined;
         let mut writer = LabelWriter::new(labels);
+        let begins = MemberState::Rebuilding { recovered_bytes: 0 };
+        let joined =
+            self.states.active().filter(|&it| is_joined && self.members()[it].state == begins);
+        joined.for_each(|member| writer.forget_progress(member));
         let (logged, tail) = split_unsynced(unsynced, self.capacity_bytes());
         writer.resync_from = writer.resync_from.into_iter().chain(tail).min();
         let resync_from = writer.resync_from;

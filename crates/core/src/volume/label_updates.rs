@@ -80,13 +80,12 @@ impl Volume {
         has_io && self.states.is_unrecorded(member)
     }
 
-    /// The members that take metadata about data. Until the labels say so, a member that joined has
-    /// none of the data, and by its own label it may have older ones.
+    /// The members that take metadata about data: not those that joined and whose own label does
+    /// not say so yet. By that they may be in sync, with older data.
     pub(super) fn takers_of_metadata(&self) -> impl Iterator<Item = MemberIndex> {
-        let is_current = self.labels.as_deref().is_none_or(|it| it.is_current(&self.states));
-        self.states.active().filter(move |&member| {
-            let state = self.members()[member].state;
-            is_current || state != MemberState::Rebuilding { recovered_bytes: 0 }
+        self.states.active().filter(|&member| {
+            self.members()[member].state == MemberState::InSync
+                || self.labels.as_deref().is_none_or(|labels| labels.has_own(member))
         })
     }
 

@@ -8,14 +8,15 @@
 //! that wait for it fail, and the next one tries again with the same label.
 
 use super::keys::PieceKey;
+use super::label_claims::{claims_more, is_true, recorded_state};
 use super::member_states::MemberStates;
 use super::unsynced_regions::REGION_BYTES;
 use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
 use crate::label::{
-    DataId, DirtyRecord, KeptProgram, LABEL_SLOTS, Label, LabelledMember, LabelledSpare,
-    ScrubRecord, StaleMap, Uuid, assembled_map, can_catch_up,
+    DataId, DirtyRecord, KeptProgram, LABEL_SLOTS, Label, LabelledSpare, ScrubRecord, StaleMap,
+    Uuid, assembled_map, can_catch_up,
 };
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
@@ -172,6 +173,8 @@ pub(super) struct LabelWriter {
     spoiled: Vec<MemberIndex>,
     /// For each member that is being rebuilt, the recovery offset that is durable on it.
     durable_bytes: Vec<u64>,
+    /// For each member, true if its own label was written since its state was set.
+    has_own: Vec<bool>,
     /// True if the labels are to be written though they may say the same.
     is_due: bool,
     /// True if no member that comes back may catch up, because one lost more than it missed.
@@ -225,6 +228,7 @@ impl LabelWriter {
         });
         LabelWriter {
             durable_bytes: vec![0; label.members.len()],
+            has_own: vec![true; label.members.len()],
             // No record before a label that is as new, see `Volume::write_record`. What was only
             // announced is committed.
             is_due: is_joined || !announced.is_empty(),
@@ -347,9 +351,16 @@ impl LabelWriter {
         }
     }
 
-    /// Forgets the progress of a rebuild, because the state of the member was set.
+    /// Forgets the progress of a rebuild and the label of the member, because its state was set.
     pub(super) fn forget_progress(&mut self, member: MemberIndex) {
         self.durable_bytes[member.get()] = 0;
+        self.has_own[member.get()] = false;
+    }
+
+    /// Returns true if the label on a member says what it is. By an older one it may be in sync,
+    /// with the data of that time.
+    pub(super) fn has_own(&self, member: MemberIndex) -> bool {
+        self.has_own[member.get()]
     }
 
     /// Takes that the data of a member are durable up to this recovery offset. The labels are to
@@ -383,6 +394,7 @@ impl LabelWriter {
         }
         if is_durable && !is_replaced {
             self.slots[member.get()] = 1 - self.slots[member.get()];
+            self.has_own[member.get()] = true;
         }
     }
 
@@ -463,38 +475,5 @@ impl LabelWriter {
             label.lineage.history.iter_mut().for_each(|past| past.was_complete = false);
         }
         label
-    }
-}
-
-/// The state to record. Progress of a rebuild is recorded once it is durable.
-fn recorded_state(row: &LabelledMember, state: MemberState, durable_bytes: u64) -> MemberState {
-    match (row.state, state) {
-        (
-            MemberState::Rebuilding { recovered_bytes },
-            MemberState::Rebuilding { recovered_bytes: now },
-        ) => {
-            let recovered_bytes = recovered_bytes.max(durable_bytes).min(now);
-            MemberState::Rebuilding { recovered_bytes }
-        }
-        (_, MemberState::Rebuilding { .. }) => MemberState::Rebuilding { recovered_bytes: 0 },
-        (_, state) => state,
-    }
-}
-
-/// Returns true if a label may say this of a member.
-fn is_true(recorded: MemberState, state: MemberState) -> bool {
-    std::mem::discriminant(&recorded) == std::mem::discriminant(&state)
-        && !claims_more(recorded, state)
-}
-
-/// Returns true if a label says that more of a member was rebuilt than is.
-fn claims_more(recorded: MemberState, state: MemberState) -> bool {
-    match (recorded, state) {
-        (
-            MemberState::Rebuilding { recovered_bytes },
-            MemberState::Rebuilding { recovered_bytes: now },
-        ) => recovered_bytes > now,
-        (MemberState::InSync, MemberState::Rebuilding { .. }) => true,
-        _ => false,
     }
 }

@@ -55,6 +55,7 @@ mod held_ranges;
 mod journal;
 mod journal_updates;
 mod keys;
+mod label_claims;
 mod label_updates;
 mod label_writer;
 mod log_updates;

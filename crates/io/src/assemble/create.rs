@@ -368,8 +368,10 @@ pub(super) fn occupant(open: &Open) -> Option<String> {
     }
     let signature = guard::contents_by(open.size_bytes(), |offset, length| {
         let start = offset - offset % 4096;
-        let bytes =
-            open.read(start, (offset - start + length as u64).next_multiple_of(4096) as u32);
+        let until = (offset + length as u64).next_multiple_of(4096);
+        let read = |until: u64| open.read(start, until.saturating_sub(start) as u32);
+        // Behind the end direct I/O reads less, and a server nothing.
+        let bytes = read(until).or_else(|_| read(until.min(open.size_bytes())));
         let bytes = bytes.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let skip = (offset - start) as usize;
         Ok(bytes.get(skip..skip + length).map(<[u8]>::to_vec).unwrap_or_default())

@@ -81,9 +81,9 @@ const END_SIGNATURES: [EndSignature; 9] = [
     EndSignature { unit: 512, before_end: 512, bytes: DDF_MAGIC, what: DDF },
     EndSignature { unit: 512, before_end: 257 * 512, bytes: DDF_MAGIC, what: DDF },
     // Metadata of versions 8 and 9 in the last 4 KiB.
-    EndSignature { unit: 1, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6b", what: DRBD },
-    EndSignature { unit: 1, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6c", what: DRBD },
-    EndSignature { unit: 1, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6d", what: DRBD },
+    EndSignature { unit: 4096, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6b", what: DRBD },
+    EndSignature { unit: 4096, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6c", what: DRBD },
+    EndSignature { unit: 4096, before_end: 4096 - 60, bytes: b"\x83\x74\x02\x6d", what: DRBD },
     EndSignature {
         unit: 512,
         before_end: 512,
@@ -175,7 +175,7 @@ mod tests {
     fn places_near_the_end_are_as_the_programs_have_them() {
         let ends: Vec<u64> =
             places(Some(512_000_256)).skip(SIGNATURES.len()).map(|it| it.0).collect();
-        let drbd = 512_000_256 - 4096 + 60;
+        let drbd = 512_000_000 - 4096 + 60;
         let expected = [
             511_901_696,
             511_991_808,

@@ -6,7 +6,6 @@
 //! noticed. Within a service a lock is shared, because an export is attached to again while its
 //! earlier attachment ends.
 
-use crate::driver::FileId;
 use crate::nbd_protocol::uri::{NbdUri, Place};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
@@ -66,10 +65,11 @@ fn bind_new(name: &str) -> Result<OwnedFd, Errno> {
 /// The name of the lock: short, and the same for each way to write the address.
 fn name(uri: &NbdUri) -> String {
     let place = match &uri.place {
-        Place::Unix(path) => match FileId::at(path) {
-            Some(FileId { device, inode }) => format!("unix {device}:{inode}"),
-            None => format!("unix {}", path.display()),
-        },
+        // A server that starts again makes another socket at the path.
+        Place::Unix(path) => {
+            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+            format!("unix {}", path.display())
+        }
         Place::Tcp(host, port) => {
             let address = (host.as_str(), *port).to_socket_addrs().ok();
             let address = address.and_then(|mut addresses| addresses.next());
@@ -104,6 +104,9 @@ mod tests {
         drop(lock);
         let name = name(&uri(&path, "disk"));
         assert_eq!(bind_new(&name).unwrap_err(), Errno::ADDRINUSE, "as another service sees it");
+        std::fs::rename(&path, folder.path().join("old")).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(self::name(&uri(&path, "disk")), name, "the server was started again");
         PeerLock::take(&uri(&path, "other")).unwrap();
         drop(again);
         bind_new(&name).unwrap();

@@ -1,0 +1,41 @@
+//! What a label may say of the state of a member.
+
+use crate::label::LabelledMember;
+use crate::member::MemberState;
+
+/// The state to record. Progress of a rebuild is recorded once it is durable.
+pub(super) fn recorded_state(
+    row: &LabelledMember,
+    state: MemberState,
+    durable_bytes: u64,
+) -> MemberState {
+    match (row.state, state) {
+        (
+            MemberState::Rebuilding { recovered_bytes },
+            MemberState::Rebuilding { recovered_bytes: now },
+        ) => {
+            let recovered_bytes = recovered_bytes.max(durable_bytes).min(now);
+            MemberState::Rebuilding { recovered_bytes }
+        }
+        (_, MemberState::Rebuilding { .. }) => MemberState::Rebuilding { recovered_bytes: 0 },
+        (_, state) => state,
+    }
+}
+
+/// Returns true if a label may say this of a member.
+pub(super) fn is_true(recorded: MemberState, state: MemberState) -> bool {
+    std::mem::discriminant(&recorded) == std::mem::discriminant(&state)
+        && !claims_more(recorded, state)
+}
+
+/// Returns true if a label says that more of a member was rebuilt than is.
+pub(super) fn claims_more(recorded: MemberState, state: MemberState) -> bool {
+    match (recorded, state) {
+        (
+            MemberState::Rebuilding { recovered_bytes },
+            MemberState::Rebuilding { recovered_bytes: now },
+        ) => recovered_bytes > now,
+        (MemberState::InSync, MemberState::Rebuilding { .. }) => true,
+        _ => false,
+    }
+}
