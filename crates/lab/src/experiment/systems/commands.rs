@@ -180,10 +180,14 @@ impl System {
             ("", Some(own)) => own.clone(),
             (meaning, _) => meaning.to_owned(),
         };
-        let used = UNKNOWN.iter().filter(|(_, shown, _)| is_used(shown));
+        let is_numbered = is_used("PREVIOUS-");
+        let is_shown = |shown: &str| is_used(shown) && !(is_numbered && shown == "PREVIOUS");
+        let used = UNKNOWN.iter().filter(|(_, shown, _)| is_shown(shown));
         let used = used.map(|(_, shown, text)| format!("{shown} is {}", meaning(text)));
         let device = format!("{UNKNOWN_DEVICE}N is the device of devid N, as sdb1 or /dev/sdb1");
         let new = "NEW is the disk in the place of the one that failed".to_owned();
+        let numbered = "PREVIOUS-N is parameter N of the policy in force before".to_owned();
+        let used = used.chain(is_numbered.then_some(numbered));
         let used = used.chain(is_used(UNKNOWN_DEVICE).then_some(device));
         used.chain(is_used(NEW_DEVICE).then_some(new)).collect()
     }

@@ -378,6 +378,19 @@ fn no_command_has_an_unfilled_word() {
     }
 }
 
+/// The parameters of what was in force before are not known where another system had them.
+#[test]
+fn numbered_words_are_explained() {
+    let zfs = find("zfs").unwrap();
+    let now = InForce { spec: "btrfs/pid", written: None, is_default: false, failed: &[] };
+    let setting = zfs.settings(&hdd_and_ssd(), None).remove(0);
+    let Commands { undo, placeholders, .. } = setting.commands(zfs, &hdd_and_ssd(), now);
+    assert!(undo.iter().any(|command| command.contains("echo PREVIOUS-5 >")), "{undo:?}");
+    let expected = "PREVIOUS-N is parameter N of the policy in force before";
+    assert!(placeholders.iter().any(|it| it == expected), "{placeholders:?}");
+    assert!(!placeholders.iter().any(|it| it.starts_with("PREVIOUS is")), "{placeholders:?}");
+}
+
 #[test]
 fn a_part_of_a_system_is_for_arrays_of_its_profiles() {
     let check = |name: &str| find(name).unwrap().check_profile(&hdd_and_ssd());
