@@ -2,6 +2,7 @@
 
 mod announced;
 mod checksums;
+mod loop_devices;
 mod md;
 mod outage;
 mod parity;

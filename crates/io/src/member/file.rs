@@ -4,12 +4,18 @@
 //! Files on filesystems without direct I/O are opened without it ([`RealMember::direct`]).
 //!
 //! The block size is found by reading 512 and then 4096 bytes at the start.
+//!
+//! A device in use is refused, whatever the user gives up: by an exclusive open, by a lock, and by
+//! what sysfs says of loop devices (`block_devices`).
 
+use super::block_devices::{BlockDevices, LoopDevice};
 use super::guard;
 use super::release::when_released;
 use crate::driver::read_aligned;
 use mirrorball_disk::array_file::DevicePart;
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, open, seek};
+use rustix::fs::{
+    FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, flock, fstat, open, seek,
+};
 use rustix::io::Errno;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -24,8 +30,8 @@ pub enum Caching {
     Buffered,
 }
 
-/// What to do with a block device that is in use, or that contains a known signature and is opened
-/// for writing.
+/// What to do with a block device that contains a known signature and is opened for writing. One
+/// that is in use is refused in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Occupied {
     /// Refuse it.
@@ -50,7 +56,7 @@ pub struct OpenOptions {
     pub access: MemberAccess,
     /// Use of the page cache.
     pub caching: Caching,
-    /// What to do with a device in use.
+    /// What to do with a device that contains something.
     pub occupied: Occupied,
     /// Called if a file is still held for a program that has ended, before it is waited for.
     pub report_wait: fn(&Path),
@@ -103,10 +109,40 @@ pub enum OpenError {
     },
     /// The kernel uses the device, for example as a mounted filesystem.
     #[error(
-        "`{}` is in use: it or a part of it is mounted, used as swap, part of another device, or \
-         open in another server\n  help: unmount it or stop that server first", .0.display()
+        "`{}` is in use{users}: it or a part of it is mounted, used as swap, part of another \
+         device, or open in another server\n  help: unmount it, or stop what uses it, first; \
+         --occupied does not change this", path.display()
     )]
-    InUse(PathBuf),
+    InUse {
+        /// The device.
+        path: PathBuf,
+        /// ` by ` and the devices that use it, if there are any.
+        users: String,
+    },
+    /// A loop device is attached to the file.
+    #[error(
+        "`{}` is in use by the loop device `{}`, which has the same data\n  help: give `{}` in \
+         place of the file, or detach it first: `losetup --detach {}`",
+        path.display(), device.display(), device.display(), device.display()
+    )]
+    BehindLoop {
+        /// The file.
+        path: PathBuf,
+        /// The loop device.
+        device: PathBuf,
+    },
+    /// Another server has locked the file behind a loop device.
+    #[error(
+        "`{}` is in use: another server, or another member of this array, has the file `{}`, to \
+         which this loop device is attached\n  help: stop the server that has it open, or give \
+         each member a file of its own", path.display(), file.display()
+    )]
+    ServedBehindLoop {
+        /// The loop device.
+        path: PathBuf,
+        /// The file.
+        file: PathBuf,
+    },
     /// Another server has locked it.
     #[error(
         "`{}` is in use by another server, or is another member of this array\n  help: stop the \
@@ -179,12 +215,12 @@ impl RealMember {
         };
         let access = options.access.flags();
         let mut flags = access | OFlags::CLOEXEC;
-        if device.is_some() && options.occupied == Occupied::Refuse {
+        if device.is_some() {
             // Linux refuses an exclusive open of a block device that it uses in whole or in part.
             flags |= OFlags::EXCL;
         }
         let in_use = |error| match error {
-            Errno::BUSY => OpenError::InUse(path.to_owned()),
+            Errno::BUSY => in_use_by(path, device),
             error => system(error),
         };
         let place = (path, options.report_wait);
@@ -211,6 +247,7 @@ impl RealMember {
             None => (plain, mirrorball_core::units::BLOCK_BYTES, false),
         };
         lock(&fd, place).map_err(in_use_by_another(path))?;
+        check_loop_devices(place, &kind, options.access)?;
         Ok(RealMember {
             fd,
             begin_bytes: 0,
@@ -245,6 +282,46 @@ impl RealMember {
 /// Locks a member against other servers while it is open.
 fn lock(fd: &OwnedFd, place: (&Path, fn(&Path))) -> Result<(), Errno> {
     when_released(Errno::AGAIN, place, || flock(fd, FlockOperation::NonBlockingLockExclusive))
+}
+
+/// Refuses a file that a loop device is attached to, and a loop device whose file is locked. The
+/// member itself must be locked: then of two servers that open both, at least one is refused.
+fn check_loop_devices(
+    (path, report_wait): (&Path, fn(&Path)),
+    kind: &Stat,
+    access: MemberAccess,
+) -> Result<(), OpenError> {
+    let devices = BlockDevices::of_system();
+    match devices.loop_over(kind) {
+        Some(LoopDevice { is_read_only: true, .. }) if access == MemberAccess::ReadOnly => {}
+        Some(LoopDevice { path: device, .. }) => {
+            return Err(OpenError::BehindLoop { path: path.to_owned(), device });
+        }
+        None => {}
+    }
+    let is_device = FileType::from_raw_mode(kind.st_mode) == FileType::BlockDevice;
+    let Some(file) = devices.backing_of(kind.st_rdev).filter(|_| is_device) else {
+        return Ok(());
+    };
+    // Not blocking: the path may lead to a pipe by now.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let Ok(opened) = open(&file, flags, Mode::empty()) else { return Ok(()) };
+    // Released at once: a server that opens the file from now on finds the loop device.
+    let attempt = || flock(&opened, FlockOperation::NonBlockingLockShared);
+    match when_released(Errno::AGAIN, (&file, report_wait), attempt) {
+        Err(Errno::AGAIN) => Err(OpenError::ServedBehindLoop { path: path.to_owned(), file }),
+        _ => Ok(()),
+    }
+}
+
+/// The error for a device that the kernel uses.
+fn in_use_by(path: &Path, device: Option<u64>) -> OpenError {
+    let holders = device.map(|it| BlockDevices::of_system().holders(it)).unwrap_or_default();
+    let users = match &holders[..] {
+        [] => String::new(),
+        names => format!(" by {}", names.join(" and ")),
+    };
+    OpenError::InUse { path: path.to_owned(), users }
 }
 
 fn in_use_by_another(path: &Path) -> impl Fn(Errno) -> OpenError {

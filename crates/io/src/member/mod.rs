@@ -7,6 +7,7 @@
 //! The timing of an emulated member comes from a model of `mirrorball_disk`, its data are in a
 //! [`Store`].
 
+mod block_devices;
 pub mod file;
 pub mod guard;
 pub mod memory;
