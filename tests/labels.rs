@@ -39,7 +39,9 @@ fn created(count: usize) -> Folder {
     let output = folder.run(&["create", "pair.toml"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = stdout(&output);
-    for part in ["created volume `pair`", "mirrorball serve a.img b.img"] {
+    let redundancy =
+        ["  2 copies, 1 member may fail\n", "  3 copies, 2 members may fail\n"][count - 2];
+    for part in ["created volume `pair`", redundancy, "mirrorball serve a.img b.img"] {
         assert!(text.contains(part), "{text}");
     }
     folder
@@ -92,7 +94,8 @@ fn a_volume_starts_from_its_members_in_any_order() {
         let service = serve(&folder, devices);
         assert!(!has_line(&service, "synchronised"), "{:?}", service.lines);
         assert_reads(&folder, 0, 7);
-        assert!(folder.ctl(&["status"]).contains("pair: in sync"));
+        let status = folder.ctl(&["status"]);
+        assert!(status.contains("pair: in sync\n  2 copies, 1 member may fail\n"), "{status}");
         service.terminate();
     }
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));

@@ -2,6 +2,7 @@
 
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
+use crate::redundancy::{Redundancy, redundancy_text};
 use crate::{devices, numbers, programs, screen, serving};
 use anyhow::anyhow;
 use mirrorball_core::member::MemberState;
@@ -204,12 +205,14 @@ fn report(
     serving::print_notes(created.notes.iter().cloned());
     let array = &created.label.array;
     let members = &created.label.members;
+    let redundancy = Redundancy { copies: created.map.copies(), parities: created.map.parities() };
     let mut text = format!(
-        "{what} volume `{}`: {}, {} members, {}\n  UUID {}\n",
+        "{what} volume `{}`: {}, {} members, {}\n  {}\n  UUID {}\n",
         array.name,
         array.profile,
         members.len(),
-        format_bytes(created.capacity_bytes),
+        format_bytes(created.map.capacity_bytes()),
+        redundancy_text(redundancy, created.map.tolerated_failures()),
         array.uuid,
     );
     if created.checksum_bytes > 0 {

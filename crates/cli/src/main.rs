@@ -35,6 +35,7 @@ mod programs;
 mod progress;
 mod ranking;
 mod recipe;
+mod redundancy;
 mod report;
 mod screen;
 mod serve;

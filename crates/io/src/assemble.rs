@@ -6,6 +6,7 @@ pub(crate) mod durable_label;
 mod fallback;
 pub(crate) mod journal;
 mod labelled;
+mod layout_notes;
 mod md;
 mod open;
 pub(crate) mod replacement;

@@ -1,6 +1,7 @@
 //! What `ctl` prints, in words.
 
 use crate::compare::quoted;
+use crate::redundancy::{Redundancy, redundancy_text};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
     MemberReport, MemberStatsReport, Misplaced, OddMember, Quantiles, ReportedScrubState,
@@ -29,7 +30,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     for devid in &status.failed {
         text += &failed_text(*devid, status);
     }
-    text += &may_fail_text(status);
+    text += &redundancy(status);
     for it in &status.spares {
         text += &format!("  {}", spare(it));
     }
@@ -89,14 +90,19 @@ fn unfinished_text(writes: usize) -> String {
     }
 }
 
-/// How many members of a degraded volume may still fail.
-fn may_fail_text(status: &ServiceStatus) -> String {
-    match (status.health, status.may_fail) {
-        (VolumeHealth::Degraded, Some(0)) => "  no other member may fail now\n".to_owned(),
-        (VolumeHealth::Degraded, Some(1)) => "  one more member may fail\n".to_owned(),
-        (VolumeHealth::Degraded, Some(count)) => format!("  {count} more members may fail\n"),
-        _ => String::new(),
-    }
+/// What the volume keeps, and how many members may fail; of a degraded one, how many more.
+fn redundancy(status: &ServiceStatus) -> String {
+    let (Some(copies), Some(parities)) = (status.copies, status.parities) else {
+        return String::new();
+    };
+    let Some(may_fail) = status.may_fail else { return String::new() };
+    let text = match (status.health, may_fail) {
+        (VolumeHealth::Degraded, 0) => "no other member may fail now".to_owned(),
+        (VolumeHealth::Degraded, 1) => "one more member may fail".to_owned(),
+        (VolumeHealth::Degraded, count) => format!("{count} more members may fail"),
+        _ => redundancy_text(Redundancy { copies, parities }, may_fail),
+    };
+    format!("  {text}\n")
 }
 
 /// What is to be done about a member whose file is not at its path.
@@ -431,6 +437,8 @@ mod tests {
             policy_fault: None,
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
+            copies: Some(2),
+            parities: Some(0),
             may_fail: Some(0),
             failed: vec![3, 4],
             failures: failed_flush(3),

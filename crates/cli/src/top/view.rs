@@ -336,6 +336,8 @@ mod tests {
 
     fn status() -> ServiceStatus {
         ServiceStatus {
+            copies: None,
+            parities: None,
             may_fail: None,
             name: "pair".to_owned(),
             policy: Some("latency-rr".to_owned()),

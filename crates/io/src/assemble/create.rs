@@ -5,6 +5,7 @@
 //! a crash leaves either no volume or one that can be created again.
 
 use super::AssembleError;
+use super::layout_notes::layout_notes;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use crate::entropy::random_bytes;
 use crate::examine::{label_from, spare_block};
@@ -56,8 +57,8 @@ pub enum Trust {
 pub struct Created {
     /// Its label.
     pub label: Label,
-    /// Size of the volume in bytes.
-    pub capacity_bytes: u64,
+    /// How it is laid out.
+    pub map: ChunkMap,
     /// Bytes of each member that hold checksums; zero without checksums.
     pub checksum_bytes: u64,
     /// Notes for the user, a line each.
@@ -300,7 +301,9 @@ fn open_candidates(
     if (0..members.len()).any(|index| reserved(index) < RESERVED_BYTES) {
         return unfit(format!("its layout {} leaves no space for labels", array.layout));
     }
-    let devices = array.members.iter().map(|member| source_name(&member.source)).collect();
+    let names = array.members.iter().map(|member| source_name(&member.source));
+    let devices: Vec<String> = names.collect();
+    notes.extend(layout_notes(&map, &labelled.data_configs(&configs), &devices));
     let spares = open_spares(array, &opener, &configs, &mut notes)?;
     Ok(Candidates { members, devices, spares, array: labelled, map, notes })
 }
@@ -488,7 +491,7 @@ fn write_labels(
         true => checksum_table_bytes(label.array.profile, sizes),
         false => 0,
     };
-    Ok(Created { label, capacity_bytes: map.capacity_bytes(), checksum_bytes, notes })
+    Ok(Created { label, map, checksum_bytes, notes })
 }
 
 fn write_error(device: &str, error: io::Error) -> CreateError {

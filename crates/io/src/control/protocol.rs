@@ -209,6 +209,12 @@ pub struct ServiceStatus {
     pub profile: Option<String>,
     /// Whether all members are in sync.
     pub health: VolumeHealth,
+    /// Number of copies that the volume keeps of each byte; `None` without a volume.
+    #[serde(default)]
+    pub copies: Option<usize>,
+    /// Number of parities that it keeps; `None` without a volume.
+    #[serde(default)]
+    pub parities: Option<usize>,
     /// Number of members, whichever they are, that may fail now without loss of data; `None`
     /// without a volume.
     #[serde(default)]

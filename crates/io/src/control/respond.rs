@@ -196,6 +196,8 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         policy: control.policy.clone(),
         profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
         health: health(executor),
+        copies: volume.map(|volume| volume.map().copies()),
+        parities: volume.map(|volume| volume.map().parities()),
         may_fail: volume.map(may_fail),
         failed: failed_members(executor),
         failures: failures(executor),

@@ -81,6 +81,8 @@ fn status_keeps_its_fields() {
         policy_fault: None,
         profile: Some("raid1".to_owned()),
         health: VolumeHealth::Degraded,
+        copies: Some(2),
+        parities: Some(0),
         may_fail: Some(0),
         failed: vec![4],
         failures: vec![MemberFailure { devid: 4, reason: "x".to_owned() }],
@@ -124,7 +126,7 @@ fn status_keeps_its_fields() {
     };
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
-        "may_fail": 0,
+        "copies": 2, "parities": 0, "may_fail": 0,
         "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
         "missing": [4], "removed": [4],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
