@@ -8,6 +8,13 @@
 //! slots as the oldest live entry leaves free, so with torn entries it fills up, and writes fail.
 //! No other write goes to torn rows, because torn entries are written after a restart. A resync
 //! mends them.
+//!
+//! An entry is *repeatable* (`repairs`) until a durable entry says that it is void, or older than
+//! the oldest live one: a start after a crash writes it again. A repair, rebuild or resync has no
+//! entry. It waits until no repeatable entry has its rows, because a start would undo it there,
+//! though later writes rely on it. So entries that leave are void at first.
+
+mod repairs;
 
 use super::held_ranges::overlap;
 use super::keys::{PieceKey, StripeKey};
@@ -15,6 +22,8 @@ use super::torn_rows::TornRows;
 use crate::geometry::FullStripe;
 use crate::label::JOURNAL_SLOTS;
 use crate::member::MemberIndex;
+pub(super) use repairs::RepairWait;
+use repairs::StripeRows;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -47,8 +56,22 @@ enum Checkpoint {
     Durable,
     /// One is to be written once the entries before this number left.
     Due { before: u64 },
-    /// It is being written to this many members.
-    Writing { sequence: u64, oldest: u64, left: usize, has_failed: bool, is_outdated: bool },
+    /// It is being written.
+    Writing(CheckpointWrite),
+}
+
+/// A checkpoint that is being written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CheckpointWrite {
+    pub(super) sequence: u64,
+    /// The oldest live entry when it began.
+    pub(super) oldest: u64,
+    /// The void entries then, a bit for each from the oldest on.
+    pub(super) void: u64,
+    /// Number of members on which it is not known to be durable.
+    left: usize,
+    has_failed: bool,
+    is_outdated: bool,
 }
 
 /// See the page of this module.
@@ -61,6 +84,8 @@ pub(super) struct Journal {
     /// slots are in use.
     durable_oldest: u64,
     live: BTreeMap<u64, Stage>,
+    /// The rows of the repeatable entries.
+    repeatable: BTreeMap<u64, StripeRows>,
     /// True if an entry is torn.
     has_torn: bool,
     flush: Option<JournalFlush>,
@@ -71,6 +96,8 @@ pub(super) struct Journal {
     pub(super) held: Vec<StripeKey>,
     /// Rebuilds that wait for a checkpoint.
     pub(super) rebuilds: Vec<PieceKey>,
+    /// Operations that wait until no repeatable entry has their rows.
+    repairs: Vec<(StripeKey, StripeRows)>,
 }
 
 /// What follows the end of an I/O of a checkpoint.
@@ -99,12 +126,14 @@ impl Journal {
             next,
             durable_oldest: 0,
             live: BTreeMap::new(),
+            repeatable: BTreeMap::new(),
             has_torn: false,
             flush: None,
             checkpoint,
             waiting: VecDeque::new(),
             held: Vec::new(),
             rebuilds: Vec::new(),
+            repairs: Vec::new(),
         }
     }
 
@@ -136,9 +165,10 @@ impl Journal {
         !self.has_slot() && self.next - self.oldest() < JOURNAL_SLOTS
     }
 
-    /// Takes that an entry is durable which names this one as the oldest.
-    pub(super) fn on_durable(&mut self, oldest: u64) {
+    /// Takes that an entry is durable which names this one as the oldest, and calls these void.
+    pub(super) fn on_durable(&mut self, oldest: u64, void: u64) {
         self.durable_oldest = self.durable_oldest.max(oldest);
+        self.forget_repeatable(oldest, void);
     }
 
     /// Returns true if half of the slots are in use.
@@ -175,8 +205,14 @@ impl Journal {
         self.has_torn
     }
 
-    /// Begins an entry.
-    pub(super) fn open(&mut self) -> u64 {
+    /// Begins an entry for some rows of a stripe.
+    pub(super) fn open(&mut self, stripe: &FullStripe, rows: &Range<u64>) -> u64 {
+        let sequence = self.take_slot();
+        self.repeatable.insert(sequence, (stripe.volume_offset, rows.clone()));
+        sequence
+    }
+
+    fn take_slot(&mut self) -> u64 {
         assert!(self.next - self.oldest() < JOURNAL_SLOTS, "an entry needs a slot");
         let sequence = self.next;
         self.live.insert(sequence, Stage::Open);
@@ -249,11 +285,9 @@ impl Journal {
         let is_durable = !flush.has_failed && !has_lost_writes;
         if is_durable {
             for sequence in flush.covered {
-                match self.live.get_mut(&sequence) {
-                    Some(Stage::Ended) => _ = self.live.remove(&sequence),
-                    // The next ones rely on what mended it.
-                    Some(stage) => *stage = Stage::Void,
-                    None => {}
+                // Of a torn one the next ones rely on what mended it.
+                if let Some(stage) = self.live.get_mut(&sequence) {
+                    *stage = Stage::Void;
                 }
             }
             self.forget_void();
@@ -271,8 +305,8 @@ impl Journal {
     pub(super) fn on_joined(&mut self) {
         if let Checkpoint::Durable | Checkpoint::Due { .. } = self.checkpoint {
             self.checkpoint = Checkpoint::Due { before: self.next };
-        } else if let Checkpoint::Writing { is_outdated, .. } = &mut self.checkpoint {
-            *is_outdated = true;
+        } else if let Checkpoint::Writing(write) = &mut self.checkpoint {
+            write.is_outdated = true;
         }
     }
 
@@ -282,27 +316,30 @@ impl Journal {
     }
 
     /// Begins a checkpoint on this many members: one that is due for rebuilds, if nothing is before
-    /// it, or one that makes space for operations that wait.
+    /// it, one that makes space for operations that wait, or one after which entries are repeatable
+    /// no more whose rows are to be repaired.
     pub(super) fn start_checkpoint(&mut self, members: usize) -> bool {
         let is_due = match self.checkpoint {
             Checkpoint::Due { before } => !self.rebuilds.is_empty() && self.oldest() >= before,
             Checkpoint::Durable => false,
-            Checkpoint::Writing { .. } => return false,
+            Checkpoint::Writing(_) => return false,
         };
         let makes_space = self.needs_new_oldest() && !self.waiting.is_empty();
         let can_begin = self.has_slot() || self.needs_new_oldest();
-        if members == 0 || !can_begin || !is_due && !makes_space {
+        let is_wanted = is_due || makes_space || self.frees_repair();
+        if members == 0 || !can_begin || !is_wanted {
             return false;
         }
         let before = match self.checkpoint {
             Checkpoint::Due { before } => before,
             _ => 0,
         };
-        let sequence = self.open();
+        let sequence = self.take_slot();
+        let (oldest, void, has_failed) = (self.oldest(), self.void(), false);
         // It ends a wait only for what was before it when it began.
-        let (left, has_failed, is_outdated) = (members, false, self.oldest() < before);
-        let oldest = self.oldest();
-        self.checkpoint = Checkpoint::Writing { sequence, oldest, left, has_failed, is_outdated };
+        let (left, is_outdated) = (members, oldest < before);
+        let write = CheckpointWrite { sequence, oldest, void, left, has_failed, is_outdated };
+        self.checkpoint = Checkpoint::Writing(write);
         true
     }
 
@@ -312,36 +349,34 @@ impl Journal {
         self.live.range(..before).any(|(_, stage)| matches!(stage, Stage::Torn(..)))
     }
 
-    /// The number of the checkpoint under way, and the oldest entry that it names.
-    pub(super) fn checkpoint(&self) -> (u64, u64) {
-        match self.checkpoint {
-            Checkpoint::Writing { sequence, oldest, .. } => (sequence, oldest),
+    /// The checkpoint under way.
+    pub(super) fn checkpoint(&self) -> &CheckpointWrite {
+        match &self.checkpoint {
+            Checkpoint::Writing(write) => write,
             _ => unreachable!("a checkpoint is written"),
         }
     }
 
     /// Takes the end of the I/O of a checkpoint on a member.
     pub(super) fn on_checkpoint_io(&mut self, is_good: bool) -> CheckpointStep {
-        let Checkpoint::Writing { sequence, oldest, left, has_failed, is_outdated } =
-            &mut self.checkpoint
-        else {
+        let Checkpoint::Writing(write) = &mut self.checkpoint else {
             unreachable!("a checkpoint is written")
         };
-        *left -= 1;
-        *has_failed |= !is_good;
-        if *left > 0 {
+        write.left -= 1;
+        write.has_failed |= !is_good;
+        if write.left > 0 {
             return CheckpointStep::Wait;
         }
-        let step = match (*has_failed, *is_outdated) {
+        let step = match (write.has_failed, write.is_outdated) {
             (true, _) => CheckpointStep::Fail,
             (false, true) => CheckpointStep::Again,
             (false, false) => CheckpointStep::Release,
         };
-        let (sequence, oldest) = (*sequence, *oldest);
+        let CheckpointWrite { sequence, oldest, void, .. } = *write;
         self.live.remove(&sequence);
         self.forget_void();
         if step != CheckpointStep::Fail {
-            self.on_durable(oldest);
+            self.on_durable(oldest, void);
         }
         self.checkpoint = match step {
             CheckpointStep::Release => Checkpoint::Durable,
@@ -353,8 +388,8 @@ impl Journal {
     /// Takes that a flush failed on a member that stays: what was written before is not durable,
     /// whatever later flushes say.
     pub(super) fn on_failed_flush(&mut self) {
-        if let Checkpoint::Writing { has_failed, .. } = &mut self.checkpoint {
-            *has_failed = true;
+        if let Checkpoint::Writing(write) = &mut self.checkpoint {
+            write.has_failed = true;
         }
         if let Some(flush) = &mut self.flush {
             flush.has_failed = true;
@@ -365,7 +400,20 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::{ChunkMap, Profile};
+    use crate::member::MemberConfig;
     use crate::slab::SlabKey;
+
+    fn stripe() -> FullStripe {
+        let members = [1, 2, 3].map(|devid| MemberConfig::new(devid, 64 << 20));
+        let map = ChunkMap::allocate(Profile::Raid5, None, &members).unwrap();
+        map.full_stripe(0).unwrap()
+    }
+
+    fn checkpoint(journal: &Journal) -> (u64, u64) {
+        let CheckpointWrite { sequence, oldest, .. } = *journal.checkpoint();
+        (sequence, oldest)
+    }
 
     #[test]
     fn entries_leave_after_a_flush_and_a_checkpoint_waits_for_older_ones_and_a_slot() {
@@ -379,9 +427,11 @@ mod tests {
         let key = StripeKey::from_slot(0);
         assert!(!journal.has_slot(), "no durable entry says what is older");
         journal.waiting.push_back(key);
-        assert!(journal.start_checkpoint(1) && journal.checkpoint() == (100, 100));
+        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (100, 100));
         assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
-        assert_eq!((journal.free_slots(), journal.open()), (63, 101));
+        let stripe = stripe();
+        let open = |journal: &mut Journal| journal.open(&stripe, &(0..4096));
+        assert_eq!((journal.free_slots(), open(&mut journal)), (63, 101));
         journal.waiting.clear();
         journal.on_joined();
         journal.rebuilds.push(PieceKey::from_slot(0));
@@ -390,15 +440,52 @@ mod tests {
         journal.end(101);
         assert!(!flushed(&mut journal, false) && journal.oldest() == 101, "a flush failed");
         assert!(flushed(&mut journal, true) && journal.oldest() == 102);
-        (102..164).for_each(|sequence| assert_eq!(journal.open(), sequence));
+        (102..164).for_each(|sequence| assert_eq!(open(&mut journal), sequence));
         assert!(!journal.has_slot(), "100 is the oldest that a durable entry names");
         // What is given up stays known until it is the oldest.
         journal.abandon(104);
         assert_eq!(journal.void(), 0b100);
         (102..104).for_each(|sequence| journal.end(sequence));
         assert!(flushed(&mut journal, true) && journal.void() == 0 && journal.oldest() == 105);
-        assert!(journal.start_checkpoint(1) && journal.checkpoint() == (164, 105));
+        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (164, 105));
         assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
         assert!(!journal.needs_checkpoint() && journal.free_slots() == 4);
+    }
+
+    /// Entry 101 is open all the time. The one of the rows that are repaired ended: it is void once
+    /// the members were flushed, and repeatable until a checkpoint says so.
+    #[test]
+    fn a_repair_waits_until_no_start_would_write_its_rows_again() {
+        let (stripe, mut torn, rows) = (stripe(), TornRows::default(), 0..4096);
+        let mut journal = Journal::new(vec![0; 3], 100, false);
+        let wait = |journal: &Journal, torn: &TornRows| journal.repair_wait(&stripe, &rows, torn);
+        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint, "of entries before the start");
+        journal.hold_repair(StripeKey::from_slot(7), &stripe, rows.clone());
+        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (100, 100));
+        journal.on_checkpoint_io(true);
+        assert_eq!(journal.take_repairs().count(), 1);
+        assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
+        journal.open(&stripe, &(8192..12288));
+        assert_eq!(wait(&journal, &torn), RepairWait::Nothing, "other rows");
+        journal.open(&stripe, &(2048..6144));
+        journal.end(102);
+        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
+        journal.hold_repair(StripeKey::from_slot(7), &stripe, rows.clone());
+        assert!(!journal.start_checkpoint(1), "what it wrote may not be durable");
+        assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
+        assert!(journal.end_flush(false) && journal.void() == 0b10);
+        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
+        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (103, 101));
+        journal.on_checkpoint_io(true);
+        assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
+        // All of a torn entry is written again, but not while other rows of it are torn.
+        journal.open(&stripe, &(0..12288));
+        journal.tear(104, stripe, 0..12288);
+        torn.tear(&stripe, &(0..12288));
+        assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
+        torn.mend(&stripe, &(0..4096));
+        assert_eq!(wait(&journal, &torn), RepairWait::Forever);
+        torn.mend(&stripe, &(4096..12288));
+        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
     }
 }

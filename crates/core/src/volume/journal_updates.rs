@@ -3,9 +3,9 @@
 
 use super::column_rows::{ColumnRows, joined};
 use super::durability::MetadataJob;
-use super::journal::{CheckpointStep, Journal};
+use super::journal::{CheckpointStep, CheckpointWrite, Journal, RepairWait};
 use super::keys::{PieceKey, StripeKey};
-use super::stripe_ops::{EntryWrite, StripeOp};
+use super::stripe_ops::{EntryWrite, StripeOp, StripeWork};
 use super::stripe_steps::{BufferRows, StripeBuffer};
 use super::{Volume, Work};
 use crate::column_set::ColumnSet;
@@ -76,7 +76,8 @@ impl Volume {
             journal.waiting.push_back(key);
             return self.advance_journal();
         }
-        let sequence = journal.open();
+        let op = self.stripes.as_ref().expect("the volume has parity").ops.get(key);
+        let sequence = journal.open(&op.stripe, &op.window());
         let (oldest, void) = (journal.oldest(), journal.void());
         let op = self.stripes().ops.get(key);
         let mut columns = self.journal_columns(op);
@@ -133,9 +134,7 @@ impl Volume {
     /// A checkpoint.
     fn checkpoint_entry(&self) -> JournalEntry {
         let journal = self.journal.as_ref().expect("the volume has a journal");
-        let (sequence, oldest) = journal.checkpoint();
-        // Entries that were given up after the oldest are void for later ones, too.
-        let void = journal.void() << (journal.oldest() - oldest).min(63);
+        let CheckpointWrite { sequence, oldest, void, .. } = *journal.checkpoint();
         JournalEntry::checkpoint(sequence, oldest, void)
     }
 
@@ -180,10 +179,10 @@ impl Volume {
         entry.has_failed |= !is_durable && stays;
         match entry {
             EntryWrite { left: 0, has_failed: true, .. } => self.abandon_entry(key),
-            EntryWrite { left: 0, oldest, .. } => {
-                let oldest = *oldest;
+            EntryWrite { left: 0, oldest, void, .. } => {
+                let (oldest, void) = (*oldest, *void);
                 let journal = self.journal.as_mut().expect("the volume has a journal");
-                journal.on_durable(oldest);
+                journal.on_durable(oldest, void);
                 self.write_in_place(key);
             }
             _ => {}
@@ -235,8 +234,9 @@ impl Volume {
         let journal = self.journal.as_mut().expect("the volume has a journal");
         let resumed = journal.waiting.len().min(journal.free_slots());
         self.work.extend(journal.waiting.drain(..resumed).map(Work::Journal));
-        let is_wanted =
-            journal.is_half_full() || !journal.waiting.is_empty() || !journal.rebuilds.is_empty();
+        let is_waited_for =
+            !journal.waiting.is_empty() || !journal.rebuilds.is_empty() || journal.has_repairs();
+        let is_wanted = journal.is_half_full() || is_waited_for;
         if is_wanted {
             self.flush_journal();
         }
@@ -302,6 +302,7 @@ impl Volume {
         }
         if self.journal.as_deref().is_some_and(Journal::is_stuck) {
             self.fail_waiting_entries();
+            self.fail_waiting_repairs();
         }
     }
 
@@ -311,6 +312,7 @@ impl Volume {
         let has_slot = journal.has_slot();
         let rebuilds = std::mem::take(&mut journal.rebuilds);
         rebuilds.into_iter().for_each(|key| self.fail_piece(key));
+        self.fail_waiting_repairs();
         if !has_slot {
             self.fail_waiting_entries();
         }
@@ -327,7 +329,7 @@ impl Volume {
         let members: Vec<MemberIndex> = self.states.active().collect();
         let labels = self.labels.as_ref().expect("a volume with a journal has labels");
         let journal = self.journal.as_mut().expect("the volume has a journal");
-        if journal.waiting.is_empty() && journal.rebuilds.is_empty() {
+        if journal.waiting.is_empty() && journal.rebuilds.is_empty() && !journal.has_repairs() {
             return;
         }
         if !labels.is_current(&self.states) {
@@ -345,15 +347,57 @@ impl Volume {
         }
         let is_good = is_durable || self.states.is_failed(member);
         let journal = self.journal.as_mut().expect("the volume has a journal");
-        match journal.on_checkpoint_io(is_good) {
-            CheckpointStep::Wait => {}
-            CheckpointStep::Again => self.advance_journal(),
-            CheckpointStep::Release => {
-                let rebuilds = std::mem::take(&mut journal.rebuilds);
-                rebuilds.into_iter().for_each(|key| self.issue_first(key));
+        let step = journal.on_checkpoint_io(is_good);
+        let released = match step {
+            CheckpointStep::Wait => return,
+            CheckpointStep::Fail => return self.fail_journal_waiters(),
+            CheckpointStep::Again => Vec::new(),
+            CheckpointStep::Release => std::mem::take(&mut journal.rebuilds),
+        };
+        let repairs = journal.take_repairs();
+        released.into_iter().for_each(|key| self.issue_first(key));
+        repairs.for_each(|key| self.write_stripe(key));
+        self.advance_journal();
+    }
+
+    /// Has an operation without an entry wait until no start undoes what it writes, and returns
+    /// true; false if there is nothing to wait for.
+    pub(super) fn waits_for_entries(&mut self, key: StripeKey) -> bool {
+        let (Some(journal), Some(stripes)) = (&mut self.journal, &self.stripes) else {
+            return false;
+        };
+        let op = stripes.ops.get(key);
+        let (stripe, rows) = (op.stripe, op.window());
+        match journal.repair_wait(&stripe, &rows, &stripes.torn) {
+            RepairWait::Nothing => return false,
+            RepairWait::Checkpoint => {
+                journal.hold_repair(key, &stripe, rows);
                 self.advance_journal();
             }
-            CheckpointStep::Fail => self.fail_journal_waiters(),
+            RepairWait::Forever => self.abandon_repair(key),
+        }
+        true
+    }
+
+    fn fail_waiting_repairs(&mut self) {
+        let Some(journal) = &mut self.journal else { return };
+        journal.take_repairs().for_each(|key| self.abandon_repair(key));
+    }
+
+    /// Gives up what an operation was to write. A read has its data all the same, and a rebuild
+    /// goes on: what a start repeats is no older than what its member lacks.
+    fn abandon_repair(&mut self, key: StripeKey) {
+        let op = self.stripes_mut().ops.get_mut(key);
+        match op.work {
+            StripeWork::Read => {
+                op.plans.iter_mut().for_each(|plan| plan.writes = ColumnSet::default());
+                self.end_window(key);
+            }
+            StripeWork::Rebuild(_) => {
+                let writes = joined(&op.plans, |plan| plan.writes);
+                self.queue_stripe_ios(key, writes, Op::Write, Purpose::Rebuild);
+            }
+            _ => self.abandon_entry(key),
         }
     }
 

@@ -283,6 +283,7 @@ impl Volume {
             false if purpose == Purpose::User && self.journal.is_some() => {
                 self.journal_stripe(key);
             }
+            false if self.waits_for_entries(key) => {}
             false => self.queue_stripe_ios(key, writes, Op::Write, purpose),
         }
     }

@@ -85,7 +85,7 @@ impl Machine {
     }
 
     /// All parities match the data.
-    fn verify_parities(&self) -> Result<(), String> {
+    pub(super) fn verify_parities(&self) -> Result<(), String> {
         let map = self.map();
         let mut offset = 0;
         while offset < map.capacity_bytes() {
