@@ -8,7 +8,7 @@
 //! counted, and left as they are unless the user asked for a repair. Then the data that more than
 //! half of the mirrors have are copied to the others; where there are no such data, as with two
 //! mirrors, those of the member that the user named, or none. What was found is recorded before it
-//! is repaired.
+//! is repaired: if the service ends before, it is found again, and not counted again.
 //!
 //! With parity, a step compares whole stripes (see [`RequestKind::Scrub`]), and what it finds is
 //! left as it is, too, unless the user asked for a repair ([`RequestKind::RepairStripes`]).
@@ -18,11 +18,13 @@
 //! members once a minute, and when the state changes; a scrub that ran when the service ended goes
 //! on when it is started again.
 
+mod counts;
 mod error;
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
 use crate::executor::{BlockDifference, Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
+use counts::{count_uncompared, count_wrong, end_counted};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -177,6 +179,10 @@ impl Scrub {
         if self.step_in_flight.is_some() || self.is_stopping || has_other_work(executor) {
             return None;
         }
+        let is_recorded = executor.volume().is_some_and(Volume::is_scrub_recorded);
+        if !self.to_repair.is_empty() && !is_recorded {
+            return None;
+        }
         let now = executor.driver.now();
         if now < self.next_step {
             return Some(self.next_step - now);
@@ -256,7 +262,8 @@ impl Scrub {
                 return;
             }
             _ => {
-                progress.unreadable_blocks += u64::from(!is_good);
+                let is_counted = progress.checked_bytes < progress.counted_bytes;
+                progress.unreadable_blocks += u64::from(!is_good && !is_counted);
                 self.on_checked(step.length, &differences, executor);
             }
         }
@@ -301,7 +308,7 @@ impl Scrub {
         let Some(progress) = &mut self.progress else { return };
         let range = progress.checked_bytes..progress.checked_bytes + length;
         if !volume.has_checksums() {
-            progress.uncompared_bytes += length - volume.comparable_bytes(range.clone());
+            count_uncompared(progress, &range, volume);
         }
         progress.checked_bytes = range.end;
         self.mismatched = self.mismatched.split_off(&(range.end, MemberIndex(0)));
@@ -312,16 +319,12 @@ impl Scrub {
             if volume.may_differ(&block) {
                 continue;
             }
-            progress.differing_blocks += 1;
-            for member in odd {
-                if let Some(blocks) = progress.odd_blocks.get_mut(member.get()) {
-                    *blocks += 1;
-                }
-            }
+            count_wrong(progress, *offset, 1, odd);
             let source = right.or(from.filter(|&member| volume.holds(member, &block)));
             let source = source.filter(|_| progress.repairs);
             self.to_repair.extend(source.map(|source| ToRepair::Block(*offset, source)));
         }
+        end_counted(progress);
     }
 
     /// Takes what a step found in the next stripes.
@@ -329,20 +332,20 @@ impl Scrub {
         let volume = executor.volume().expect("its stripes are compared");
         let Some(progress) = &mut self.progress else { return };
         let range = progress.checked_bytes..progress.checked_bytes + length;
-        progress.uncompared_bytes += length - volume.comparable_bytes(range.clone());
+        count_uncompared(progress, &range, volume);
         progress.checked_bytes = range.end;
         for StripeFinding { volume_offset, rows, problem } in findings {
             let blocks = (rows.end - rows.start).div_ceil(SCRUB_BLOCK_BYTES);
-            if let StripeProblem::Unreadable = problem {
-                progress.unreadable_blocks += blocks;
-                continue;
-            }
-            progress.differing_blocks += blocks;
-            if let StripeProblem::Member(member) = problem
-                && let Some(odd) = progress.odd_blocks.get_mut(member.get())
-            {
-                *odd += blocks;
-            }
+            let odd = match problem {
+                StripeProblem::Unreadable => {
+                    let is_counted = *volume_offset < progress.counted_bytes;
+                    progress.unreadable_blocks += if is_counted { 0 } else { blocks };
+                    continue;
+                }
+                StripeProblem::Member(member) => &[*member][..],
+                StripeProblem::Mismatch => &[],
+            };
+            count_wrong(progress, *volume_offset, blocks, odd);
             match self.to_repair.back_mut() {
                 _ if !progress.repairs => {}
                 Some(ToRepair::Stripe(last, of_stripe)) if last == volume_offset => {
@@ -351,6 +354,7 @@ impl Scrub {
                 _ => self.to_repair.push_back(ToRepair::Stripe(*volume_offset, blocks)),
             }
         }
+        end_counted(progress);
     }
 
     /// Starts no more steps, and keeps the progress.
@@ -391,7 +395,16 @@ impl Scrub {
     fn keep(&mut self, executor: &mut Executor) {
         self.kept_at = executor.driver.now();
         let (Some(progress), Some(volume)) = (self.progress, executor.volume_mut()) else { return };
-        volume.keep_scrub(ScrubProgress { checked_bytes: self.settled_bytes, ..progress });
+        let queued = self.to_repair.iter().map(|it| match it {
+            ToRepair::Block(..) => 1,
+            ToRepair::Stripe(_, blocks) => *blocks,
+        });
+        volume.keep_scrub(ScrubProgress {
+            checked_bytes: self.settled_bytes,
+            counted_bytes: progress.counted_bytes.max(progress.checked_bytes),
+            pending_blocks: progress.pending_blocks + queued.sum::<u64>(),
+            ..progress
+        });
     }
 }
 

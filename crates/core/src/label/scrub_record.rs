@@ -29,8 +29,10 @@ pub const SCRUB_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
 const ODD_BLOCKS: usize = 136;
 const MISMATCHED_BLOCKS: usize = ODD_BLOCKS + 8 * LABELLED_MEMBERS_MAX;
-/// Zero in records of earlier versions.
+/// This and what follows is zero in records of earlier versions.
 const LEFT_BLOCKS: usize = MISMATCHED_BLOCKS + 8;
+const COUNTED_BYTES: usize = LEFT_BLOCKS + 8;
+const PENDING_BLOCKS: usize = COUNTED_BYTES + 8;
 
 /// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +74,12 @@ pub struct ScrubProgress {
     /// Number of blocks that the scrubs before this left as they were. They count until this one
     /// has finished.
     pub left_blocks: u64,
+    /// What is before this offset is counted, though a part of it may not be checked: it is checked
+    /// again after a restart, because it was not repaired.
+    pub counted_bytes: u64,
+    /// Number of blocks of those that were counted and not repaired. Those that are not found again
+    /// were repaired all the same.
+    pub pending_blocks: u64,
     /// Rate limit in bytes of the volume per second.
     pub rate: Option<u64>,
 }
@@ -103,6 +111,8 @@ impl ScrubProgress {
             odd_blocks: [0; LABELLED_MEMBERS_MAX],
             unreadable_blocks: 0,
             left_blocks: 0,
+            counted_bytes: 0,
+            pending_blocks: 0,
             rate,
         }
     }
@@ -140,6 +150,8 @@ impl ScrubRecord {
         }
         page.put(MISMATCHED_BLOCKS, &progress.mismatched_blocks.to_le_bytes());
         page.put(LEFT_BLOCKS, &progress.left_blocks.to_le_bytes());
+        page.put(COUNTED_BYTES, &progress.counted_bytes.to_le_bytes());
+        page.put(PENDING_BLOCKS, &progress.pending_blocks.to_le_bytes());
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::Scrub, &header)
@@ -169,6 +181,8 @@ impl ScrubRecord {
             from: page.u64(128).checked_sub(1),
             mismatched_blocks: page.u64(MISMATCHED_BLOCKS),
             left_blocks: page.u64(LEFT_BLOCKS),
+            counted_bytes: page.u64(COUNTED_BYTES),
+            pending_blocks: page.u64(PENDING_BLOCKS),
             odd_blocks: std::array::from_fn(|index| page.u64(ODD_BLOCKS + 8 * index)),
         };
         Ok(ScrubRecord { sequence: header.generation, progress })

@@ -31,6 +31,11 @@ impl ScrubKeeper {
         self.next.or(self.record.map(|record| record.progress))
     }
 
+    /// Returns true if all progress was written.
+    pub(super) fn is_written(&self) -> bool {
+        self.in_flight == 0 && self.next.is_none()
+    }
+
     /// Takes progress to be written.
     pub(super) fn keep(&mut self, progress: ScrubProgress) {
         self.next = Some(progress);

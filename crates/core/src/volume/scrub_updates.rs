@@ -1,6 +1,6 @@
 //! Writes the progress of a scrub to the members.
 //!
-//! Nothing depends on the record, so nothing waits for it. A member that cannot be written has no
+//! No data depend on the record, so no request waits for it. A member that cannot be written has no
 //! record, or an older one.
 
 use super::Volume;
@@ -23,6 +23,12 @@ impl Volume {
             self.scrub.keep(progress);
             self.start_scrub_record();
         }
+    }
+
+    /// Returns true if the members have the progress that was last kept, as far as they can be
+    /// written.
+    pub fn is_scrub_recorded(&self) -> bool {
+        self.scrub.is_written()
     }
 
     /// Returns true if the mirrors of a range may differ because they were not synchronised.

@@ -238,6 +238,52 @@ mod tests {
     use super::super::super::history::End;
     use super::super::clients::ClientRequest;
     use super::*;
+    use mirrorball_core::label::ScrubProgress;
+
+    /// A machine that serves a raid6 in which a byte of two blocks is wrong.
+    fn damaged() -> Machine {
+        let mut machine = Machine::new(1, Promises::KeptWithParity);
+        machine.start(0).unwrap();
+        for block in [0, 4] {
+            let row = (0..machine.rows.len()).find(|&row| machine.place_on(row, block).is_some());
+            let row = row.unwrap();
+            let place = machine.place_on(row, block).unwrap();
+            machine.simulation.flip(machine.rows[row], place.start, 1);
+        }
+        machine.may_differ = true;
+        machine
+    }
+
+    #[test]
+    fn a_block_counts_once_if_the_service_ends_around_its_repair() {
+        let repair = ScrubRequest { repairs: true, from: None, rate: None };
+        let mut kills = 0;
+        for turns in 0..12 {
+            let mut machine = damaged();
+            machine.restart_scrub(repair).unwrap();
+            let progress = |machine: &Machine| {
+                machine.served.as_ref().unwrap().front.scrub_progress().unwrap()
+            };
+            for _ in 0..turns {
+                machine.turn(Nanos::from_millis(1)).unwrap();
+            }
+            let end = if turns % 2 == 0 { End::Kill } else { End::Stop };
+            machine.end(end).unwrap();
+            machine.start(0).unwrap();
+            if machine.served.as_ref().unwrap().front.scrub_progress().is_none() {
+                continue;
+            }
+            kills += 1;
+            while progress(&machine).state != ScrubState::Finished {
+                machine.turn(Nanos::from_secs(1)).unwrap();
+            }
+            let ScrubProgress { differing_blocks, repaired_blocks, odd_blocks, .. } =
+                progress(&machine);
+            let odd: u64 = odd_blocks.iter().sum();
+            assert_eq!((differing_blocks, repaired_blocks, odd), (2, 2, 2), "after {turns} turns");
+        }
+        assert!(kills > 5, "{kills}");
+    }
 
     /// A block that was written changes, and a repair computes the parity from it. A block in the
     /// same rows is written then, with a parity for what is there: so after a crash the journal

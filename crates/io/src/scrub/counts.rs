@@ -1,0 +1,42 @@
+//! What a scrub counts: each block once, though what was not repaired when the service ended is
+//! checked again.
+
+use mirrorball_core::label::ScrubProgress;
+use mirrorball_core::member::MemberIndex;
+use mirrorball_core::volume::Volume;
+use std::ops::Range;
+
+/// Counts wrong blocks at an offset, unless they were counted before a restart.
+pub(super) fn count_wrong(
+    progress: &mut ScrubProgress,
+    offset: u64,
+    blocks: u64,
+    odd: &[MemberIndex],
+) {
+    if offset < progress.counted_bytes {
+        progress.pending_blocks = progress.pending_blocks.saturating_sub(blocks);
+        return;
+    }
+    progress.differing_blocks += blocks;
+    for member in odd {
+        if let Some(odd_blocks) = progress.odd_blocks.get_mut(member.get()) {
+            *odd_blocks += blocks;
+        }
+    }
+}
+
+/// Counts the bytes of a range that cannot be compared, unless they were counted before a restart.
+pub(super) fn count_uncompared(progress: &mut ScrubProgress, range: &Range<u64>, volume: &Volume) {
+    let new = range.start.max(progress.counted_bytes)..range.end;
+    if !new.is_empty() {
+        progress.uncompared_bytes += new.end - new.start - volume.comparable_bytes(new.clone());
+    }
+}
+
+/// Once all is checked again that was counted before a restart: what was not found again was
+/// repaired before that.
+pub(super) fn end_counted(progress: &mut ScrubProgress) {
+    if progress.checked_bytes >= progress.counted_bytes {
+        progress.repaired_blocks += std::mem::take(&mut progress.pending_blocks);
+    }
+}
