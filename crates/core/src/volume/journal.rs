@@ -6,8 +6,9 @@
 //! of all members. Torn ones are *void* when their rows are torn no more, as are those of which
 //! nothing was written in place; void ones leave when they are the oldest. The ring has as many
 //! slots as the oldest live entry leaves free, so with torn entries it fills up, and writes fail.
-//! No other write goes to torn rows, because torn entries are written after a restart. A resync
-//! mends them.
+//! A resync mends torn rows, and so does a write, which comes after the torn entry at a restart: it
+//! has all columns, because those that it does not cover have to be as its parities say then. Other
+//! writes to torn rows are refused.
 //!
 //! An entry is *repeatable* (`repairs`) until a durable entry says that it is void, or older than
 //! the oldest live one: a start after a crash writes it again. A repair, rebuild or resync has no
@@ -15,8 +16,8 @@
 //! though later writes rely on it. So entries that leave are void at first.
 
 mod repairs;
+mod torn;
 
-use super::held_ranges::overlap;
 use super::keys::{PieceKey, StripeKey};
 use super::torn_rows::TornRows;
 use crate::geometry::FullStripe;
@@ -183,28 +184,6 @@ impl Journal {
         is_full && matches!(oldest, Some(Stage::Torn(..))) && self.flush.is_none()
     }
 
-    /// Returns true if the entry of some of these rows could not be written in place. It would be
-    /// written after a restart, over what others wrote there.
-    pub(super) fn has_torn_rows(&self, stripe: &FullStripe, rows: &Range<u64>) -> bool {
-        let overlaps = |(_, stage): (_, &Stage)| match stage {
-            Stage::Torn(other, torn) => {
-                other.volume_offset == stripe.volume_offset && overlap(torn, rows)
-            }
-            Stage::Open | Stage::Ended | Stage::Void => false,
-        };
-        self.has_torn && self.live.iter().any(overlaps)
-    }
-
-    /// Number of entries whose rows could not be written.
-    pub(super) fn torn_count(&self) -> usize {
-        self.live.values().filter(|stage| matches!(stage, Stage::Torn(..))).count()
-    }
-
-    /// Returns true if rows could not be written and are torn.
-    pub(super) fn has_torn(&self) -> bool {
-        self.has_torn
-    }
-
     /// Begins an entry for some rows of a stripe.
     pub(super) fn open(&mut self, stripe: &FullStripe, rows: &Range<u64>) -> u64 {
         let sequence = self.take_slot();
@@ -246,22 +225,21 @@ impl Journal {
         self.live.insert(sequence, Stage::Ended).expect("an open entry is live");
     }
 
-    /// Takes that the rows of an entry could not be written.
-    pub(super) fn tear(&mut self, sequence: u64, stripe: FullStripe, rows: Range<u64>) {
-        self.live.insert(sequence, Stage::Torn(stripe, rows)).expect("an open entry is live");
-        self.has_torn = true;
-    }
-
     /// Begins a flush of this many members, after which entries leave. Returns false if one is
     /// under way, or none can leave.
     pub(super) fn start_flush(&mut self, members: usize, torn: &TornRows) -> bool {
         if self.flush.is_some() || members == 0 {
             return false;
         }
-        let can_leave = |(_, stage): &(&u64, &Stage)| match stage {
+        let stays_torn = |stage: &Stage| match stage {
+            Stage::Torn(stripe, rows) => torn.are_torn(stripe, rows),
+            Stage::Open | Stage::Ended | Stage::Void => false,
+        };
+        let can_leave = |(sequence, stage): &(&u64, &Stage)| match stage {
             Stage::Open | Stage::Void => false,
-            Stage::Ended => true,
-            Stage::Torn(stripe, rows) => !torn.are_torn(stripe, rows),
+            // What mended a part of a torn entry is written again after it.
+            Stage::Ended => !self.follows(**sequence, stays_torn),
+            Stage::Torn(..) => !stays_torn(stage),
         };
         let covered: Vec<u64> = self.live.iter().filter(can_leave).map(|(&it, _)| it).collect();
         let is_started = !covered.is_empty();
@@ -485,7 +463,13 @@ mod tests {
         assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
         torn.mend(&stripe, &(0..4096));
         assert_eq!(wait(&journal, &torn), RepairWait::Forever);
+        // What mended those rows is written again as long as the torn entry is.
+        journal.open(&stripe, &rows);
+        journal.end(105);
+        assert!(!journal.start_flush(1, &torn));
         torn.mend(&stripe, &(4096..12288));
         assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
+        assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
+        assert!(journal.end_flush(false) && journal.void() == 0b11010);
     }
 }

@@ -246,7 +246,8 @@ impl Volume {
 
     /// Lets torn entries leave whose rows were mended.
     pub(super) fn release_mended(&mut self) {
-        if self.journal.as_ref().is_some_and(|journal| journal.has_torn()) {
+        let (Some(journal), Some(stripes)) = (&self.journal, &self.stripes) else { return };
+        if journal.has_mended(&stripes.torn) {
             self.flush_journal();
         }
     }
@@ -286,8 +287,9 @@ impl Volume {
     }
 
     /// Number of writes with parity that failed in place, on a member that the volume cannot do
-    /// without. The next start repeats them. Until then their rows cannot be written or rebuilt,
-    /// and with many of them nothing can be written.
+    /// without. The next start repeats them, unless all data of their rows can be read, or are
+    /// written, before. Until then no member is rebuilt, and with many of them nothing can be
+    /// written.
     pub fn unfinished_writes(&self) -> usize {
         self.journal.as_deref().map_or(0, Journal::torn_count)
     }

@@ -137,6 +137,16 @@ impl ColumnStates {
         Some(Access { writes: writes.or(access.writes), ..access })
     }
 
+    /// How to write the columns in `covered` in rows that a torn entry of the journal has: with all
+    /// others, which are as the parities say then, also if the entry is written again before.
+    /// `None` if not all of those can be read.
+    pub(super) fn rewrite(&self, covered: ColumnSet) -> Option<Access> {
+        let reads = self.data.without(covered);
+        let writes = self.data.or(self.parities).and(self.writable);
+        let access = Access { reads, arithmetic: Arithmetic::Compute, writes };
+        reads.is_within(self.readable).then_some(access)
+    }
+
     /// How to read the columns in `covered`: from their members, but those that cannot be read, or
     /// are not preferred where n others are, from n others.
     pub(super) fn read(&self, covered: ColumnSet) -> Option<Access> {

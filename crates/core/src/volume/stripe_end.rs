@@ -136,9 +136,7 @@ impl Volume {
         for granted in stripes.locks.release(lock) {
             self.work.push_back(Work::StartStripe(granted));
         }
-        if op.work == StripeWork::Resync {
-            self.release_mended();
-        }
+        self.release_mended();
         for extent in &op.extents {
             self.end_piece_of(extent.request, op.result(extent));
         }

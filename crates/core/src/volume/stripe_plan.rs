@@ -98,7 +98,7 @@ impl Volume {
             StripeWork::Write
                 if self.journal.as_ref().is_some_and(|it| it.has_torn_rows(&op.stripe, rows)) =>
             {
-                None
+                states.rewrite(covered)
             }
             StripeWork::Write => states.write(covered, self.stripes().rmw_level),
             StripeWork::Read => states.read(covered),

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Rows of a full stripe: the first byte of the stripe on the volume, and the rows in it.
 pub(super) type StripeRows = (u64, Range<u64>);
 
-fn share_rows(one: &StripeRows, other: &StripeRows) -> bool {
+pub(super) fn share_rows(one: &StripeRows, other: &StripeRows) -> bool {
     one.0 == other.0 && overlap(&one.1, &other.1)
 }
 

@@ -1,6 +1,7 @@
 //! Volumes with labels, and a member that holds none of the data.
 
 mod starts;
+mod torn;
 
 use super::*;
 use crate::geometry::ArrayLayout;
