@@ -20,6 +20,17 @@ impl RangeSet {
         self.ends.iter().map(|(&start, &end)| start..end)
     }
 
+    /// Number of ranges.
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns true if a range of the set begins before `range` and ends behind it.
+    pub(super) fn surrounds(&self, range: &Range<u64>) -> bool {
+        let around = self.ends.range(..range.start).next_back();
+        around.is_some_and(|(_, &end)| end > range.end)
+    }
+
     /// Returns true if a byte of `range` is in the set.
     pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
         let last = self.ends.range(..range.end).next_back();
@@ -100,6 +111,9 @@ mod tests {
                 prop_assert!(set.iter().flatten().eq(bytes.iter().copied()));
                 let ends: Vec<Range<u64>> = set.iter().collect();
                 prop_assert!(ends.windows(2).all(|pair| pair[0].end < pair[1].start), "{ends:?}");
+                let (count, mut less) = (set.count(), set.clone());
+                less.remove(&range);
+                prop_assert_eq!(less.count() > count, !range.is_empty() && set.surrounds(&range));
                 prop_assert_eq!(set.overlaps(&range), range.clone().any(|it| bytes.contains(&it)));
                 let parts: Vec<Range<u64>> = set.cut(range.clone()).collect();
                 prop_assert!(parts.iter().cloned().flatten().eq(range));

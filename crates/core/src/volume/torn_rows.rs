@@ -17,6 +17,10 @@ use crate::geometry::FullStripe;
 use crate::member::{Member, MemberState};
 use std::ops::Range;
 
+/// Limit of the ranges of unsynced rows: scattered writes divide them, and each takes 29 bytes of
+/// memory. Beyond that, rows that a write in the midst of a range synchronised stay unsynced.
+const UNSYNCED_RANGES_MAX: usize = 1 << 16;
+
 /// The torn and the unsynced rows of a volume.
 #[derive(Debug, Default)]
 pub(super) struct TornRows {
@@ -56,8 +60,12 @@ impl TornRows {
         if self.torn.is_empty() && self.unsynced.is_empty() {
             return;
         }
-        self.torn.remove(&spread(stripe, rows));
-        self.unsynced.remove(&spread(stripe, rows));
+        let spread_rows = spread(stripe, rows);
+        self.torn.remove(&spread_rows);
+        let is_full = self.unsynced.count() >= UNSYNCED_RANGES_MAX;
+        if !(is_full && self.unsynced.surrounds(&spread_rows)) {
+            self.unsynced.remove(&spread_rows);
+        }
         if !self.unsynced.overlaps(&spread(stripe, &(0..stripe.strip_bytes))) {
             // A mark of many stripes has what is between their rows, too.
             self.unsynced.remove(&(stripe.volume_offset..stripe.volume_offset + stripe.length()));
@@ -157,5 +165,35 @@ impl Volume {
             range.start = end;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::{ChunkMap, Profile};
+    use crate::member::MemberConfig;
+
+    /// During the first synchronisation each small write far from the others takes a part out of
+    /// what is unsynced.
+    #[test]
+    fn scattered_writes_take_bounded_memory() {
+        let members = [1, 2, 3].map(|devid| MemberConfig::new(devid, 64 << 30));
+        let map = ChunkMap::allocate(Profile::Raid5, None, &members).unwrap();
+        let stripe = |number: u64| map.full_stripe(number * (128 << 10)).unwrap();
+        let mut rows = TornRows::default();
+        rows.unsync_from(&stripe(0), map.capacity_bytes());
+        for number in 0..1 << 16 {
+            for row in [4096, 16384] {
+                rows.mend(&stripe(number), &(row..row + 4096));
+            }
+        }
+        assert_eq!(rows.unsynced.count(), UNSYNCED_RANGES_MAX);
+        // The synchronisation comes to all of them, one after the other.
+        for number in 0..map.capacity_bytes() / (128 << 10) {
+            let stripe = stripe(number);
+            rows.mend(&stripe, &(0..stripe.strip_bytes));
+        }
+        assert!(rows.unsynced.is_empty());
     }
 }
