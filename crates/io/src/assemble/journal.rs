@@ -56,6 +56,26 @@ pub(crate) fn recovery(
     })
 }
 
+/// The first device whose journal is needed and cannot be read, and why. `read` gets the number of
+/// the device in the assembly.
+pub(crate) fn unreadable_journal(
+    assembly: &LabelAssembly,
+    read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
+) -> Option<(usize, String)> {
+    let newest = &assembly.newest;
+    let sizes = newest.members.iter().map(|member| member.size_bytes);
+    // Of a volume that was stopped in good order, nothing is written again.
+    let begins = newest.array.journals(sizes).filter(|_| !newest.is_clean)?;
+    let rows = assembly.members.iter().zip(begins).filter(|(row, _)| has_data(row.state));
+    rows.filter_map(|(row, begin)| Some((row.found?, begin))).find_map(|(at, begin)| {
+        match read(at, begin, JOURNAL_BYTES as u32) {
+            Ok(bytes) if bytes.len() as u64 == JOURNAL_BYTES => None,
+            Ok(_) => Some((at, "it ends too early".to_owned())),
+            Err(error) => Some((at, error.to_string())),
+        }
+    })
+}
+
 /// The writes of the checkpoint that ends the journals, if entries are left: to be made once what
 /// is to be repeated is durable.
 pub(crate) fn checkpoints(

@@ -2,9 +2,11 @@
 
 mod absence;
 mod announced;
+mod choice;
 mod error;
 mod notes;
 mod spares;
+mod unreadable;
 
 use super::journal;
 use super::open::{MemberOpener, Open, OpenPurpose};
@@ -24,6 +26,7 @@ use crate::member::{NewMember, Source};
 use crate::spares::FoundSpare;
 use absence::record_absence;
 use announced::{accept_announcement, announced_text, check_lost};
+use choice::{choose, no_such_volume};
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
@@ -45,6 +48,7 @@ use notes::{
 use spares::spares_of;
 use std::path::PathBuf;
 use std::sync::Arc;
+use unreadable::without_unreadable;
 
 /// How to serve a volume whose members have labels.
 pub struct LabelledOptions {
@@ -83,8 +87,10 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
     check_lost(&volume, &serving)?;
     let name = volume.assembly.newest.array.name.clone();
+    let read = |index: usize, offset, length| opened[index].read(offset, length);
+    let (volume, left_out) = without_unreadable(volume, &discarded, &devices, read, &mut notes)?;
     check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
-    let volume = record_absence(volume, &serving, &mut devices, &opened, &discarded)?;
+    let volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
@@ -182,19 +188,6 @@ fn scanned(serving: &LabelledOptions) -> Result<Vec<DeviceAddress>, LabelledErro
     Ok(wanted.map(|device| device.address).collect())
 }
 
-fn no_such_volume(wanted: &str, devices: &[ExaminedDevice]) -> LabelledError {
-    let labels = devices.iter().flat_map(|device| &device.label);
-    let mut names: Vec<&str> = labels.map(|it| it.found.label.array.name.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let found = match &names[..] {
-        [] => String::new(),
-        [name] => format!("\n  help: the volume found is {name}"),
-        names => format!("\n  help: the volumes found are {}", names.join(", ")),
-    };
-    LabelledError::NoSuchVolume { wanted: wanted.to_owned(), found }
-}
-
 /// Returns true if a device is a member or a spare.
 fn has_label(device: &ExaminedDevice) -> bool {
     device.label.is_ok() || device.spare.is_some()
@@ -236,46 +229,6 @@ fn discarded(
     match volumes(devices, &[]).iter().find(|volume| is_lost(volume)) {
         Some(lost) => Err(LabelledError::AllDiscarded(lost.assembly.newest.array.name.clone())),
         None => Ok(discarded),
-    }
-}
-
-/// The volume to serve.
-fn choose(
-    mut volumes: Vec<ExaminedVolume>,
-    serving: &LabelledOptions,
-    devices: &[ExaminedDevice],
-) -> Result<ExaminedVolume, LabelledError> {
-    if let Some(wanted) = &serving.volume {
-        volumes.retain(|volume| is_called(&volume.assembly.newest, wanted));
-        if volumes.is_empty() {
-            return Err(no_such_volume(wanted, devices));
-        }
-    }
-    if volumes.len() > 1 {
-        let describe = |volume: &ExaminedVolume| {
-            let name = &volume.assembly.newest.array.name;
-            let devices: Vec<String> =
-                volume.devices.iter().map(|&index| devices[index].address.to_string()).collect();
-            format!("`{name}` ({}, on {})", volume.uuid, devices.join(" and "))
-        };
-        let list: Vec<String> = volumes.iter().map(describe).collect();
-        let list = list.join(", ");
-        return Err(match &serving.volume {
-            Some(name) => LabelledError::SameName { name: name.clone(), list },
-            None => LabelledError::Several { list, choice: choice(&volumes) },
-        });
-    }
-    volumes.pop().ok_or(LabelledError::Nothing)
-}
-
-/// How to choose one of several volumes: by a UUID if names are equal.
-fn choice(volumes: &[ExaminedVolume]) -> &'static str {
-    let mut names: Vec<&str> =
-        volumes.iter().map(|volume| volume.assembly.newest.array.name.as_str()).collect();
-    names.sort_unstable();
-    match names.windows(2).any(|pair| pair[0] == pair[1]) {
-        true => "names are equal; choose one with --volume UUID",
-        false => "choose one with --volume NAME",
     }
 }
 

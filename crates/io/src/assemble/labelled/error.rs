@@ -124,6 +124,21 @@ pub enum LabelledError {
         /// The members.
         missing: String,
     },
+    /// The journal of a member that the volume cannot do without is unreadable.
+    #[error(
+        "cannot start `{name}`: cannot read the journal of `{device}`: {why}; the volume was not \
+         stopped in good order, and the other members do not say which writes the crash \
+         interrupted\n  help: try again, or connect the members that are missing: with them the \
+         volume starts without this one"
+    )]
+    Journal {
+        /// The volume.
+        name: String,
+        /// The device.
+        device: String,
+        /// Why.
+        why: String,
+    },
     /// The data cannot be found on the members.
     #[error(transparent)]
     Layout(#[from] MapError),

@@ -1,0 +1,180 @@
+//! Members whose journal cannot be read after a crash.
+//!
+//! What such a member has of the writes that a crash interrupted is not known, so the volume starts
+//! as if it were missing: entries that the other members have are written again on these, labels
+//! say that it left, and it is rebuilt. If the volume cannot do without it, nothing says which rows
+//! are torn, and it does not start.
+
+use super::LabelledError;
+use crate::assemble::journal::unreadable_journal;
+use crate::examine::{ExaminedDevice, ExaminedVolume, volumes};
+use mirrorball_core::label::assembly::ArrayVerdict;
+use std::io;
+
+/// The volume without the members whose journal is needed and cannot be read, and the indexes of
+/// the devices that are given up, with those that the user gives up. `read` gets a device, an
+/// offset and a length.
+///
+/// # Errors
+/// [`LabelledError::Journal`] if the volume cannot do without such a member.
+pub(super) fn without_unreadable(
+    mut volume: ExaminedVolume,
+    discarded: &[usize],
+    devices: &[ExaminedDevice],
+    read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
+    notes: &mut Vec<String>,
+) -> Result<(ExaminedVolume, Vec<usize>), LabelledError> {
+    let mut left_out = discarded.to_vec();
+    if !matches!(volume.verdict, Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. })) {
+        // It does not start, or the user accepts what an announcement says.
+        return Ok((volume, left_out));
+    }
+    loop {
+        let assembly = &volume.assembly;
+        let index = |at: usize| volume.devices[at];
+        let unreadable =
+            unreadable_journal(assembly, |at, offset, length| read(index(at), offset, length));
+        let Some((at, why)) = unreadable else { return Ok((volume, left_out)) };
+        let device = devices[index(at)].address.to_string();
+        left_out.push(index(at));
+        let others = volumes(devices, &left_out).into_iter().find(|it| it.uuid == volume.uuid);
+        let newest = &assembly.newest;
+        let can_start = |others: &ExaminedVolume| {
+            let other = &others.assembly.newest;
+            // It must not be the only one that has the newest label.
+            (other.generation, &other.lineage) == (newest.generation, &newest.lineage)
+                && matches!(
+                    others.verdict,
+                    Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. })
+                )
+        };
+        let Some(others) = others.filter(can_start) else {
+            let name = newest.array.name.clone();
+            return Err(LabelledError::Journal { name, device, why });
+        };
+        notes.push(format!(
+            "`{device}`: its journal cannot be read ({why}), so the volume starts without it, and \
+             it is rebuilt from the other members"
+        ));
+        volume = others;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device_address::DeviceAddress;
+    use crate::examine::metadata_from;
+    use mirrorball_core::geometry::{ArrayLayout, Profile};
+    use mirrorball_core::label::{
+        DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember, Lineage, METADATA_BYTES, Uuid,
+        map_checksum,
+    };
+    use mirrorball_core::member::MemberState;
+
+    /// The label of a volume of as many members.
+    fn label(profile: Profile, count: usize) -> Label {
+        let member = |devid: u64| LabelledMember {
+            uuid: Uuid([devid as u8; 16]),
+            devid,
+            size_bytes: 64 << 20,
+            state: MemberState::InSync,
+            write_mostly: false,
+            rotational: None,
+            optimal_io_bytes: None,
+            priority: 0,
+        };
+        let array = LabelledArray {
+            uuid: Uuid([9; 16]),
+            name: "data".to_owned(),
+            profile,
+            layout: ArrayLayout::BTRFS,
+            stripe_width_max: None,
+            block_bytes: 4096,
+            has_checksums: false,
+            map_checksum: 0,
+        };
+        let mut label = Label {
+            array,
+            generation: 4,
+            lineage: Lineage::new(DataId(1)),
+            is_clean: false,
+            resync_from: None,
+            policy: "pid".to_owned(),
+            program: None,
+            members: (1..=count as u64).map(member).collect(),
+            spares: Vec::new(),
+            is_read_only: false,
+        };
+        let map = label.array.chunk_map(&label.map_configs()).unwrap();
+        label.array.map_checksum = map_checksum(&map);
+        label
+    }
+
+    /// A volume of as many members, not stopped in good order, and its devices.
+    fn crashed(
+        profile: Profile,
+        count: usize,
+        missing: &[usize],
+    ) -> (ExaminedVolume, Vec<ExaminedDevice>) {
+        let label = label(profile, count);
+        let present = (0..count).filter(|row| !missing.contains(row));
+        let device = |row: usize| {
+            let block = label.encode(label.members[row].uuid, LABEL_SLOTS[0]);
+            let read = |offset, length: u32| {
+                let mut bytes = vec![0; length as usize];
+                if offset == LABEL_SLOTS[0] {
+                    bytes[..METADATA_BYTES].copy_from_slice(&block);
+                }
+                Ok(bytes)
+            };
+            let address = DeviceAddress::parse(&format!("/dev/{row}")).unwrap();
+            ExaminedDevice::new(address, metadata_from(read))
+        };
+        let devices: Vec<ExaminedDevice> = present.map(device).collect();
+        let volume = volumes(&devices, &[]).pop().unwrap();
+        (volume, devices)
+    }
+
+    /// Members whose devices have these indexes have journals that cannot be read.
+    fn started(
+        (volume, devices): (ExaminedVolume, Vec<ExaminedDevice>),
+        bad: &[usize],
+    ) -> Result<(ExaminedVolume, Vec<usize>, Vec<String>), String> {
+        let read = |index: usize, _, length: u32| match bad.contains(&index) {
+            true => Err(io::Error::other("a bad sector")),
+            false => Ok(vec![0; length as usize]),
+        };
+        let mut notes = Vec::new();
+        let found = without_unreadable(volume, &[], &devices, read, &mut notes);
+        found.map(|(volume, out)| (volume, out, notes)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_member_without_a_journal_is_left_out_if_the_others_have_all_data() {
+        for (profile, count, bad) in [
+            (Profile::Raid5, 3, vec![1]),
+            (Profile::Raid6, 5, vec![0, 4]),
+            (Profile::Raid6, 5, vec![]),
+        ] {
+            let (volume, out, notes) = started(crashed(profile, count, &[]), &bad).unwrap();
+            assert_eq!((&out, notes.len()), (&bad, bad.len()));
+            for (row, member) in volume.assembly.members.iter().enumerate() {
+                let is_bad = member.state == MemberState::Rebuilding { recovered_bytes: 0 };
+                assert_eq!((is_bad, member.found), (bad.contains(&row), Some(row)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_volume_that_needs_a_member_without_a_journal_does_not_start() {
+        let error = started(crashed(Profile::Raid5, 3, &[]), &[0, 1]).err().unwrap();
+        assert!(error.contains("cannot read the journal of `/dev/1`: a bad sector"), "{error}");
+        let error = started(crashed(Profile::Raid6, 5, &[0, 1]), &[2]).err().unwrap();
+        assert!(error.contains("cannot read the journal of `/dev/4`"), "{error}");
+        // What is missing may still be accepted by --degraded.
+        let (volume, out, _) = started(crashed(Profile::Raid6, 5, &[0]), &[2]).unwrap();
+        assert_eq!(out, [2]);
+        assert!(matches!(volume.verdict, Ok(ArrayVerdict::NeedsDegraded { .. })));
+    }
+}
