@@ -9,6 +9,8 @@ mod halves;
 mod identity;
 mod nbd_client;
 mod start;
+#[cfg(test)]
+mod torn_tests;
 mod turns;
 
 use super::Promises;

@@ -122,7 +122,7 @@ impl Machine {
     }
 
     /// Where a member has its mirror of a block of the clients.
-    fn place_on(&self, row: usize, block: u64) -> Option<Range<u64>> {
+    pub(super) fn place_on(&self, row: usize, block: u64) -> Option<Range<u64>> {
         let map = self.map();
         let mapped = map.map(self.block_offset(&map, block), BLOCK_BYTES as u64);
         let mut mirrors = mapped.mirrors().iter();
