@@ -9,6 +9,7 @@ mod parity;
 mod replace;
 mod scrub;
 mod spares;
+mod truncated;
 
 use crate::common::nbd_client::{NbdClient, NbdRequest};
 use crate::common::service::{Service, wait_until};

@@ -74,6 +74,13 @@ fn damaged_data_are_read_from_the_other_mirror_and_repaired() {
         events.contains("\"event\":\"checksum-mismatch\",\"devid\":2,\"blocks\":1"),
         "{events}"
     );
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("  3 blocks of 4 KiB did not match their checksums ("), "{status}");
+    let check = ["ctl", "-c", "control", "status", "--check"];
+    assert_eq!(folder.run(&check).status.code(), Some(1));
+    folder.ctl(&["scrub", "start"]);
+    wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished"));
+    assert_eq!(folder.run(&check).status.code(), Some(0), "all was checked since");
     let metrics = metrics(&service);
     assert!(metrics.contains("mirrorball_volume_checksums 1"), "{metrics}");
     assert!(metrics.contains("mirrorball_member_mismatched_blocks_total{devid=\"1\"} 2"));
@@ -96,6 +103,8 @@ fn a_block_that_no_mirror_has_is_an_error_until_it_is_written() {
     assert_eq!(read(1), Err(EIO));
     assert_eq!(read(0), Ok(block(7)));
     assert_eq!(read(2), Ok(block(7)));
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("  1 reads and 0 writes of clients failed: too few"), "{status}");
     client(&folder).write(CHECKSUM_BLOCK, &block(8));
     assert_eq!(read(1), Ok(block(8)));
     let half = client(&folder).request(NbdRequest::Read, 512, &[], 512);

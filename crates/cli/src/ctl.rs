@@ -1,5 +1,6 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
+mod problems_text;
 mod text;
 
 use crate::ending::{Ending, Failure};
@@ -266,6 +267,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let is_ready = |spare: &SpareReport| spare.state == ReportedSpareState::Ready;
             let is_well = answer.health == VolumeHealth::InSync
                 && answer.misplaced.is_empty()
+                && answer.failed_reads + answer.failed_writes + answer.mismatched_blocks == 0
                 && answer.unfinished_writes == 0
                 && answer.spares.iter().all(is_ready);
             if *check && (!is_well || has_bad_blocks) {

@@ -26,6 +26,7 @@ mod policy_tests;
 pub mod protocol;
 mod respond;
 mod spare_commands;
+mod status;
 #[cfg(test)]
 mod tests;
 

@@ -26,7 +26,7 @@ use crate::driver::{EventOwner, FileId, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::reopen::{MemberPlace, OpenRequest, PathState, ReopenedMember, Reopener};
 pub use error::{RebuildError, RebuildTask};
-use mirrorball_core::io::RequestKind;
+use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{REGION_BYTES, Volume};
@@ -78,19 +78,39 @@ const ERROR_PAUSE: Nanos = Nanos::from_secs(10);
 /// Stream of the rebuild's requests, for policies.
 const STREAM: u64 = 1;
 
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    kind: RequestKind,
+    began: Nanos,
+    length: u64,
+}
+
+/// A rebuild whose last step failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stalled {
+    /// The member.
+    pub member: MemberIndex,
+    /// Why.
+    pub error: VolumeError,
+    /// When the step is tried again.
+    retry_at: Nanos,
+}
+
 /// The rebuilds of a volume.
 pub struct Rebuild {
     buffer: BufferKey,
     /// Where the last resync ended.
     resynced_to: u64,
-    /// When the step in flight began, and its length.
-    step_in_flight: Option<(Nanos, u64)>,
+    step_in_flight: Option<Step>,
     /// Rate limit in bytes per second.
     rate: Option<u64>,
     /// When the next step may begin.
     next_step: Nanos,
     /// When the next flush may begin that records progress.
     next_flush: Nanos,
+    /// The members whose last step failed.
+    stalled: Vec<Stalled>,
     stopping: bool,
     /// Opens members again; `None` if they are emulated.
     reopener: Option<Reopener>,
@@ -112,6 +132,7 @@ impl Rebuild {
             rate: None,
             next_step: Nanos::ZERO,
             next_flush: Nanos::ZERO,
+            stalled: Vec::new(),
             stopping: false,
             reopener: None,
             requests: Vec::new(),
@@ -174,7 +195,7 @@ impl Rebuild {
         if state == MemberState::Failed {
             let is_source = |other: &Member| other.state == MemberState::InSync;
             if !volume.members().iter().any(|(_, other)| is_source(other)) {
-                return Err(RebuildError::NoSource);
+                return Err(RebuildError::NoSource { is_labelled: volume.label().is_some() });
             }
             let left = executor.detach(member);
             left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
@@ -283,6 +304,7 @@ impl Rebuild {
 
     fn start(&mut self, member: MemberIndex, rate: Option<u64>, executor: &mut Executor) {
         (self.rate, self.next_step) = (rate, executor.driver.now());
+        self.stalled.retain(|stalled| stalled.member != member);
         let volume = executor.volume_mut().expect("its member is rebuilt");
         volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
     }
@@ -302,6 +324,7 @@ impl Rebuild {
         let earliest = match kind {
             RequestKind::Flush => self.next_flush,
             RequestKind::Resync if is_urgent => now,
+            RequestKind::Rebuild(member) => self.next_step.max(self.retry_at(member)),
             _ => self.next_step,
         };
         if now < earliest {
@@ -314,7 +337,7 @@ impl Rebuild {
             }
             _ => STEP_BYTES.min(until - from),
         };
-        self.step_in_flight = Some((now, length));
+        self.step_in_flight = Some(Step { kind, began: now, length });
         executor.submit(IoRequest {
             token: Token::new(EventOwner::Rebuild, 0),
             target: Target::Volume,
@@ -338,33 +361,51 @@ impl Rebuild {
         if let Some(range) = volume.next_unsynced(self.resynced_to) {
             return Some((RequestKind::Resync, range.start, range.end));
         }
-        let mut members = volume.members().iter();
-        let rebuild = members.find_map(|(index, member)| match member.state {
+        let rebuilt = volume.members().iter().filter_map(|(index, member)| match member.state {
             MemberState::Rebuilding { recovered_bytes } => {
-                let size_bytes = member.config.size_bytes;
-                Some((RequestKind::Rebuild(index), recovered_bytes, size_bytes))
+                Some((index, recovered_bytes, member.config.size_bytes))
             }
             MemberState::InSync | MemberState::Failed => None,
         });
-        rebuild.or(flush)
+        // The first one, but of those whose last step failed the one that waits longest.
+        let rebuild = rebuilt.min_by_key(|(member, ..)| self.retry_at(*member));
+        rebuild.map(|(member, from, until)| (RequestKind::Rebuild(member), from, until)).or(flush)
+    }
+
+    /// When the next step of the rebuild of a member may begin, as far as errors matter.
+    fn retry_at(&self, member: MemberIndex) -> Nanos {
+        let stalled = self.stalled.iter().find(|stalled| stalled.member == member);
+        stalled.map_or(Nanos::ZERO, |stalled| stalled.retry_at)
     }
 
     /// Handles the end of a step.
     pub fn on_reply(&mut self, ended: IoReply, executor: &Executor) {
-        let (began, length) = self.step_in_flight.take().expect("a step was under way");
+        let step = self.step_in_flight.take().expect("a step was under way");
+        let Step { kind, began, length } = step;
         let now = executor.driver.now();
         if length == 0 {
             // Of a flush. A rebuild may be what lets the next one succeed.
             self.next_flush = if ended.result.is_err() { now + FLUSH_PAUSE } else { now };
             return;
         }
+        if let RequestKind::Rebuild(member) = kind {
+            self.stalled.retain(|stalled| stalled.member != member);
+            let retry_at = now + ERROR_PAUSE;
+            let error = ended.result.err();
+            self.stalled.extend(error.map(|error| Stalled { member, error, retry_at }));
+        }
         let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));
         let next_step = match ended.result {
-            Err(_) => now + ERROR_PAUSE,
-            Ok(()) if executor.is_idle() => now,
-            Ok(()) => now + (now - began),
+            Err(_) if !matches!(kind, RequestKind::Rebuild(_)) => now + ERROR_PAUSE,
+            _ if executor.is_idle() => now,
+            _ => now + (now - began),
         };
         self.next_step = next_step.max(began + least);
+    }
+
+    /// The rebuilds that do not go on, because their last steps failed.
+    pub fn stalled(&self) -> &[Stalled] {
+        &self.stalled
     }
 
     /// Starts no more steps.

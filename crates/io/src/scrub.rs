@@ -20,6 +20,7 @@
 
 mod counts;
 mod error;
+mod faults;
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
@@ -33,6 +34,7 @@ use mirrorball_core::volume::{StripeFinding, StripeProblem, Volume};
 use std::collections::{BTreeSet, VecDeque};
 
 pub use error::ScrubError;
+pub use faults::ServiceFaults;
 
 /// Bytes that one step reads of each mirror: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
@@ -75,6 +77,8 @@ pub struct Scrub {
     kept_at: Nanos,
     /// Steps up to this offset are single blocks, to find those that cannot be read.
     single_until: u64,
+    /// What had gone wrong since the start of the service when a scrub finished.
+    faults_before: ServiceFaults,
     is_stopping: bool,
 }
 
@@ -110,6 +114,16 @@ impl Scrub {
     /// The progress of the last scrub, if there was one.
     pub fn progress(&self) -> Option<&ScrubProgress> {
         self.progress.as_ref()
+    }
+
+    /// Returns true if a scrub that runs waits for a rebuild or a resync.
+    pub fn waits(&self, executor: &Executor) -> bool {
+        self.step_in_flight.is_none() && has_other_work(executor)
+    }
+
+    /// What went wrong since the start of the service, or since the last scrub that finished.
+    pub fn faults_since(&self, executor: &Executor) -> ServiceFaults {
+        ServiceFaults::now(executor).since(self.faults_before)
     }
 
     /// Starts a scrub from the beginning of the volume.
@@ -378,6 +392,9 @@ impl Scrub {
     ) -> Result<(), ()> {
         let progress = self.progress.as_mut().filter(|progress| progress.state == from);
         progress.ok_or(())?.state = to;
+        if to == ScrubState::Finished {
+            self.faults_before = ServiceFaults::now(executor);
+        }
         if to == ScrubState::Cancelled {
             self.to_repair.clear();
         }

@@ -302,7 +302,7 @@ impl Service {
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
         if let Some(control) = &mut self.control {
-            control.send_events(executor, &self.scrub);
+            control.send_events(executor, &self.scrub, &self.rebuild);
         }
         let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
         [background, server, control].into_iter().flatten().min()

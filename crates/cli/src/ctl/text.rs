@@ -1,11 +1,12 @@
 //! What `ctl` prints, in words.
 
+use super::problems_text::{member_problems, request_problems, stalled_text};
 use crate::compare::quoted;
 use crate::redundancy::{Redundancy, redundancy_text};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
-    MemberReport, MemberStatsReport, Misplaced, OddMember, Quantiles, ReportedScrubState,
-    ReportedSpareState, ScrubReport, ServiceStatus, SpareReport, VolumeHealth,
+    MemberReport, MemberStatsReport, OddMember, Quantiles, ReportedScrubState, ReportedSpareState,
+    ScrubReport, ServiceStatus, SpareReport, VolumeHealth,
 };
 
 pub(super) fn sentence(text: &String) -> String {
@@ -27,9 +28,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         _ => health,
     };
     let mut text = format!("{}: {health}\n", status.name);
-    for devid in &status.failed {
-        text += &failed_text(*devid, status);
-    }
+    text += &member_problems(status);
     text += &redundancy(status);
     for it in &status.spares {
         text += &format!("  {}", spare(it));
@@ -51,7 +50,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         };
         text += &format!("  {what_differs} in {size}, which are {when}\n");
     }
-    text += &unfinished_text(status.unfinished_writes);
+    text += &request_problems(status);
     if status.active_bytes > 0 {
         let size = format_bytes(status.active_bytes);
         text += &format!("  after a crash now, {size} would be synchronised\n");
@@ -62,7 +61,6 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     for export in &status.exports {
         text += &format!("  export {}: {}\n", export.name, exact_size(export.size_bytes));
     }
-    text.extend(status.misplaced.iter().map(|it| misplaced_text(it, status.labelled)));
     if let Some(scrub) = &status.scrub {
         text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
     }
@@ -75,19 +73,9 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
         let what = if rebuild.only_missed { ", only what it missed" } else { "" };
         text += &format!("({percent:.1} %){what}{limit}\n");
+        text.extend(rebuild.stalled.as_deref().map(stalled_text));
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
-}
-
-/// What writes with parity mean that failed in place.
-fn unfinished_text(writes: usize) -> String {
-    match writes {
-        0 => String::new(),
-        _ => format!(
-            "  unfinished writes: {writes} (what they change can be written and rebuilt after a \
-             restart of the server, which repeats them)\n"
-        ),
-    }
 }
 
 /// What the volume keeps, and how many members may fail; of a degraded one, how many more.
@@ -103,58 +91,6 @@ fn redundancy(status: &ServiceStatus) -> String {
         _ => redundancy_text(Redundancy { copies, parities }, may_fail),
     };
     format!("  {text}\n")
-}
-
-/// What is to be done about a member whose file is not at its path.
-fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
-    let Misplaced { devid, at_path, path, size_bytes } = member;
-    let help = match at_path.as_str() {
-        "nothing" if labelled => format!(
-            "`truncate -s {size_bytes} {}`, then `ctl members rebuild {devid}` copies the data \
-             into it; or `ctl members replace {devid} DEVICE` uses another device",
-            quoted(path)
-        ),
-        "nothing" => format!(
-            "create a file of the same size there; then `ctl members rebuild {devid}` copies the \
-             data into it"
-        ),
-        _ => format!(
-            "`ctl members rebuild {devid}` copies the data into the file at the path, and \
-             overwrites it"
-        ),
-    };
-    format!(
-        "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the old \
-         file is still used, and its data are lost when the server ends\n  ({help})\n"
-    )
-}
-
-/// What is to be done about a member that has failed or is missing.
-fn failed_text(devid: u64, status: &ServiceStatus) -> String {
-    if status.removed.contains(&devid) {
-        return format!(
-            "  devid {devid} was removed (`ctl members replace {devid} DEVICE` rebuilds it on \
-             another device)\n"
-        );
-    }
-    if status.missing.contains(&devid) {
-        return format!(
-            "  devid {devid} is missing (`ctl members replace {devid} DEVICE` rebuilds it on a \
-             device; its own device is found at the next start)\n"
-        );
-    }
-    let other = match status.labelled {
-        true => format!(
-            ", `ctl members replace {devid} DEVICE` uses another device, `ctl members remove \
-             {devid}` lets you take out the old one"
-        ),
-        false => String::new(),
-    };
-    let failure = status.failures.iter().find(|it| it.devid == devid);
-    let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
-    format!(
-        "  devid {devid} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n"
-    )
 }
 
 /// A limit of the rate, and the time that the bytes which are left take under it.
@@ -368,6 +304,7 @@ fn progress_text(scrub: &ScrubReport) -> String {
     let limit = scrub.rate_bytes_per_s.filter(|_| is_under_way);
     let limit = limit_text(limit, total.saturating_sub(checked));
     format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n")
+        + if scrub.waits { "  it waits until members are rebuilt and synchronised\n" } else { "" }
 }
 
 #[cfg(test)]
@@ -382,7 +319,9 @@ mod tests {
         assert_eq!(limit_text(Some(100_000_000), hdd), ", at most 95.4 MiB/s: at least 44 h left");
         assert_eq!(limit_text(Some(5), hdd), ", at most 5 bytes/s: at least 37037037 days left");
     }
-    use mirrorball_io::control::protocol::{MemberFailure, RebuildProgress};
+    use mirrorball_io::control::protocol::{
+        DamagedMember, MemberFailure, Misplaced, RebuildProgress,
+    };
 
     #[test]
     fn a_spare_is_shown_with_what_to_do_about_it() {
@@ -425,13 +364,13 @@ mod tests {
             mismatched_blocks: 0,
             unreadable_blocks: 1,
             left_blocks: 2,
+            waits: true,
             rate_bytes_per_s: None,
         }
     }
 
-    #[test]
-    fn status_names_what_needs_attention() {
-        let text = status(&ServiceStatus {
+    fn troubled_status() -> ServiceStatus {
+        ServiceStatus {
             name: "pair".to_owned(),
             policy: Some("pid".to_owned()),
             policy_fault: None,
@@ -445,6 +384,14 @@ mod tests {
             missing: vec![4],
             removed: Vec::new(),
             spares: Vec::new(),
+            damaged: vec![DamagedMember {
+                devid: 5,
+                reason: "its file was truncated".to_owned(),
+                left_bytes: 12 << 20,
+            }],
+            failed_reads: 7,
+            failed_writes: 2,
+            mismatched_blocks: 9,
             misplaced: vec![Misplaced {
                 devid: 1,
                 at_path: "nothing".to_owned(),
@@ -456,6 +403,7 @@ mod tests {
                 recovered_bytes: 1,
                 total_bytes: 8,
                 only_missed: true,
+                stalled: Some("too few".to_owned()),
             }],
             unsynced_bytes: 4 << 20,
             unfinished_writes: 1,
@@ -469,7 +417,12 @@ mod tests {
             exports: Vec::new(),
             backend: "io_uring".to_owned(),
             uptime_s: 1.0,
-        });
+        }
+    }
+
+    #[test]
+    fn status_names_what_needs_attention() {
+        let text = status(&troubled_status());
         for part in [
             "  no other member may fail now\n  profile raid1, policy pid\n",
             "  checksums: every read is verified\n",
@@ -481,13 +434,19 @@ mod tests {
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
             "devid 3 has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl members",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
-            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n",
+            "  scrub paused: 2 of 8 bytes (25.0 %)\n    it waits until members are rebuilt and \
+             synchronised\n    mirrors differed in 3 blocks of 4 KiB\n",
             "    1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were\n",
             "    devid 2 differed from most mirrors in 1 block of 4 KiB\n",
             "    4 MiB were not compared: fewer than two mirrors were in sync\n",
             "    no mirror could read 1 block of 4 KiB\n",
             "    an earlier scrub left 2 blocks of 4 KiB as they were\n",
-            "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n",
+            "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n  \
+             it does not go on: too few (it is tried again every 10 s)\n",
+            "devid 5 has lost data that no other member in sync has: its file was truncated, and \
+             12 MiB from its start are left\n  (save what can be read",
+            "  7 reads and 2 writes of clients failed: too few members could serve them",
+            "  9 blocks of 4 KiB did not match their checksums (",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }

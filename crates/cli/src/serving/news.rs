@@ -1,6 +1,7 @@
 //! What a service prints while it runs: what an operator looks for in its log after the fact.
 
 use crate::screen;
+use mirrorball_core::units::format_bytes;
 use mirrorball_io::control::EventObserver;
 use mirrorball_io::control::protocol::StateChange;
 use std::sync::mpsc::sync_channel;
@@ -29,6 +30,18 @@ fn line(change: &StateChange) -> Option<String> {
         StateChange::MemberFailed { devid, reason: Some(reason) } => {
             format!("devid {devid} has failed: {reason}")
         }
+        StateChange::MemberDamaged { devid, reason, left_bytes } => format!(
+            "devid {devid} has lost data that no other member in sync has: {reason}, and {} from \
+             its start are left",
+            format_bytes(*left_bytes)
+        ),
+        StateChange::RebuildStalled { devid, reason } => {
+            format!("the rebuild of devid {devid} does not go on: {reason}")
+        }
+        StateChange::RequestsFailed { reads, writes } => format!(
+            "{reads} reads and {writes} writes of clients failed since the start, because too few \
+             members could serve them"
+        ),
         StateChange::MemberReplaced { devid, device } => {
             format!("devid {devid} is on {device} now")
         }

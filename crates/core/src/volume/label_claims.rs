@@ -9,17 +9,12 @@ pub(super) fn recorded_state(
     state: MemberState,
     durable_bytes: u64,
 ) -> MemberState {
-    match (row.state, state) {
-        (
-            MemberState::Rebuilding { recovered_bytes },
-            MemberState::Rebuilding { recovered_bytes: now },
-        ) => {
-            let recovered_bytes = recovered_bytes.max(durable_bytes).min(now);
-            MemberState::Rebuilding { recovered_bytes }
-        }
-        (_, MemberState::Rebuilding { .. }) => MemberState::Rebuilding { recovered_bytes: 0 },
-        (_, state) => state,
-    }
+    let MemberState::Rebuilding { recovered_bytes: now } = state else { return state };
+    let recorded_bytes = match row.state {
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes,
+        MemberState::InSync | MemberState::Failed => 0,
+    };
+    MemberState::Rebuilding { recovered_bytes: recorded_bytes.max(durable_bytes).min(now) }
 }
 
 /// Returns true if a label may say this of a member.

@@ -111,16 +111,31 @@ impl Volume {
         }
     }
 
-    /// Takes that a member lost data behind the back of the service: its file was truncated. It
-    /// fails, if the volume can do without it, and when it comes back it is rebuilt whole, also
-    /// after a restart: not only what it missed is gone. So are others that are missing.
-    pub fn on_data_lost(&mut self, member: MemberIndex) {
-        if self.is_read_only || self.states.is_failed(member) || !self.states.can_fail(member) {
-            return;
-        }
-        self.set_member_state(member, MemberState::Failed);
-        if let Some(labels) = &mut self.labels {
-            labels.forget_complete();
+    /// Takes that a member lost data behind the back of the service: its file was truncated, and at
+    /// most its first `kept_bytes` are what was written there. It fails, if the volume can do
+    /// without it, and when it comes back it is rebuilt whole, also after a restart: not only what
+    /// it missed is gone. So are others that are missing.
+    ///
+    /// A member that the volume cannot do without keeps that beginning, like one that is rebuilt:
+    /// what is behind it is not read any more, and the volume does not start again without another
+    /// member that has it.
+    pub fn on_data_lost(&mut self, member: MemberIndex, kept_bytes: u64) {
+        // No rebuild repeats writes that failed in what it keeps.
+        let kept_bytes = if self.unfinished_writes() > 0 { 0 } else { kept_bytes };
+        // It stays even if nothing is left, so that its own label says so.
+        let data_begin = self.map().allocated(member).start;
+        let recovered_bytes = kept_bytes.max(data_begin);
+        let state = match self.members()[member].state {
+            MemberState::Failed => return,
+            _ if self.states.can_fail(member) => MemberState::Failed,
+            MemberState::Rebuilding { recovered_bytes: now } if now <= recovered_bytes => return,
+            _ => MemberState::Rebuilding { recovered_bytes },
+        };
+        self.set_member_state(member, state);
+        let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
+        labels.forget_complete();
+        if let MemberState::Rebuilding { recovered_bytes } = state {
+            labels.on_progress(member, recovered_bytes);
         }
         self.update_labels();
     }

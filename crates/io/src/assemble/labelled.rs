@@ -3,6 +3,7 @@
 mod absence;
 mod announced;
 mod choice;
+mod described;
 mod error;
 mod notes;
 mod spares;
@@ -27,6 +28,7 @@ use crate::spares::FoundSpare;
 use absence::record_absence;
 use announced::{accept_announcement, announced_text, check_lost};
 use choice::{choose, no_such_volume};
+use described::array_spec;
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
@@ -38,15 +40,12 @@ use mirrorball_core::label::{
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
-use mirrorball_disk::array_file::{
-    ArraySpec, DevicePart, Host, KeptPolicy, MemberSource, MemberSpec, Used,
-};
+use mirrorball_core::volume::{Volume, VolumeLabels};
+use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
     absent, discarded_copy, journal_note, missing_text, problems, unsynced_note, without_effect,
 };
 use spares::spares_of;
-use std::path::PathBuf;
 use std::sync::Arc;
 use unreadable::without_unreadable;
 
@@ -270,6 +269,12 @@ fn check_verdict(
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
             return Err(LabelledError::NeedsDegraded { name, missing, devid });
         }
+        ArrayVerdict::Incomplete { missing: rows } if is_read_only && has_data(volume) => {
+            notes.push(format!(
+                "some data of `{name}` are on no member that is in sync, and cannot be read: {}",
+                missing(&rows)
+            ));
+        }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
             return Err(LabelledError::Incomplete { name, missing });
@@ -293,6 +298,15 @@ fn check_verdict(
         }
     }
     Ok(())
+}
+
+/// Returns true if a member has data, if only at its beginning.
+fn has_data(volume: &ExaminedVolume) -> bool {
+    volume.assembly.members.iter().any(|member| match member.state {
+        MemberState::InSync => true,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Failed => false,
+    })
 }
 
 /// The devices of the members, in the order of the label. No power cut takes the labels of those
@@ -323,50 +337,6 @@ fn rows(
         rows.push(Some(open.restricted(needed_bytes)));
     }
     Ok(rows)
-}
-
-/// The array that the label describes.
-fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec {
-    let LabelAssembly { newest, members, .. } = &volume.assembly;
-    let member = |(row, found): (&LabelledMember, Option<usize>)| MemberSpec {
-        devid: row.devid,
-        source: match found {
-            Some(at) => devices[volume.devices[at]].address.source(),
-            None => MemberSource::Path(PathBuf::new()),
-        },
-        link: None,
-        faults: Vec::new(),
-        cache: None,
-        priority: row.priority,
-        write_mostly: row.write_mostly,
-        rotational: row.rotational,
-        optimal_io_bytes: row.optimal_io_bytes,
-        state: MemberState::InSync,
-        range: DevicePart::default(),
-        partition: None,
-        device: None,
-        kernel_name: None,
-        confidence: None,
-        line: 0,
-    };
-    let found = members.iter().map(|member| member.found);
-    ArraySpec {
-        name: newest.array.name.clone(),
-        file_name: newest.array.name.clone(),
-        profile: newest.array.profile,
-        layout: newest.array.layout,
-        stripe_width_max: newest.array.stripe_width_max.map(|width| width as usize),
-        rmw_level: RmwLevel::default(),
-        used: Used::Bytes(0),
-        host: Host::default(),
-        cache: None,
-        controller: None,
-        source: None,
-        policy: None,
-        links: Vec::new(),
-        members: newest.members.iter().zip(found).map(member).collect(),
-        spares: Vec::new(),
-    }
 }
 
 /// What the devices of a volume hold of labels, and what their journals say.

@@ -5,7 +5,9 @@
 //! requests that make them.
 
 use super::protocol::{ReportedScrubState, ReportedState, ServiceEvent, StateChange, VolumeHealth};
-use crate::executor::{Executor, MemberFault};
+use crate::executor::{Executor, FailedRequests, MemberFault};
+use crate::rebuild::Rebuild;
+use mirrorball_core::io::VolumeError;
 use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::volume::Volume;
@@ -25,6 +27,7 @@ pub(super) struct EventLog {
     /// True if an event was recorded since the last call of [`EventLog::take_news`].
     has_news: bool,
     seen: Option<SeenState>,
+    reported: ReportedCounts,
     /// Gets each event.
     observer: Option<EventObserver>,
 }
@@ -35,20 +38,51 @@ pub type EventObserver = Box<dyn FnMut(&StateChange) + Send>;
 /// The state that clients know from the events.
 struct SeenState {
     health: VolumeHealth,
-    members_version: u64,
     /// For each member of the volume, its state, and how much of its rebuild is done in percent.
     members: Vec<(ReportedState, u64)>,
+    signals: Signals,
+}
+
+/// What shows, without much work, that there may be an event.
+#[derive(PartialEq, Eq)]
+struct Signals {
+    members_version: u64,
     is_unsynced: bool,
     /// Blocks that did not match their checksums, on all members.
     mismatched_blocks: u64,
-    /// The same for each member, as its last event says.
-    reported_mismatches: Vec<u64>,
     lost_checksum_pages: u64,
-    /// The same, as the last event says.
-    reported_lost_pages: u64,
+    failed_requests: FailedRequests,
+    /// The members whose rebuilds do not go on, and why.
+    stalled: Vec<(MemberIndex, VolumeError)>,
     scrub: Option<ReportedScrubState>,
     /// Which of the policies that were set is in fault, so that a fallback decides.
     faulty_policy: Option<u32>,
+}
+
+/// Counts, as their last events have them.
+#[derive(Default)]
+struct ReportedCounts {
+    /// Blocks of each member that did not match their checksums.
+    mismatched_blocks: Vec<u64>,
+    lost_checksum_pages: u64,
+    failed_requests: u64,
+}
+
+impl Signals {
+    fn now(executor: &Executor, scrub: Option<&ScrubProgress>, rebuild: &Rebuild) -> Signals {
+        let volume = executor.volume();
+        let fault = volume.and_then(Volume::policy_fault);
+        Signals {
+            members_version: volume.map_or(0, Volume::members_version),
+            is_unsynced: volume.is_some_and(|volume| volume.unsynced_bytes() > 0),
+            mismatched_blocks: volume.map_or(0, Volume::all_mismatched_blocks),
+            lost_checksum_pages: volume.map_or(0, Volume::lost_checksum_pages),
+            failed_requests: executor.failed_requests(),
+            stalled: rebuild.stalled().iter().map(|it| (it.member, it.error)).collect(),
+            scrub: scrub.map(|scrub| ReportedScrubState::from(scrub.state)),
+            faulty_policy: fault.and(volume).map(Volume::policy_number),
+        }
+    }
 }
 
 impl EventLog {
@@ -98,43 +132,19 @@ impl EventLog {
     }
 
     /// Records what changed since the last call.
-    pub(super) fn observe(&mut self, executor: &Executor, scrub: Option<&ScrubProgress>) {
-        let volume = executor.volume();
-        let is_unsynced = volume.is_some_and(|volume| volume.unsynced_bytes() > 0);
-        let members_version = volume.map_or(0, Volume::members_version);
-        let state = scrub.map(|scrub| ReportedScrubState::from(scrub.state));
-        let fault = volume.and_then(Volume::policy_fault);
-        let faulty_policy = fault.and(volume).map(Volume::policy_number);
-        let mismatched_blocks = volume.map_or(0, Volume::all_mismatched_blocks);
-        let lost_checksum_pages = volume.map_or(0, Volume::lost_checksum_pages);
-        if let Some(seen) = &self.seen
-            && (seen.members_version, seen.is_unsynced, seen.scrub, seen.faulty_policy)
-                == (members_version, is_unsynced, state, faulty_policy)
-            && (seen.mismatched_blocks, seen.lost_checksum_pages)
-                == (mismatched_blocks, lost_checksum_pages)
-        {
+    pub(super) fn observe(
+        &mut self,
+        executor: &Executor,
+        scrub: Option<&ScrubProgress>,
+        rebuild: &Rebuild,
+    ) {
+        let signals = Signals::now(executor, scrub, rebuild);
+        if self.seen.as_ref().is_some_and(|seen| seen.signals == signals) {
             return;
         }
-        let members = members(executor);
-        let health = health(executor);
-        let reported = self.seen.as_mut().map(|seen| std::mem::take(&mut seen.reported_mismatches));
-        let mut reported = reported.unwrap_or_else(|| vec![0; members.len()]);
-        let mismatches = mismatch_changes(executor, &mut reported);
-        let reported_lost = self.seen.as_ref().map_or(0, |seen| seen.reported_lost_pages);
-        let is_loss_due = has_doubled(reported_lost, lost_checksum_pages);
-        let before = self.seen.replace(SeenState {
-            health,
-            members_version,
-            members: members.clone(),
-            is_unsynced,
-            mismatched_blocks,
-            reported_mismatches: reported,
-            lost_checksum_pages,
-            reported_lost_pages: if is_loss_due { lost_checksum_pages } else { reported_lost },
-            scrub: state,
-            faulty_policy,
-        });
+        let (health, members) = (health(executor), members(executor));
         let mut changes = Vec::new();
+        let before = self.seen.take();
         match &before {
             None => changes.push(StateChange::ServiceStarted { health }),
             Some(before) if before.health != health => {
@@ -145,28 +155,69 @@ impl EventLog {
         for (at, &now) in members.iter().enumerate() {
             let was = before.as_ref().map(|before| before.members[at]);
             let index = MemberIndex(at as u16);
-            let devid = volume.map_or(0, |it| it.members()[index].config.devid);
-            let fault = volume.and_then(|_| executor.fault(index));
-            changes.extend(member_change((devid, fault), was, now));
+            let fault = executor.volume().and_then(|_| executor.fault(index));
+            let left_bytes = executor.left_bytes(index);
+            changes.extend(member_change((devid(executor, index), fault, left_bytes), was, now));
         }
-        let was_unsynced = before.as_ref().is_some_and(|before| before.is_unsynced);
-        let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
-        match (was_unsynced, is_unsynced) {
-            (false, true) => changes.push(StateChange::ResyncStarted { unsynced_bytes }),
-            (true, false) => changes.push(StateChange::ResyncFinished),
-            _ => {}
-        }
-        changes.extend(mismatches);
-        changes.extend(
-            is_loss_due.then_some(StateChange::ChecksumsLost { pages: lost_checksum_pages }),
-        );
-        let was_faulty = before.as_ref().and_then(|before| before.faulty_policy);
-        if let Some(fault) = fault.filter(|_| was_faulty != faulty_policy) {
+        let was = before.as_ref().map(|before| &before.signals);
+        changes.extend(resync_change(was.is_some_and(|was| was.is_unsynced), executor));
+        changes.extend(stalled_changes(was.map_or(&[], |was| &was.stalled), &signals, executor));
+        changes.extend(self.reported.changes(&signals, executor));
+        let fault = executor.volume().and_then(Volume::policy_fault);
+        let was_faulty = was.and_then(|was| was.faulty_policy);
+        if let Some(fault) = fault.filter(|_| was_faulty != signals.faulty_policy) {
             changes.push(StateChange::PolicyFault { fault: fault.summary.clone() });
         }
-        changes.extend(scrub_change(before.as_ref().map(|before| before.scrub), scrub));
+        changes.extend(scrub_change(was.map(|was| was.scrub), scrub));
+        self.seen = Some(SeenState { health, members, signals });
         changes.into_iter().for_each(|change| self.record(change, executor));
     }
+}
+
+impl ReportedCounts {
+    /// The events of counts that have doubled since their last events.
+    fn changes(&mut self, now: &Signals, executor: &Executor) -> Vec<StateChange> {
+        let mut changes = mismatch_changes(executor, &mut self.mismatched_blocks);
+        let failed = now.failed_requests;
+        if has_doubled(self.failed_requests, failed.all()) {
+            self.failed_requests = failed.all();
+            let FailedRequests { reads, writes } = failed;
+            changes.push(StateChange::RequestsFailed { reads, writes });
+        }
+        if has_doubled(self.lost_checksum_pages, now.lost_checksum_pages) {
+            self.lost_checksum_pages = now.lost_checksum_pages;
+            changes.push(StateChange::ChecksumsLost { pages: now.lost_checksum_pages });
+        }
+        changes
+    }
+}
+
+fn devid(executor: &Executor, member: MemberIndex) -> u64 {
+    executor.volume().map_or(0, |volume| volume.members()[member].config.devid)
+}
+
+/// The event of a resync that started or ended.
+fn resync_change(was_unsynced: bool, executor: &Executor) -> Option<StateChange> {
+    let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
+    match (was_unsynced, unsynced_bytes > 0) {
+        (false, true) => Some(StateChange::ResyncStarted { unsynced_bytes }),
+        (true, false) => Some(StateChange::ResyncFinished),
+        _ => None,
+    }
+}
+
+/// The events of rebuilds that do not go on any more.
+fn stalled_changes(
+    known: &[(MemberIndex, VolumeError)],
+    now: &Signals,
+    executor: &Executor,
+) -> Vec<StateChange> {
+    let new = now.stalled.iter().filter(|stalled| !known.contains(stalled));
+    let change = |&(member, error): &(MemberIndex, VolumeError)| StateChange::RebuildStalled {
+        devid: devid(executor, member),
+        reason: error.to_string(),
+    };
+    new.map(change).collect()
 }
 
 /// Returns true if a count is to be reported again.
@@ -175,8 +226,9 @@ fn has_doubled(reported: u64, count: u64) -> bool {
 }
 
 /// The events of members with twice as many bad blocks as their last event says.
-fn mismatch_changes(executor: &Executor, reported: &mut [u64]) -> Vec<StateChange> {
+fn mismatch_changes(executor: &Executor, reported: &mut Vec<u64>) -> Vec<StateChange> {
     let Some(volume) = executor.volume() else { return Vec::new() };
+    reported.resize(volume.members().len(), 0);
     let rows = volume.members().iter().zip(reported);
     let changes = rows.filter_map(|((index, member), reported)| {
         let blocks = volume.mismatched_blocks(index);
@@ -229,10 +281,10 @@ fn members(executor: &Executor) -> Vec<(ReportedState, u64)> {
     rows.collect()
 }
 
-/// The event of a member, of which the devid and a fault are given, that `was` in a state, none at
-/// the start, and is in one now.
+/// The event of a member, of which the devid, a fault, and what is left of its data if it is
+/// damaged are given, that `was` in a state, none at the start, and is in one now.
 fn member_change(
-    (devid, fault): (u64, Option<MemberFault>),
+    (devid, fault, left_bytes): (u64, Option<MemberFault>, Option<u64>),
     was: Option<(ReportedState, u64)>,
     (state, percent): (ReportedState, u64),
 ) -> Option<StateChange> {
@@ -248,7 +300,13 @@ fn member_change(
     }
     match state {
         ReportedState::InSync => was.map(|_| StateChange::RebuildFinished { devid }),
-        ReportedState::Rebuilding => Some(StateChange::RebuildStarted { devid }),
+        ReportedState::Rebuilding => Some(match left_bytes {
+            Some(left_bytes) if was.is_some_and(|(was, _)| was == ReportedState::InSync) => {
+                let reason = MemberFault::Truncated.to_string();
+                StateChange::MemberDamaged { devid, reason, left_bytes }
+            }
+            _ => StateChange::RebuildStarted { devid },
+        }),
         ReportedState::Failed => {
             let reason = fault.map(|fault| fault.to_string());
             Some(StateChange::MemberFailed { devid, reason })
@@ -295,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_member_has_an_event_for_each_change_and_each_fifth_of_its_rebuild() {
-        let change = |was, now| member_change((2, Some(MemberFault::Truncated)), was, now);
+        let change = |was, now| member_change((2, Some(MemberFault::Truncated), None), was, now);
         let rebuilding = |percent| (ReportedState::Rebuilding, percent);
         let in_sync = (ReportedState::InSync, 0);
         assert_eq!(change(None, in_sync), None, "what is as it should be");
@@ -313,6 +371,10 @@ mod tests {
         let reason = Some("its file was truncated".to_owned());
         let failed = Some(StateChange::MemberFailed { devid: 2, reason });
         assert_eq!(change(Some(in_sync), (ReportedState::Failed, 0)), failed);
+        let damaged = member_change((2, None, Some(4096)), Some(in_sync), rebuilding(40));
+        let reason = "its file was truncated".to_owned();
+        let expected = StateChange::MemberDamaged { devid: 2, reason, left_bytes: 4096 };
+        assert_eq!(damaged, Some(expected));
     }
 
     #[test]

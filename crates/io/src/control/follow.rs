@@ -8,6 +8,7 @@ use super::protocol::StateChange;
 use super::{ClientKey, ClientPhase, Control};
 use crate::driver::{EventOwner, Token};
 use crate::executor::Executor;
+use crate::rebuild::Rebuild;
 use crate::scrub::Scrub;
 use mirrorball_core::slab::SlabKey;
 
@@ -22,8 +23,8 @@ pub(super) struct Follower {
 
 impl Control {
     /// Records what happened since the last turn, and sends it to clients that follow.
-    pub fn send_events(&mut self, executor: &mut Executor, scrub: &Scrub) {
-        self.events.observe(executor, scrub.progress());
+    pub fn send_events(&mut self, executor: &mut Executor, scrub: &Scrub, rebuild: &Rebuild) {
+        self.events.observe(executor, scrub.progress(), rebuild);
         if self.events.take_news() {
             self.send_to_followers(executor);
         }

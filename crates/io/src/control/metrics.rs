@@ -11,7 +11,8 @@ use super::protocol::{
     RebuildProgress, ReportedScrubState, ReportedSpareState, ReportedState, ScrubReport,
     SpareReport,
 };
-use super::respond::{rebuilds, scrub_report, state};
+use super::respond::state;
+use super::status::{rebuilds, scrub_report};
 use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
@@ -163,7 +164,8 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
         ]);
         families.extend(checksum_families(volume));
         families.push(spares_family(&spare_commands::report(parts.spares, executor)));
-        families.extend(rebuild_families(executor));
+        families.push(failed_family(executor));
+        families.extend(rebuild_families(&rebuilds(executor, parts.rebuild)));
     }
     families.extend(scrub_report(parts.scrub, executor).iter().flat_map(scrub_families));
     if let Some(volume) = executor.volume() {
@@ -217,6 +219,18 @@ fn checksum_families(volume: &Volume) -> [Family; 3] {
     ]
 }
 
+/// The requests of clients that failed.
+fn failed_family(executor: &Executor) -> Family {
+    let failed = executor.failed_requests();
+    let sample = |(op, count): (&str, u64)| (vec![("op", op.to_owned())], Value::Counter(count));
+    Family {
+        name: "volume_failed_requests",
+        help: "Requests of clients that too few members could serve",
+        kind: MetricType::Counter,
+        samples: [("read", failed.reads), ("write", failed.writes)].map(sample).into(),
+    }
+}
+
 /// The number of spares in each state.
 fn spares_family(spares: &[SpareReport]) -> Family {
     let samples = ReportedSpareState::ALL.map(|state| {
@@ -262,8 +276,7 @@ fn scrub_families(scrub: &ScrubReport) -> [Family; 8] {
 }
 
 /// How far the rebuilds of members are.
-fn rebuild_families(executor: &Executor) -> [Family; 3] {
-    let rebuilds = rebuilds(executor);
+fn rebuild_families(rebuilds: &[RebuildProgress]) -> [Family; 4] {
     let samples = |find: fn(&RebuildProgress) -> u64| {
         let sample = |rebuild: &RebuildProgress| {
             let labels = vec![("devid", rebuild.devid.to_string())];
@@ -284,6 +297,11 @@ fn rebuild_families(executor: &Executor) -> [Family; 3] {
             "rebuild_only_missed",
             "1 if the member gets only what it missed",
             samples(|rebuild| rebuild.only_missed.into()),
+        ),
+        gauge(
+            "rebuild_stalled",
+            "1 if the last step of the rebuild failed",
+            samples(|rebuild| rebuild.stalled.is_some().into()),
         ),
     ]
 }

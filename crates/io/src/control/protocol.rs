@@ -234,6 +234,20 @@ pub struct ServiceStatus {
     /// The spares.
     #[serde(default)]
     pub spares: Vec<SpareReport>,
+    /// Members that lost data that no other member in sync has: their files were truncated.
+    #[serde(default)]
+    pub damaged: Vec<DamagedMember>,
+    /// Number of reads of clients that failed, because no mirror could be read or had the right
+    /// data, since the start or the last scrub that finished.
+    #[serde(default)]
+    pub failed_reads: u64,
+    /// The same of writes, flushes and discards, which too few members took.
+    #[serde(default)]
+    pub failed_writes: u64,
+    /// Blocks that did not match their checksums when they were read, on any member, since the
+    /// start or the last scrub that finished. Those that another mirror had were repaired.
+    #[serde(default)]
+    pub mismatched_blocks: u64,
     /// Members whose file or device is no longer at their path.
     #[serde(default)]
     pub misplaced: Vec<Misplaced>,
@@ -283,6 +297,17 @@ pub struct MemberFailure {
     pub reason: String,
 }
 
+/// A member that lost data that no other member in sync has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedMember {
+    /// The member.
+    pub devid: u64,
+    /// What happened.
+    pub reason: String,
+    /// The bytes from its first on that are left.
+    pub left_bytes: u64,
+}
+
 /// A member that works although its file or device is no longer at its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Misplaced {
@@ -310,6 +335,9 @@ pub struct RebuildProgress {
     /// True if the member gets only the regions to which it missed writes.
     #[serde(default)]
     pub only_missed: bool,
+    /// Why its last step failed, which is tried again every 10 s; `None` if it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<String>,
 }
 
 /// A volume or member that clients can attach to.

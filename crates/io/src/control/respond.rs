@@ -1,31 +1,29 @@
 //! Responses to the requests of the control socket.
 
-use super::events::{health, reported_state};
+use super::events::reported_state;
 use super::kept_file::RecordedPolicy;
-use super::member_commands::{fail, failed_members, failures, remove, replacement};
+use super::member_commands::{fail, remove, replacement};
 use super::policy_change::{ChangeRequest, NewPolicy, keep_in_labels, not_kept};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
-    ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
-    MemberStatsReport, Misplaced, OddMember, PolicyCounter, Quantiles, RebuildProgress,
-    ReportedState, RequestError, RequestErrorKind, ScrubAction, ScrubReport, ServiceStats,
-    ServiceStatus, StateChange,
+    ControlRequest, ControlResponse, LatenessReport, MemberReport, MemberStatsReport,
+    PolicyCounter, Quantiles, ReportedState, RequestError, RequestErrorKind, ScrubAction,
+    ServiceStats, StateChange,
 };
+use super::status::{scrub_report, status};
 use super::{ClientKey, Control, ServiceParts, spare_commands};
-use crate::executor::{Executor, MemberStats, Target};
+use crate::executor::{Executor, MemberStats};
 use crate::lateness::Lateness;
 use crate::programs::ProgramReference;
 use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
-use crate::reopen::{MemberPlace, PathState};
-use crate::scrub::{Scrub, ScrubRequest};
+use crate::reopen::MemberPlace;
+use crate::scrub::ScrubRequest;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::label::{ScrubProgress, ScrubState};
-use mirrorball_core::member::{Member, MemberConfig, MemberState};
+use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
-use mirrorball_core::volume::Volume;
 use serde::Serialize;
 
 /// Carries out the request in a line; `None` if its response follows later.
@@ -179,56 +177,6 @@ fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
     json.expect("responses have keys that are strings") + "\n"
 }
 
-fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
-    let ServiceParts { executor, server, rebuild, scrub, spares } = parts;
-    let volume = executor.volume();
-    let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
-    let exports = server.exports().iter().map(|export| ExportSummary {
-        name: export.name.clone(),
-        size_bytes: export.size_bytes,
-        is: match export.target {
-            Target::Volume => ExportKind::Volume,
-            Target::Member(_) => ExportKind::Member,
-        },
-    });
-    ServiceStatus {
-        name: control.name.clone(),
-        policy: control.policy.clone(),
-        profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
-        health: health(executor),
-        copies: volume.map(|volume| volume.map().copies()),
-        parities: volume.map(|volume| volume.map().parities()),
-        may_fail: volume.map(may_fail),
-        failed: failed_members(executor),
-        failures: failures(executor),
-        missing: members_in(ReportedState::Missing, executor),
-        removed: members_in(ReportedState::Removed, executor),
-        spares: spare_commands::report(spares, executor),
-        misplaced: misplaced(parts),
-        rebuilds: rebuilds(executor),
-        unsynced_bytes,
-        unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
-        active_bytes: volume.map_or(0, Volume::crash_resync_bytes),
-        labelled: volume.is_some_and(|volume| volume.label().is_some()),
-        policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
-        checksums: volume.is_some_and(Volume::has_checksums),
-        read_only: volume.is_some_and(Volume::is_read_only),
-        scrub: scrub_report(scrub, executor),
-        rebuild_bytes_per_s: rebuild.rate(),
-        connections: server.connections(),
-        exports: exports.collect(),
-        backend: executor.driver.backend().to_string(),
-        uptime_s: executor.driver.now().as_secs_f64(),
-    }
-}
-
-/// Number of members, whichever they are, that may fail without loss of data.
-fn may_fail(volume: &Volume) -> usize {
-    let is_stale = |(_, member): &(_, &Member)| member.state != MemberState::InSync;
-    let stale = volume.members().iter().filter(is_stale).count();
-    volume.map().tolerated_failures().saturating_sub(stale)
-}
-
 /// The response to a client whose program was loaded, or could not be; `None` if it follows later.
 pub(super) fn policy_loaded(
     control: &mut Control,
@@ -353,75 +301,6 @@ fn use_policy(
     let change = StateChange::PolicyChanged { policy: name.clone() };
     control.events.record(change, executor);
     name
-}
-
-/// The devids of the members in a state.
-fn members_in(state: ReportedState, executor: &Executor) -> Vec<u64> {
-    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
-    let in_state = members.filter(|(index, _)| reported_state(executor, *index) == state);
-    in_state.map(|(_, member)| member.config.devid).collect()
-}
-
-/// Members that work although their file is no longer at their path: what is written to such a file
-/// is lost when the service ends.
-fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
-    let Some(volume) = parts.executor.volume() else { return Vec::new() };
-    let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
-    let misplaced = working.filter_map(|(index, member)| {
-        let (at_path, path) = match parts.rebuild.path_state(index, parts.executor) {
-            PathState::Same => return None,
-            PathState::Replaced(path) => ("another file", path),
-            PathState::Missing(path) => ("nothing", path),
-        };
-        Some(Misplaced {
-            devid: member.config.devid,
-            at_path: at_path.to_owned(),
-            path: path.display().to_string(),
-            size_bytes: member.config.size_bytes,
-        })
-    });
-    misplaced.collect()
-}
-
-pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {
-    let progress = scrub.progress()?;
-    Some(ScrubReport {
-        state: progress.state.into(),
-        parity: executor.volume().is_some_and(|volume| volume.map().parities() > 0),
-        repair: progress.repairs,
-        from: progress.from,
-        checked_bytes: progress.checked_bytes,
-        uncompared_bytes: progress.uncompared_bytes,
-        repaired_blocks: progress.repaired_blocks,
-        odd_members: odd_members(progress, executor),
-        total_bytes: executor.volume().map_or(0, Volume::capacity_bytes),
-        differing_blocks: progress.differing_blocks,
-        mismatched_blocks: progress.mismatched_blocks,
-        unreadable_blocks: progress.unreadable_blocks,
-        left_blocks: match progress.state {
-            ScrubState::Finished => 0,
-            _ => progress.left_blocks,
-        },
-        rate_bytes_per_s: progress.rate,
-    })
-}
-
-fn odd_members(progress: &ScrubProgress, executor: &Executor) -> Vec<OddMember> {
-    let members = executor.members().zip(progress.odd_blocks).filter(|(_, blocks)| *blocks > 0);
-    members.map(|((config, _), blocks)| OddMember { devid: config.devid, blocks }).collect()
-}
-
-pub(super) fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
-    let Some(volume) = executor.volume() else { return Vec::new() };
-    let rebuilt = volume.members().iter().filter_map(|(index, member)| {
-        let MemberState::Rebuilding { recovered_bytes } = member.state else { return None };
-        // Past the last chunk there is nothing to copy.
-        let total_bytes = volume.map().allocated(index).end;
-        let recovered_bytes = recovered_bytes.min(total_bytes);
-        let (devid, only_missed) = (member.config.devid, volume.is_catching_up(index));
-        Some(RebuildProgress { devid, recovered_bytes, total_bytes, only_missed })
-    });
-    rebuilt.collect()
 }
 
 /// The state of a member, or of a disk that is served without a volume.

@@ -125,6 +125,14 @@ impl Executor {
 
     /// Starts a member I/O.
     pub(super) fn launch(&mut self, io: ActiveIo) {
+        let slot = &mut self.slots[io.member.get()];
+        // A write may hide where the file was cut.
+        if matches!(io.op, Op::Write | Op::Discard)
+            && slot.changes_in_flight == 0
+            && let Some(end) = slot.check_length(self.now, &self.driver)
+        {
+            self.on_data_lost(io.member, end);
+        }
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
         slot.begin(io.op);

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::clock::Speed;
-use crate::driver::buffers::Slice;
+use crate::driver::Token;
+use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use crate::member::MemberFile;
 use mirrorball_core::geometry::{ChunkMap, Profile};
@@ -116,6 +117,36 @@ fn a_file_that_was_cut_and_grew_again_fails_its_member() {
         assert!(read.iter().all(|&byte| byte == 7), "no zeroes are read");
     }
     assert_eq!(place.states(), [MemberState::Failed, MemberState::InSync]);
+}
+
+/// Nothing that was cut off is read as zeroes, also when the file is as long again.
+#[test]
+fn the_last_member_whose_file_was_cut_reads_nothing_behind_the_cut() {
+    for (left_bytes, left_in_file) in [(None, 0), (Some(1 << 20), 1 << 20)] {
+        let mut place = Place::new();
+        assert_eq!(place.run(RequestKind::Write), Ok(()));
+        assert_eq!(place.run(RequestKind::Flush), Ok(()));
+        let (other, last) = (MemberIndex(0), MemberIndex(1));
+        assert!(place.executor.fail_on_request(other));
+        match left_bytes {
+            None => place.world.clear_file(place.files[1]),
+            Some(bytes) => place.world.set_fault(place.files[1], FileFault::Ends(bytes)),
+        }
+        // A write after the cut must not hide where it was.
+        let first = if left_bytes.is_some() { RequestKind::Write } else { RequestKind::Read };
+        // Reads look at the file once in a millisecond.
+        place.executor.wait(Some(Duration::from_millis(2)), &mut Vec::new()).unwrap();
+        assert!(place.run(first).is_err());
+        place.world.set_fault(place.files[1], FileFault::None);
+        for _ in 0..3 {
+            assert_eq!(place.run(RequestKind::Read), Err(VolumeError::Unreadable));
+        }
+        assert_eq!(place.executor.left_bytes(last), Some(left_in_file));
+        let kept = MemberState::Rebuilding { recovered_bytes: 1 << 20 };
+        assert_eq!(place.states(), [MemberState::Failed, kept]);
+        let failed = place.executor.failed_requests();
+        assert_eq!(failed.all(), 4, "{failed:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub enum MemberFault {
     Requested,
     /// Its file is shorter than it was, or has lost most of what was allocated for it.
     Truncated,
+    /// Its device ended before an I/O did.
+    Ended,
     /// The connection with its server ended, and writes were not flushed.
     LostServer,
     /// An I/O failed.
@@ -50,6 +52,7 @@ impl fmt::Display for MemberFault {
         match self {
             MemberFault::Requested => f.write_str("requested by `ctl members fail`"),
             MemberFault::Truncated => f.write_str("its file was truncated"),
+            MemberFault::Ended => f.write_str("its device is smaller than it was"),
             MemberFault::LostServer => FaultCause::Server(IoError::Gone).fmt(f),
             MemberFault::Io(FailedIo { op, offset, length }, cause) => {
                 let op = match op {
@@ -114,15 +117,19 @@ impl Executor {
     }
 
     /// Takes that an operation on the file or device of a member failed; without an error of the
-    /// system it moved less than it was to, because the file ends before.
+    /// system it moved less than it was to, because the file or device ends before.
     pub(super) fn note_file_error(
         &mut self,
         member: MemberIndex,
         io: FailedIo,
         errno: Option<Errno>,
     ) {
-        let of_system = |errno| MemberFault::Io(io, FaultCause::System(errno));
-        self.note_fault(member, errno.map_or(MemberFault::Truncated, of_system));
+        let fault = match (errno, &self.slots[member.get()].store) {
+            (Some(errno), _) => MemberFault::Io(io, FaultCause::System(errno)),
+            (None, Store::Real { least_bytes: None, .. }) => MemberFault::Ended,
+            (None, _) => MemberFault::Truncated,
+        };
+        self.note_fault(member, fault);
     }
 
     /// Takes that something went wrong with a member. What follows its failure does not count.

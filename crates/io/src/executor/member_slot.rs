@@ -26,6 +26,9 @@ pub(super) struct MemberSlot {
     pub(super) stats: MemberStats,
     /// What went wrong last, before it failed.
     pub(super) fault: Option<MemberFault>,
+    /// The bytes that are left of its data since its file was truncated, if the volume could not do
+    /// without it.
+    pub(super) left_bytes: Option<u64>,
     /// True if it has had no storage.
     pub(super) is_missing: bool,
     /// Number of I/Os in flight that are not reads.
@@ -52,6 +55,7 @@ impl MemberSlot {
             store,
             stats: MemberStats::default(),
             fault: None,
+            left_bytes: None,
             changes_in_flight: 0,
             discards_in_flight: 0,
             allocated_bytes_max: 0,
@@ -85,15 +89,19 @@ impl MemberSlot {
         self.attachment = self.attachment.wrapping_add(1);
         self.is_missing = false;
         (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
-        self.fault = None;
+        (self.fault, self.left_bytes) = (None, None);
     }
 
-    /// Returns false if the file is shorter than it was. I/Os that end at the same time share one
-    /// check. Reads check only once per millisecond while nothing is written, because a read past
-    /// the end of a truncated file is short until a write makes the file longer again.
-    pub(super) fn has_full_length(&mut self, now: Nanos, driver: &Driver) -> bool {
+    /// The bytes that are left of what was written to a file that was truncated; `None` if it was
+    /// not. I/Os that end at the same time share one check. Reads check only once per millisecond
+    /// while nothing is written, because a read past the end of a truncated file is short until a
+    /// write makes the file longer again.
+    pub(super) fn bytes_left(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
         let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { CHECK_INTERVAL };
-        self.checked_at.is_some_and(|at| now - at <= age_max) || self.check_length(now, driver)
+        match self.checked_at {
+            Some(at) if now - at <= age_max => None,
+            _ => self.check_length(now, driver),
+        }
     }
 
     /// True if discarded ranges are known to read as zeroes.
@@ -105,19 +113,25 @@ impl MemberSlot {
             }
     }
 
-    /// Compares the size of the file with what it must be.
-    pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> bool {
-        let is_whole = match self.store {
-            Store::Real { handle, least_bytes: Some(least_bytes), keeps_allocated, .. } => {
-                driver.file_size(handle).is_ok_and(|size| {
-                    size.size_bytes >= least_bytes
-                        && !(keeps_allocated && self.has_lost(size.allocated_bytes))
-                })
-            }
-            _ => true,
+    /// Compares the size of the file with what it must be; see [`MemberSlot::bytes_left`].
+    pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
+        self.checked_at = Some(now);
+        let Store::Real { handle, begin_bytes, least_bytes, keeps_allocated } = self.store else {
+            return None;
         };
-        self.checked_at = is_whole.then_some(now);
-        is_whole
+        // Where the size cannot be read, I/Os fail, too.
+        let (Some(least_bytes), Ok(size)) = (least_bytes, driver.file_size(handle)) else {
+            return None;
+        };
+        let end = size.size_bytes.saturating_sub(begin_bytes);
+        let left_bytes = match (size.size_bytes < least_bytes, self.left_bytes) {
+            (true, Some(before)) if before <= end => before,
+            (true, _) => end,
+            (false, _) if keeps_allocated && self.has_lost(size.allocated_bytes) => 0,
+            (false, _) => return None,
+        };
+        self.checked_at = None;
+        Some(left_bytes)
     }
 
     /// Returns true if the file has lost most of the bytes that were allocated for it.

@@ -35,15 +35,16 @@ mod parity_tests;
 mod precise_sleep;
 mod range_hold;
 mod replace;
+mod request;
 mod shared_flush;
 mod stripe_buffers;
 #[cfg(test)]
 mod tests;
+mod truncation;
 mod volume_io;
 
 use crate::clock::Clock;
-use crate::driver::buffers::BufferKey;
-use crate::driver::{Driver, Event, EventOwner, Output, Token};
+use crate::driver::{Driver, Event, EventOwner, Output};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, LateData, Origin, zeroing_step};
@@ -63,51 +64,12 @@ use mirrorball_disk::model::Completion;
 use mirrorball_disk::model_array::ModelArray;
 use precise_sleep::PreciseSleep;
 use range_hold::RangeHold;
+pub use request::{FailedRequests, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 use stripe_buffers::StripeBuffers;
-
-/// The volume, or a member, that a request is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// The volume.
-    Volume,
-    /// A single member, bypassing the volume.
-    Member(MemberIndex),
-}
-
-/// Size of the blocks in which mirrors are compared.
-pub const SCRUB_BLOCK_BYTES: u64 = 4096;
-
-/// A request to a volume or a member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IoRequest {
-    /// Returned with the reply.
-    pub token: Token,
-    /// The volume or member.
-    pub target: Target,
-    /// The operation. A single member takes reads, writes, flushes and discards.
-    pub kind: RequestKind,
-    /// First byte.
-    pub offset: u64,
-    /// Number of bytes.
-    pub length: u64,
-    /// The memory of its data, from the first byte of the buffer on; `None` without data.
-    pub buffer: Option<BufferKey>,
-    /// The stream of requests that it belongs to, for policies.
-    pub stream: u64,
-}
-
-/// The reply to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IoReply {
-    /// The token of the request.
-    pub token: Token,
-    /// Success, or why it failed.
-    pub result: Result<(), VolumeError>,
-}
 
 /// Statistics of a member since its executor started.
 #[derive(Clone, Debug, Default)]
@@ -165,6 +127,7 @@ pub struct Executor {
     /// The checksums of a read, to use its memory again.
     checksums: Vec<u32>,
     ended: VecDeque<IoReply>,
+    failed_requests: FailedRequests,
     /// The range that is changed in two steps.
     hold: Option<RangeHold>,
     completions: Vec<(MemberIndex, Completion)>,
@@ -216,6 +179,7 @@ impl Executor {
             mirror_compare: MirrorCompare::default(),
             checksums: Vec::new(),
             ended: VecDeque::new(),
+            failed_requests: FailedRequests::default(),
             hold: None,
             completions: Vec::new(),
             precise_sleep: PreciseSleep::default(),
@@ -269,6 +233,12 @@ impl Executor {
             Target::Volume => self.volume.as_ref().expect("there is a volume").capacity_bytes(),
             Target::Member(member) => self.slots[member.get()].config.size_bytes,
         }
+    }
+
+    /// The requests of clients to the volume that failed since the start, because too few members
+    /// could be read or written.
+    pub fn failed_requests(&self) -> FailedRequests {
+        self.failed_requests
     }
 
     /// True if no request and no member I/O is in flight.
@@ -364,11 +334,15 @@ impl Executor {
         }
         let key = ActiveIoKey::from_slot(done.token.key());
         let io = *self.active.get(key);
+        let is_short =
+            matches!(done.result, Ok(Output::Bytes(bytes)) if (bytes as u64) < io.length);
         let slot = &mut self.slots[io.member.get()];
-        let is_whole = slot.has_full_length(self.now, &self.driver);
-        if !is_whole {
-            self.on_data_lost(io.member);
-        }
+        let was_whole = slot.left_bytes.is_none();
+        let left_bytes = match is_short {
+            true => slot.check_length(self.now, &self.driver),
+            false => slot.bytes_left(self.now, &self.driver),
+        };
+        let left_bytes = left_bytes.map(|end| self.on_data_lost(io.member, end));
         let slot = &mut self.slots[io.member.get()];
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.
@@ -386,7 +360,7 @@ impl Executor {
                 }
                 Err(io_error(errno))
             }
-            (Ok(_), _) if !is_whole => Err(IoError::Gone),
+            (Ok(_), _) if self.is_lost(&io, left_bytes.filter(|_| was_whole)) => Err(IoError::Gone),
             (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
                 let whole = zeroing_step(&io, zeroed);
                 match bytes as u64 == whole {
@@ -394,7 +368,7 @@ impl Executor {
                     false => Err(IoError::Gone),
                 }
             }
-            // The file was truncated.
+            // The file or device ends before.
             (Ok(Output::Bytes(bytes)), None) if moves(io.op) && (bytes as u64) < io.length => {
                 Err(IoError::Gone)
             }
@@ -407,13 +381,6 @@ impl Executor {
         match io.op {
             Op::Flush => self.end_flush(key, result),
             _ => self.end_part(key, result),
-        }
-    }
-
-    fn on_data_lost(&mut self, member: MemberIndex) {
-        self.note_fault(member, MemberFault::Truncated);
-        if let Some(volume) = &mut self.volume {
-            volume.on_data_lost(member);
         }
     }
 
@@ -472,6 +439,7 @@ impl Executor {
         }
         let is_write_back = self.end_for_controller(key, result);
         let request = self.requests.remove(key).expect("a request ends once");
+        self.failed_requests.count(&request, result);
         if request.kind == RequestKind::Scrub {
             self.compare_mirrors(key, request.offset);
         }

@@ -3,6 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// What to do where labels say that no other member has valid data.
+const SAVE: &str = "`ctl status` shows what the other members lack; save what can be read";
+/// What to do where the user knows which member has valid data.
+const TRUST: &str =
+    "stop the volume, and serve it with --trust DEVID, the member with the valid data";
+
 /// Why a rebuild cannot start.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RebuildError {
@@ -38,10 +44,13 @@ pub enum RebuildError {
     NoCopy,
     /// Every other member has failed, too.
     #[error(
-        "no other member is in sync: there is nothing to rebuild from\n  help: stop the volume, \
-         and serve it with --trust DEVID, the member with the valid data"
+        "no other member is in sync: there is nothing to rebuild from\n  help: {}",
+        if *is_labelled { SAVE } else { TRUST }
     )]
-    NoSource,
+    NoSource {
+        /// True if labels say which members have valid data.
+        is_labelled: bool,
+    },
     /// It cannot be opened.
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
     NotBack {

@@ -80,6 +80,8 @@ struct Served {
 pub(super) struct Disk {
     pub(super) file: ObjectId,
     is_bad: bool,
+    /// True once it was cut short.
+    pub(super) was_cut: bool,
     /// True until a label was found on it.
     pub(super) is_new: bool,
 }
@@ -116,6 +118,9 @@ pub(super) struct Machine {
     has_lost_metadata: bool,
     /// True if in this run of the service a write of metadata was lost on the only member in sync.
     has_lost_record: bool,
+    /// True if a member was cut short that the volume could not do without: it does not start any
+    /// more from what the member has left.
+    has_cut_member: bool,
     /// True if only the user can start the volume now.
     is_refused: bool,
     /// A copy of a member from earlier.
@@ -194,6 +199,7 @@ impl Machine {
             has_bad_metadata: false,
             has_lost_metadata: false,
             has_lost_record: false,
+            has_cut_member: false,
             is_refused: false,
             snapshot: None,
             allows_degraded: false,
@@ -248,7 +254,7 @@ impl Machine {
     /// Adds an empty disk.
     fn add_disk(&mut self) -> ObjectId {
         let file = self.simulation.add_file(self.member_bytes());
-        self.disks.push(Disk { file, is_bad: false, is_new: true });
+        self.disks.push(Disk { file, is_bad: false, was_cut: false, is_new: true });
         file
     }
 
@@ -317,6 +323,7 @@ impl Machine {
             Operation::Damage(damage) => return self.damage(damage),
             Operation::Shrink { member } => {
                 let end = FileFault::Ends(self.member_bytes() / 2);
+                self.disk(self.rows[member % count]).was_cut = true;
                 self.set_fault(member % count, end);
             }
             Operation::Snapshot { member } => self.take_snapshot(member % count),

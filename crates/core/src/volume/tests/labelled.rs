@@ -440,11 +440,33 @@ fn a_member_that_lost_data_is_rebuilt_whole() {
     let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
     let write = (RequestKind::Write, 0, 4096);
     assert_eq!(run(&mut volume, write, |_| false), Ok(()));
-    volume.on_data_lost(MemberIndex(1));
+    volume.on_data_lost(MemberIndex(1), 4 * MIB);
     assert_eq!(run(&mut volume, write, |_| false), Ok(()));
     let label = volume.label().unwrap();
     assert_eq!(label.members[1].state, MemberState::Failed);
     assert_eq!(label.lineage.complete_id(), None);
-    volume.on_data_lost(MemberIndex(0));
-    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::InSync, "the last one");
+}
+
+/// What is left of the last member is read, and nothing else; the labels say so.
+#[test]
+fn the_last_member_that_lost_data_keeps_its_beginning() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    volume.lose_member(MemberIndex(1));
+    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
+    volume.on_data_lost(MemberIndex(0), 5 * MIB);
+    let kept = MemberState::Rebuilding { recovered_bytes: 5 * MIB };
+    assert_eq!(volume.members()[MemberIndex(0)].state, kept);
+    assert_eq!(run(&mut volume, (RequestKind::Read, 0, 4096), |_| false), Ok(()));
+    let behind = (RequestKind::Read, 8 * MIB, 4096);
+    assert_eq!(run(&mut volume, behind, |_| false), Err(VolumeError::Unreadable));
+    let write = (RequestKind::Write, 8 * MIB, 4096);
+    assert_eq!(run(&mut volume, write, |_| false), Err(VolumeError::Unwritable));
+    let flush = (RequestKind::Flush, 0, 0);
+    assert_eq!(run(&mut volume, flush, |_| false), Err(VolumeError::Unwritable));
+    assert_eq!(volume.label().unwrap().members[0].state, kept);
+    volume.on_data_lost(MemberIndex(0), 6 * MIB);
+    assert_eq!(volume.members()[MemberIndex(0)].state, kept, "a write made the file longer");
+    volume.on_data_lost(MemberIndex(0), 4 * MIB);
+    let kept = MemberState::Rebuilding { recovered_bytes: 4 * MIB };
+    assert_eq!(volume.members()[MemberIndex(0)].state, kept);
 }

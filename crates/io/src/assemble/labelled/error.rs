@@ -116,7 +116,8 @@ pub enum LabelledError {
     /// Some data are on none of the members in sync.
     #[error(
         "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
-         help: connect more members"
+         help: connect the members that have the rest, or start with --read-only, which serves \
+         what can be read"
     )]
     Incomplete {
         /// The volume.

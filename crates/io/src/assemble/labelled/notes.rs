@@ -3,6 +3,7 @@
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
 use mirrorball_core::label::{JournalRecovery, LabelledMember, MemberLabel};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::format_bytes;
 
 /// A note for each member that was out of sync before and has no device.
@@ -62,7 +63,14 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
     let LabelledMember { devid, uuid, .. } = volume.assembly.newest.members[row];
     match volume.assembly.members[row].found {
         None => format!("the member with devid {devid} (UUID {uuid}) is missing"),
-        Some(_) => format!("the member with devid {devid} is not in sync"),
+        Some(_) => match volume.assembly.members[row].state {
+            MemberState::Rebuilding { recovered_bytes } if recovered_bytes > 0 => format!(
+                "of the member with devid {devid} only the first {} are in sync, because it is \
+                 being rebuilt, or was truncated while it was in use",
+                format_bytes(recovered_bytes)
+            ),
+            _ => format!("the member with devid {devid} is not in sync"),
+        },
     }
 }
 

@@ -43,6 +43,15 @@ pub enum StateChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The file of a member was truncated that has data which no other member in sync has.
+    MemberDamaged {
+        /// The member.
+        devid: u64,
+        /// What happened.
+        reason: String,
+        /// The bytes from its first on that are left.
+        left_bytes: u64,
+    },
     /// The device of a member was not found when the volume was started.
     MemberMissing {
         /// The member.
@@ -96,6 +105,21 @@ pub enum StateChange {
         devid: u64,
         /// 20, 40, 60 or 80.
         percent: u64,
+    },
+    /// A step of the rebuild of a member failed. It is tried again every 10 s.
+    RebuildStalled {
+        /// The member.
+        devid: u64,
+        /// Why.
+        reason: String,
+    },
+    /// Requests of clients failed, because too few members could be read or written. Recorded when
+    /// their number has doubled since the last event.
+    RequestsFailed {
+        /// Number of reads since the start of the service.
+        reads: u64,
+        /// Number of writes, flushes and discards.
+        writes: u64,
     },
     /// A member was rebuilt, and is in sync.
     RebuildFinished {

@@ -59,6 +59,9 @@ pub struct ScrubReport {
     /// Number of blocks that earlier scrubs left as they were; zero once this one has finished.
     #[serde(default)]
     pub left_blocks: u64,
+    /// True if it waits for a rebuild or a resync.
+    #[serde(default)]
+    pub waits: bool,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
 }

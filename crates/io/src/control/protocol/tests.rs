@@ -73,9 +73,8 @@ fn events_keep_their_form() {
     assert_eq!(json_of(&health)["health"], "in sync");
 }
 
-#[test]
-fn status_keeps_its_fields() {
-    let status = ServiceStatus {
+fn troubled_status() -> ServiceStatus {
+    ServiceStatus {
         name: "pair".to_owned(),
         policy: Some("pid".to_owned()),
         policy_fault: None,
@@ -95,6 +94,10 @@ fn status_keeps_its_fields() {
             state: ReportedSpareState::Missing,
             error: None,
         }],
+        damaged: vec![DamagedMember { devid: 3, reason: "y".to_owned(), left_bytes: 9 }],
+        failed_reads: 5,
+        failed_writes: 6,
+        mismatched_blocks: 7,
         misplaced: vec![Misplaced {
             devid: 1,
             at_path: "nothing".to_owned(),
@@ -106,6 +109,7 @@ fn status_keeps_its_fields() {
             recovered_bytes: 1,
             total_bytes: 8,
             only_missed: true,
+            stalled: None,
         }],
         unsynced_bytes: 0,
         unfinished_writes: 2,
@@ -123,13 +127,19 @@ fn status_keeps_its_fields() {
         }],
         backend: "io_uring".to_owned(),
         uptime_s: 1.5,
-    };
+    }
+}
+
+#[test]
+fn status_keeps_its_fields() {
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "copies": 2, "parities": 0, "may_fail": 0,
         "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
         "missing": [4], "removed": [4],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
+        "damaged": [{ "devid": 3, "reason": "y", "left_bytes": 9 }],
+        "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,
         "misplaced": [
             { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
         ],
@@ -140,7 +150,7 @@ fn status_keeps_its_fields() {
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
         "backend": "io_uring", "uptime_s": 1.5,
     });
-    assert_eq!(json_of(&status), json);
+    assert_eq!(json_of(&troubled_status()), json);
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Machine {
         let member_events =
             events.iter().filter(|event| event.token.owner() == EventOwner::MemberFile);
         member_events.for_each(|event| parts.executor.on_event(event));
-        self.take_damage();
+        self.take_damage()?;
         replies.into_iter().try_for_each(|reply| self.on_executor_reply(reply))
     }
 
@@ -88,7 +88,7 @@ impl Machine {
         }
         self.take_used_spares();
         self.check_found()?;
-        self.take_damage();
+        self.take_damage()?;
         for (key, result, bytes) in replies {
             self.on_reply(key as u32, result, &bytes)?;
         }
@@ -110,7 +110,7 @@ impl Machine {
 
     /// Takes in what a bad disk did since the last turn, and whether checksums were lost that would
     /// show it.
-    fn take_damage(&mut self) {
+    fn take_damage(&mut self) -> Result<(), String> {
         if self.volume().is_some_and(|volume| volume.lost_checksum_pages() > 0) {
             self.has_lost_checksums = true;
             std::mem::take(&mut self.rotten).into_iter().for_each(|it| self.model.damage(it));
@@ -118,6 +118,15 @@ impl Machine {
         if extra_faults(self.seed) == ExtraFaults::Damage {
             self.take_misdirected();
         }
+        for row in 0..self.rows.len() {
+            let front = self.served.as_ref().map(|served| &served.front);
+            let left = front.and_then(|it| it.executor().left_bytes(MemberIndex(row as u16)));
+            if left.is_some() && !self.disk(self.rows[row]).was_cut {
+                return Err("a disk is called truncated that was not cut".to_owned());
+            }
+            self.has_cut_member |= left.is_some();
+        }
+        Ok(())
     }
 
     /// What no one damaged is not found to be wrong.

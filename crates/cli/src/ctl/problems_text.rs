@@ -1,0 +1,113 @@
+//! What is wrong with a volume and its members, and what is to be done, in words.
+
+use crate::compare::quoted;
+use mirrorball_core::units::format_bytes;
+use mirrorball_io::control::protocol::{DamagedMember, Misplaced, ServiceStatus};
+
+/// Members that failed, that lost data, or whose files are not at their paths.
+pub(super) fn member_problems(status: &ServiceStatus) -> String {
+    let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
+    let damaged = status.damaged.iter().map(damaged_text);
+    let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status.labelled));
+    failed.chain(damaged).chain(misplaced).collect()
+}
+
+/// Requests of clients that failed, and what they found wrong.
+pub(super) fn request_problems(status: &ServiceStatus) -> String {
+    let mut text = unfinished_text(status.unfinished_writes);
+    let (reads, writes) = (status.failed_reads, status.failed_writes);
+    if reads + writes > 0 {
+        text += &format!(
+            "  {reads} reads and {writes} writes of clients failed: too few members could serve \
+             them (counted until a scrub has finished, or a restart)\n"
+        );
+    }
+    if status.mismatched_blocks > 0 {
+        text += &format!(
+            "  {} blocks of 4 KiB did not match their checksums (`ctl members` shows on which \
+             members; those that another mirror has are repaired, and `ctl scrub start` checks \
+             all)\n",
+            status.mismatched_blocks
+        );
+    }
+    text
+}
+
+/// Why a rebuild does not go on.
+pub(super) fn stalled_text(reason: &str) -> String {
+    format!("  it does not go on: {reason} (it is tried again every 10 s)\n")
+}
+
+/// A member that has lost data which are nowhere else.
+fn damaged_text(member: &DamagedMember) -> String {
+    let DamagedMember { devid, reason, left_bytes } = member;
+    format!(
+        "  devid {devid} has lost data that no other member in sync has: {reason}, and {} from its \
+         start are left\n  (save what can be read: the volume does not start again without \
+         another member that has the rest)\n",
+        format_bytes(*left_bytes)
+    )
+}
+
+/// What writes with parity mean that failed in place.
+fn unfinished_text(writes: usize) -> String {
+    match writes {
+        0 => String::new(),
+        _ => format!(
+            "  unfinished writes: {writes} (what they change can be written and rebuilt after a \
+             restart of the server, which repeats them)\n"
+        ),
+    }
+}
+
+/// What is to be done about a member whose file is not at its path.
+fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
+    let Misplaced { devid, at_path, path, size_bytes } = member;
+    let help = match at_path.as_str() {
+        "nothing" if labelled => format!(
+            "`truncate -s {size_bytes} {}`, then `ctl members rebuild {devid}` copies the data \
+             into it; or `ctl members replace {devid} DEVICE` uses another device",
+            quoted(path)
+        ),
+        "nothing" => format!(
+            "create a file of the same size there; then `ctl members rebuild {devid}` copies the \
+             data into it"
+        ),
+        _ => format!(
+            "`ctl members rebuild {devid}` copies the data into the file at the path, and \
+             overwrites it"
+        ),
+    };
+    format!(
+        "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the old \
+         file is still used, and its data are lost when the server ends\n  ({help})\n"
+    )
+}
+
+/// What is to be done about a member that has failed or is missing.
+fn failed_text(devid: u64, status: &ServiceStatus) -> String {
+    if status.removed.contains(&devid) {
+        return format!(
+            "  devid {devid} was removed (`ctl members replace {devid} DEVICE` rebuilds it on \
+             another device)\n"
+        );
+    }
+    if status.missing.contains(&devid) {
+        return format!(
+            "  devid {devid} is missing (`ctl members replace {devid} DEVICE` rebuilds it on a \
+             device; its own device is found at the next start)\n"
+        );
+    }
+    let other = match status.labelled {
+        true => format!(
+            ", `ctl members replace {devid} DEVICE` uses another device, `ctl members remove \
+             {devid}` lets you take out the old one"
+        ),
+        false => String::new(),
+    };
+    let failure = status.failures.iter().find(|it| it.devid == devid);
+    let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
+    format!(
+        "  devid {devid} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n"
+    )
+}

@@ -1,0 +1,155 @@
+//! The status of a service: what is served, what is wrong with it, and what it does about that.
+
+use super::events::{health, reported_state};
+use super::member_commands::{failed_members, failures};
+use super::protocol::{
+    DamagedMember, ExportKind, ExportSummary, Misplaced, OddMember, RebuildProgress, ReportedState,
+    ScrubReport, ServiceStatus,
+};
+use super::{Control, ServiceParts, spare_commands};
+use crate::executor::{Executor, MemberFault, Target};
+use crate::rebuild::Rebuild;
+use crate::reopen::PathState;
+use crate::scrub::Scrub;
+use mirrorball_core::label::{ScrubProgress, ScrubState};
+use mirrorball_core::member::{Member, MemberState};
+use mirrorball_core::volume::Volume;
+
+/// The status now.
+pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
+    let ServiceParts { executor, server, rebuild, scrub, spares } = parts;
+    let volume = executor.volume();
+    let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
+    let faults = scrub.faults_since(executor);
+    let exports = server.exports().iter().map(|export| ExportSummary {
+        name: export.name.clone(),
+        size_bytes: export.size_bytes,
+        is: match export.target {
+            Target::Volume => ExportKind::Volume,
+            Target::Member(_) => ExportKind::Member,
+        },
+    });
+    ServiceStatus {
+        name: control.name.clone(),
+        policy: control.policy.clone(),
+        profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
+        health: health(executor),
+        copies: volume.map(|volume| volume.map().copies()),
+        parities: volume.map(|volume| volume.map().parities()),
+        may_fail: volume.map(may_fail),
+        failed: failed_members(executor),
+        failures: failures(executor),
+        missing: members_in(ReportedState::Missing, executor),
+        removed: members_in(ReportedState::Removed, executor),
+        spares: spare_commands::report(spares, executor),
+        damaged: damaged(executor),
+        failed_reads: faults.failed.reads,
+        failed_writes: faults.failed.writes,
+        mismatched_blocks: faults.mismatched_blocks,
+        misplaced: misplaced(parts),
+        rebuilds: rebuilds(executor, rebuild),
+        unsynced_bytes,
+        unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
+        active_bytes: volume.map_or(0, Volume::crash_resync_bytes),
+        labelled: volume.is_some_and(|volume| volume.label().is_some()),
+        policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
+        checksums: volume.is_some_and(Volume::has_checksums),
+        read_only: volume.is_some_and(Volume::is_read_only),
+        scrub: scrub_report(scrub, executor),
+        rebuild_bytes_per_s: rebuild.rate(),
+        connections: server.connections(),
+        exports: exports.collect(),
+        backend: executor.driver.backend().to_string(),
+        uptime_s: executor.driver.now().as_secs_f64(),
+    }
+}
+
+/// Number of members, whichever they are, that may fail without loss of data.
+fn may_fail(volume: &Volume) -> usize {
+    let is_stale = |(_, member): &(_, &Member)| member.state != MemberState::InSync;
+    let stale = volume.members().iter().filter(is_stale).count();
+    volume.map().tolerated_failures().saturating_sub(stale)
+}
+
+/// The devids of the members in a state.
+fn members_in(state: ReportedState, executor: &Executor) -> Vec<u64> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let in_state = members.filter(|(index, _)| reported_state(executor, *index) == state);
+    in_state.map(|(_, member)| member.config.devid).collect()
+}
+
+/// Members that lost data that no other member in sync has.
+fn damaged(executor: &Executor) -> Vec<DamagedMember> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let damaged = members.filter_map(|(index, member)| {
+        let left_bytes = executor.left_bytes(index)?;
+        let reason = MemberFault::Truncated.to_string();
+        Some(DamagedMember { devid: member.config.devid, reason, left_bytes })
+    });
+    damaged.collect()
+}
+
+/// Members that work although their file is no longer at their path: what is written to such a file
+/// is lost when the service ends.
+fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
+    let Some(volume) = parts.executor.volume() else { return Vec::new() };
+    let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
+    let misplaced = working.filter_map(|(index, member)| {
+        let (at_path, path) = match parts.rebuild.path_state(index, parts.executor) {
+            PathState::Same => return None,
+            PathState::Replaced(path) => ("another file", path),
+            PathState::Missing(path) => ("nothing", path),
+        };
+        Some(Misplaced {
+            devid: member.config.devid,
+            at_path: at_path.to_owned(),
+            path: path.display().to_string(),
+            size_bytes: member.config.size_bytes,
+        })
+    });
+    misplaced.collect()
+}
+
+pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {
+    let progress = scrub.progress()?;
+    Some(ScrubReport {
+        state: progress.state.into(),
+        parity: executor.volume().is_some_and(|volume| volume.map().parities() > 0),
+        repair: progress.repairs,
+        from: progress.from,
+        checked_bytes: progress.checked_bytes,
+        uncompared_bytes: progress.uncompared_bytes,
+        repaired_blocks: progress.repaired_blocks,
+        odd_members: odd_members(progress, executor),
+        total_bytes: executor.volume().map_or(0, Volume::capacity_bytes),
+        differing_blocks: progress.differing_blocks,
+        mismatched_blocks: progress.mismatched_blocks,
+        unreadable_blocks: progress.unreadable_blocks,
+        left_blocks: match progress.state {
+            ScrubState::Finished => 0,
+            _ => progress.left_blocks,
+        },
+        waits: progress.state == ScrubState::Running && scrub.waits(executor),
+        rate_bytes_per_s: progress.rate,
+    })
+}
+
+fn odd_members(progress: &ScrubProgress, executor: &Executor) -> Vec<OddMember> {
+    let members = executor.members().zip(progress.odd_blocks).filter(|(_, blocks)| *blocks > 0);
+    members.map(|((config, _), blocks)| OddMember { devid: config.devid, blocks }).collect()
+}
+
+pub(super) fn rebuilds(executor: &Executor, rebuild: &Rebuild) -> Vec<RebuildProgress> {
+    let Some(volume) = executor.volume() else { return Vec::new() };
+    let rebuilt = volume.members().iter().filter_map(|(index, member)| {
+        let MemberState::Rebuilding { recovered_bytes } = member.state else { return None };
+        // Past the last chunk there is nothing to copy.
+        let total_bytes = volume.map().allocated(index).end;
+        let recovered_bytes = recovered_bytes.min(total_bytes);
+        let (devid, only_missed) = (member.config.devid, volume.is_catching_up(index));
+        let stalled = rebuild.stalled().iter().find(|stalled| stalled.member == index);
+        let stalled = stalled.map(|stalled| stalled.error.to_string());
+        Some(RebuildProgress { devid, recovered_bytes, total_bytes, only_missed, stalled })
+    });
+    rebuilt.collect()
+}

@@ -1,0 +1,76 @@
+//! Requests to an executor, their replies, and the count of those that failed.
+
+use crate::driver::buffers::BufferKey;
+use crate::driver::{EventOwner, Token};
+use mirrorball_core::io::{RequestKind, VolumeError};
+use mirrorball_core::member::MemberIndex;
+
+/// The volume, or a member, that a request is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The volume.
+    Volume,
+    /// A single member, bypassing the volume.
+    Member(MemberIndex),
+}
+
+/// Size of the blocks in which mirrors are compared.
+pub const SCRUB_BLOCK_BYTES: u64 = 4096;
+
+/// A request to a volume or a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoRequest {
+    /// Returned with the reply.
+    pub token: Token,
+    /// The volume or member.
+    pub target: Target,
+    /// The operation. A single member takes reads, writes, flushes and discards.
+    pub kind: RequestKind,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u64,
+    /// The memory of its data, from the first byte of the buffer on; `None` without data.
+    pub buffer: Option<BufferKey>,
+    /// The stream of requests that it belongs to, for policies.
+    pub stream: u64,
+}
+
+/// The reply to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoReply {
+    /// The token of the request.
+    pub token: Token,
+    /// Success, or why it failed.
+    pub result: Result<(), VolumeError>,
+}
+
+/// Number of requests of clients that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailedRequests {
+    /// Reads, because no mirror could be read or had the right data.
+    pub reads: u64,
+    /// Writes, flushes and discards, which too few members took.
+    pub writes: u64,
+}
+
+impl FailedRequests {
+    /// All of them.
+    pub fn all(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Counts a request that ended. What the service does by itself counts elsewhere.
+    #[inline]
+    pub(super) fn count(&mut self, request: &IoRequest, result: Result<(), VolumeError>) {
+        let Err(error) = result else { return };
+        if matches!(request.token.owner(), EventOwner::Rebuild | EventOwner::Scrub) {
+            return;
+        }
+        match error {
+            VolumeError::Unreadable => self.reads += 1,
+            VolumeError::Unwritable => self.writes += 1,
+            VolumeError::OutOfRange | VolumeError::NotRebuilding | VolumeError::ReadOnly => {}
+        }
+    }
+}
