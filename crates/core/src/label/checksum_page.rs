@@ -81,20 +81,31 @@ impl ChecksumPage {
     }
 }
 
+/// A page was written, and no version of it is valid any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DamagedPage;
+
 /// The newest valid version of the page with this number, from both of its slots on a member, which
-/// begin at `offset`.
+/// begin at `offset`; `None` if they have no blocks of this program: the page was never written.
+///
+/// # Errors
+/// If there is none, and a block with a wrong checksum. What overwrote it whole is not found.
 pub fn newest_page(
     slots: &[u8],
     number: u32,
     offset: u64,
     volume: Uuid,
     member: Uuid,
-) -> Option<ChecksumPage> {
+) -> Result<Option<ChecksumPage>, DamagedPage> {
     let slots = slots.chunks_exact(METADATA_BYTES).zip((offset..).step_by(METADATA_BYTES));
-    let pages = slots.filter_map(|(bytes, offset)| {
-        ChecksumPage::decode(bytes, number, offset, volume, member).ok()
-    });
-    pages.max_by_key(|page| page.generation)
+    let pages: Vec<Result<ChecksumPage, BlockError>> = slots
+        .map(|(bytes, offset)| ChecksumPage::decode(bytes, number, offset, volume, member))
+        .collect();
+    let is_damaged = pages.contains(&Err(BlockError::Damaged));
+    match pages.into_iter().flatten().max_by_key(|page| page.generation) {
+        None if is_damaged => Err(DamagedPage),
+        newest => Ok(newest),
+    }
 }
 
 /// The size of the table of each member, for members of these sizes: enough for the largest volume
@@ -135,15 +146,21 @@ mod tests {
         let found = |slots: &[u8], number, offset, volume, member| {
             newest_page(slots, number, offset, volume, member)
         };
-        assert_eq!(found(&slots, 3, offset, VOLUME, MEMBER), Some(at(5)));
-        assert_eq!(found(&slots, 4, offset, VOLUME, MEMBER), None, "another number");
-        assert_eq!(found(&slots, 3, offset + 8192, VOLUME, MEMBER), None, "another place");
-        assert_eq!(found(&slots, 3, offset, MEMBER, MEMBER), None, "another volume");
-        assert_eq!(found(&slots, 3, offset, VOLUME, VOLUME), None, "another member");
+        assert_eq!(found(&slots, 3, offset, VOLUME, MEMBER), Ok(Some(at(5))));
+        assert_eq!(found(&slots, 4, offset, VOLUME, MEMBER), Ok(None), "another number");
+        assert_eq!(found(&slots, 3, offset + 8192, VOLUME, MEMBER), Ok(None), "another place");
+        assert_eq!(found(&slots, 3, offset, MEMBER, MEMBER), Ok(None), "another volume");
+        assert_eq!(found(&slots, 3, offset, VOLUME, VOLUME), Ok(None), "another member");
         let torn = [encode(4), vec![0; METADATA_BYTES].into()].concat();
-        assert_eq!(found(&torn, 3, offset, VOLUME, MEMBER), Some(at(4)));
-        let newer = [encode(6), encode(5)].concat();
-        assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Some(at(6)));
+        assert_eq!(found(&torn, 3, offset, VOLUME, MEMBER), Ok(Some(at(4))));
+        let mut newer = [encode(6), encode(5)].concat();
+        assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Ok(Some(at(6))));
+        newer[200] ^= 1;
+        assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Ok(Some(at(5))));
+        newer[METADATA_BYTES + 200] ^= 1;
+        assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Err(DamagedPage));
+        let unwritten = [vec![0x55; METADATA_BYTES], vec![0; METADATA_BYTES]].concat();
+        assert_eq!(found(&unwritten, 3, offset, VOLUME, MEMBER), Ok(None));
     }
 
     #[test]

@@ -57,8 +57,8 @@ mod tests;
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
 pub use catch_up::{assembled_map, can_catch_up};
 pub use checksum_page::{
-    ChecksumPage, PAGE_CHECKSUMS, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES, checksum_table_bytes,
-    newest_page, tail_begin,
+    ChecksumPage, DamagedPage, PAGE_CHECKSUMS, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES,
+    checksum_table_bytes, newest_page, tail_begin,
 };
 pub use contents::{
     DataId, KeptProgram, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember,

@@ -21,7 +21,9 @@ use super::keys::{IoKey, PieceKey, RequestKey};
 use super::{Volume, Work};
 use crate::checksum::Checksummer;
 use crate::io::{IoId, MemberIo, Op, Purpose, RequestKind, VolumeError};
-use crate::label::{ChecksumPage, METADATA_BYTES, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES, newest_page};
+use crate::label::{
+    ChecksumPage, DamagedPage, METADATA_BYTES, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES, newest_page,
+};
 use crate::member::{MemberIndex, MemberState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -215,7 +217,7 @@ impl Volume {
         self.checksums_mut().begin_load(number, count.max(1));
         if members.is_empty() {
             // Its data cannot be read either, or only from a member that has no table yet.
-            return self.on_page_loaded(number, None);
+            return self.on_page_loaded(number);
         }
         self.queue_metadata(members, Op::Read, MetadataJob::Checksums(number));
     }
@@ -239,13 +241,15 @@ impl Volume {
         };
         let labels = self.labels.as_ref().expect("it has labels");
         let (volume, member) = (labels.committed().array.uuid, labels.uuid(io.member));
-        let found = newest_page(bytes, number, io.offset, volume, member);
-        self.checksums_mut().on_found(number, found);
+        match newest_page(bytes, number, io.offset, volume, member) {
+            Ok(found) => self.checksums_mut().on_found(number, found),
+            Err(DamagedPage) => self.checksums_mut().on_unreadable(number, io.member),
+        }
     }
 
     /// Takes the end of the read of a page from a member.
-    fn on_page_loaded(&mut self, number: u32, unreadable_on: Option<MemberIndex>) {
-        let waiting = self.checksums_mut().on_loaded(number, unreadable_on);
+    fn on_page_loaded(&mut self, number: u32) {
+        let waiting = self.checksums_mut().on_loaded(number);
         for user in waiting.into_iter().flatten() {
             match user {
                 PageUser::Piece(key) if self.pieces.get(key).has_lock => self.issue_first(key),
@@ -384,7 +388,10 @@ impl Volume {
     /// Takes the end of the read or write of a page on a member.
     pub(super) fn on_page_io(&mut self, number: u32, io: &MemberIo, is_good: bool) {
         if io.op == Op::Read {
-            return self.on_page_loaded(number, (!is_good).then_some(io.member));
+            if !is_good {
+                self.checksums_mut().on_unreadable(number, io.member);
+            }
+            return self.on_page_loaded(number);
         }
         if is_good {
             self.checksums_mut().on_written(number, io.member);

@@ -158,16 +158,17 @@ impl ChecksumStore {
         }
     }
 
+    /// Takes that a page cannot be read from a member, or is damaged there.
+    pub(super) fn on_unreadable(&mut self, number: u32, member: MemberIndex) {
+        let resident = self.resident(number);
+        resident.is_uneven = true;
+        resident.unreadable_on.push(member);
+    }
+
     /// Takes the end of the read of a page from a member. After the last, returns what waits.
-    pub(super) fn on_loaded(
-        &mut self,
-        number: u32,
-        unreadable_on: Option<MemberIndex>,
-    ) -> Option<Vec<PageUser>> {
+    pub(super) fn on_loaded(&mut self, number: u32) -> Option<Vec<PageUser>> {
         let resident = self.resident(number);
         resident.loads_left -= 1;
-        resident.is_uneven |= unreadable_on.is_some();
-        resident.unreadable_on.extend(unreadable_on);
         if resident.loads_left > 0 {
             return None;
         }
@@ -365,11 +366,11 @@ mod tests {
         store.begin_load(3, 2);
         for (member, generation) in MEMBERS.into_iter().zip(found) {
             assert!(!store.is_ready(3));
-            let unreadable_on = unreadable_on.filter(|&other| other == member);
-            if unreadable_on.is_none() {
-                store.on_found(3, generation.map(page));
+            match unreadable_on == Some(member) {
+                true => store.on_unreadable(3, member),
+                false => store.on_found(3, generation.map(page)),
             }
-            let waiting = store.on_loaded(3, unreadable_on);
+            let waiting = store.on_loaded(3);
             assert_eq!(waiting, (member == MEMBERS[1]).then(|| vec![user; 2]));
         }
         assert!(store.is_ready(3));
@@ -419,7 +420,7 @@ mod tests {
         other.checksums[1] = 7;
         for found in [page(5), other] {
             store.on_found(3, Some(found));
-            store.on_loaded(3, None);
+            store.on_loaded(3);
         }
         assert_eq!((store.known(3 * PAGE_SPAN_BYTES), store.dirty().len()), (105, 1));
     }
@@ -432,7 +433,7 @@ mod tests {
         for number in 0..count {
             store.wait(number, PageUser::Rebuild(RequestKey::from_slot(1)));
             store.begin_load(number, 1);
-            store.on_loaded(number, None);
+            store.on_loaded(number);
             store.pin(number);
             assert!(store.set(u64::from(number) * PAGE_SPAN_BYTES, 7));
             store.unpin(number);
@@ -464,7 +465,7 @@ mod tests {
         for number in 0..count {
             store.wait(number, PageUser::Rebuild(RequestKey::from_slot(1)));
             store.begin_load(number, 1);
-            store.on_loaded(number, None);
+            store.on_loaded(number);
             if number == 5 {
                 store.make_dirty(number);
             }
