@@ -2,6 +2,7 @@
 
 mod announced;
 mod checksums;
+mod clear;
 mod loop_devices;
 mod md;
 mod outage;

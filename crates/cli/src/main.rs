@@ -10,6 +10,7 @@
 mod advise;
 mod bench;
 mod check;
+mod clear;
 mod command_line;
 mod compare;
 mod completions;
@@ -82,6 +83,7 @@ enum Command {
     Create(create::CreateArgs),
     Adopt(create::AdoptArgs),
     Examine(examine::Args),
+    Clear(clear::Args),
     Serve(serve::Args),
     Ctl(ctl::Args),
     Top(top::Args),
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Create(args) => create::create(&args),
         Command::Adopt(args) => create::adopt(&args),
         Command::Examine(args) => examine::run(&args),
+        Command::Clear(args) => clear::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),

@@ -1,6 +1,7 @@
 //! Assembly: builds an executor from an array file, with emulated or real members.
 
 mod backing;
+mod clear;
 mod create;
 pub(crate) mod durable_label;
 mod fallback;
@@ -27,6 +28,7 @@ use crate::reopen::OpenMember;
 use crate::spares::FoundSpare;
 pub use backing::BackingError;
 use backing::open_backing;
+pub use clear::{ClearError, clear};
 pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
 pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
 pub use md::{MdError, MdOptions, SuperblockError, serve_md};

@@ -44,6 +44,8 @@ pub(super) enum OpenPurpose {
     ServeArray,
     /// To serve devices by their labels.
     ServeDevices,
+    /// To remove their labels.
+    Clear,
     /// To put a device in the place of a member of a running volume.
     Replace,
 }
@@ -67,6 +69,7 @@ impl OpenPurpose {
             (OpenError::Missing(_), OpenPurpose::ServeDevices) => {
                 "give the path of the member, or find it with --scan DIR"
             }
+            (OpenError::Missing(_), OpenPurpose::Clear) => "give an existing file or device",
             (OpenError::Missing(_), OpenPurpose::Replace) => {
                 "give an existing file or device; `truncate -s SIZE FILE` creates an empty file"
             }
