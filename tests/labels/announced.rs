@@ -66,8 +66,16 @@ fn the_rebuilt_member_starts_alone_only_if_the_other_is_given_up() {
     let service = serve(&folder, &["b.img", "--degraded", "--discard", &uuid]);
     client(&folder).write(0, &[2; BLOCK]);
     service.terminate();
+    // The option may stay, as in a unit of systemd, while the member is missing, when it is back,
+    // and when another device has taken its place.
+    serve(&folder, &["b.img", "--discard", &uuid]).terminate();
+    let service = serve(&folder, &["b.img", "--discard", &other]);
+    assert!(has_line(&service, "no member of the volume has this UUID now"), "{:?}", service.lines);
+    service.terminate();
     // It was found again.
-    let service = serve(&folder, &["a.img", "b.img"]);
+    let service = serve(&folder, &["a.img", "b.img", "--discard", &uuid]);
+    let note = "without effect, because this member is there and is rebuilt";
+    assert!(has_line(&service, note), "{:?}", service.lines);
     wait_until_in_sync(&folder);
     assert_reads(&folder, 0, 2);
     service.terminate();

@@ -156,8 +156,33 @@ fn a_member_that_was_truncated_is_rebuilt_whole() {
 }
 
 #[test]
+fn an_older_copy_is_read_alone_while_the_other_member_is_in_service() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[5; BLOCK]);
+    folder.ctl(&["members", "fail", "2"]);
+    folder.ctl(&["members", "remove", "2"]);
+    client(&folder).write(0, &[6; BLOCK]);
+    let before = fs::read(folder.path("b.img")).unwrap();
+    let old = folder.run(&["serve", "b.img", "--export", "nbd:unix:old"]);
+    assert!(stderr(&old).contains("start with --read-only"), "{old:?}");
+    let arguments = ["serve", "b.img", "--read-only", "--export", "nbd:unix:old"];
+    let old = Service::start(&folder, &arguments);
+    assert!(has_line(&old, "a missing member may have newer ones"), "{:?}", old.lines);
+    assert!(NbdClient::connect(&folder, "old").read(0, BLOCK) == [5; BLOCK]);
+    assert_reads(&folder, 0, 6);
+    old.terminate();
+    assert!(fs::read(folder.path("b.img")).unwrap() == before, "nothing is written");
+    service.terminate();
+}
+
+#[test]
 fn a_device_that_was_cut_is_refused() {
     let folder = created(2);
+    // The members have records of writes.
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.terminate();
     File::options().write(true).open(folder.path("a.img")).unwrap().set_len(8 << 20).unwrap();
     let examined = folder.run(&["examine", "a.img", "b.img"]);
     assert_eq!(examined.status.code(), Some(1));
@@ -172,6 +197,10 @@ fn a_device_that_was_cut_is_refused() {
         image.set_len(size_bytes).unwrap();
         let examined = folder.run(&["examine", "a.img", "b.img"]);
         assert_eq!(examined.status.code(), Some(1), "{size_bytes}: {}", stderr(&examined));
+        let text = String::from_utf8(examined.stdout).unwrap();
+        for part in ["a device is smaller than its member", "`a.img`: cut short"] {
+            assert!(text.contains(part), "{size_bytes}: {text}");
+        }
         let served = folder.run(&["serve", "a.img", "b.img", "--export", "nbd:unix:socket"]);
         assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
     }

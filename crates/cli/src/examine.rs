@@ -5,7 +5,7 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
 use clap::ValueEnum;
-use mirrorball_core::label::assembly::ArrayVerdict;
+use mirrorball_core::label::assembly::{ArrayVerdict, MemberStanding};
 use mirrorball_core::label::{BlockError, Label, LabelledMember, LabelledSpare};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policies::{Spec, short_policy_name};
@@ -260,6 +260,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. }) if !cut.is_empty() => {
                 "too-small"
             }
+            Ok(ArrayVerdict::Doubtful) if are_doubtful(&cut, volume) => "too-small",
             Ok(ArrayVerdict::Start) => "start",
             Ok(ArrayVerdict::NeedsDegraded { .. }) => "needs-degraded",
             Ok(ArrayVerdict::Announced { .. }) => "announced",
@@ -273,11 +274,22 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
     }
 }
 
-/// Returns true if the device at this index of a volume is used, and smaller than its member.
+/// Returns true if the device at this index of a volume is used, or seems an older copy, and is
+/// smaller than its member. Its newest records may be in the part that is gone.
 fn is_cut_member(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> bool {
-    let mut rows = volume.assembly.newest.members.iter().zip(&volume.assembly.members);
-    let row = rows.find(|(_, member)| member.found == Some(at));
-    row.is_some_and(|(row, _)| is_cut(&devices[volume.devices[at]].address, row.size_bytes))
+    let device = &devices[volume.devices[at]];
+    let newest = &volume.assembly.newest;
+    let row = device.label.as_ref().ok().and_then(|label| newest.row(label.found.member));
+    let is_old_copy = volume.assembly.standings[at] == MemberStanding::OldCopy;
+    let is_used = |row: &usize| is_old_copy || volume.assembly.members[*row].found == Some(at);
+    let row = row.filter(is_used).map(|row| &newest.members[row]);
+    row.is_some_and(|row| is_cut(&device.address, row.size_bytes))
+}
+
+/// Returns true if the devices at these indexes are all that only the user can decide about.
+fn are_doubtful(cut: &[usize], volume: &ExaminedVolume) -> bool {
+    let mut standings = volume.assembly.standings.iter().enumerate();
+    standings.all(|(at, standing)| cut.contains(&at) || !standing.is_doubtful())
 }
 
 fn spare_row(spare: &LabelledSpare, newest: &Label, devices: &[ExaminedDevice]) -> SpareRow {

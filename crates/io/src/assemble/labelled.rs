@@ -6,6 +6,7 @@ mod choice;
 mod described;
 mod error;
 mod notes;
+mod sizes;
 mod spares;
 mod unreadable;
 
@@ -43,8 +44,10 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
-    absent, discarded_copy, journal_note, missing_text, problems, unsynced_note, without_effect,
+    absent, discarded_copy, journal_note, missing_text, perhaps_older, problems, unsynced_note,
+    without_effect,
 };
+use sizes::{check_old_copies, rows};
 use spares::spares_of;
 use std::sync::Arc;
 use unreadable::without_unreadable;
@@ -84,7 +87,8 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let Opened { mut devices, opened, spares } = open_devices(&serving, &mut notes)?;
     let discarded = discarded(&serving, &devices)?;
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
-    check_lost(&volume, &serving)?;
+    notes.extend(check_lost(&volume, &serving)?);
+    check_old_copies(&volume, &devices, &opened)?;
     let name = volume.assembly.newest.array.name.clone();
     let read = |index: usize, offset, length| opened[index].read(offset, length);
     let (volume, left_out) = without_unreadable(volume, &discarded, &devices, read, &mut notes)?;
@@ -260,6 +264,7 @@ fn check_verdict(
             let is_protected = out_of_sync < chunk_map(&volume.assembly)?.tolerated_failures();
             let how = if is_protected { "with less" } else { "without" };
             notes.push(format!("`{name}` starts {how} redundancy: {}", missing(&rows)));
+            notes.extend(is_read_only.then(|| perhaps_older(newest)));
         }
         ArrayVerdict::NeedsDegraded { missing: rows } => {
             let devid = match rows[..] {
@@ -307,36 +312,6 @@ fn has_data(volume: &ExaminedVolume) -> bool {
         MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
         MemberState::Failed => false,
     })
-}
-
-/// The devices of the members, in the order of the label. No power cut takes the labels of those
-/// that are written to.
-fn rows(
-    volume: &ExaminedVolume,
-    devices: &[ExaminedDevice],
-    opened: &mut [Option<Open>],
-    access: MemberAccess,
-) -> Result<Vec<Option<Open>>, LabelledError> {
-    let newest = &volume.assembly.newest;
-    let mut rows = Vec::new();
-    for (member, row) in newest.members.iter().zip(&volume.assembly.members) {
-        let Some(at) = row.found else {
-            rows.push(None);
-            continue;
-        };
-        let index = volume.devices[at];
-        let open = opened[index].take().expect("a device is one member");
-        let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
-        let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
-        if size_bytes < needed_bytes {
-            return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
-        }
-        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[index].label) {
-            open.make_label_durable(newest).map_err(AssembleError::from)?;
-        }
-        rows.push(Some(open.restricted(needed_bytes)));
-    }
-    Ok(rows)
 }
 
 /// What the devices of a volume hold of labels, and what their journals say.

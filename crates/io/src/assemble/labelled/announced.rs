@@ -3,29 +3,54 @@
 use super::{LabelledError, LabelledOptions};
 use crate::examine::{ExaminedDevice, ExaminedVolume};
 use crate::member::file::MemberAccess;
-use mirrorball_core::label::Uuid;
 use mirrorball_core::label::assembly::ArrayVerdict;
+use mirrorball_core::member::MemberState;
 
-/// Refuses members that are given up as lost, but are none, or are there.
+/// Refuses members that are given up as lost, but are there in sync, and UUIDs of no member if the
+/// volume does not start without giving one up. Others have no effect, for example those of a start
+/// that gave them up before; returns a note for each.
 ///
 /// # Errors
 /// [`LabelledError::NotLost`].
 pub(super) fn check_lost(
     volume: &ExaminedVolume,
     serving: &LabelledOptions,
-) -> Result<(), LabelledError> {
+) -> Result<Vec<String>, LabelledError> {
     let assembly = &volume.assembly;
-    let row = |uuid: &&Uuid| assembly.newest.row(**uuid);
-    let is_missing =
-        |uuid: &&Uuid| row(uuid).is_some_and(|row| assembly.members[row].found.is_none());
-    let Some(uuid) = serving.lost.iter().find(|uuid| !is_missing(uuid)) else { return Ok(()) };
-    let why = match row(&uuid) {
-        Some(_) => "this member is there\n  help: give the path of its device in place of the UUID",
-        None => {
-            "no member of the volume has this UUID\n  help: `mirrorball examine` shows the UUIDs"
-        }
-    };
-    Err(LabelledError::NotLost { uuid: uuid.to_string(), why })
+    let mut notes = Vec::new();
+    for uuid in &serving.lost {
+        let member = assembly.newest.row(*uuid).map(|row| &assembly.members[row]);
+        let why = match member {
+            Some(member) if member.found.is_none() => continue,
+            Some(member) if member.state == MemberState::InSync || !starts(volume) => {
+                "this member is there\n  help: give the path of its device in place of the UUID"
+            }
+            Some(_) => {
+                notes.push(format!(
+                    "--discard {uuid}: without effect, because this member is there and is rebuilt"
+                ));
+                continue;
+            }
+            None if starts(volume) => {
+                notes.push(format!(
+                    "--discard {uuid}: without effect, because no member of the volume has this \
+                     UUID now"
+                ));
+                continue;
+            }
+            None => {
+                "no member of the volume has this UUID\n  help: `mirrorball examine` shows the \
+                 UUIDs"
+            }
+        };
+        return Err(LabelledError::NotLost { uuid: uuid.to_string(), why });
+    }
+    Ok(notes)
+}
+
+/// Returns true if no member has to be given up, so that the volume starts, perhaps degraded.
+fn starts(volume: &ExaminedVolume) -> bool {
+    matches!(volume.verdict, Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. }))
 }
 
 /// The verdict, where an announcement counts that the user accepts: nothing is written, or one of

@@ -2,7 +2,7 @@
 
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
-use mirrorball_core::label::{JournalRecovery, LabelledMember, MemberLabel};
+use mirrorball_core::label::{JournalRecovery, Label, LabelledMember, MemberLabel};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::format_bytes;
 
@@ -19,6 +19,14 @@ pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String>
         format!("devid {devid} is missing, and the volume is degraded{help}")
     };
     rows.map(note).collect()
+}
+
+/// What to say of data that are read without members that the newest label found calls in sync.
+pub(super) fn perhaps_older(newest: &Label) -> String {
+    format!(
+        "these are the data of generation {}; a missing member may have newer ones",
+        newest.generation
+    )
 }
 
 /// Which of the devices that are discarded are no members, for an error about missing ones.

@@ -1,0 +1,63 @@
+//! Sizes of the devices of a labelled volume: one that was cut is refused.
+
+use super::super::AssembleError;
+use super::super::open::Open;
+use super::LabelledError;
+use crate::examine::{ExaminedDevice, ExaminedVolume};
+use crate::member::file::MemberAccess;
+use mirrorball_core::label::LabelledMember;
+use mirrorball_core::label::assembly::MemberStanding;
+
+/// Refuses a device that seems an older copy and is shorter than its member: its records may be in
+/// the part that is gone.
+///
+/// # Errors
+/// [`LabelledError::Shrunk`].
+pub(super) fn check_old_copies(
+    volume: &ExaminedVolume,
+    devices: &[ExaminedDevice],
+    opened: &[Open],
+) -> Result<(), LabelledError> {
+    let newest = &volume.assembly.newest;
+    for (&index, standing) in volume.devices.iter().zip(&volume.assembly.standings) {
+        let label = devices[index].label.as_ref().ok();
+        let row = label.and_then(|label| newest.row(label.found.member));
+        let Some(row) = row.filter(|_| *standing == MemberStanding::OldCopy) else { continue };
+        let LabelledMember { devid, size_bytes: needed_bytes, .. } = newest.members[row];
+        let (device, size_bytes) = (devices[index].address.to_string(), opened[index].size_bytes());
+        if size_bytes < needed_bytes {
+            return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
+        }
+    }
+    Ok(())
+}
+
+/// The devices of the members, in the order of the label. No power cut takes the labels of those
+/// that are written to.
+pub(super) fn rows(
+    volume: &ExaminedVolume,
+    devices: &[ExaminedDevice],
+    opened: &mut [Option<Open>],
+    access: MemberAccess,
+) -> Result<Vec<Option<Open>>, LabelledError> {
+    let newest = &volume.assembly.newest;
+    let mut rows = Vec::new();
+    for (member, row) in newest.members.iter().zip(&volume.assembly.members) {
+        let Some(at) = row.found else {
+            rows.push(None);
+            continue;
+        };
+        let index = volume.devices[at];
+        let open = opened[index].take().expect("a device is one member");
+        let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
+        let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
+        if size_bytes < needed_bytes {
+            return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
+        }
+        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[index].label) {
+            open.make_label_durable(newest).map_err(AssembleError::from)?;
+        }
+        rows.push(Some(open.restricted(needed_bytes)));
+    }
+    Ok(rows)
+}
