@@ -200,12 +200,18 @@ fn a_single_copy_is_verified() {
     let service = serve(&folder, &["a.img"]);
     assert_reads(&folder, 0, 7);
     service.terminate();
+    let service = serve(&folder, &["a.img"]);
+    assert!(scrub::scrub(&folder, &[]).contains("(100.0 %)\n  no wrong data\n"));
+    service.terminate();
     damage(&folder, "a.img", 2);
     let service = serve(&folder, &["a.img"]);
     let read = client(&folder).request(NbdRequest::Read, 0, &[], BLOCK);
     assert_eq!(read, Err(EIO));
     let found = scrub::scrub(&folder, &[]);
-    assert!(found.contains("no mirror has the right data of 1 block of 4 KiB"), "{found}");
+    let copy = "  the only copy is wrong or cannot be read: 1 block of 4 KiB\n";
+    for part in [copy, "  bytes 8192 to 12287 of the volume: no right copy\n"] {
+        assert!(found.contains(part) && !found.contains("mirror"), "no `{part}` in {found}");
+    }
     service.terminate();
 }
 

@@ -1,6 +1,7 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
 mod problems_text;
+mod scrub_text;
 mod text;
 
 use crate::ending::{Ending, Failure};
@@ -14,11 +15,12 @@ use mirrorball_io::control::protocol::{
     ScrubAction, ScrubReport, ServiceStats, ServiceStatus, SpareReport, StateChange, VolumeHealth,
 };
 use mirrorball_io::programs::{ProgramReference, hex_digits};
+use scrub_text::scrub_text;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 pub(crate) use text::refusal;
-use text::{member, member_stats, requests, scrub_text, sentence, spare, status};
+use text::{member, member_stats, requests, sentence, spare, status};
 
 /// Show the state and events of a running volume, change its policy or members, or scrub it
 #[derive(Debug, clap::Args)]

@@ -18,6 +18,8 @@
 //! members once a minute, and when the state changes; a scrub that ran when the service ended goes
 //! on when it is started again.
 
+mod bad_ranges;
+mod check;
 mod counts;
 mod error;
 mod faults;
@@ -28,11 +30,14 @@ use crate::executor::{BlockDifference, Executor, IoReply, IoRequest, SCRUB_BLOCK
 use counts::{count_uncompared, count_wrong, end_counted};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::label::{ScrubProgress, ScrubState};
-use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{StripeFinding, StripeProblem, Volume};
 use std::collections::{BTreeSet, VecDeque};
 
+use bad_ranges::BadRanges;
+pub use bad_ranges::{BadRange, RangeProblem};
+use check::{bad_length, check, has_other_work, has_parity};
 pub use error::ScrubError;
 pub use faults::ServiceFaults;
 
@@ -65,6 +70,8 @@ pub struct Scrub {
     /// Blocks behind those that were checked which did not match their checksums: each is counted
     /// once, though a step may read it again.
     mismatched: BTreeSet<(u64, MemberIndex)>,
+    /// Where blocks are left without a right copy.
+    bad: BadRanges,
     /// True if blocks were repaired since the last flush.
     needs_flush: bool,
     buffer: Option<BufferKey>,
@@ -126,6 +133,12 @@ impl Scrub {
         ServiceFaults::now(executor).since(self.faults_before)
     }
 
+    /// The first ranges that it found, since the start of the service, and leaves without a right
+    /// copy; and whether there are more.
+    pub fn bad_ranges(&self) -> (&[BadRange], bool) {
+        self.bad.list()
+    }
+
     /// Starts a scrub from the beginning of the volume.
     ///
     /// # Errors
@@ -148,6 +161,7 @@ impl Scrub {
         (self.settled_bytes, self.single_until) = (0, 0);
         self.to_repair.clear();
         self.mismatched.clear();
+        self.bad = BadRanges::default();
         self.is_superseded = self.step_in_flight.is_some();
         self.next_step = executor.driver.now();
         self.keep(executor);
@@ -260,13 +274,20 @@ impl Scrub {
         let is_repair = matches!(step.kind, RequestKind::Repair(_) | RequestKind::RepairStripes);
         match step.kind {
             RequestKind::Repair(_) | RequestKind::RepairStripes => {
-                let blocks = match self.to_repair.pop_front() {
-                    Some(ToRepair::Block(..)) => 1,
-                    Some(ToRepair::Stripe(_, blocks)) => blocks,
+                let (offset, blocks) = match self.to_repair.pop_front() {
+                    Some(ToRepair::Block(offset, _)) => (offset, 1),
+                    Some(ToRepair::Stripe(offset, blocks)) => (offset, blocks),
                     // A scrub that was given up has nothing to repair.
-                    None => 0,
+                    None => (0, 0),
                 };
-                progress.repaired_blocks += if is_good { blocks } else { 0 };
+                match is_good {
+                    true => progress.repaired_blocks += blocks,
+                    false if blocks > 0 => {
+                        let length = bad_length(offset, executor);
+                        self.bad.add(offset, length, RangeProblem::Differs);
+                    }
+                    false => {}
+                }
                 self.needs_flush = true;
             }
             RequestKind::Flush => self.needs_flush = false,
@@ -278,6 +299,10 @@ impl Scrub {
             _ => {
                 let is_counted = progress.checked_bytes < progress.counted_bytes;
                 progress.unreadable_blocks += u64::from(!is_good && !is_counted);
+                if !is_good {
+                    let offset = progress.checked_bytes;
+                    self.bad.add(offset, step.length, RangeProblem::Unreadable);
+                }
                 self.on_checked(step.length, &differences, executor);
             }
         }
@@ -307,6 +332,9 @@ impl Scrub {
             if self.mismatched.insert((offset, member)) {
                 progress.mismatched_blocks += 1;
                 progress.differing_blocks += u64::from(is_read_only);
+                if is_read_only {
+                    self.bad.add(offset, SCRUB_BLOCK_BYTES, RangeProblem::Differs);
+                }
                 if let Some(blocks) = progress.odd_blocks.get_mut(member.get()) {
                     *blocks += 1;
                 }
@@ -335,8 +363,10 @@ impl Scrub {
             }
             count_wrong(progress, *offset, 1, odd);
             let source = right.or(from.filter(|&member| volume.holds(member, &block)));
-            let source = source.filter(|_| progress.repairs);
-            self.to_repair.extend(source.map(|source| ToRepair::Block(*offset, source)));
+            match source.filter(|_| progress.repairs) {
+                Some(source) => self.to_repair.push_back(ToRepair::Block(*offset, source)),
+                None => self.bad.add(*offset, end - offset, RangeProblem::Differs),
+            }
         }
         end_counted(progress);
     }
@@ -350,10 +380,12 @@ impl Scrub {
         progress.checked_bytes = range.end;
         for StripeFinding { volume_offset, rows, problem } in findings {
             let blocks = (rows.end - rows.start).div_ceil(SCRUB_BLOCK_BYTES);
+            let length = bad_length(*volume_offset, executor);
             let odd = match problem {
                 StripeProblem::Unreadable => {
                     let is_counted = *volume_offset < progress.counted_bytes;
                     progress.unreadable_blocks += if is_counted { 0 } else { blocks };
+                    self.bad.add(*volume_offset, length, RangeProblem::Unreadable);
                     continue;
                 }
                 StripeProblem::Member(member) => &[*member][..],
@@ -361,7 +393,9 @@ impl Scrub {
             };
             count_wrong(progress, *volume_offset, blocks, odd);
             match self.to_repair.back_mut() {
-                _ if !progress.repairs => {}
+                _ if !progress.repairs => {
+                    self.bad.add(*volume_offset, length, RangeProblem::Differs);
+                }
                 Some(ToRepair::Stripe(last, of_stripe)) if last == volume_offset => {
                     *of_stripe += blocks;
                 }
@@ -423,48 +457,6 @@ impl Scrub {
             ..progress
         });
     }
-}
-
-/// Refuses a scrub that could compare or repair nothing.
-fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
-    let volume = executor.volume().ok_or(ScrubError::NoVolume)?;
-    let has_parity = volume.map().parities() > 0;
-    if volume.map().tolerated_failures() == 0 && !volume.has_checksums() {
-        return Err(ScrubError::NoCopy);
-    }
-    if volume.is_read_only() && request.repairs {
-        return Err(ScrubError::ReadOnly);
-    }
-    if let Some(devid) = request.from.filter(|_| has_parity) {
-        return Err(ScrubError::FromParity(devid));
-    }
-    if !volume.has_checksums() && !volume.has_comparable() {
-        return Err(if has_parity { ScrubError::NoParity } else { ScrubError::NoMirror });
-    }
-    let has_majority = volume.map().copies() != 2 || volume.has_checksums();
-    match request.from {
-        None if request.repairs && !has_majority => Err(ScrubError::NoMajority),
-        None => Ok(()),
-        Some(devid) => {
-            let member = volume.members().find(devid).map(|member| &volume.members()[member]);
-            let is_in_sync = member.is_some_and(|member| member.state == MemberState::InSync);
-            is_in_sync.then_some(()).ok_or(ScrubError::NotInSync(devid))
-        }
-    }
-}
-
-fn has_parity(executor: &Executor) -> bool {
-    executor.volume().is_some_and(|volume| volume.map().parities() > 0)
-}
-
-/// Returns true if a member is rebuilt or regions are resynchronised. Nothing is in a volume that
-/// is read-only.
-fn has_other_work(executor: &Executor) -> bool {
-    let Some(volume) = executor.volume().filter(|volume| !volume.is_read_only()) else {
-        return false;
-    };
-    let is_rebuilt = |state| matches!(state, MemberState::Rebuilding { .. });
-    volume.unsynced_bytes() > 0 || volume.members().iter().any(|(_, it)| is_rebuilt(it.state))
 }
 
 #[cfg(test)]

@@ -25,7 +25,9 @@ mod state;
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
-pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
+pub use scrub::{
+    BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
+};
 use serde::{Deserialize, Serialize};
 pub use spare::{ReportedSpareState, SpareReport};
 pub use state::ReportedState;

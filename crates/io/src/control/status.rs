@@ -3,8 +3,8 @@
 use super::events::{health, reported_state};
 use super::member_commands::{failed_members, failures};
 use super::protocol::{
-    DamagedMember, ExportKind, ExportSummary, Misplaced, OddMember, RebuildProgress, ReportedState,
-    ScrubReport, ServiceStatus,
+    BadRangeReport, DamagedMember, ExportKind, ExportSummary, Misplaced, OddMember,
+    RebuildProgress, ReportedState, ScrubReport, ServiceStatus,
 };
 use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberFault, Target};
@@ -112,6 +112,7 @@ fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
 
 pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {
     let progress = scrub.progress()?;
+    let (ranges, has_more_bad_ranges) = scrub.bad_ranges();
     Some(ScrubReport {
         state: progress.state.into(),
         parity: executor.volume().is_some_and(|volume| volume.map().parities() > 0),
@@ -130,6 +131,11 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
             _ => progress.left_blocks,
         },
         waits: progress.state == ScrubState::Running && scrub.waits(executor),
+        bad_ranges: ranges.iter().map(|range| BadRangeReport::from(*range)).collect(),
+        has_more_bad_ranges,
+        single_copy: executor
+            .volume()
+            .is_some_and(|volume| volume.map().copies() == 1 && volume.map().parities() == 0),
         rate_bytes_per_s: progress.rate,
     })
 }

@@ -1,5 +1,6 @@
 //! What the control socket says of scrubs.
 
+use crate::scrub::{BadRange, RangeProblem};
 use mirrorball_core::label::ScrubState;
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +63,49 @@ pub struct ScrubReport {
     /// True if it waits for a rebuild or a resync.
     #[serde(default)]
     pub waits: bool,
+    /// The first ranges that were found to be without a right copy, and are left so. The service
+    /// that found them knows them until it ends.
+    #[serde(default)]
+    pub bad_ranges: Vec<BadRangeReport>,
+    /// True if there are more of them.
+    #[serde(default)]
+    pub has_more_bad_ranges: bool,
+    /// True if the volume keeps a single copy of each block, so that only checksums are compared.
+    #[serde(default)]
+    pub single_copy: bool,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
+}
+
+/// A range of the volume without a right copy; with parity, of whole full stripes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadRangeReport {
+    /// Its first byte.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// What is wrong with it.
+    pub problem: ReportedProblem,
+}
+
+/// What is wrong with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReportedProblem {
+    /// Mirrors differ, or parities do not match the data.
+    Differs,
+    /// No mirror could read it or has it right; with parity, too few members.
+    Unreadable,
+}
+
+impl From<BadRange> for BadRangeReport {
+    fn from(BadRange { offset, length, problem }: BadRange) -> BadRangeReport {
+        let problem = match problem {
+            RangeProblem::Differs => ReportedProblem::Differs,
+            RangeProblem::Unreadable => ReportedProblem::Unreadable,
+        };
+        BadRangeReport { offset, length, problem }
+    }
 }
 
 impl ScrubReport {

@@ -1,0 +1,247 @@
+//! What `ctl` prints of scrubs, in words.
+
+use mirrorball_core::units::format_bytes;
+use mirrorball_io::control::protocol::{
+    BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubReport,
+};
+
+/// A limit of the rate, and the time that the bytes which are left take under it.
+pub(super) fn limit_text(bytes_per_s: Option<u64>, left_bytes: u64) -> String {
+    let Some(rate) = bytes_per_s else { return String::new() };
+    let (least_s, rate_text) = (left_bytes / rate.max(1), format_bytes(rate));
+    let time = match least_s {
+        0..60 => return format!(", at most {rate_text}/s"),
+        60..7_200 => format!("{} min", least_s / 60),
+        7_200..172_800 => format!("{} h", least_s / 3_600),
+        _ => format!("{} days", least_s / 86_400),
+    };
+    format!(", at most {rate_text}/s: at least {time} left")
+}
+
+fn blocks(count: u64) -> String {
+    match count {
+        1 => "1 block of 4 KiB".to_owned(),
+        count => format!("{count} blocks of 4 KiB"),
+    }
+}
+
+/// What a scrub compares, in words.
+struct ScrubWords {
+    fine: &'static str,
+    differing: &'static str,
+    differs: &'static str,
+    left: &'static str,
+    odd: &'static str,
+    uncompared: &'static str,
+    unreadable: &'static str,
+}
+
+const OF_MIRRORS: ScrubWords = ScrubWords {
+    fine: "no mirrors differ",
+    differing: "mirrors differed in",
+    differs: "mirrors differ",
+    left: "nothing shows which mirror is right",
+    odd: "differed from most mirrors in",
+    uncompared: "fewer than two mirrors were in sync",
+    unreadable: "no mirror could read",
+};
+
+const OF_CHECKSUMS: ScrubWords = ScrubWords {
+    odd: "had wrong data in",
+    unreadable: "no mirror has the right data of",
+    ..OF_MIRRORS
+};
+
+/// Only checksums are compared.
+const OF_SINGLE: ScrubWords = ScrubWords {
+    differs: "wrong data",
+    differing: "wrong data in",
+    fine: "no wrong data",
+    unreadable: "the only copy is wrong or cannot be read:",
+    ..OF_CHECKSUMS
+};
+
+const OF_PARITY: ScrubWords = ScrubWords {
+    fine: "all parities match the data",
+    differing: "parities did not match the data in",
+    differs: "parities do not match the data",
+    left: "members were missing or failed",
+    odd: "had wrong data in",
+    uncompared: "too few members were in sync, or they were not synchronised",
+    unreadable: "not all members could read",
+};
+
+pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
+    let words = &match scrub.mismatched_blocks {
+        _ if scrub.parity => OF_PARITY,
+        _ if scrub.single_copy => OF_SINGLE,
+        0 => OF_MIRRORS,
+        _ => OF_CHECKSUMS,
+    };
+    let mut text = progress_text(scrub);
+    let (differing, repaired) = (scrub.differing_blocks, scrub.repaired_blocks);
+    let left = differing.saturating_sub(repaired);
+    match differing {
+        0 if scrub.checked_bytes == scrub.uncompared_bytes || scrub.mismatched_blocks > 0 => {}
+        0 if scrub.state == ReportedScrubState::Finished => {
+            text += &format!("  {}\n", words.fine);
+        }
+        0 => text += "  no difference found so far\n",
+        _ => text += &format!("  {} {}\n", words.differing, blocks(differing)),
+    }
+    if repaired > 0 {
+        text += &format!("  {} repaired\n", blocks(repaired));
+    }
+    let located: u64 = scrub.odd_members.iter().map(|it| it.blocks).sum();
+    if scrub.parity && repaired > located {
+        let count = blocks(repaired - located);
+        text += &format!(
+            "  {count} of these by new parities: whether their data are right is not known\n"
+        );
+    }
+    if left > 0 && scrub.state != ReportedScrubState::Running {
+        let why = match scrub.repair && scrub.state == ReportedScrubState::Finished {
+            true => format!(", because {}", words.left),
+            false => String::new(),
+        };
+        let how = if left == 1 { "it was" } else { "they were" };
+        text += &format!("  {} left as {how}{why}\n", blocks(left));
+    }
+    if scrub.mismatched_blocks > 0 {
+        let count = blocks(scrub.mismatched_blocks);
+        let mended = match left + scrub.unreadable_blocks {
+            0 => ", and were rewritten from a mirror that does",
+            _ => "",
+        };
+        text += &format!("  {count} did not match their checksums{mended}\n");
+    }
+    for OddMember { devid, blocks: count } in &scrub.odd_members {
+        text += &format!("  devid {devid} {} {}\n", words.odd, blocks(*count));
+    }
+    if scrub.uncompared_bytes > 0 {
+        let size = format_bytes(scrub.uncompared_bytes);
+        text += &format!("  {size} were not compared: {}\n", words.uncompared);
+    }
+    if scrub.unreadable_blocks > 0 {
+        text += &format!("  {} {}\n", words.unreadable, blocks(scrub.unreadable_blocks));
+    }
+    text += &ranges_text(scrub, words);
+    if scrub.left_blocks > 0 {
+        let count = blocks(scrub.left_blocks);
+        text += &format!("  an earlier scrub left {count} as they were\n");
+    }
+    text
+}
+
+/// Where blocks are without a right copy.
+fn ranges_text(scrub: &ScrubReport, words: &ScrubWords) -> String {
+    let mut text = String::new();
+    for BadRangeReport { offset, length, problem } in &scrub.bad_ranges {
+        let what = match problem {
+            ReportedProblem::Differs => words.differs,
+            ReportedProblem::Unreadable => "no right copy",
+        };
+        text += &format!("  bytes {offset} to {} of the volume: {what}\n", offset + length - 1);
+    }
+    if scrub.has_more_bad_ranges {
+        text += "  and more ranges, which are not listed\n";
+    }
+    text
+}
+
+/// How far a scrub is.
+fn progress_text(scrub: &ScrubReport) -> String {
+    let (state, is_under_way) = match scrub.state {
+        ReportedScrubState::Running => ("running", true),
+        ReportedScrubState::Paused => ("paused", true),
+        ReportedScrubState::Finished => ("finished", false),
+        ReportedScrubState::Cancelled => ("cancelled", false),
+    };
+    let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
+    let percent = 100.0 * checked as f64 / total.max(1) as f64;
+    let limit = scrub.rate_bytes_per_s.filter(|_| is_under_way);
+    let limit = limit_text(limit, total.saturating_sub(checked));
+    format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n")
+        + if scrub.waits { "  it waits until members are rebuilt and synchronised\n" } else { "" }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_shown_with_the_time_that_it_leaves() {
+        assert_eq!(limit_text(None, 1 << 40), "");
+        assert_eq!(limit_text(Some(50 << 20), 1 << 30), ", at most 50 MiB/s");
+        let hdd = 16_000_000_000_000;
+        assert_eq!(limit_text(Some(100_000_000), hdd), ", at most 95.4 MiB/s: at least 44 h left");
+        assert_eq!(limit_text(Some(5), hdd), ", at most 5 bytes/s: at least 37037037 days left");
+    }
+
+    pub(in crate::ctl) fn paused_scrub() -> ScrubReport {
+        ScrubReport {
+            parity: false,
+            state: ReportedScrubState::Paused,
+            repair: true,
+            from: None,
+            checked_bytes: 2,
+            total_bytes: 8,
+            uncompared_bytes: 4 << 20,
+            differing_blocks: 3,
+            repaired_blocks: 1,
+            odd_members: vec![OddMember { devid: 2, blocks: 1 }],
+            mismatched_blocks: 0,
+            unreadable_blocks: 1,
+            left_blocks: 2,
+            waits: true,
+            bad_ranges: vec![
+                BadRangeReport { offset: 8192, length: 8192, problem: ReportedProblem::Differs },
+                BadRangeReport {
+                    offset: 65536,
+                    length: 4096,
+                    problem: ReportedProblem::Unreadable,
+                },
+            ],
+            has_more_bad_ranges: true,
+            single_copy: false,
+            rate_bytes_per_s: None,
+        }
+    }
+
+    #[test]
+    fn ranges_without_a_right_copy_are_listed() {
+        let text = scrub_text(&paused_scrub());
+        for part in [
+            "  bytes 8192 to 16383 of the volume: mirrors differ\n",
+            "  bytes 65536 to 69631 of the volume: no right copy\n",
+            "  and more ranges, which are not listed\n",
+        ] {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+        let parity = scrub_text(&ScrubReport { parity: true, ..paused_scrub() });
+        assert!(parity.contains("16383 of the volume: parities do not match the data\n"));
+    }
+
+    #[test]
+    fn a_single_copy_has_no_mirrors_that_differ() {
+        let fine = ScrubReport {
+            state: ReportedScrubState::Finished,
+            single_copy: true,
+            checked_bytes: 8,
+            uncompared_bytes: 0,
+            differing_blocks: 0,
+            repaired_blocks: 0,
+            odd_members: Vec::new(),
+            unreadable_blocks: 0,
+            left_blocks: 0,
+            bad_ranges: Vec::new(),
+            has_more_bad_ranges: false,
+            waits: false,
+            ..paused_scrub()
+        };
+        let text = scrub_text(&fine);
+        assert_eq!(text, "scrub finished: 8 of 8 bytes (100.0 %)\n  no wrong data\n");
+        let wrong = ScrubReport { mismatched_blocks: 1, unreadable_blocks: 1, ..fine };
+        assert!(!scrub_text(&wrong).contains("mirror"), "{}", scrub_text(&wrong));
+    }
+}
