@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -270,10 +271,10 @@ impl ListenAddress {
 
     /// The NBD URI of an export at this address.
     pub fn uri(&self, export: &Export, cover: Transport) -> String {
-        let name = encoded(&export.name);
+        let name = encoded(export.name.as_bytes());
         match self {
             ListenAddress::Unix(path) => {
-                let path = encoded(&path.display().to_string());
+                let path = encoded(path.as_os_str().as_bytes());
                 format!("nbd+unix:///{name}?socket={path}")
             }
             ListenAddress::Tcp(address) => match cover {

@@ -62,7 +62,14 @@ pub(super) struct ActiveIo {
 impl ActiveIo {
     /// What is to be said of it if it failed.
     pub(super) fn failed(&self) -> FailedIo {
-        FailedIo { op: self.op, offset: self.offset, length: self.length }
+        match self.zeroed {
+            Some(done) => FailedIo {
+                op: Op::Write,
+                offset: self.offset + done,
+                length: zeroing_step(self, done),
+            },
+            None => FailedIo { op: self.op, offset: self.offset, length: self.length },
+        }
     }
 }
 

@@ -105,6 +105,24 @@ fn mirrors_stay_equal_if_one_refuses_discards() {
 }
 
 #[test]
+fn zeroes_that_cannot_be_written_are_a_failed_write_and_no_discard() {
+    let mut place = Place::new();
+    place.world.set_fault(place.files[1], FileFault::RefusesDiscards);
+    place.start(RequestKind::Discard);
+    let mut done = Vec::new();
+    while place.executor.discards_zero(Target::Volume) {
+        place.executor.turn();
+        place.executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+        done.drain(..).for_each(|done| place.executor.on_event(&done));
+    }
+    place.world.set_fault(place.files[1], FileFault::Fails(Errno::NODEV));
+    assert_eq!(place.settle().len(), 1);
+    assert_eq!(place.states(), [MemberState::InSync, MemberState::Failed]);
+    let fault = place.executor.fault(MemberIndex(1)).unwrap().to_string();
+    assert!(fault.starts_with("write of 1048576 bytes at byte "), "{fault}");
+}
+
+#[test]
 fn a_file_that_was_cut_and_grew_again_fails_its_member() {
     let mut place = Place::new();
     assert_eq!(place.run(RequestKind::Write), Ok(()));

@@ -4,7 +4,9 @@
 //! Source: `doc/uri.md` of the NetworkBlockDevice/nbd repository, and nbd_connect_uri(3) of libnbd
 //! for the folder of certificates. Non-goals: TLS over unix sockets, vsock, and user names.
 
+use std::ffi::OsString;
 use std::fmt::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// The port of NBD, where none is named.
@@ -52,13 +54,13 @@ impl NbdUri {
         let (scheme, rest) = text.split_once("://").ok_or(error("it has no `://`"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let export =
-            decode(export).ok_or(error("its export has an invalid percent-encoded character"))?;
+        let export = decode(export).and_then(|bytes| String::from_utf8(bytes).ok());
+        let export = export.ok_or(error("its export has an invalid percent-encoded character"))?;
         // The only parameter, of this name; another might change what is meant.
         let parameter = |name: &str| {
             let value = query.strip_prefix(name)?.strip_prefix('=')?;
             let value = decode(value).filter(|_| !value.contains('&'))?;
-            (!value.is_empty()).then(|| PathBuf::from(value))
+            (!value.is_empty()).then(|| PathBuf::from(OsString::from_vec(value)))
         };
         let mut certificates = None;
         let place = match scheme {
@@ -90,11 +92,11 @@ impl NbdUri {
 
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = encoded(&self.export);
+        let export = encoded(self.export.as_bytes());
         let scheme = if self.certificates.is_some() { "nbds" } else { "nbd" };
         match &self.place {
             Place::Unix(path) => {
-                write!(f, "nbd+unix:///{export}?socket={}", encoded(&path.display().to_string()))
+                write!(f, "nbd+unix:///{export}?socket={}", encoded(path.as_os_str().as_bytes()))
             }
             Place::Tcp(host, port) if host.contains(':') => {
                 write!(f, "{scheme}://[{host}]:{port}/{export}")
@@ -103,7 +105,7 @@ impl fmt::Display for NbdUri {
         }?;
         match &self.certificates {
             Some(folder) => {
-                write!(f, "?tls-certificates={}", encoded(&folder.display().to_string()))
+                write!(f, "?tls-certificates={}", encoded(folder.as_os_str().as_bytes()))
             }
             None => Ok(()),
         }
@@ -127,10 +129,11 @@ fn tcp(authority: &str) -> Option<Place> {
     named.then(|| Place::Tcp(host.to_owned(), port))
 }
 
-/// A text in which bytes that mean something in a URI, or may not be in one, are percent-encoded.
-pub(crate) fn encoded(text: &str) -> String {
+/// A name or path in which bytes that mean something in a URI, or may not be in one, are
+/// percent-encoded.
+pub(crate) fn encoded(bytes: &[u8]) -> String {
     let mut uri = String::new();
-    for byte in text.bytes() {
+    for &byte in bytes {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
             _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
@@ -140,8 +143,8 @@ pub(crate) fn encoded(text: &str) -> String {
     uri
 }
 
-/// A text without its percent signs; `None` if one of them means nothing.
-fn decode(text: &str) -> Option<String> {
+/// The bytes that a text with percent signs means; `None` if one of them means nothing.
+fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -153,7 +156,7 @@ fn decode(text: &str) -> Option<String> {
             byte => byte,
         });
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -173,6 +176,8 @@ mod tests {
             ("nbds://[::1]:7/?tls-certificates=b", "nbds://[::1]:7/?tls-certificates=b"),
             ("nbd+unix:///?socket=/a%26b", "nbd+unix:///?socket=/a%26b"),
             ("nbd+unix:///my%20disk?socket=/tmp/%61b", "nbd+unix:///my%20disk?socket=/tmp/ab"),
+            ("nbd+unix:///?socket=/tmp/%FF%fe", "nbd+unix:///?socket=/tmp/%FF%FE"),
+            ("nbds://a/x?tls-certificates=/%ff", "nbds://a:10809/x?tls-certificates=/%FF"),
         ] {
             assert_eq!(NbdUri::parse(text).unwrap().to_string(), read);
         }

@@ -147,11 +147,7 @@ pub(super) fn choose(
 pub fn read(stream: &mut (impl Read + Write), offset: u64, length: u32) -> io::Result<Vec<u8>> {
     let request = RawRequest { flags: 0, kind: request::READ, cookie: 0, offset, length };
     stream.write_all(&request.bytes())?;
-    let mut head = [0; SIMPLE_REPLY_BYTES];
-    stream.read_exact(&mut head)?;
-    let Some(RawReply { error: 0, cookie: 0 }) = RawReply::parse(&head) else {
-        return Err(io::Error::new(ErrorKind::InvalidData, "the server failed to read"));
-    };
+    receive_result(stream, "the server failed to read")?;
     let mut data = vec![0; length as usize];
     stream.read_exact(&mut data)?;
     Ok(data)
@@ -188,11 +184,22 @@ pub fn flush(stream: &mut (impl Read + Write), export: &RemoteExport) -> io::Res
 fn send(stream: &mut (impl Read + Write), request: &RawRequest, data: &[u8]) -> io::Result<()> {
     stream.write_all(&request.bytes())?;
     stream.write_all(data)?;
+    receive_result(stream, "the server failed to write")
+}
+
+/// Receives the reply to a request with cookie zero. An error of the server has the kind
+/// `InvalidData` and the text `failed`, and the connection can be used further; after another one
+/// it cannot.
+fn receive_result(stream: &mut impl Read, failed: &'static str) -> io::Result<()> {
     let mut head = [0; SIMPLE_REPLY_BYTES];
     stream.read_exact(&mut head)?;
     match RawReply::parse(&head) {
         Some(RawReply { error: 0, cookie: 0 }) => Ok(()),
-        _ => Err(io::Error::new(ErrorKind::InvalidData, "the server failed to write")),
+        Some(RawReply { cookie: 0, .. }) => Err(io::Error::new(ErrorKind::InvalidData, failed)),
+        _ => {
+            let text = "the server sent a malformed reply";
+            Err(io::Error::new(ErrorKind::ConnectionAborted, text))
+        }
     }
 }
 
@@ -270,4 +277,50 @@ fn receive<const BYTES: usize>(stream: &mut impl Read) -> io::Result<[u8; BYTES]
 /// The message of the server, if it sent one.
 fn server_message(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(": {words}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    /// A server that sends these bytes, whatever it receives.
+    struct Canned(Cursor<Vec<u8>>);
+
+    impl Read for Canned {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Canned {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_malformed_reply_is_no_error_of_the_medium() {
+        let reply = |magic: u32, error: u32, cookie: u64| {
+            [&magic.to_be_bytes()[..], &error.to_be_bytes(), &cookie.to_be_bytes()].concat()
+        };
+        let replies = [
+            (reply(0x6744_6698, 5, 0), ErrorKind::InvalidData),
+            (reply(0x6744_6698, 0, 7), ErrorKind::ConnectionAborted),
+            (reply(0x6744_6698, 5, 7), ErrorKind::ConnectionAborted),
+            (reply(0x668e_33ef, 0, 0), ErrorKind::ConnectionAborted),
+        ];
+        let export = RemoteExport { size_bytes: 4096, flags: u16::MAX, block_bytes: 512 };
+        for (bytes, kind) in replies {
+            let server = || Canned(Cursor::new(bytes.clone()));
+            assert_eq!(read(&mut server(), 0, 512).unwrap_err().kind(), kind);
+            assert_eq!(flush(&mut server(), &export).unwrap_err().kind(), kind);
+            let written = write(&mut server(), &export, 0, &[0; 512]);
+            assert_eq!(written.unwrap_err().kind(), kind);
+        }
+    }
 }

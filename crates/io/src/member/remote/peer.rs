@@ -141,7 +141,10 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot flush.
     pub fn flush(&self) -> io::Result<()> {
-        flush(&mut File::from(self.socket.try_clone_fd()?), &self.export)
+        let mut socket = File::from(self.socket.try_clone_fd()?);
+        let result = flush(&mut socket, &self.export);
+        give_up_after(&result, &socket);
+        result
     }
 
     /// Writes a range and makes it durable, blocking, before the driver owns the connection.
@@ -153,20 +156,27 @@ impl Peer {
     }
 
     /// Performs a blocking operation on the connection, which is given up if the server is silent
-    /// for longer than it may owe a reply.
+    /// for longer than it may owe a reply, or sends a malformed one.
     fn blocking<T>(&self, act: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
         let mut socket = File::from(self.socket.try_clone_fd()?);
         let timeout = Duration::from_nanos(self.timeout.0.max(1_000_000));
         set_timeouts(&socket, Some(timeout))?;
         let result = act(&mut socket);
+        give_up_after(&result, &socket);
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
-            // A reply that comes later would be taken for that of the next request.
-            let _ = rustix::net::shutdown(&socket, Shutdown::Both);
             let text = format!("the server has not replied for {} (--peer-timeout)", self.timeout);
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }
         set_timeouts(&socket, None)?;
         result
+    }
+}
+
+/// Gives up the connection after each error that is no reply of the server: a reply that comes
+/// later would be taken for that of the next request.
+fn give_up_after<T>(result: &io::Result<T>, socket: &File) {
+    if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::InvalidData) {
+        let _ = rustix::net::shutdown(socket, Shutdown::Both);
     }
 }
 
@@ -255,4 +265,28 @@ fn set_keepalive(socket: &File) -> io::Result<()> {
     sockopt::set_tcp_keepcnt(socket, 4)?;
     sockopt::set_tcp_user_timeout(socket, SILENCE_MAX.as_millis() as u32)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn the_connection_of_a_malformed_reply_is_given_up() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        theirs.write_all(&[0x55; 2 * 16]).unwrap();
+        let peer = Peer {
+            connect: Arc::new(NbdUri::parse("nbd://host/").unwrap()),
+            socket: Endpoint::Fd(ours.into()),
+            export: RemoteExport { size_bytes: 4096, flags: u16::MAX, block_bytes: 512 },
+            timeout: REPLY_TIMEOUT,
+            lock: None,
+        };
+        assert_eq!(peer.flush().unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        let mut received = Vec::new();
+        theirs.read_to_end(&mut received).expect("the other side closed it");
+        assert!(peer.read(0, 512).is_err());
+    }
 }
