@@ -336,8 +336,12 @@ impl Executor {
         let io = *self.active.get(key);
         let is_short =
             matches!(done.result, Ok(Output::Bytes(bytes)) if (bytes as u64) < io.length);
+        let was_whole = self.left_bytes(io.member).is_none();
         let slot = &mut self.slots[io.member.get()];
-        let was_whole = slot.left_bytes.is_none();
+        if was_whole {
+            // It may have been rebuilt since it was truncated before.
+            slot.left_bytes = None;
+        }
         let left_bytes = match is_short {
             true => slot.check_length(self.now, &self.driver),
             false => slot.bytes_left(self.now, &self.driver),

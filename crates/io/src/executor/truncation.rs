@@ -13,9 +13,9 @@ impl Executor {
     /// The bytes that are left of the data of a member whose file was truncated although the volume
     /// cannot do without it; `None` if it was not, or was rebuilt or failed since.
     pub fn left_bytes(&self, member: MemberIndex) -> Option<u64> {
+        let left_bytes = self.slots[member.get()].left_bytes?;
         let state = self.volume.as_ref()?.members()[member].state;
-        let is_partial = matches!(state, MemberState::Rebuilding { .. });
-        self.slots[member.get()].left_bytes.filter(|_| is_partial)
+        matches!(state, MemberState::Rebuilding { .. }).then_some(left_bytes)
     }
 
     /// Takes that the file of a member was truncated and ends there. Returns the bytes of its data
