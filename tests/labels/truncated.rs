@@ -93,3 +93,29 @@ fn a_write_does_not_hide_where_a_file_was_cut() {
     assert_reads(&folder, 0, 1);
     service.terminate();
 }
+
+/// Of a file that was truncated while it was not served, nothing behind the cut is read either.
+#[test]
+fn a_truncated_file_is_read_as_far_as_it_goes() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    for offset in [0, BEHIND] {
+        client(&folder).write(offset, &[1; BLOCK]);
+    }
+    service.terminate();
+    set_length(&folder, "a.img", LEFT_BYTES);
+    let degraded = ["serve", "a.img", "--degraded", "--export", "nbd:unix:socket"];
+    folder.refuses(&degraded, &["if it is the only copy, --read-only serves what can be read"]);
+    let service = serve(&folder, &["a.img", "--read-only"]);
+    assert!(has_line(&service, "what is missing is not read from it"), "{:?}", service.lines);
+    let behind = || client(&folder).request(NbdRequest::Read, BEHIND, &[], BLOCK);
+    assert!(behind().is_err());
+    assert_reads(&folder, 0, 1);
+    set_length(&folder, "a.img", SIZE_BYTES);
+    assert!(behind().is_err(), "a hole is no data");
+    service.terminate();
+    set_length(&folder, "a.img", LEFT_BYTES);
+    let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+}

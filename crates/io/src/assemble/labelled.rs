@@ -97,7 +97,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
-    let rows = rows(&volume, &devices, &mut opened, serving.options.access)?;
+    let rows = rows(&volume, &devices, &mut opened, serving.options.access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
     let recovery = journal::recover(&volume.assembly, &rows, serving.options.access)?;

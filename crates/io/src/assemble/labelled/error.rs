@@ -153,7 +153,8 @@ pub enum LabelledError {
     #[error(
         "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
          it was truncated or is not the whole device\n  help: give the whole device, or start \
-         without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`"
+         without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`; if it is \
+         the only copy, --read-only serves what can be read"
     )]
     Shrunk {
         /// The device.

@@ -1,4 +1,4 @@
-//! Sizes of the devices of a labelled volume: one that was cut is refused.
+//! Sizes of the devices of a labelled volume: one that was cut is only read.
 
 use super::super::AssembleError;
 use super::super::open::Open;
@@ -33,12 +33,13 @@ pub(super) fn check_old_copies(
 }
 
 /// The devices of the members, in the order of the label. No power cut takes the labels of those
-/// that are written to.
+/// that are written to. One that was cut is read as far as it goes, if nothing is written.
 pub(super) fn rows(
     volume: &ExaminedVolume,
     devices: &[ExaminedDevice],
     opened: &mut [Option<Open>],
     access: MemberAccess,
+    notes: &mut Vec<String>,
 ) -> Result<Vec<Option<Open>>, LabelledError> {
     let newest = &volume.assembly.newest;
     let mut rows = Vec::new();
@@ -51,7 +52,12 @@ pub(super) fn rows(
         let open = opened[index].take().expect("a device is one member");
         let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
         let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
-        if size_bytes < needed_bytes {
+        if size_bytes < needed_bytes && access == MemberAccess::ReadOnly {
+            notes.push(format!(
+                "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
+                 {needed_bytes}: what is missing is not read from it"
+            ));
+        } else if size_bytes < needed_bytes {
             return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
         }
         if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[index].label) {
