@@ -3,12 +3,12 @@
 //!
 //! An entry is *open* from the time that it has a number until its rows are written in place,
 //! *ended* then, and *torn* if that failed on a member that stays. Ended ones leave after a flush
-//! of all members. Torn ones are *void* when their rows are torn no more, as are those of which
-//! nothing was written in place; void ones leave when they are the oldest. The ring has as many
-//! slots as the oldest live entry leaves free, so with torn entries it fills up, and writes fail.
-//! A resync mends torn rows, and so does a write, which comes after the torn entry at a restart: it
-//! has all columns, because those that it does not cover have to be as its parities say then. Other
-//! writes to torn rows are refused.
+//! of all members, but not before older ones that have rows of theirs. Torn ones are *void* when
+//! their rows are torn no more, as are those of which nothing was written in place; void ones leave
+//! when they are the oldest. The ring has as many slots as the oldest live entry leaves free, so
+//! with torn entries it fills up, and writes fail. A resync mends torn rows, and so does a write,
+//! which comes after the torn entry at a restart: it has all columns, because those that it does
+//! not cover have to be as its parities say then. Other writes to torn rows are refused.
 //!
 //! An entry is *repeatable* (`repairs`) until a durable entry says that it is void, or older than
 //! the oldest live one: a start after a crash writes it again. A repair, rebuild or resync has no
@@ -231,15 +231,10 @@ impl Journal {
         if self.flush.is_some() || members == 0 {
             return false;
         }
-        let stays_torn = |stage: &Stage| match stage {
-            Stage::Torn(stripe, rows) => torn.are_torn(stripe, rows),
-            Stage::Open | Stage::Ended | Stage::Void => false,
-        };
+        let staying = self.staying(torn);
         let can_leave = |(sequence, stage): &(&u64, &Stage)| match stage {
             Stage::Open | Stage::Void => false,
-            // What mended a part of a torn entry is written again after it.
-            Stage::Ended => !self.follows(**sequence, stays_torn),
-            Stage::Torn(..) => !stays_torn(stage),
+            Stage::Ended | Stage::Torn(..) => !staying.contains(*sequence),
         };
         let covered: Vec<u64> = self.live.iter().filter(can_leave).map(|(&it, _)| it).collect();
         let is_started = !covered.is_empty();
@@ -471,5 +466,24 @@ mod tests {
         assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
         assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
         assert!(journal.end_flush(false) && journal.void() == 0b11010);
+    }
+
+    /// A start writes the torn entry and all that stay again, so also what was written over them.
+    #[test]
+    fn what_is_behind_an_entry_that_stays_stays_too() {
+        let (stripe, mut torn) = (stripe(), TornRows::default());
+        let mut journal = Journal::new(vec![0; 3], 100, false);
+        for (sequence, rows) in [(100, 0..8192), (101, 4096..12288), (102, 8192..16384)] {
+            assert_eq!(journal.open(&stripe, &rows), sequence);
+            match sequence {
+                100 => journal.tear(sequence, stripe, rows),
+                _ => journal.end(sequence),
+            }
+        }
+        torn.tear(&stripe, &(0..4096));
+        assert!(!journal.start_flush(1, &torn), "102 would be lost where 101 has its rows");
+        torn.mend(&stripe, &(0..4096));
+        assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
+        assert!(journal.end_flush(false) && journal.oldest() == 103);
     }
 }

@@ -5,6 +5,7 @@ use super::super::torn_rows::TornRows;
 use super::repairs::share_rows;
 use super::{Journal, Stage};
 use crate::geometry::FullStripe;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 impl Journal {
@@ -45,13 +46,26 @@ impl Journal {
         self.has_torn = true;
     }
 
-    /// Returns true if an entry has rows of an older one that is in such a stage.
-    pub(super) fn follows(&self, sequence: u64, is_it: impl Fn(&Stage) -> bool) -> bool {
-        let Some(rows) = self.repeatable.get(&sequence).filter(|_| self.has_torn) else {
-            return false;
-        };
-        let older = self.live.range(..sequence).filter(|(_, stage)| is_it(stage));
-        let mut older = older.filter_map(|(older, _)| self.repeatable.get(older));
-        older.any(|other| share_rows(rows, other))
+    /// The live entries that stay until rows are mended: torn ones, and each that has rows of an
+    /// older one that stays, which is written again before it.
+    pub(super) fn staying(&self, torn: &TornRows) -> BTreeSet<u64> {
+        let mut staying = BTreeSet::new();
+        if !self.has_torn {
+            return staying;
+        }
+        for (sequence, stage) in &self.live {
+            let Some(rows) = self.repeatable.get(sequence) else { continue };
+            let mut older = staying.iter().filter_map(|older| self.repeatable.get(older));
+            let mut follows = || older.any(|older| share_rows(rows, older));
+            let stays = match stage {
+                Stage::Torn(stripe, all) => torn.are_torn(stripe, all) || follows(),
+                Stage::Ended => follows(),
+                Stage::Open | Stage::Void => false,
+            };
+            if stays {
+                staying.insert(*sequence);
+            }
+        }
+        staying
     }
 }
