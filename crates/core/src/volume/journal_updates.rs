@@ -226,6 +226,11 @@ impl Volume {
             }
             false => journal.end(entry.sequence),
         }
+        if is_torn {
+            // What they wait for may stay now.
+            let journal = self.journal.as_mut().expect("the volume has a journal");
+            journal.take_repairs().for_each(|key| self.write_stripe(key));
+        }
         self.advance_journal();
     }
 

@@ -21,7 +21,7 @@ pub(in crate::volume) enum RepairWait {
     Nothing,
     /// Entries have to leave, and a durable entry has to say so.
     Checkpoint,
-    /// An entry that has other torn rows, too.
+    /// An entry that has other torn rows, too, or follows one that has.
     Forever,
 }
 
@@ -47,16 +47,15 @@ impl Journal {
             0 => RepairWait::Checkpoint,
             _ => RepairWait::Nothing,
         };
+        let (are_torn, staying) = (torn.are_torn(stripe, rows), self.staying(torn));
         for (sequence, _) in self.repeatable.iter().filter(|(_, other)| share_rows(&place, other)) {
-            match self.live.get(sequence) {
-                Some(Stage::Torn(stripe, all)) if torn.are_torn(stripe, all) => {
-                    if torn.are_torn(stripe, rows) {
-                        // The entry has all that is computed from it, and parities.
-                        continue;
-                    }
-                    return RepairWait::Forever;
-                }
-                _ => wait = RepairWait::Checkpoint,
+            match staying.contains(sequence) {
+                // The last entry there has all that is computed from it, and parities, and the
+                // others are written again before it.
+                true if are_torn => {}
+                // Only a repair of its torn rows lets it leave, and that may wait for this one.
+                true => return RepairWait::Forever,
+                false => wait = RepairWait::Checkpoint,
             }
         }
         wait
