@@ -54,8 +54,8 @@ fn unfinished_text(writes: usize) -> String {
     match writes {
         0 => String::new(),
         _ => format!(
-            "  unfinished writes: {writes} (what they change can be written and rebuilt after a \
-             restart of the server, which repeats them)\n"
+            "  unfinished writes: {writes} (what they change can be rebuilt once all of it is written \
+             again, or after a restart of the server, which repeats them)\n"
         ),
     }
 }
