@@ -9,6 +9,15 @@ const BEHIND: u64 = 8 << 20;
 /// What is left of the file.
 const LEFT_BYTES: u64 = 6 << 20;
 
+/// Writes the whole volume.
+fn fill(folder: &Folder) {
+    let mut client = client(folder);
+    for offset in (0..SIZE_BYTES - DATA as u64).step_by(BLOCK) {
+        client.write(offset, &[1; BLOCK]);
+    }
+    client.flush();
+}
+
 fn set_length(folder: &Folder, name: &str, length: u64) {
     File::options().write(true).open(folder.path(name)).unwrap().set_len(length).unwrap();
 }
@@ -19,10 +28,7 @@ fn set_length(folder: &Folder, name: &str, length: u64) {
 fn the_last_member_that_is_truncated_is_not_trusted_again() {
     let folder = created(2);
     let service = serve(&folder, &["a.img", "b.img"]);
-    for offset in [0, BEHIND] {
-        client(&folder).write(offset, &[1; BLOCK]);
-    }
-    client(&folder).flush();
+    fill(&folder);
     wait_until_in_sync(&folder);
     folder.ctl(&["members", "fail", "2"]);
     File::create(folder.path("c.img")).unwrap().set_len(SIZE_BYTES).unwrap();
@@ -114,8 +120,48 @@ fn a_truncated_file_is_read_as_far_as_it_goes() {
     set_length(&folder, "a.img", SIZE_BYTES);
     assert!(behind().is_err(), "a hole is no data");
     service.terminate();
+    // Before the first read, too.
+    set_length(&folder, "a.img", LEFT_BYTES);
+    let service = serve(&folder, &["a.img", "--read-only"]);
+    set_length(&folder, "a.img", SIZE_BYTES);
+    assert!(behind().is_err());
+    service.terminate();
     set_length(&folder, "a.img", LEFT_BYTES);
     let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+}
+
+/// A member that got what it had missed lacks more than that once it is truncated.
+#[test]
+fn a_member_that_caught_up_is_not_called_in_sync_after_it_is_truncated() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "1"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    folder.ctl(&["members", "rebuild", "1"]);
+    wait_until_in_sync(&folder);
+    let is_idle = || !folder.ctl(&["status"]).contains("after a crash now");
+    wait_until("the log to be empty", is_idle);
+    folder.ctl(&["members", "fail", "2"]);
+    // The map of missed writes begins with the first.
+    client(&folder).write(0, &[1; BLOCK]);
+    client(&folder).flush();
+    wait_until("the log to be empty", is_idle);
+    let behind = || client(&folder).request(NbdRequest::Read, BEHIND, &[], BLOCK);
+    set_length(&folder, "a.img", LEFT_BYTES);
+    assert!(behind().is_err());
+    set_length(&folder, "a.img", SIZE_BYTES);
+    sleep(Duration::from_secs(1));
+    assert!(behind().is_err(), "{}", folder.ctl(&["status"]));
+    assert_reads(&folder, 0, 1);
+    service.terminate();
+    assert!(refusal(&folder, &["a.img"]).contains("only the first 6 MiB are in sync"));
+    // The other one has all, and is copied.
+    let service = serve(&folder, &["a.img", "b.img", "--discard", "a.img", "--degraded"]);
+    wait_until_in_sync(&folder);
     assert_reads(&folder, BEHIND, 1);
     service.terminate();
 }

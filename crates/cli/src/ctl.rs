@@ -269,7 +269,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let is_ready = |spare: &SpareReport| spare.state == ReportedSpareState::Ready;
             let is_well = answer.health == VolumeHealth::InSync
                 && answer.misplaced.is_empty()
-                && answer.failed_reads + answer.failed_writes + answer.mismatched_blocks == 0
+                && answer.failed_reads + answer.failed_writes == 0
+                && answer.mismatched_blocks + answer.lost_checksum_pages == 0
                 && answer.unfinished_writes == 0
                 && answer.spares.iter().all(is_ready);
             if *check && (!is_well || has_bad_blocks) {

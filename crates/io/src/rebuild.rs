@@ -193,8 +193,7 @@ impl Rebuild {
             return Err(RebuildError::Removed(devid));
         }
         if state == MemberState::Failed {
-            let is_source = |other: &Member| other.state == MemberState::InSync;
-            if !volume.members().iter().any(|(_, other)| is_source(other)) {
+            if !volume.is_complete() {
                 return Err(RebuildError::NoSource { is_labelled: volume.label().is_some() });
             }
             let left = executor.detach(member);

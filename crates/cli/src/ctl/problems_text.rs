@@ -7,7 +7,7 @@ use mirrorball_io::control::protocol::{DamagedMember, Misplaced, ServiceStatus};
 /// Members that failed, that lost data, or whose files are not at their paths.
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
-    let damaged = status.damaged.iter().map(damaged_text);
+    let damaged = status.damaged.iter().map(|it| damaged_text(it, status.read_only));
     let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status.labelled));
     failed.chain(damaged).chain(misplaced).collect()
 }
@@ -33,19 +33,37 @@ pub(super) fn request_problems(status: &ServiceStatus) -> String {
     text
 }
 
+/// Which reads are verified.
+pub(super) fn checksums_text(status: &ServiceStatus) -> String {
+    match status.lost_checksum_pages {
+        _ if !status.checksums => String::new(),
+        0 => "  checksums: every read is verified\n".to_owned(),
+        pages => format!(
+            "  checksums: reads are verified, but for {pages} pages of 512 blocks whose checksums \
+             are lost (`ctl scrub start` gives new ones to blocks whose mirrors are equal)\n"
+        ),
+    }
+}
+
 /// Why a rebuild does not go on.
 pub(super) fn stalled_text(reason: &str) -> String {
     format!("  it does not go on: {reason} (it is tried again every 10 s)\n")
 }
 
-/// A member that has lost data which are nowhere else.
-fn damaged_text(member: &DamagedMember) -> String {
+/// A member that has lost data which are nowhere else in sync.
+fn damaged_text(member: &DamagedMember, is_read_only: bool) -> String {
     let DamagedMember { devid, reason, left_bytes } = member;
+    let help = match is_read_only {
+        true => "save what can be read",
+        false => {
+            "save what can be read: the volume does not start again without another member that \
+             has the rest"
+        }
+    };
+    let left = format_bytes(*left_bytes);
     format!(
-        "  devid {devid} has lost data that no other member in sync has: {reason}, and {} from its \
-         start are left\n  (save what can be read: the volume does not start again without \
-         another member that has the rest)\n",
-        format_bytes(*left_bytes)
+        "  devid {devid} has lost data that no other member in sync has: {reason}, and {left} from \
+         its start are left\n  ({help})\n"
     )
 }
 
@@ -54,8 +72,8 @@ fn unfinished_text(writes: usize) -> String {
     match writes {
         0 => String::new(),
         _ => format!(
-            "  unfinished writes: {writes} (what they change can be rebuilt once all of it is written \
-             again, or after a restart of the server, which repeats them)\n"
+            "  unfinished writes: {writes} (what they change can be rebuilt once all of it is \
+             written again, or after a restart of the server, which repeats them)\n"
         ),
     }
 }
@@ -107,6 +125,12 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
     };
     let failure = status.failures.iter().find(|it| it.devid == devid);
     let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
+    if !status.damaged.is_empty() {
+        return format!(
+            "  devid {devid} has failed{reason} (it may have what the others lack, as it was then: \
+             keep it, and look at it after a stop with `serve --read-only`)\n"
+        );
+    }
     format!(
         "  devid {devid} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n"
     )

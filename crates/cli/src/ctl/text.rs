@@ -1,6 +1,6 @@
 //! What `ctl` prints, in words.
 
-use super::problems_text::{member_problems, request_problems, stalled_text};
+use super::problems_text::{checksums_text, member_problems, request_problems, stalled_text};
 use super::scrub_text::{limit_text, scrub_text};
 use crate::compare::quoted;
 use crate::redundancy::{Redundancy, redundancy_text};
@@ -37,9 +37,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
     }
-    if status.checksums {
-        text += "  checksums: every read is verified\n";
-    }
+    text += &checksums_text(status);
     if let Some(fault) = &status.policy_fault {
         text += &format!("  the fallback decides in place of the program: {fault}\n");
     }
@@ -236,6 +234,7 @@ mod tests {
             failed_reads: 7,
             failed_writes: 2,
             mismatched_blocks: 9,
+            lost_checksum_pages: 0,
             misplaced: vec![Misplaced {
                 devid: 1,
                 at_path: "nothing".to_owned(),

@@ -353,6 +353,7 @@ mod tests {
             failed_reads: 0,
             failed_writes: 0,
             mismatched_blocks: 0,
+            lost_checksum_pages: 0,
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress {
                 devid: 3,

@@ -89,7 +89,8 @@ pub struct DamagedPage;
 /// begin at `offset`; `None` if they have no blocks of this program: the page was never written.
 ///
 /// # Errors
-/// If there is none, and a block with a wrong checksum. What overwrote it whole is not found.
+/// If there is none, and a block with a wrong checksum, or with the UUIDs of volume and member.
+/// What overwrote these is not found.
 pub fn newest_page(
     slots: &[u8],
     number: u32,
@@ -97,11 +98,18 @@ pub fn newest_page(
     volume: Uuid,
     member: Uuid,
 ) -> Result<Option<ChecksumPage>, DamagedPage> {
+    // What is left of a block whose beginning was overwritten.
+    let has_uuids = |bytes: &[u8]| bytes[24..40] == volume.0 && bytes[40..56] == member.0;
+    let is_rest = |(bytes, page): &(&[u8], &Result<ChecksumPage, BlockError>)| {
+        **page == Err(BlockError::Absent) && has_uuids(bytes)
+    };
+    let blocks = slots.chunks_exact(METADATA_BYTES);
     let slots = slots.chunks_exact(METADATA_BYTES).zip((offset..).step_by(METADATA_BYTES));
     let pages: Vec<Result<ChecksumPage, BlockError>> = slots
         .map(|(bytes, offset)| ChecksumPage::decode(bytes, number, offset, volume, member))
         .collect();
-    let is_damaged = pages.contains(&Err(BlockError::Damaged));
+    let is_damaged =
+        pages.contains(&Err(BlockError::Damaged)) || blocks.zip(&pages).any(|it| is_rest(&it));
     match pages.into_iter().flatten().max_by_key(|page| page.generation) {
         None if is_damaged => Err(DamagedPage),
         newest => Ok(newest),
@@ -158,6 +166,9 @@ mod tests {
         newer[200] ^= 1;
         assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Ok(Some(at(5))));
         newer[METADATA_BYTES + 200] ^= 1;
+        assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Err(DamagedPage));
+        newer[..8].fill(0);
+        newer[METADATA_BYTES..][..8].fill(0);
         assert_eq!(found(&newer, 3, offset, VOLUME, MEMBER), Err(DamagedPage));
         let unwritten = [vec![0x55; METADATA_BYTES], vec![0; METADATA_BYTES]].concat();
         assert_eq!(found(&unwritten, 3, offset, VOLUME, MEMBER), Ok(None));

@@ -216,7 +216,15 @@ impl Volume {
         let count = members.len() as u8;
         self.checksums_mut().begin_load(number, count.max(1));
         if members.is_empty() {
-            // Its data cannot be read either, or only from a member that has no table yet.
+            // Its data cannot be read either, or only from a member whose table is not in sync.
+            let has_data = |&(member, _): &(MemberIndex, u64)| {
+                let begin = self.layout.map().allocated(member).start;
+                self.states.is_in_sync(member, begin, 1)
+            };
+            let readable = self.page_places(number).find(has_data);
+            if let Some((member, _)) = readable {
+                self.checksums_mut().on_unreadable(number, member);
+            }
             return self.on_page_loaded(number);
         }
         self.queue_metadata(members, Op::Read, MetadataJob::Checksums(number));

@@ -121,7 +121,10 @@ impl Volume {
     /// member that has it.
     pub fn on_data_lost(&mut self, member: MemberIndex, kept_bytes: u64) {
         // No rebuild repeats writes that failed in what it keeps.
-        let kept_bytes = if self.unfinished_writes() > 0 { 0 } else { kept_bytes };
+        let kept_bytes = match self.may_lack_writes(member) {
+            true => 0,
+            false => kept_bytes - kept_bytes % METADATA_BYTES as u64,
+        };
         // It stays even if nothing is left, so that its own label says so.
         let data_begin = self.map().allocated(member).start;
         let recovered_bytes = kept_bytes.max(data_begin);
@@ -132,12 +135,18 @@ impl Volume {
             _ => MemberState::Rebuilding { recovered_bytes },
         };
         self.set_member_state(member, state);
+        self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
         labels.forget_complete();
         if let MemberState::Rebuilding { recovered_bytes } = state {
             labels.on_progress(member, recovered_bytes);
         }
         self.update_labels();
+    }
+
+    /// Returns true if every byte of the volume is in sync on some member.
+    pub fn is_complete(&self) -> bool {
+        self.layout.is_in_sync(&self.states)
     }
 
     pub(super) fn queue_metadata(&mut self, members: Vec<MemberIndex>, op: Op, job: MetadataJob) {

@@ -206,6 +206,7 @@ impl MemberStates {
         let recovered_bytes =
             self.rebuilds[member.get()].add(recovered_bytes, range.start, range.end);
         let is_complete = recovered_bytes >= self.members[member].config.size_bytes;
+        self.catching_up[member.get()] &= !is_complete;
         self.members.get_mut(member).state = match is_complete {
             true => MemberState::InSync,
             false => MemberState::Rebuilding { recovered_bytes },

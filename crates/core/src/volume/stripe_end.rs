@@ -142,6 +142,22 @@ impl Volume {
         }
     }
 
+    /// Returns true if a member may lack writes that are not replied to yet, or that a flush did
+    /// not make durable, though it is in sync.
+    pub(super) fn may_lack_writes(&self, member: MemberIndex) -> bool {
+        let pieces = self.pieces.iter().map(|(_, piece)| piece);
+        let mut writes = pieces.filter(|piece| piece.kind == RequestKind::Write);
+        let map = self.layout.map();
+        let mut ops = self.stripes.iter().flat_map(|stripes| stripes.ops.iter());
+        self.failed_flushes.contains(&member)
+            || self.unfinished_writes() > 0
+            || writes.any(|it| it.failed.iter().any(|at| it.plan.location(at).0 == member))
+            || ops.any(|(_, op)| {
+                let place = |place: &ColumnRows| map.column(&op.stripe, place.column).0;
+                op.unwritten.iter().any(|at| place(at) == member)
+            })
+    }
+
     /// Forgets which writes of a member failed before it came back: it is rebuilt from its
     /// beginning, and must not fail for them a second time.
     pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {

@@ -38,7 +38,7 @@ use mirrorball_core::label::assembly::{
 use mirrorball_core::label::{
     BlockError, JournalRecovery, Label, LabelledMember, NewestLabel, SpareBlock, Uuid,
 };
-use mirrorball_core::member::{MemberConfig, MemberState, Members};
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{Volume, VolumeLabels};
@@ -97,14 +97,19 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
-    let rows = rows(&volume, &devices, &mut opened, serving.options.access, &mut notes)?;
+    let (rows, short) = rows(&volume, &devices, &mut opened, serving.options.access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
     let recovery = journal::recover(&volume.assembly, &rows, serving.options.access)?;
     notes.extend(journal_note(&name, &recovery));
     let found = (found, recovery);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
-    Ok(Assembly { spares, ..assembly })
+    let mut assembly = Assembly { spares, ..assembly };
+    // Before the file can be made as long again.
+    for (member, size_bytes) in short {
+        assembly.executor.on_found_short(member, size_bytes);
+    }
+    Ok(assembly)
 }
 
 /// What was opened: devices with a label, and spares.
@@ -274,7 +279,7 @@ fn check_verdict(
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
             return Err(LabelledError::NeedsDegraded { name, missing, devid });
         }
-        ArrayVerdict::Incomplete { missing: rows } if is_read_only && has_data(volume) => {
+        ArrayVerdict::Incomplete { missing: rows } if is_read_only && has_data(volume)? => {
             notes.push(format!(
                 "some data of `{name}` are on no member that is in sync, and cannot be read: {}",
                 missing(&rows)
@@ -306,12 +311,14 @@ fn check_verdict(
 }
 
 /// Returns true if a member has data, if only at its beginning.
-fn has_data(volume: &ExaminedVolume) -> bool {
-    volume.assembly.members.iter().any(|member| match member.state {
+fn has_data(volume: &ExaminedVolume) -> Result<bool, LabelledError> {
+    let map = chunk_map(&volume.assembly)?;
+    let mut rows = (0..).map(MemberIndex).zip(&volume.assembly.members);
+    Ok(rows.any(|(index, member)| match member.state {
         MemberState::InSync => true,
-        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > map.allocated(index).start,
         MemberState::Failed => false,
-    })
+    }))
 }
 
 /// What the devices of a volume hold of labels, and what their journals say.

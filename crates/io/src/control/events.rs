@@ -156,7 +156,7 @@ impl EventLog {
             let was = before.as_ref().map(|before| before.members[at]);
             let index = MemberIndex(at as u16);
             let fault = executor.volume().and_then(|_| executor.fault(index));
-            let left_bytes = executor.left_bytes(index);
+            let left_bytes = damaged_bytes(executor, index);
             changes.extend(member_change((devid(executor, index), fault, left_bytes), was, now));
         }
         let was = before.as_ref().map(|before| &before.signals);
@@ -194,6 +194,12 @@ impl ReportedCounts {
 
 fn devid(executor: &Executor, member: MemberIndex) -> u64 {
     executor.volume().map_or(0, |volume| volume.members()[member].config.devid)
+}
+
+/// The bytes that are left of a member which lost data that no other member in sync has.
+pub(super) fn damaged_bytes(executor: &Executor, member: MemberIndex) -> Option<u64> {
+    let left_bytes = executor.left_bytes(member)?;
+    executor.volume().is_some_and(|volume| !volume.is_complete()).then_some(left_bytes)
 }
 
 /// The event of a resync that started or ended.

@@ -250,6 +250,10 @@ pub struct ServiceStatus {
     /// start or the last scrub that finished. Those that another mirror had were repaired.
     #[serde(default)]
     pub mismatched_blocks: u64,
+    /// Pages of 512 checksums that could not be read on any member since the start or the last
+    /// scrub that finished: reads of their blocks are not verified.
+    #[serde(default)]
+    pub lost_checksum_pages: u64,
     /// Members whose file or device is no longer at their path.
     #[serde(default)]
     pub misplaced: Vec<Misplaced>,

@@ -1,6 +1,6 @@
 //! The status of a service: what is served, what is wrong with it, and what it does about that.
 
-use super::events::{health, reported_state};
+use super::events::{damaged_bytes, health, reported_state};
 use super::member_commands::{failed_members, failures};
 use super::protocol::{
     BadRangeReport, DamagedMember, ExportKind, ExportSummary, Misplaced, OddMember,
@@ -46,6 +46,7 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         failed_reads: faults.failed.reads,
         failed_writes: faults.failed.writes,
         mismatched_blocks: faults.mismatched_blocks,
+        lost_checksum_pages: faults.lost_checksum_pages,
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
@@ -82,7 +83,7 @@ fn members_in(state: ReportedState, executor: &Executor) -> Vec<u64> {
 fn damaged(executor: &Executor) -> Vec<DamagedMember> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
     let damaged = members.filter_map(|(index, member)| {
-        let left_bytes = executor.left_bytes(index)?;
+        let left_bytes = damaged_bytes(executor, index)?;
         let reason = MemberFault::Truncated.to_string();
         Some(DamagedMember { devid: member.config.devid, reason, left_bytes })
     });

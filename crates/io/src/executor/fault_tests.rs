@@ -140,7 +140,7 @@ fn a_file_that_was_cut_and_grew_again_fails_its_member() {
 /// Nothing that was cut off is read as zeroes, also when the file is as long again.
 #[test]
 fn the_last_member_whose_file_was_cut_reads_nothing_behind_the_cut() {
-    for (left_bytes, left_in_file) in [(None, 0), (Some(1 << 20), 1 << 20)] {
+    for left_bytes in [None, Some(1 << 20)] {
         let mut place = Place::new();
         assert_eq!(place.run(RequestKind::Write), Ok(()));
         assert_eq!(place.run(RequestKind::Flush), Ok(()));
@@ -159,7 +159,7 @@ fn the_last_member_whose_file_was_cut_reads_nothing_behind_the_cut() {
         for _ in 0..3 {
             assert_eq!(place.run(RequestKind::Read), Err(VolumeError::Unreadable));
         }
-        assert_eq!(place.executor.left_bytes(last), Some(left_in_file));
+        assert_eq!(place.executor.left_bytes(last), Some(0), "no data are before the first MiB");
         let kept = MemberState::Rebuilding { recovered_bytes: 1 << 20 };
         assert_eq!(place.states(), [MemberState::Failed, kept]);
         let failed = place.executor.failed_requests();

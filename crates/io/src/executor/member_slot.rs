@@ -26,9 +26,10 @@ pub(super) struct MemberSlot {
     pub(super) stats: MemberStats,
     /// What went wrong last, before it failed.
     pub(super) fault: Option<MemberFault>,
-    /// The bytes that are left of its data since its file was truncated, if the volume could not do
-    /// without it.
-    pub(super) left_bytes: Option<u64>,
+    /// True if its file was truncated. What it reads counts only where it is in sync.
+    pub(super) was_cut: bool,
+    /// The length that its file had at least since it was truncated.
+    length_since_cut: Option<u64>,
     /// True if it has had no storage.
     pub(super) is_missing: bool,
     /// Number of I/Os in flight that are not reads.
@@ -55,7 +56,8 @@ impl MemberSlot {
             store,
             stats: MemberStats::default(),
             fault: None,
-            left_bytes: None,
+            was_cut: false,
+            length_since_cut: None,
             changes_in_flight: 0,
             discards_in_flight: 0,
             allocated_bytes_max: 0,
@@ -89,13 +91,13 @@ impl MemberSlot {
         self.attachment = self.attachment.wrapping_add(1);
         self.is_missing = false;
         (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
-        (self.fault, self.left_bytes) = (None, None);
+        (self.fault, self.was_cut, self.length_since_cut) = (None, false, None);
     }
 
-    /// The bytes that are left of what was written to a file that was truncated; `None` if it was
-    /// not. I/Os that end at the same time share one check. Reads check only once per millisecond
-    /// while nothing is written, because a read past the end of a truncated file is short until a
-    /// write makes the file longer again.
+    /// The bytes that are left of what was written to a file that was truncated since the last
+    /// call; `None` if it was not. I/Os that end at the same time share one check. Reads check only
+    /// once per millisecond while nothing is written, because a read past the end of a truncated
+    /// file is short until a write makes the file longer again.
     pub(super) fn bytes_left(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
         let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { CHECK_INTERVAL };
         match self.checked_at {
@@ -113,7 +115,8 @@ impl MemberSlot {
             }
     }
 
-    /// Compares the size of the file with what it must be; see [`MemberSlot::bytes_left`].
+    /// Compares the size of the file with what it must be; see [`MemberSlot::bytes_left`]. Once it
+    /// was truncated, it must not become shorter again.
     pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
         self.checked_at = Some(now);
         let Store::Real { handle, begin_bytes, least_bytes, keeps_allocated } = self.store else {
@@ -123,15 +126,23 @@ impl MemberSlot {
         let (Some(least_bytes), Ok(size)) = (least_bytes, driver.file_size(handle)) else {
             return None;
         };
-        let end = size.size_bytes.saturating_sub(begin_bytes);
-        let left_bytes = match (size.size_bytes < least_bytes, self.left_bytes) {
-            (true, Some(before)) if before <= end => before,
-            (true, _) => end,
-            (false, _) if keeps_allocated && self.has_lost(size.allocated_bytes) => 0,
-            (false, _) => return None,
+        let end = size.size_bytes.min(least_bytes);
+        let before = self.length_since_cut.unwrap_or(least_bytes);
+        let is_cut = end < before;
+        if is_cut || self.length_since_cut.is_some() {
+            self.length_since_cut = Some(end);
+        }
+        // The system frees what is behind the end after it sets the length.
+        let allocated_bytes = match self.length_since_cut {
+            Some(end) => size.allocated_bytes.min(end),
+            None => size.allocated_bytes,
         };
-        self.checked_at = None;
-        Some(left_bytes)
+        let has_lost = keeps_allocated && !is_cut && self.has_lost(allocated_bytes);
+        if is_cut || has_lost {
+            self.allocated_bytes_max = allocated_bytes;
+            return Some(if is_cut { end.saturating_sub(begin_bytes) } else { 0 });
+        }
+        None
     }
 
     /// Returns true if the file has lost most of the bytes that were allocated for it.

@@ -336,12 +336,7 @@ impl Executor {
         let io = *self.active.get(key);
         let is_short =
             matches!(done.result, Ok(Output::Bytes(bytes)) if (bytes as u64) < io.length);
-        let was_whole = self.left_bytes(io.member).is_none();
         let slot = &mut self.slots[io.member.get()];
-        if was_whole {
-            // It may have been rebuilt since it was truncated before.
-            slot.left_bytes = None;
-        }
         let left_bytes = match is_short {
             true => slot.check_length(self.now, &self.driver),
             false => slot.bytes_left(self.now, &self.driver),
@@ -364,7 +359,7 @@ impl Executor {
                 }
                 Err(io_error(errno))
             }
-            (Ok(_), _) if self.is_lost(&io, left_bytes.filter(|_| was_whole)) => Err(IoError::Gone),
+            (Ok(_), _) if self.is_lost(&io, left_bytes) => Err(IoError::Gone),
             (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
                 let whole = zeroing_step(&io, zeroed);
                 match bytes as u64 == whole {

@@ -10,12 +10,22 @@ use mirrorball_core::io::Op;
 use mirrorball_core::member::{MemberIndex, MemberState};
 
 impl Executor {
-    /// The bytes that are left of the data of a member whose file was truncated although the volume
-    /// cannot do without it; `None` if it was not, or was rebuilt or failed since.
+    /// The bytes from its first on that can be read of a member whose file was truncated, although
+    /// the volume cannot do without it; `None` if it was not, or was rebuilt or failed since.
     pub fn left_bytes(&self, member: MemberIndex) -> Option<u64> {
-        let left_bytes = self.slots[member.get()].left_bytes?;
-        let state = self.volume.as_ref()?.members()[member].state;
-        matches!(state, MemberState::Rebuilding { .. }).then_some(left_bytes)
+        let volume = self.volume.as_ref().filter(|_| self.slots[member.get()].was_cut)?;
+        match volume.members()[member].state {
+            MemberState::Rebuilding { recovered_bytes } => {
+                let has_data = recovered_bytes > volume.map().allocated(member).start;
+                Some(if has_data { recovered_bytes } else { 0 })
+            }
+            MemberState::InSync | MemberState::Failed => None,
+        }
+    }
+
+    /// Takes that a member is shorter than it was, and ends there.
+    pub(crate) fn on_found_short(&mut self, member: MemberIndex, end: u64) {
+        self.on_data_lost(member, end);
     }
 
     /// Takes that the file of a member was truncated and ends there. Returns the bytes of its data
@@ -23,18 +33,14 @@ impl Executor {
     /// known where it was cut.
     pub(super) fn on_data_lost(&mut self, member: MemberIndex, end: u64) -> u64 {
         self.note_fault(member, MemberFault::Truncated);
-        let is_known = self.slots[member.get()].left_bytes.is_some();
-        let ends_there = |io: &ActiveIo| {
-            io.member == member && io.op != Op::Read && io.offset + io.length == end
-        };
-        let is_doubtful = !is_known && self.active.iter().any(|(_, io)| ends_there(io));
+        let reaches = |io: &ActiveIo| io.offset < end && end <= io.offset + io.length;
+        let may_have_grown =
+            |io: &ActiveIo| io.member == member && io.op != Op::Read && reaches(io);
+        let is_doubtful = self.active.iter().any(|(_, io)| may_have_grown(io));
         let left_bytes = if is_doubtful { 0 } else { end };
-        let Some(volume) = &mut self.volume else { return left_bytes };
-        volume.on_data_lost(member, left_bytes);
-        let slot = &mut self.slots[member.get()];
-        if volume.members()[member].state != MemberState::Failed {
-            let left_bytes = slot.left_bytes.map_or(left_bytes, |before| before.min(left_bytes));
-            slot.left_bytes = Some(left_bytes);
+        self.slots[member.get()].was_cut = true;
+        if let Some(volume) = &mut self.volume {
+            volume.on_data_lost(member, left_bytes);
         }
         left_bytes
     }
@@ -42,12 +48,11 @@ impl Executor {
     /// Returns true if an I/O that succeeded is beyond what is left of the file of its member:
     /// these bytes, if it was found to be truncated just now.
     pub(super) fn is_lost(&self, io: &ActiveIo, left_bytes: Option<u64>) -> bool {
-        let volume = self.volume.as_ref();
+        let was_cut = io.op == Op::Read && self.slots[io.member.get()].was_cut;
         let is_in_sync = || {
-            let member = volume.map(|volume| &volume.members()[io.member]);
+            let member = self.volume.as_ref().map(|volume| &volume.members()[io.member]);
             member.is_none_or(|member| member.is_in_sync(io.offset, io.length))
         };
-        let was_cut = io.op == Op::Read && self.slots[io.member.get()].left_bytes.is_some();
         left_bytes.is_some_and(|left| io.offset + io.length > left) || (was_cut && !is_in_sync())
     }
 }

@@ -44,7 +44,8 @@ pub enum RebuildError {
     NoCopy,
     /// Every other member has failed, too.
     #[error(
-        "no other member is in sync: there is nothing to rebuild from\n  help: {}",
+        "the other members do not have all data in sync, and the member may have what they lack: \
+         there is nothing to rebuild from\n  help: {}",
         if *is_labelled { SAVE } else { TRUST }
     )]
     NoSource {

@@ -8,6 +8,8 @@ use mirrorball_core::volume::Volume;
 pub struct ServiceFaults {
     /// Blocks that did not match their checksums, on any member.
     pub mismatched_blocks: u64,
+    /// Pages of checksums that could not be read on any member that may have them.
+    pub lost_checksum_pages: u64,
     /// Requests that failed.
     pub failed: FailedRequests,
 }
@@ -17,6 +19,7 @@ impl ServiceFaults {
     pub(super) fn now(executor: &Executor) -> ServiceFaults {
         ServiceFaults {
             mismatched_blocks: executor.volume().map_or(0, Volume::all_mismatched_blocks),
+            lost_checksum_pages: executor.volume().map_or(0, Volume::lost_checksum_pages),
             failed: executor.failed_requests(),
         }
     }
@@ -25,6 +28,7 @@ impl ServiceFaults {
     pub(super) fn since(self, before: ServiceFaults) -> ServiceFaults {
         ServiceFaults {
             mismatched_blocks: self.mismatched_blocks.saturating_sub(before.mismatched_blocks),
+            lost_checksum_pages: self.lost_checksum_pages - before.lost_checksum_pages,
             failed: FailedRequests {
                 reads: self.failed.reads - before.failed.reads,
                 writes: self.failed.writes - before.failed.writes,

@@ -1,5 +1,6 @@
 //! Volumes with labels, and a member that holds none of the data.
 
+mod cut;
 mod starts;
 mod torn;
 
@@ -432,41 +433,4 @@ fn a_flush_of_a_read_only_volume_records_nothing() {
     let mut volume = volume_of(label, Vec::new()).read_only();
     assert_eq!(run(&mut volume, (RequestKind::Flush, 0, 0), |_| panic!("no I/O")), Ok(()));
     assert_eq!(volume.label().unwrap().resync_from, Some(0));
-}
-
-/// What it has left is no base for a rebuild of what it missed.
-#[test]
-fn a_member_that_lost_data_is_rebuilt_whole() {
-    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
-    let write = (RequestKind::Write, 0, 4096);
-    assert_eq!(run(&mut volume, write, |_| false), Ok(()));
-    volume.on_data_lost(MemberIndex(1), 4 * MIB);
-    assert_eq!(run(&mut volume, write, |_| false), Ok(()));
-    let label = volume.label().unwrap();
-    assert_eq!(label.members[1].state, MemberState::Failed);
-    assert_eq!(label.lineage.complete_id(), None);
-}
-
-/// What is left of the last member is read, and nothing else; the labels say so.
-#[test]
-fn the_last_member_that_lost_data_keeps_its_beginning() {
-    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
-    volume.lose_member(MemberIndex(1));
-    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
-    volume.on_data_lost(MemberIndex(0), 5 * MIB);
-    let kept = MemberState::Rebuilding { recovered_bytes: 5 * MIB };
-    assert_eq!(volume.members()[MemberIndex(0)].state, kept);
-    assert_eq!(run(&mut volume, (RequestKind::Read, 0, 4096), |_| false), Ok(()));
-    let behind = (RequestKind::Read, 8 * MIB, 4096);
-    assert_eq!(run(&mut volume, behind, |_| false), Err(VolumeError::Unreadable));
-    let write = (RequestKind::Write, 8 * MIB, 4096);
-    assert_eq!(run(&mut volume, write, |_| false), Err(VolumeError::Unwritable));
-    let flush = (RequestKind::Flush, 0, 0);
-    assert_eq!(run(&mut volume, flush, |_| false), Err(VolumeError::Unwritable));
-    assert_eq!(volume.label().unwrap().members[0].state, kept);
-    volume.on_data_lost(MemberIndex(0), 6 * MIB);
-    assert_eq!(volume.members()[MemberIndex(0)].state, kept, "a write made the file longer");
-    volume.on_data_lost(MemberIndex(0), 4 * MIB);
-    let kept = MemberState::Rebuilding { recovered_bytes: 4 * MIB };
-    assert_eq!(volume.members()[MemberIndex(0)].state, kept);
 }

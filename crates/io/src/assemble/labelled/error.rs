@@ -117,7 +117,8 @@ pub enum LabelledError {
     #[error(
         "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
          help: connect the members that have the rest, or start with --read-only, which serves \
-         what can be read"
+         what can be read; a member that left may have the rest as it was then: look at it alone \
+         with --read-only, and if it is right, start it alone with --degraded"
     )]
     Incomplete {
         /// The volume.

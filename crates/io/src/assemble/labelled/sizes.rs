@@ -7,6 +7,10 @@ use crate::examine::{ExaminedDevice, ExaminedVolume};
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::LabelledMember;
 use mirrorball_core::label::assembly::MemberStanding;
+use mirrorball_core::member::MemberIndex;
+
+/// A member that was cut, and the size of its device.
+pub(super) type ShortMember = (MemberIndex, u64);
 
 /// Refuses a device that seems an older copy and is shorter than its member: its records may be in
 /// the part that is gone.
@@ -33,26 +37,29 @@ pub(super) fn check_old_copies(
 }
 
 /// The devices of the members, in the order of the label. No power cut takes the labels of those
-/// that are written to. One that was cut is read as far as it goes, if nothing is written.
+/// that are written to. One that was cut is read as far as it goes, if nothing is written; their
+/// sizes are returned, too.
 pub(super) fn rows(
     volume: &ExaminedVolume,
     devices: &[ExaminedDevice],
     opened: &mut [Option<Open>],
     access: MemberAccess,
     notes: &mut Vec<String>,
-) -> Result<Vec<Option<Open>>, LabelledError> {
+) -> Result<(Vec<Option<Open>>, Vec<ShortMember>), LabelledError> {
     let newest = &volume.assembly.newest;
-    let mut rows = Vec::new();
-    for (member, row) in newest.members.iter().zip(&volume.assembly.members) {
+    let (mut rows, mut short) = (Vec::new(), Vec::new());
+    let members = newest.members.iter().zip(&volume.assembly.members);
+    for (index, (member, row)) in (0..).map(MemberIndex).zip(members) {
         let Some(at) = row.found else {
             rows.push(None);
             continue;
         };
-        let index = volume.devices[at];
-        let open = opened[index].take().expect("a device is one member");
+        let device_index = volume.devices[at];
+        let open = opened[device_index].take().expect("a device is one member");
         let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
-        let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
+        let (device, size_bytes) = (devices[device_index].address.to_string(), open.size_bytes());
         if size_bytes < needed_bytes && access == MemberAccess::ReadOnly {
+            short.push((index, size_bytes));
             notes.push(format!(
                 "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
                  {needed_bytes}: what is missing is not read from it"
@@ -60,10 +67,10 @@ pub(super) fn rows(
         } else if size_bytes < needed_bytes {
             return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
         }
-        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[index].label) {
+        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[device_index].label) {
             open.make_label_durable(newest).map_err(AssembleError::from)?;
         }
         rows.push(Some(open.restricted(needed_bytes)));
     }
-    Ok(rows)
+    Ok((rows, short))
 }

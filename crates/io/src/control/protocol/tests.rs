@@ -98,6 +98,7 @@ fn troubled_status() -> ServiceStatus {
         failed_reads: 5,
         failed_writes: 6,
         mismatched_blocks: 7,
+        lost_checksum_pages: 0,
         misplaced: vec![Misplaced {
             devid: 1,
             at_path: "nothing".to_owned(),
@@ -140,6 +141,7 @@ fn status_keeps_its_fields() {
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
         "damaged": [{ "devid": 3, "reason": "y", "left_bytes": 9 }],
         "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,
+        "lost_checksum_pages": 0,
         "misplaced": [
             { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
         ],
