@@ -115,7 +115,9 @@ impl Volume {
         let torn: Vec<(FullStripe, Range<u64>)> = match &self.stripes {
             Some(_) => {
                 let torn = labels.torn.iter().filter(|(offset, _)| *offset < end);
-                torn.map(|(offset, rows)| (self.full_stripe(*offset), rows.clone())).collect()
+                let within =
+                    |offset: u64, rows: &Range<u64>| rows.start..rows.end.min(end - offset);
+                torn.map(|(at, rows)| (self.full_stripe(*at), within(*at, rows))).collect()
             }
             None => return,
         };

@@ -150,6 +150,42 @@ pub(crate) fn labels_before_recovery(
     writes
 }
 
+/// What is known without the journal of a member that is needed: all rows may be torn.
+fn unknown_recovery() -> JournalRecovery {
+    JournalRecovery { torn: vec![(0, 0..u64::MAX)], ..JournalRecovery::default() }
+}
+
+/// What is recovered if nothing may be written: nothing of any parity if a journal is needed that
+/// cannot be read, and then `notes` says so.
+///
+/// # Errors
+/// If [`recovery`] fails.
+fn read_only_recovery(
+    assembly: &LabelAssembly,
+    read: impl Fn(MemberIndex, u64, u32) -> io::Result<Vec<u8>>,
+    notes: &mut Vec<String>,
+) -> io::Result<JournalRecovery> {
+    let members = (0..).map(MemberIndex).zip(&assembly.members);
+    let of_device: Vec<(Option<usize>, MemberIndex)> =
+        members.map(|(member, row)| (row.found, member)).collect();
+    let read_device = |at: usize, offset, length| {
+        let found = of_device.iter().find(|(found, _)| *found == Some(at));
+        read(found.expect("a device of a member").1, offset, length)
+    };
+    let Some((at, why)) = unreadable_journal(assembly, read_device) else {
+        return recovery(assembly, read);
+    };
+    let found = of_device.iter().find(|(found, _)| *found == Some(at));
+    let member = found.expect("a device of a member").1;
+    let devid = assembly.newest.members[member.get()].devid;
+    notes.push(format!(
+        "the journal of the member with devid {devid} cannot be read ({why}), and the volume was \
+         not stopped in good order: data are read from their own members only, and nothing is \
+         recovered from parities"
+    ));
+    Ok(unknown_recovery())
+}
+
 /// Writes again what a crash interrupted, and returns what the journals said. If nothing may be
 /// written, the rows stay torn.
 ///
@@ -159,14 +195,15 @@ pub(super) fn recover(
     assembly: &LabelAssembly,
     rows: &[Option<Open>],
     access: MemberAccess,
+    notes: &mut Vec<String>,
 ) -> Result<JournalRecovery, AssembleError> {
     let open =
         |member: MemberIndex| rows[member.get()].as_ref().expect("a member that was found is open");
-    let mut recovery =
-        recovery(assembly, |member, offset, length| open(member).read(offset, length))?;
+    let read = |member: MemberIndex, offset, length| open(member).read(offset, length);
     if access == MemberAccess::ReadOnly {
-        return Ok(recovery);
+        return Ok(read_only_recovery(assembly, read, notes)?);
     }
+    let mut recovery = recovery(assembly, read)?;
     for replay in &recovery.replays {
         open(replay.member).write(replay.offset, &replay.data)?;
     }
@@ -198,9 +235,8 @@ mod tests {
         }
     }
 
-    /// The third of three members left, and a loss of power came before the second one knew.
-    #[test]
-    fn a_member_that_is_behind_gets_the_newest_label_before_entries_are_written() {
+    /// The label of a volume of three members, not stopped in good order.
+    fn label() -> Label {
         let array = LabelledArray {
             uuid: Uuid([9; 16]),
             name: String::new(),
@@ -211,7 +247,7 @@ mod tests {
             has_checksums: false,
             map_checksum: 0,
         };
-        let old = Label {
+        Label {
             array,
             generation: 4,
             lineage: Lineage::new(DataId(1)),
@@ -222,7 +258,39 @@ mod tests {
             members: [1, 2, 3].map(|devid| member(devid, MemberState::InSync)).into(),
             spares: Vec::new(),
             is_read_only: false,
+        }
+    }
+
+    /// The labels of a volume of three members, of which only the first is there.
+    fn without_two(is_clean: bool) -> LabelAssembly {
+        let label = Label { is_clean, ..label() };
+        let found = MemberLabel { member: Uuid([1; 16]), label };
+        let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
+        let device =
+            FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps };
+        assemble(&[device], &[])
+    }
+
+    #[test]
+    fn read_only_nothing_is_recovered_without_a_journal_that_is_needed() {
+        let bad = |_: MemberIndex, _: u64, _: u32| Err(io::Error::other("a bad sector"));
+        let cut = |_: MemberIndex, _: u64, _: u32| Ok(Vec::new());
+        let good = |_: MemberIndex, _: u64, length: u32| Ok(vec![0; length as usize]);
+        let torn = |is_clean, read: &dyn Fn(MemberIndex, u64, u32) -> io::Result<Vec<u8>>| {
+            let mut notes = Vec::new();
+            let found = read_only_recovery(&without_two(is_clean), read, &mut notes).unwrap();
+            (found.torn, notes.len())
         };
+        assert_eq!(torn(false, &bad), (vec![(0, 0..u64::MAX)], 1));
+        assert_eq!(torn(false, &cut), (vec![(0, 0..u64::MAX)], 1));
+        assert_eq!(torn(false, &good), (Vec::new(), 0));
+        assert_eq!(torn(true, &bad), (Vec::new(), 0));
+    }
+
+    /// The third of three members left, and a loss of power came before the second one knew.
+    #[test]
+    fn a_member_that_is_behind_gets_the_newest_label_before_entries_are_written() {
+        let old = label();
         let mut new = Label { generation: 5, ..old.clone() };
         new.members[2].state = MemberState::Failed;
         new.lineage = old.lineage.successor(DataId(2), 4);

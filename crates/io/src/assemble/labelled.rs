@@ -91,16 +91,18 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     check_old_copies(&volume, &devices, &opened)?;
     let name = volume.assembly.newest.array.name.clone();
     let read = |index: usize, offset, length| opened[index].read(offset, length);
-    let (volume, left_out) = without_unreadable(volume, &discarded, &devices, read, &mut notes)?;
+    let access = serving.options.access;
+    let (volume, left_out) =
+        without_unreadable(volume, &discarded, &devices, access, read, &mut notes)?;
     check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
     let volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
-    let (rows, short) = rows(&volume, &devices, &mut opened, serving.options.access, &mut notes)?;
+    let (rows, short) = rows(&volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
-    let recovery = journal::recover(&volume.assembly, &rows, serving.options.access)?;
+    let recovery = journal::recover(&volume.assembly, &rows, access, &mut notes)?;
     notes.extend(journal_note(&name, &recovery));
     let found = (found, recovery);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;

@@ -130,8 +130,9 @@ pub enum LabelledError {
     #[error(
         "cannot start `{name}`: cannot read the journal of `{device}`: {why}; the volume was not \
          stopped in good order, and the other members do not say which writes the crash \
-         interrupted\n  help: try again, or connect the members that are missing: with them the \
-         volume starts without this one"
+         interrupted\n  help: connect the members that are missing: with them the volume starts \
+         without this one; or start with --read-only, which serves what can be read without \
+         parities"
     )]
     Journal {
         /// The volume.

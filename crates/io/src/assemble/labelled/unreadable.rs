@@ -3,11 +3,13 @@
 //! What such a member has of the writes that a crash interrupted is not known, so the volume starts
 //! as if it were missing: entries that the other members have are written again on these, labels
 //! say that it left, and it is rebuilt. If the volume cannot do without it, nothing says which rows
-//! are torn, and it does not start.
+//! are torn, and it does not start. With --read-only it does, and nothing is recovered from any
+//! parity.
 
 use super::LabelledError;
 use crate::assemble::journal::unreadable_journal;
 use crate::examine::{ExaminedDevice, ExaminedVolume, volumes};
+use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::ArrayVerdict;
 use std::io;
 
@@ -16,15 +18,16 @@ use std::io;
 /// offset and a length.
 ///
 /// # Errors
-/// [`LabelledError::Journal`] if the volume cannot do without such a member.
+/// [`LabelledError::Journal`] if the volume cannot do without such a member, and may be written.
 pub(super) fn without_unreadable(
     mut volume: ExaminedVolume,
     discarded: &[usize],
     devices: &[ExaminedDevice],
+    access: MemberAccess,
     read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
     notes: &mut Vec<String>,
 ) -> Result<(ExaminedVolume, Vec<usize>), LabelledError> {
-    let mut left_out = discarded.to_vec();
+    let (mut left_out, notes_before) = (discarded.to_vec(), notes.len());
     if !matches!(volume.verdict, Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. })) {
         // It does not start, or the user accepts what an announcement says.
         return Ok((volume, left_out));
@@ -49,6 +52,13 @@ pub(super) fn without_unreadable(
                 )
         };
         let Some(others) = others.filter(can_start) else {
+            let uuid = volume.uuid;
+            let all = volumes(devices, discarded).into_iter().find(|it| it.uuid == uuid);
+            if let Some(all) = all.filter(|_| access == MemberAccess::ReadOnly) {
+                // Each has data that can be read, and no other row is recovered.
+                notes.truncate(notes_before);
+                return Ok((all, discarded.to_vec()));
+            }
             let name = newest.array.name.clone();
             return Err(LabelledError::Journal { name, device, why });
         };
@@ -140,13 +150,14 @@ mod tests {
     fn started(
         (volume, devices): (ExaminedVolume, Vec<ExaminedDevice>),
         bad: &[usize],
+        access: MemberAccess,
     ) -> Result<(ExaminedVolume, Vec<usize>, Vec<String>), String> {
         let read = |index: usize, _, length: u32| match bad.contains(&index) {
             true => Err(io::Error::other("a bad sector")),
             false => Ok(vec![0; length as usize]),
         };
         let mut notes = Vec::new();
-        let found = without_unreadable(volume, &[], &devices, read, &mut notes);
+        let found = without_unreadable(volume, &[], &devices, access, read, &mut notes);
         found.map(|(volume, out)| (volume, out, notes)).map_err(|error| error.to_string())
     }
 
@@ -157,7 +168,8 @@ mod tests {
             (Profile::Raid6, 5, vec![0, 4]),
             (Profile::Raid6, 5, vec![]),
         ] {
-            let (volume, out, notes) = started(crashed(profile, count, &[]), &bad).unwrap();
+            let (volume, out, notes) =
+                started(crashed(profile, count, &[]), &bad, MemberAccess::ReadWrite).unwrap();
             assert_eq!((&out, notes.len()), (&bad, bad.len()));
             for (row, member) in volume.assembly.members.iter().enumerate() {
                 let is_bad = member.state == MemberState::Rebuilding { recovered_bytes: 0 };
@@ -168,12 +180,21 @@ mod tests {
 
     #[test]
     fn a_volume_that_needs_a_member_without_a_journal_does_not_start() {
-        let error = started(crashed(Profile::Raid5, 3, &[]), &[0, 1]).err().unwrap();
+        let error = started(crashed(Profile::Raid5, 3, &[]), &[0, 1], MemberAccess::ReadWrite)
+            .err()
+            .unwrap();
         assert!(error.contains("cannot read the journal of `/dev/1`: a bad sector"), "{error}");
-        let error = started(crashed(Profile::Raid6, 5, &[0, 1]), &[2]).err().unwrap();
+        let error = started(crashed(Profile::Raid6, 5, &[0, 1]), &[2], MemberAccess::ReadWrite)
+            .err()
+            .unwrap();
         assert!(error.contains("cannot read the journal of `/dev/4`"), "{error}");
+        let read_only = MemberAccess::ReadOnly;
+        let found = started(crashed(Profile::Raid5, 3, &[]), &[0, 1], read_only).unwrap();
+        let is_found = found.0.assembly.members.iter().all(|it| it.state == MemberState::InSync);
+        assert!(is_found && found.1.is_empty() && found.2.is_empty());
         // What is missing may still be accepted by --degraded.
-        let (volume, out, _) = started(crashed(Profile::Raid6, 5, &[0]), &[2]).unwrap();
+        let (volume, out, _) =
+            started(crashed(Profile::Raid6, 5, &[0]), &[2], MemberAccess::ReadWrite).unwrap();
         assert_eq!(out, [2]);
         assert!(matches!(volume.verdict, Ok(ArrayVerdict::NeedsDegraded { .. })));
     }
