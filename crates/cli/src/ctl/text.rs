@@ -275,7 +275,7 @@ mod tests {
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",
             "devid 1: its file was removed or replaced, and nothing is at its path",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
-            "devid 3 has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl members",
+            "devid 3 has failed: flush: no (it may have what the others lack, as it was then",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    it waits until members are rebuilt and \
              synchronised\n    mirrors differed in 3 blocks of 4 KiB\n",
@@ -293,5 +293,20 @@ mod tests {
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
+    }
+
+    #[test]
+    fn status_says_how_a_member_is_taken_back_if_the_others_have_all() {
+        let damaged = Vec::new();
+        let status_of = |pages| ServiceStatus {
+            damaged: damaged.clone(),
+            lost_checksum_pages: pages,
+            ..troubled_status()
+        };
+        let text = status(&status_of(0));
+        let back = "devid 3 has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl mem";
+        assert!(text.contains(back) && text.contains("every read is verified"), "{text}");
+        let text = status(&status_of(2));
+        assert!(text.contains("  checksums: reads are verified, but for 2 pages of 512"), "{text}");
     }
 }
