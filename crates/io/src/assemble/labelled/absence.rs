@@ -19,6 +19,9 @@ pub(super) fn record_absence(
     opened: &[Open],
     discarded: &[usize],
 ) -> Result<ExaminedVolume, LabelledError> {
+    if serving.options.access == MemberAccess::ReadOnly {
+        return Ok(volume);
+    }
     let assembly = &volume.assembly;
     let open = |member: MemberIndex| {
         let at = assembly.members[member.get()].found.expect("the device was found");
@@ -26,7 +29,7 @@ pub(super) fn record_absence(
     };
     let read = |member, offset, length| open(member).read(offset, length);
     let recovery = recovery(assembly, read).map_err(AssembleError::from)?;
-    if recovery.replays.is_empty() || serving.options.access == MemberAccess::ReadOnly {
+    if recovery.replays.is_empty() {
         return Ok(volume);
     }
     let found: Vec<FoundMember> =
