@@ -185,11 +185,16 @@ impl System {
         let used = UNKNOWN.iter().filter(|(_, shown, _)| is_shown(shown));
         let used = used.map(|(_, shown, text)| format!("{shown} is {}", meaning(text)));
         let device = format!("{UNKNOWN_DEVICE}N is the device of devid N, as sdb1 or /dev/sdb1");
-        let new = "NEW is the disk in the place of the one that failed".to_owned();
+        // By its path, or the name of the kernel. With several failed members, each has a number.
+        let new_word = NEW_DEVICE.trim_start_matches("/dev/");
+        let new = match is_used(&format!("{new_word}-")) {
+            true => "NEW-N is the disk in the place of the failed devid N",
+            false => "NEW is the disk in the place of the one that failed",
+        };
         let numbered = "PREVIOUS-N is parameter N of the policy in force before".to_owned();
         let used = used.chain(is_numbered.then_some(numbered));
         let used = used.chain(is_used(UNKNOWN_DEVICE).then_some(device));
-        used.chain(is_used(NEW_DEVICE).then_some(new)).collect()
+        used.chain(is_used(new_word).then(|| new.to_owned())).collect()
     }
 
     /// A template as text, with words in capitals, and what they stand for.

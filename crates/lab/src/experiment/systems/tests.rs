@@ -391,6 +391,37 @@ fn numbered_words_are_explained() {
     assert!(!placeholders.iter().any(|it| it.starts_with("PREVIOUS is")), "{placeholders:?}");
 }
 
+/// Whatever is not known: no name, no device, another policy in force, one or two failed members.
+#[test]
+fn each_word_in_capitals_is_explained() {
+    let words = ["ARRAY", "FSID", "NQN", "MINOR", "CONTROL-SOCKET", "PREVIOUS", "PREVIOUS-N"];
+    let words = [&words[..], &["VALUE", "BYTES", "DEVID", "POLICY", "DEVICE-N", "NEW", "NEW-N"]];
+    let words = words.concat();
+    let is_part = |it: char| !it.is_ascii_alphanumeric() && it != '-' && it != '_';
+    let plain = |word: &str| match word.rsplit_once('-') {
+        Some((name, number)) if number.parse::<u64>().is_ok() => format!("{name}-N"),
+        _ => word.to_owned(),
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let failures: [&[u64]; 3] = [&[], &[1], &[1, 2]];
+    for (system, failed) in all().iter().flat_map(|it| failures.map(|failed| (it, failed))) {
+        for setting in system.settings(&hdd_and_ssd(), None) {
+            let now = InForce { spec: "btrfs/pid", written: None, is_default: false, failed };
+            let commands = setting.commands(system, &hdd_and_ssd(), now);
+            let Commands { set, add, check, persist, undo, placeholders } = &commands;
+            let all = set.iter().chain(add).chain(check).chain(persist).chain(undo);
+            let used = all.flat_map(|command| command.split(is_part)).map(plain);
+            for word in used.filter(|word| words.contains(&word.as_str())) {
+                let is_explained =
+                    placeholders.iter().any(|it| it.starts_with(&format!("{word} is ")));
+                assert!(is_explained, "{word} of {}: {commands:?}", setting.spec);
+                seen.insert(word);
+            }
+        }
+    }
+    assert!(seen.contains("NEW-N") && seen.contains("PREVIOUS-N"), "{seen:?}");
+}
+
 #[test]
 fn a_part_of_a_system_is_for_arrays_of_its_profiles() {
     let check = |name: &str| find(name).unwrap().check_profile(&hdd_and_ssd());
