@@ -145,11 +145,20 @@ fn peer_without_missed_writes_is_read_again() {
     }
     other.stop("-KILL");
     assert!(copy(), "while it is away");
-    assert!(folder.ctl(&["status"]).contains("in sync"), "{}", folder.ctl(&["members"]));
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("degraded") && status.contains("no other member may fail"), "{status}");
+    assert!(status.contains("devid 2: no connection with its server is open"), "{status}");
+    assert!(folder.ctl(&["members"]).contains("devid 2: unreachable"));
+    let check = ["ctl", "--control", "control", "status", "--check"];
+    assert_eq!(folder.run(&check).status.code(), Some(1));
     let read = "mirrorball_member_reads_total{devid=\"2\"}";
     let before = metric(&ours, read);
     let other = peer(&folder);
     wait_until("it is read", || copy() && metric(&ours, read) > before);
+    assert_eq!(folder.run(&check).status.code(), Some(0), "{}", folder.ctl(&["status"]));
+    let events = folder.ctl(&["events"]);
+    let gone = events.find("\"member-unreachable\",\"devid\":2").expect("it was unreachable");
+    assert!(events[gone..].contains("\"member-reachable\",\"devid\":2"), "{events}");
     ours.terminate();
     other.terminate();
 }
@@ -170,7 +179,7 @@ fn silent_peer_does_not_block_reads() {
     }
     other.signal("-STOP");
     copy();
-    assert!(folder.ctl(&["status"]).contains("in sync"), "{}", folder.ctl(&["members"]));
+    assert!(folder.ctl(&["members"]).contains("devid 2: unreachable"));
     let errors = "mirrorball_member_errors_total{devid=\"2\"}";
     assert!(metric(&ours, errors) > 0, "it was asked");
     other.signal("-CONT");

@@ -154,6 +154,17 @@ fn working_member_is_rebuilt_into_a_replaced_file() {
 }
 
 #[test]
+fn removed_file_is_said_when_the_server_ends() {
+    let folder = files();
+    let ours = serve(&folder, &[]);
+    fs::remove_file(folder.path("b.img")).unwrap();
+    ours.signal("-TERM");
+    let lost = "the file of devid 2 was removed or replaced while it was used";
+    wait_until("it says so", || ours.has_printed(lost));
+    assert!(ours.has_printed("nothing is at b.img"));
+}
+
+#[test]
 fn last_copy_is_not_rebuilt() {
     let folder = files();
     let ours = serve(&folder, &[]);

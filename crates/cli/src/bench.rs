@@ -9,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
 use crate::screen;
 use anyhow::{Context, anyhow, bail};
-use mirrorball_core::units::{MIB, Nanos, format_bytes};
+use mirrorball_core::units::{MIB, Nanos, counted, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
     BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes, watch,
@@ -21,7 +21,7 @@ use output::{
     has_tables, outline, print_results, say_what_is_not_compared, say_what_was_interrupted,
 };
 use prediction::Prediction;
-use restoring::{counted, restore, said};
+use restoring::{restore, said};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -346,7 +346,7 @@ fn ending(
     let is_restored = said(&outcome.restored) == Ending::Done;
     if let Some(error) = &outcome.failure {
         if !outcome.runs.is_empty() {
-            let runs = counted(outcome.runs.len(), "finished run");
+            let runs = counted(outcome.runs.len(), "finished run", "finished runs");
             screen::say(format_args!(
                 "{runs} can be shown: mirrorball report {}",
                 folder.display()

@@ -1,5 +1,6 @@
 //! How many copies a volume keeps, and how many members may fail, in words.
 
+use mirrorball_core::units::counted;
 /// What a volume keeps of each byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Redundancy {
@@ -21,10 +22,6 @@ pub(crate) fn redundancy_text(redundancy: Redundancy, may_fail: usize) -> String
         count => counted(count, "member", "members"),
     };
     format!("{text}, {members} may fail")
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 #[cfg(test)]

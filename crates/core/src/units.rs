@@ -254,6 +254,16 @@ const SIZE_UNITS: [(&str, f64); 21] = [
 const SIZE_UNITS_HELP: &str =
     "K, M, G, T, P, E and KiB … EiB are powers of 1024, KB … EB powers of 1000";
 
+/// A number of things: `1 copy`, `3 copies`.
+pub fn counted<N: fmt::Display + PartialEq + From<bool>>(
+    count: N,
+    one: &str,
+    many: &str,
+) -> String {
+    let word = if count == N::from(true) { one } else { many };
+    format!("{count} {word}")
+}
+
 /// Formats a number of bytes in the largest unit of which it has at least one: `512 bytes`,
 /// `64 KiB`, `1.5 GiB`. One decimal, or none if the number is a multiple of the unit.
 pub fn format_bytes(bytes: u64) -> String {

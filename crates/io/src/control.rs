@@ -19,6 +19,7 @@ mod http;
 mod kept_file;
 mod member_commands;
 mod metrics;
+pub(crate) mod paths;
 mod policy_change;
 mod policy_loader;
 #[cfg(test)]

@@ -233,6 +233,11 @@ impl Rebuild {
         self.replies.pop()
     }
 
+    /// True if members may have paths.
+    pub(crate) fn knows_paths(&self) -> bool {
+        self.reopener.is_some()
+    }
+
     /// Compares the file at the path of a member with the open one.
     pub fn path_state(&self, member: MemberIndex, executor: &Executor) -> PathState {
         let reopener = self.reopener.as_ref();

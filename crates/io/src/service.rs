@@ -4,6 +4,7 @@
 //! waits for events of the driver, and gives each event to its owner. All time comes from the
 //! driver, so the same loop runs in a simulation.
 
+use crate::control::paths::misplaced;
 use crate::control::{Control, ServiceParts};
 use crate::driver::{Event, EventOwner, Handle, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
@@ -141,14 +142,18 @@ impl Service {
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
         let volume = self.executor.volume().filter(|volume| !volume.is_read_only());
         let unclean = volume.filter(|volume| volume.label().is_some_and(|label| !label.is_clean));
-        let unclean = unclean.map(|volume| match volume.unsynced_bytes() {
-            0 => "the end of the volume could not be recorded: its mirrors are synchronised after \
-                  the next start"
-                .to_owned(),
-            bytes => format!(
-                "mirrors may still differ in {}, which are synchronised after the next start",
-                format_bytes(bytes)
-            ),
+        let unclean = unclean.map(|volume| {
+            let kept = volume.map().redundancy().unwrap_or("mirrors");
+            match volume.unsynced_bytes() {
+                0 => format!(
+                    "the end of the volume could not be recorded: its {kept} are synchronised \
+                     after the next start"
+                ),
+                bytes => format!(
+                    "{kept} may still differ in {}, which are synchronised after the next start",
+                    format_bytes(bytes)
+                ),
+            }
         });
         let cached = match self.executor.cached_bytes() {
             0 if self.executor.has_lost_cached_data() => {
@@ -160,7 +165,16 @@ impl Service {
                 format_bytes(bytes)
             )),
         };
-        files.into_iter().chain(devices).chain(unclean).chain(cached).collect()
+        let misplaced = misplaced(&self.executor, &self.rebuild);
+        let misplaced = misplaced.iter().map(|member| {
+            format!(
+                "the file of devid {} was removed or replaced while it was used: what was written \
+                 to it is lost ({} is at {})",
+                member.devid, member.at_path, member.path
+            )
+        });
+        let notes = files.into_iter().chain(devices).chain(unclean).chain(cached);
+        notes.chain(misplaced).collect()
     }
 
     /// The executor.
@@ -301,11 +315,11 @@ impl Service {
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
-        if let Some(control) = &mut self.control {
-            control.send_events(executor, &self.scrub, &self.rebuild);
-        }
-        let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
-        [background, server, control].into_iter().flatten().min()
+        let control = self.control.as_mut().map(|control| {
+            let paths = control.send_events(executor, &self.scrub, &self.rebuild);
+            paths.into_iter().chain(control.listen_again(executor)).min()
+        });
+        [background, server, control.flatten()].into_iter().flatten().min()
     }
 
     /// Replies to clients of the control socket whose requests were carried out by other parts, and

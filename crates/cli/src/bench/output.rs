@@ -1,10 +1,9 @@
 //! What `bench` prints: its plan, and at its end the results and what is not among them.
 
 use super::prediction::Prediction;
-use super::restoring::counted;
 use crate::ending::Failure;
 use crate::screen;
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, counted};
 use mirrorball_host::bench::{Bench, BenchOutcome, RunTimes, SavedRun, Steadiness};
 use mirrorball_lab::experiment::results;
 use mirrorball_lab::experiment::study::Criteria;
@@ -27,10 +26,10 @@ pub(super) fn outline(bench: &Bench) -> String {
     let mut text = format!(
         "{}: {}, {}, {}: {}, about {time}\n",
         bench.array.name,
-        counted(plan.jobs.len(), "job"),
-        counted(plan.policies.len(), "setting"),
-        counted(bench.rounds, "round"),
-        counted(plan.cells().len(), "run"),
+        counted(plan.jobs.len(), "job", "jobs"),
+        counted(plan.policies.len(), "setting", "settings"),
+        counted(bench.rounds, "round", "rounds"),
+        counted(plan.cells().len(), "run", "runs"),
     );
     let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
     text += &format!("  jobs      {}\n", names.join(", "));

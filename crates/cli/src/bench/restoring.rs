@@ -2,6 +2,7 @@
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
+use mirrorball_core::units::counted;
 use mirrorball_host::bench::{RestoreReport, restore_all};
 use mirrorball_host::detect::Sysroot;
 
@@ -18,7 +19,7 @@ pub(super) fn restore(sysroot: &Sysroot) -> Result<Ending, Failure> {
                 if report.unchanged > 0 {
                     screen::say(format_args!(
                         "{array}: {} did not need to be restored",
-                        counted(report.unchanged, "setting")
+                        counted(report.unchanged, "setting", "settings")
                     ));
                 }
                 if said(&report) != Ending::Done {
@@ -42,13 +43,5 @@ pub(super) fn said(report: &RestoreReport) -> Ending {
     match report.is_as_before() {
         true => Ending::Done,
         false => Ending::FoundFailure,
-    }
-}
-
-/// A number of things: `1 job`, `2 jobs`.
-pub(super) fn counted(count: usize, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
     }
 }

@@ -1,15 +1,16 @@
 //! What is wrong with a volume and its members, and what is to be done, in words.
 
 use crate::compare::quoted;
-use mirrorball_core::units::format_bytes;
+use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::control::protocol::{DamagedMember, Misplaced, ServiceStatus};
 
 /// Members that failed, that lost data, or whose files are not at their paths.
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
+    let unreachable = status.unreachable.iter().map(|&devid| unreachable_text(devid));
     let damaged = status.damaged.iter().map(|it| damaged_text(it, status.read_only));
     let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status.labelled));
-    failed.chain(damaged).chain(misplaced).collect()
+    failed.chain(unreachable).chain(damaged).chain(misplaced).collect()
 }
 
 /// Requests of clients that failed, and what they found wrong.
@@ -18,16 +19,17 @@ pub(super) fn request_problems(status: &ServiceStatus) -> String {
     let (reads, writes) = (status.failed_reads, status.failed_writes);
     if reads + writes > 0 {
         text += &format!(
-            "  {reads} reads and {writes} writes of clients failed: too few members could serve \
-             them (counted until a scrub has finished, or a restart)\n"
+            "  {} and {} of clients failed: too few members could serve them (counted until a \
+             scrub has finished, or a restart)\n",
+            counted(reads, "read", "reads"),
+            counted(writes, "write", "writes"),
         );
     }
     if status.mismatched_blocks > 0 {
         text += &format!(
-            "  {} blocks of 4 KiB did not match their checksums (`ctl members` shows on which \
-             members; those that another mirror has are repaired, and `ctl scrub start` checks \
-             all)\n",
-            status.mismatched_blocks
+            "  {} did not match their checksums (`ctl members` shows on which members; those that \
+             another mirror has are repaired, and `ctl scrub start` checks all)\n",
+            counted(status.mismatched_blocks, "block of 4 KiB", "blocks of 4 KiB")
         );
     }
     text
@@ -39,8 +41,9 @@ pub(super) fn checksums_text(status: &ServiceStatus) -> String {
         _ if !status.checksums => String::new(),
         0 => "  checksums: every read is verified\n".to_owned(),
         pages => format!(
-            "  checksums: reads are verified, but for {pages} pages of 512 blocks whose checksums \
-             are lost (`ctl scrub start` gives new ones to blocks whose mirrors are equal)\n"
+            "  checksums: reads are verified, but for {} of 512 blocks whose checksums are lost \
+             (`ctl scrub start` gives new ones to blocks whose mirrors are equal)\n",
+            counted(pages, "page", "pages")
         ),
     }
 }
@@ -99,6 +102,14 @@ fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
     format!(
         "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the old \
          file is still used, and its data are lost when the server ends\n  ({help})\n"
+    )
+}
+
+/// What becomes of a member whose server does not answer.
+fn unreachable_text(devid: u64) -> String {
+    format!(
+        "  devid {devid}: no connection with its server is open (it is tried again, and used as \
+         before if no write was missed; the first write fails it)\n"
     )
 }
 

@@ -1,6 +1,6 @@
 //! What `ctl` prints of scrubs, in words.
 
-use mirrorball_core::units::format_bytes;
+use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::control::protocol::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubReport,
 };
@@ -19,10 +19,7 @@ pub(super) fn limit_text(bytes_per_s: Option<u64>, left_bytes: u64) -> String {
 }
 
 fn blocks(count: u64) -> String {
-    match count {
-        1 => "1 block of 4 KiB".to_owned(),
-        count => format!("{count} blocks of 4 KiB"),
-    }
+    counted(count, "block of 4 KiB", "blocks of 4 KiB")
 }
 
 /// What a scrub compares, in words.

@@ -4,7 +4,7 @@ use super::problems_text::{checksums_text, member_problems, request_problems, st
 use super::scrub_text::{limit_text, scrub_text};
 use crate::compare::quoted;
 use crate::redundancy::{Redundancy, redundancy_text};
-use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_core::units::{Nanos, counted, format_bytes};
 use mirrorball_io::control::protocol::{
     MemberReport, MemberStatsReport, Quantiles, ReportedSpareState, ServiceStatus, SpareReport,
     VolumeHealth,
@@ -74,7 +74,8 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("({percent:.1} %){what}{limit}\n");
         text.extend(rebuild.stalled.as_deref().map(stalled_text));
     }
-    text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+    let connections = counted(status.connections, "connection", "connections");
+    text + &format!("  {connections}, I/O backend {}\n", status.backend)
 }
 
 /// What the volume keeps, and how many members may fail; of a degraded one, how many more.
@@ -225,6 +226,7 @@ mod tests {
             failures: failed_flush(3),
             missing: vec![4],
             removed: Vec::new(),
+            unreachable: vec![6],
             spares: Vec::new(),
             damaged: vec![DamagedMember {
                 devid: 5,
@@ -286,6 +288,7 @@ mod tests {
             "    an earlier scrub left 2 blocks of 4 KiB as they were\n",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n  \
              it does not go on: too few (it is tried again every 10 s)\n",
+            "devid 6: no connection with its server is open (it is tried again",
             "devid 5 has lost data that no other member in sync has: its file was truncated, and \
              12 MiB from its start are left\n  (save what can be read",
             "  7 reads and 2 writes of clients failed: too few members could serve them",

@@ -1,7 +1,7 @@
 //! What a service prints while it runs: what an operator looks for in its log after the fact.
 
 use crate::screen;
-use mirrorball_core::units::format_bytes;
+use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::control::EventObserver;
 use mirrorball_io::control::protocol::StateChange;
 use std::sync::mpsc::sync_channel;
@@ -35,22 +35,33 @@ fn line(change: &StateChange) -> Option<String> {
              its start are left",
             format_bytes(*left_bytes)
         ),
+        StateChange::MemberMisplaced { devid, at_path, path } => format!(
+            "the file of devid {devid} was removed or replaced, and what is written to it is lost \
+             when the server ends: {at_path} is at {path}"
+        ),
+        StateChange::MemberUnreachable { devid } => {
+            format!("devid {devid} cannot be reached: no connection with its server is open")
+        }
+        StateChange::MemberReachable { devid } => format!("devid {devid} can be reached again"),
         StateChange::RebuildStalled { devid, reason } => {
             format!("the rebuild of devid {devid} does not go on: {reason}")
         }
         StateChange::RequestsFailed { reads, writes } => format!(
-            "{reads} reads and {writes} writes of clients failed since the start, because too few \
-             members could serve them"
+            "{} and {} of clients failed since the start, because too few members could serve them",
+            counted(*reads, "read", "reads"),
+            counted(*writes, "write", "writes"),
         ),
         StateChange::MemberReplaced { devid, device } => {
             format!("devid {devid} is on {device} now")
         }
         StateChange::RebuildFinished { devid } => format!("devid {devid} is in sync again"),
         StateChange::ChecksumMismatch { devid, blocks } => {
-            format!("devid {devid}: {blocks} blocks did not match their checksums since the start")
+            let blocks = counted(*blocks, "block", "blocks");
+            format!("devid {devid}: {blocks} did not match their checksums since the start")
         }
         StateChange::ChecksumsLost { pages } => {
-            format!("{pages} pages of checksums could not be read since the start")
+            let pages = counted(*pages, "page", "pages");
+            format!("{pages} of checksums could not be read since the start")
         }
         StateChange::SpareFailed { device, error } => {
             format!("the spare {device} cannot take the place of a member: {error}")

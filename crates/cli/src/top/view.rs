@@ -348,6 +348,7 @@ mod tests {
             failures: Vec::new(),
             missing: Vec::new(),
             removed: Vec::new(),
+            unreachable: Vec::new(),
             spares: Vec::new(),
             damaged: Vec::new(),
             failed_reads: 0,

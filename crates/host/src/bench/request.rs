@@ -11,7 +11,7 @@ use super::journal;
 use super::pid_remainders::{self, PidRemainders};
 use crate::detect::{DetectedArray, DetectedMember, Identifiers, Sysroot, array_identifiers};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_core::units::{Nanos, counted, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
@@ -483,18 +483,11 @@ fn rounds(request: &BenchRequest<'_>, jobs: &[BenchJob], arms: usize) -> Result<
                  needed",
                 request.budget,
                 if request.budget == BUDGET_DEFAULT { ", the default," } else { "" },
-                counted(jobs.len(), "job"),
-                counted(arms, "setting")
+                counted(jobs.len(), "job", "jobs"),
+                counted(arms, "setting", "settings")
             );
             let help = "raise it, name fewer jobs or policies, or shorten --settle and --measure";
             Err(Diagnostic::new(what).with_help(help))
         }
-    }
-}
-
-fn counted(count: usize, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
     }
 }

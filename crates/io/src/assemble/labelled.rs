@@ -345,11 +345,7 @@ fn build(
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
     let capacity_bytes = map.capacity_bytes();
-    let kept = match (map.parities(), map.copies()) {
-        (0, 1) => None,
-        (0, _) => Some("mirrors"),
-        _ => Some("parities"),
-    };
+    let kept = map.redundancy();
     let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
     let mut volume = volume.with_block_bytes(block_bytes);
     let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);

@@ -4,12 +4,14 @@
 //! a comparison cannot see, such as another device in the place of a member, are recorded by the
 //! requests that make them.
 
+use super::paths::PathWatch;
 use super::protocol::{ReportedScrubState, ReportedState, ServiceEvent, StateChange, VolumeHealth};
 use crate::executor::{Executor, FailedRequests, MemberFault};
 use crate::rebuild::Rebuild;
 use mirrorball_core::io::VolumeError;
 use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use std::collections::VecDeque;
 
@@ -28,6 +30,7 @@ pub(super) struct EventLog {
     has_news: bool,
     seen: Option<SeenState>,
     reported: ReportedCounts,
+    paths: PathWatch,
     /// Gets each event.
     observer: Option<EventObserver>,
 }
@@ -52,6 +55,8 @@ struct Signals {
     mismatched_blocks: u64,
     lost_checksum_pages: u64,
     failed_requests: FailedRequests,
+    /// The members whose servers cannot be reached.
+    unreachable: Vec<MemberIndex>,
     /// The members whose rebuilds do not go on, and why.
     stalled: Vec<(MemberIndex, VolumeError)>,
     scrub: Option<ReportedScrubState>,
@@ -78,6 +83,7 @@ impl Signals {
             mismatched_blocks: volume.map_or(0, Volume::all_mismatched_blocks),
             lost_checksum_pages: volume.map_or(0, Volume::lost_checksum_pages),
             failed_requests: executor.failed_requests(),
+            unreachable: unreachable(executor).collect(),
             stalled: rebuild.stalled().iter().map(|it| (it.member, it.error)).collect(),
             scrub: scrub.map(|scrub| ReportedScrubState::from(scrub.state)),
             faulty_policy: fault.and(volume).map(Volume::policy_number),
@@ -131,8 +137,24 @@ impl EventLog {
         lost.iter().chain(kept).map(line).collect()
     }
 
+    /// The time until the paths of members are looked at again.
+    pub(super) fn until_next_look(&self, executor: &Executor, rebuild: &Rebuild) -> Option<Nanos> {
+        self.paths.remaining(executor, rebuild)
+    }
+
     /// Records what changed since the last call.
     pub(super) fn observe(
+        &mut self,
+        executor: &Executor,
+        scrub: Option<&ScrubProgress>,
+        rebuild: &Rebuild,
+    ) {
+        self.observe_state(executor, scrub, rebuild);
+        let misplaced = self.paths.changes(executor, rebuild);
+        misplaced.into_iter().for_each(|change| self.record(change, executor));
+    }
+
+    fn observe_state(
         &mut self,
         executor: &Executor,
         scrub: Option<&ScrubProgress>,
@@ -246,11 +268,21 @@ fn mismatch_changes(executor: &Executor, reported: &mut Vec<u64>) -> Vec<StateCh
     changes.collect()
 }
 
-/// Whether all members are in sync, and their mirrors equal.
+/// The members in sync whose servers cannot be reached.
+fn unreachable(executor: &Executor) -> impl Iterator<Item = MemberIndex> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let in_sync = members.filter(|(_, member)| member.state == MemberState::InSync);
+    in_sync.map(|(index, _)| index).filter(|&index| executor.is_unreachable(index))
+}
+
+/// Whether all members are in sync and can be reached, and their mirrors are equal.
 pub(super) fn health(executor: &Executor) -> VolumeHealth {
     let is_in_sync = |state| state == MemberState::InSync;
     let all_in_sync = match executor.volume() {
-        Some(volume) => volume.members().iter().all(|(_, member)| is_in_sync(member.state)),
+        Some(volume) => {
+            volume.members().iter().all(|(_, member)| is_in_sync(member.state))
+                && unreachable(executor).next().is_none()
+        }
         None => executor.members().all(|(config, _)| is_in_sync(config.state)),
     };
     let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
@@ -267,6 +299,7 @@ pub(super) fn reported_state(executor: &Executor, member: MemberIndex) -> Report
     match volume.members()[member].state {
         MemberState::Failed if !volume.has_device(member) => ReportedState::Removed,
         MemberState::Failed if executor.is_missing(member) => ReportedState::Missing,
+        MemberState::InSync if executor.is_unreachable(member) => ReportedState::Unreachable,
         state => ReportedState::from(state),
     }
 }
@@ -305,7 +338,11 @@ fn member_change(
         return has_progress.then_some(StateChange::RebuildProgress { devid, percent });
     }
     match state {
-        ReportedState::InSync => was.map(|_| StateChange::RebuildFinished { devid }),
+        ReportedState::InSync => was.map(|(was, _)| match was {
+            ReportedState::Unreachable => StateChange::MemberReachable { devid },
+            _ => StateChange::RebuildFinished { devid },
+        }),
+        ReportedState::Unreachable => Some(StateChange::MemberUnreachable { devid }),
         ReportedState::Rebuilding => Some(match left_bytes {
             Some(left_bytes) if was.is_some_and(|(was, _)| was == ReportedState::InSync) => {
                 let reason = MemberFault::Truncated.to_string();
@@ -374,6 +411,11 @@ mod tests {
         assert_eq!(change(Some(rebuilding(90)), rebuilding(100)), None, "its end follows");
         let finished = Some(StateChange::RebuildFinished { devid: 2 });
         assert_eq!(change(Some(rebuilding(100)), in_sync), finished);
+        let unreachable = (ReportedState::Unreachable, 0);
+        let gone = Some(StateChange::MemberUnreachable { devid: 2 });
+        assert_eq!(change(Some(in_sync), unreachable), gone);
+        let back = Some(StateChange::MemberReachable { devid: 2 });
+        assert_eq!(change(Some(unreachable), in_sync), back);
         let reason = Some("its file was truncated".to_owned());
         let failed = Some(StateChange::MemberFailed { devid: 2, reason });
         assert_eq!(change(Some(in_sync), (ReportedState::Failed, 0)), failed);

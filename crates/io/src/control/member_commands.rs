@@ -136,7 +136,7 @@ pub(super) fn remove(
         return Err(refused(RebuildError::Opening(devid).to_string()));
     }
     match reported_state(executor, member) {
-        ReportedState::InSync | ReportedState::Rebuilding => {
+        ReportedState::InSync | ReportedState::Unreachable | ReportedState::Rebuilding => {
             return Err(refused(format!(
                 "the member with devid {devid} is in use\n  help: `ctl members fail {devid}` stops \
                  using it"

@@ -311,7 +311,7 @@ fn devid(config: &MemberConfig) -> Vec<(&'static str, String)> {
 }
 
 /// A sample for each state.
-fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 5] {
+fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 6] {
     let current = state(executor, config);
     ReportedState::ALL.map(|state| {
         let mut labels = devid(config);

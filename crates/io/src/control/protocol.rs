@@ -233,6 +233,10 @@ pub struct ServiceStatus {
     /// The devids of those members whose device was removed.
     #[serde(default)]
     pub removed: Vec<u64>,
+    /// The devids of members in sync whose servers cannot be reached. The first write that needs
+    /// one fails it.
+    #[serde(default)]
+    pub unreachable: Vec<u64>,
     /// The spares.
     #[serde(default)]
     pub spares: Vec<SpareReport>,

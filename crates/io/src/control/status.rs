@@ -2,17 +2,17 @@
 
 use super::events::{damaged_bytes, health, reported_state};
 use super::member_commands::{failed_members, failures};
+use super::paths::misplaced;
 use super::protocol::{
-    BadRangeReport, DamagedMember, ExportKind, ExportSummary, Misplaced, OddMember,
-    RebuildProgress, ReportedState, ScrubReport, ServiceStatus,
+    BadRangeReport, DamagedMember, ExportKind, ExportSummary, OddMember, RebuildProgress,
+    ReportedState, ScrubReport, ServiceStatus,
 };
 use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberFault, Target};
 use crate::rebuild::Rebuild;
-use crate::reopen::PathState;
 use crate::scrub::Scrub;
 use mirrorball_core::label::{ScrubProgress, ScrubState};
-use mirrorball_core::member::{Member, MemberState};
+use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::volume::Volume;
 
 /// The status now.
@@ -36,18 +36,19 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         health: health(executor),
         copies: volume.map(|volume| volume.map().copies()),
         parities: volume.map(|volume| volume.map().parities()),
-        may_fail: volume.map(may_fail),
+        may_fail: volume.map(|volume| may_fail(volume, executor)),
         failed: failed_members(executor),
         failures: failures(executor),
         missing: members_in(ReportedState::Missing, executor),
         removed: members_in(ReportedState::Removed, executor),
+        unreachable: members_in(ReportedState::Unreachable, executor),
         spares: spare_commands::report(spares, executor),
         damaged: damaged(executor),
         failed_reads: faults.failed.reads,
         failed_writes: faults.failed.writes,
         mismatched_blocks: faults.mismatched_blocks,
         lost_checksum_pages: faults.lost_checksum_pages,
-        misplaced: misplaced(parts),
+        misplaced: misplaced(executor, rebuild),
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
         unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
@@ -66,10 +67,12 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
 }
 
 /// Number of members, whichever they are, that may fail without loss of data.
-fn may_fail(volume: &Volume) -> usize {
-    let is_stale = |(_, member): &(_, &Member)| member.state != MemberState::InSync;
-    let stale = volume.members().iter().filter(is_stale).count();
-    volume.map().tolerated_failures().saturating_sub(stale)
+fn may_fail(volume: &Volume, executor: &Executor) -> usize {
+    let is_current = |(index, _): &(MemberIndex, &Member)| {
+        reported_state(executor, *index) == ReportedState::InSync
+    };
+    let current = volume.members().iter().filter(is_current).count();
+    volume.map().tolerated_failures().saturating_sub(volume.members().len() - current)
 }
 
 /// The devids of the members in a state.
@@ -88,27 +91,6 @@ fn damaged(executor: &Executor) -> Vec<DamagedMember> {
         Some(DamagedMember { devid: member.config.devid, reason, left_bytes })
     });
     damaged.collect()
-}
-
-/// Members that work although their file is no longer at their path: what is written to such a file
-/// is lost when the service ends.
-fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
-    let Some(volume) = parts.executor.volume() else { return Vec::new() };
-    let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
-    let misplaced = working.filter_map(|(index, member)| {
-        let (at_path, path) = match parts.rebuild.path_state(index, parts.executor) {
-            PathState::Same => return None,
-            PathState::Replaced(path) => ("another file", path),
-            PathState::Missing(path) => ("nothing", path),
-        };
-        Some(Misplaced {
-            devid: member.config.devid,
-            at_path: at_path.to_owned(),
-            path: path.display().to_string(),
-            size_bytes: member.config.size_bytes,
-        })
-    });
-    misplaced.collect()
 }
 
 pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {

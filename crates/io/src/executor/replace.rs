@@ -52,6 +52,14 @@ impl Executor {
         self.slots[member.get()].is_missing
     }
 
+    /// True if a member is on a server to which no connection is open now.
+    pub fn is_unreachable(&self, member: MemberIndex) -> bool {
+        match &self.slots[member.get()].store {
+            Store::Remote(remote) => remote.connections() == 0,
+            _ => false,
+        }
+    }
+
     /// Replaces the storage of a member, of which the volume must know before the next turn. I/Os
     /// in flight end on the old storage.
     ///

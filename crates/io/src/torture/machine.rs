@@ -82,6 +82,8 @@ pub(super) struct Disk {
     is_bad: bool,
     /// True once it was cut short.
     pub(super) was_cut: bool,
+    /// True from when labels say that it was cut short, until it is as long as before.
+    is_cut_recorded: bool,
     /// True until a label was found on it.
     pub(super) is_new: bool,
 }
@@ -118,8 +120,8 @@ pub(super) struct Machine {
     has_lost_metadata: bool,
     /// True if in this run of the service a write of metadata was lost on the only member in sync.
     has_lost_record: bool,
-    /// True if a member was cut short that the volume could not do without: it does not start any
-    /// more from what the member has left.
+    /// True while the volume lacks data because a member was cut short that it could not do without:
+    /// it does not start from what the member has left.
     has_cut_member: bool,
     /// True if only the user can start the volume now.
     is_refused: bool,
@@ -254,7 +256,13 @@ impl Machine {
     /// Adds an empty disk.
     fn add_disk(&mut self) -> ObjectId {
         let file = self.simulation.add_file(self.member_bytes());
-        self.disks.push(Disk { file, is_bad: false, was_cut: false, is_new: true });
+        self.disks.push(Disk {
+            file,
+            is_bad: false,
+            was_cut: false,
+            is_cut_recorded: false,
+            is_new: true,
+        });
         file
     }
 
@@ -346,7 +354,17 @@ impl Machine {
         self.model.forget_reads();
         let file = self.rows[member];
         self.disk(file).is_bad = fault != FileFault::None;
+        self.end_cut(file);
         self.simulation.set_fault(file, fault);
+    }
+
+    /// Makes a disk that was cut short as long as before. What was behind the end is gone if labels
+    /// say that the disk was cut. Else it is there again: nothing is promised of a disk that was
+    /// short while no one looked.
+    fn end_cut(&mut self, file: ObjectId) {
+        if std::mem::take(&mut self.disk(file).is_cut_recorded) {
+            self.simulation.lengthen(file);
+        }
     }
 
     fn has_parity(&self) -> bool {

@@ -14,7 +14,7 @@ pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 use super::grid::{Grid, TableLimits, clipped};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{JobStudy, Row, Study};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, counted};
 use std::borrow::Cow;
 
 /// A table with its heading and remarks.
@@ -142,10 +142,6 @@ pub(super) fn left_out(tables: &[TitledTable]) -> Vec<String> {
         }
     }
     titles
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A rate with three figures or more.

@@ -152,6 +152,9 @@ pub(super) fn unsynced_note(
              synchronised {when}"
         )),
         false if unsynced_bytes == 0 && kept == "parities" => None,
+        false if unsynced_bytes == 0 => Some(format!(
+            "`{name}` was not stopped in good order; no write was under way, so its {kept} are equal"
+        )),
         false => Some(format!(
             "`{name}` was not stopped in good order, or before it was synchronised: {kept} may \
              differ in {size}, which are synchronised {when}"

@@ -52,6 +52,26 @@ pub enum StateChange {
         /// The bytes from its first on that are left.
         left_bytes: u64,
     },
+    /// The file of a member was removed or replaced while it is used: what is written to it is lost
+    /// when the service ends. Noticed within 10 s.
+    MemberMisplaced {
+        /// The member.
+        devid: u64,
+        /// What is at its path: "another file" or "nothing".
+        at_path: String,
+        /// Its path.
+        path: String,
+    },
+    /// No connection with the server of a member is open any more. It is tried again.
+    MemberUnreachable {
+        /// The member.
+        devid: u64,
+    },
+    /// A member that was unreachable can be used again.
+    MemberReachable {
+        /// The member.
+        devid: u64,
+    },
     /// The device of a member was not found when the volume was started.
     MemberMissing {
         /// The member.

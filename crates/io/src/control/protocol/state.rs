@@ -9,6 +9,9 @@ pub enum ReportedState {
     /// It has current data everywhere.
     #[serde(rename = "in sync")]
     InSync,
+    /// It has current data everywhere, and its server cannot be reached now.
+    #[serde(rename = "unreachable")]
+    Unreachable,
     /// Its data are current up to its recovery offset.
     #[serde(rename = "rebuilding")]
     Rebuilding,
@@ -25,8 +28,9 @@ pub enum ReportedState {
 
 impl ReportedState {
     /// All states, in the order of the metric `member_state`.
-    pub const ALL: [ReportedState; 5] = [
+    pub const ALL: [ReportedState; 6] = [
         ReportedState::InSync,
+        ReportedState::Unreachable,
         ReportedState::Rebuilding,
         ReportedState::Failed,
         ReportedState::Missing,
@@ -37,6 +41,7 @@ impl ReportedState {
     pub fn name(self) -> &'static str {
         match self {
             ReportedState::InSync => "in sync",
+            ReportedState::Unreachable => "unreachable",
             ReportedState::Rebuilding => "rebuilding",
             ReportedState::Failed => "failed",
             ReportedState::Missing => "missing",

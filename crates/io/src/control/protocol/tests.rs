@@ -87,6 +87,7 @@ fn troubled_status() -> ServiceStatus {
         failures: vec![MemberFailure { devid: 4, reason: "x".to_owned() }],
         missing: vec![4],
         removed: vec![4],
+        unreachable: vec![5],
         spares: vec![SpareReport {
             uuid: "1".to_owned(),
             device: None,
@@ -137,7 +138,7 @@ fn status_keeps_its_fields() {
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "copies": 2, "parities": 0, "may_fail": 0,
         "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
-        "missing": [4], "removed": [4],
+        "missing": [4], "removed": [4], "unreachable": [5],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
         "damaged": [{ "devid": 3, "reason": "y", "left_bytes": 9 }],
         "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,

@@ -125,6 +125,16 @@ impl SimFile {
         SimFile { durable: contents.clone(), contents, ..SimFile::new(self.size_bytes) }
     }
 
+    /// Loses all contents from an offset on. It stays as long.
+    pub(super) fn lose_from(&mut self, offset: u64) {
+        let change = Change::Discard { offset, length: self.size_bytes.saturating_sub(offset) };
+        change.apply(&mut self.contents);
+        change.apply(&mut self.durable);
+        // What was written behind it is lost with it.
+        self.unsynced.push_back(change);
+        self.changes += 1;
+    }
+
     /// Loses all contents.
     #[cfg(test)]
     pub(super) fn clear(&mut self) {

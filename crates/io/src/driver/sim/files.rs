@@ -86,6 +86,16 @@ impl SimulatedWorld {
         self.world().file(file).take_misdirected()
     }
 
+    /// Has a file be as long as it was before [`FileFault::Ends`], with zeroes behind that end.
+    pub fn lengthen(&self, file: ObjectId) {
+        let mut world = self.world();
+        let file = world.file(file);
+        if let FileFault::Ends(end) = file.fault {
+            file.fault = FileFault::None;
+            file.lose_from(end);
+        }
+    }
+
     /// Adds a file with the contents of another.
     pub fn copy_file(&self, file: ObjectId) -> ObjectId {
         let mut world = self.world();

@@ -18,11 +18,12 @@ impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
     pub(super) fn finish(&mut self) -> Result<(), String> {
         self.end(End::Stop)?;
-        for disk in &mut self.disks {
-            self.simulation.misdirect(disk.file, None);
-            if self.simulation.fault(disk.file) != FileFault::SyncsNothing {
-                disk.is_bad = false;
-                self.simulation.set_fault(disk.file, FileFault::None);
+        for file in self.disks.iter().map(|disk| disk.file).collect::<Vec<_>>() {
+            self.simulation.misdirect(file, None);
+            if self.simulation.fault(file) != FileFault::SyncsNothing {
+                self.disk(file).is_bad = false;
+                self.end_cut(file);
+                self.simulation.set_fault(file, FileFault::None);
             }
         }
         self.start(0)?;

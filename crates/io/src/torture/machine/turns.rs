@@ -6,6 +6,8 @@ use super::front::{CommandEffect, Front};
 use super::start::{disk_at, disk_of_spare};
 use super::{Machine, Served, TURNS_MAX};
 use crate::driver::EventOwner;
+use crate::driver::sim::FileFault;
+use crate::executor::MemberFault;
 use crate::rebuild::RebuildOpened;
 use crate::reopen::MemberPlace;
 use crate::service::ServiceState;
@@ -118,14 +120,28 @@ impl Machine {
         if extra_faults(self.seed) == ExtraFaults::Damage {
             self.take_misdirected();
         }
+        self.take_cuts()
+    }
+
+    /// Takes in which members the volume calls truncated, and whether its labels say what it lacks.
+    fn take_cuts(&mut self) -> Result<(), String> {
+        let Some(Served { front, .. }) = &self.served else { return Ok(()) };
+        let Some(volume) = front.volume() else { return Ok(()) };
+        let (is_complete, is_recorded) = (volume.is_complete(), volume.is_recorded());
         for row in 0..self.rows.len() {
-            let front = self.served.as_ref().map(|served| &served.front);
-            let left = front.and_then(|it| it.executor().left_bytes(MemberIndex(row as u16)));
-            if left.is_some() && !self.disk(self.rows[row]).was_cut {
+            let (member, executor) = (MemberIndex(row as u16), front.executor());
+            let has_failed = executor.fault(member) == Some(MemberFault::Truncated);
+            let is_kept = executor.left_bytes(member).is_some();
+            let disk = self.disks.iter_mut().find(|disk| disk.file == self.rows[row]);
+            let disk = disk.expect("the machine knows its disks");
+            if (is_kept || has_failed) && !disk.was_cut {
                 return Err("a disk is called truncated that was not cut".to_owned());
             }
-            self.has_cut_member |= left.is_some();
+            let is_short = matches!(self.simulation.fault(disk.file), FileFault::Ends(_));
+            disk.is_cut_recorded |= (is_kept || has_failed) && is_short && is_recorded;
+            self.has_cut_member |= is_kept && !is_complete;
         }
+        self.has_cut_member &= !(is_complete && is_recorded);
         Ok(())
     }
 

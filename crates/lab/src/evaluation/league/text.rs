@@ -2,9 +2,9 @@
 
 use super::standings::{Breakdown, LEAST, LeagueRow, LeagueTable, Standings, TAIL_MOST, WIN};
 use crate::experiment::record::ORACLE;
-use crate::report::chart::number::counted;
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, markdown};
+use mirrorball_core::units::counted;
 
 /// What is left out unless everything is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

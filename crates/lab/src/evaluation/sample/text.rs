@@ -7,9 +7,9 @@ use super::standings::{
 use super::{PairingSummary, REFERENCES};
 use crate::evaluation::league::standings::{TAIL_MOST, WIN};
 use crate::evaluation::league::text::Detail;
-use crate::report::chart::number::counted;
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, markdown};
+use mirrorball_core::units::counted;
 
 /// Rivals and pairings on a screen.
 const SCREEN: (usize, usize) = (14, 25);

@@ -61,11 +61,6 @@ pub(crate) fn percent(value: f64) -> String {
     if value > 0.0 && value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-/// `1 repeat`, `3 repeats`.
-pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// The unit in which `micros` has one to three digits before the point; what three digits round up
 /// to the next unit is written in that.
 fn fitting(micros: f64) -> (&'static str, f64) {

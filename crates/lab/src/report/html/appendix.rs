@@ -1,9 +1,8 @@
 //! What was run: the array, the jobs, the machine, every seed, and the command that repeats it.
 
 use crate::experiment::results::ResultSet;
-use crate::report::chart::number;
 use maud::{Markup, html};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, counted};
 
 /// The appendix of one set.
 pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
@@ -12,7 +11,7 @@ pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
     let seeds: Vec<String> = plan.seeds.iter().map(u64::to_string).collect();
     let facts: [(&str, String); 7] = [
         ("array", plan.array.name.clone()),
-        ("repeats", number::counted(seeds.len(), "repeat", "repeats")),
+        ("repeats", counted(seeds.len(), "repeat", "repeats")),
         ("seeds", seeds.join(", ")),
         (
             "duration",

@@ -5,9 +5,9 @@ use super::lazy_panels::packed;
 use super::overlay::Overlay;
 use super::panels;
 use super::{View, appendix, differences, distribution, figures, matrix, rates, verdict};
-use crate::report::chart::number::counted;
 use crate::report::page::Page;
 use maud::{Markup, PreEscaped, html};
+use mirrorball_core::units::counted;
 
 const SCRIPT: &str = include_str!("report.js");
 

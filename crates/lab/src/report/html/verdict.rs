@@ -5,8 +5,9 @@
 
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Gain, MatrixRow, Preference, Study};
-use crate::report::chart::number::{counted, percent};
+use crate::report::chart::number::percent;
 use maud::{Markup, html};
+use mirrorball_core::units::counted;
 
 /// Ties that are named; more are counted.
 const TIES_NAMED: usize = 4;

@@ -1,9 +1,10 @@
 //! Warnings and remarks below the tables of a job.
 
-use super::{counted, number, percent, whole};
+use super::{number, percent, whole};
 use crate::experiment::study::{
     ArrayCacheFigures, ControllerFigures, JobStudy, Row, SectionRow, SectionStudy, Spread,
 };
+use mirrorball_core::units::counted;
 
 /// Policies that missed the rate of a section that are named below a table.
 const MISSED_SHOWN_MAX: usize = 4;
