@@ -22,6 +22,28 @@ fn set_length(folder: &Folder, name: &str, length: u64) {
     File::options().write(true).open(folder.path(name)).unwrap().set_len(length).unwrap();
 }
 
+/// A member that was seen to be truncated says so by itself, so that it does not start alone.
+#[test]
+fn a_truncated_member_does_not_start_by_itself() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    set_length(&folder, "b.img", LEFT_BYTES);
+    wait_until("it to be noticed", || {
+        assert_reads(&folder, BEHIND, 1);
+        folder.ctl(&["members"]).contains("devid 2: failed")
+    });
+    set_length(&folder, "b.img", SIZE_BYTES);
+    service.terminate();
+    let refused = refusal(&folder, &["b.img", "--degraded"]);
+    assert!(refused.contains("cannot start"), "{refused}");
+    let service = serve(&folder, &["a.img", "b.img"]);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "1"]);
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+}
+
 /// Nothing that was cut off is read as zeroes: not while the volume is served, and not after the
 /// next start, though the file is as long again.
 #[test]

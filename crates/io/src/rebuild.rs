@@ -109,6 +109,8 @@ pub struct Rebuild {
     next_step: Nanos,
     /// When the next flush may begin that records progress.
     next_flush: Nanos,
+    /// When the next resync may begin, after one that failed.
+    next_resync: Nanos,
     /// The members whose last step failed.
     stalled: Vec<Stalled>,
     stopping: bool,
@@ -132,6 +134,7 @@ impl Rebuild {
             rate: None,
             next_step: Nanos::ZERO,
             next_flush: Nanos::ZERO,
+            next_resync: Nanos::ZERO,
             stalled: Vec::new(),
             stopping: false,
             reopener: None,
@@ -327,7 +330,8 @@ impl Rebuild {
         let is_urgent = executor.volume().is_some_and(Volume::waits_for_resync);
         let earliest = match kind {
             RequestKind::Flush => self.next_flush,
-            RequestKind::Resync if is_urgent => now,
+            RequestKind::Resync if is_urgent => self.next_resync,
+            RequestKind::Resync => self.next_step.max(self.next_resync),
             RequestKind::Rebuild(member) => self.next_step.max(self.retry_at(member)),
             _ => self.next_step,
         };
@@ -362,8 +366,11 @@ impl Rebuild {
         if let Some(flush) = flush.filter(|_| is_due) {
             return Some(flush);
         }
-        if let Some(range) = volume.next_unsynced(self.resynced_to) {
-            return Some((RequestKind::Resync, range.start, range.end));
+        let resync = volume
+            .next_unsynced(self.resynced_to)
+            .map(|range| (RequestKind::Resync, range.start, range.end));
+        if resync.is_some() && executor.driver.now() >= self.next_resync {
+            return resync;
         }
         let rebuilt = volume.members().iter().filter_map(|(index, member)| match member.state {
             MemberState::Rebuilding { recovered_bytes } => {
@@ -373,7 +380,10 @@ impl Rebuild {
         });
         // The first one, but of those whose last step failed the one that waits longest.
         let rebuild = rebuilt.min_by_key(|(member, ..)| self.retry_at(*member));
-        rebuild.map(|(member, from, until)| (RequestKind::Rebuild(member), from, until)).or(flush)
+        let rebuild =
+            rebuild.map(|(member, from, until)| (RequestKind::Rebuild(member), from, until));
+        // A resync whose last step failed does not hold up rebuilds, which may bring what it lacks.
+        rebuild.or(resync).or(flush)
     }
 
     /// When the next step of the rebuild of a member may begin, as far as errors matter.
@@ -400,7 +410,10 @@ impl Rebuild {
         }
         let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));
         let next_step = match ended.result {
-            Err(_) if !matches!(kind, RequestKind::Rebuild(_)) => now + ERROR_PAUSE,
+            Err(_) if kind == RequestKind::Resync => {
+                self.next_resync = now + ERROR_PAUSE;
+                now
+            }
             _ if executor.is_idle() => now,
             _ => now + (now - began),
         };

@@ -15,6 +15,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         devid: number.into(),
         size_bytes: 64 << 20,
         state,
+        has_lost_data: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,

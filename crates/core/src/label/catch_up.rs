@@ -32,6 +32,7 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
     };
     let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
     newest.members[row].state != MemberState::InSync
+        && !newest.members[row].has_lost_data
         && newest.resync_from.is_none()
         && label.resync_from.is_none()
         && device.newest.found.calls_in_sync(*member)

@@ -21,9 +21,7 @@ use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::geometry::FullStripe;
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
-use crate::label::{
-    DIRTY_REGIONS_MAX, KeptProgram, Label, LabelledSpare, SPARES_MAX, Uuid, can_catch_up,
-};
+use crate::label::{DIRTY_REGIONS_MAX, KeptProgram, Label, LabelledSpare, SPARES_MAX, Uuid};
 use crate::member::{Member, MemberIndex, MemberState};
 use std::ops::Range;
 
@@ -174,11 +172,10 @@ impl Volume {
         labels.on_replaced(member, found.map(|found| found.newest.slot));
         let record = found.and_then(|found| found.record.as_ref());
         log.on_joined(member, record.map_or(0, |record| record.sequence));
-        let committed = labels.committed();
-        let device = found.filter(|found| can_catch_up(committed, found));
-        self.states.set_catching_up(member, device.is_some());
-        if device.is_some() {
-            log.stale.set_base(committed.lineage.complete_id());
+        let catches_up = found.is_some_and(|found| labels.can_catch_up(member, found));
+        self.states.set_catching_up(member, catches_up);
+        if catches_up {
+            log.stale.set_base(labels.committed().lineage.complete_id());
             // A young copy of it may lack what was written in its last regions.
             let regions = record.iter().flat_map(|record| &record.regions);
             regions.for_each(|&region| log.stale.insert(region));

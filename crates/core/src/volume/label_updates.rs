@@ -114,11 +114,11 @@ impl Volume {
     /// Takes that a member lost data behind the back of the service: its file was truncated, and at
     /// most its first `kept_bytes` are what was written there. It fails, if the volume can do
     /// without it, and when it comes back it is rebuilt whole, also after a restart: not only what
-    /// it missed is gone. So are others that are missing.
+    /// it missed is gone. So is one that had failed before.
     ///
     /// A member that the volume cannot do without keeps that beginning, like one that is rebuilt:
     /// what is behind it is not read any more, and the volume does not start again without another
-    /// member that has it.
+    /// member that has it. A read-only volume fails none.
     pub fn on_data_lost(&mut self, member: MemberIndex, kept_bytes: u64) {
         // No rebuild repeats writes that failed in what it keeps.
         let kept_bytes = match self.may_lack_writes(member) {
@@ -128,16 +128,20 @@ impl Volume {
         // It stays even if nothing is left, so that its own label says so.
         let data_begin = self.map().allocated(member).start;
         let recovered_bytes = kept_bytes.max(data_begin);
+        let had_failed = self.states.is_failed(member);
         let state = match self.members()[member].state {
-            MemberState::Failed => return,
-            _ if self.states.can_fail(member) => MemberState::Failed,
-            MemberState::Rebuilding { recovered_bytes: now } if now <= recovered_bytes => return,
-            _ => MemberState::Rebuilding { recovered_bytes },
+            MemberState::Failed => MemberState::Failed,
+            _ if self.states.can_fail(member) && !self.is_read_only => MemberState::Failed,
+            MemberState::Rebuilding { recovered_bytes: now } => {
+                MemberState::Rebuilding { recovered_bytes: now.min(recovered_bytes) }
+            }
+            MemberState::InSync => MemberState::Rebuilding { recovered_bytes },
         };
+        // A step of a rebuild that is under way may have written what is gone, so it does not count.
         self.set_member_state(member, state);
         self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
-        labels.forget_complete();
+        labels.on_data_lost(member, state == MemberState::Failed && !had_failed);
         if let MemberState::Rebuilding { recovered_bytes } = state {
             labels.on_progress(member, recovered_bytes);
         }

@@ -177,8 +177,10 @@ pub(super) struct LabelWriter {
     has_own: Vec<bool>,
     /// True if the labels are to be written though they may say the same.
     is_due: bool,
-    /// True if no member that comes back may catch up, because one lost more than it missed.
-    forgets_complete: bool,
+    /// For each member, true if its device lost data, so that it is rebuilt whole.
+    has_lost_data: Vec<bool>,
+    /// Failed members whose own label is to say so: others may not be there at the next start.
+    to_tell: Vec<MemberIndex>,
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
@@ -232,7 +234,8 @@ impl LabelWriter {
             // No record before a label that is as new, see `Volume::write_record`. What was only
             // announced is committed.
             is_due: is_joined || !announced.is_empty(),
-            forgets_complete: false,
+            has_lost_data: label.members.iter().map(|row| row.has_lost_data).collect(),
+            to_tell: Vec::new(),
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
@@ -286,11 +289,14 @@ impl LabelWriter {
     /// sync.
     pub(super) fn start(&mut self, states: &MemberStates, least_sequence: u64) -> Vec<MemberIndex> {
         assert!(!self.has_io_in_flight(), "one update at a time");
+        let mut told = Vec::new();
         if self.update.is_none() {
             let label = self.next_label(states, least_sequence);
             self.generation = label.generation;
             let left = states.active().collect();
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
+            told = std::mem::take(&mut self.to_tell);
+            told.retain(|&member| states.is_failed(member));
         }
         let update = self.update.as_mut().expect("an update is under way");
         // One that failed and returned meanwhile gets the next label, which does not say more of it
@@ -300,7 +306,9 @@ impl LabelWriter {
                 (&update.label.members[member.get()], states.members()[member].state);
             state != MemberState::Failed && !claims_more(row.state, state)
         });
-        self.issue()
+        // No one waits for what these get, but the update ends after it.
+        update.in_flight = update.left.len() + told.len();
+        update.left.iter().copied().chain(told).collect()
     }
 
     /// The bytes of the label for a member. If its storage was replaced since the update began,
@@ -320,7 +328,9 @@ impl LabelWriter {
     /// must not be taken for each other.
     pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: Option<usize>) {
         self.slots[member.get()] = slot.unwrap_or(0);
+        self.to_tell.retain(|&told| told != member);
         if slot.is_none() {
+            self.has_lost_data[member.get()] = false;
             let words = [self.rng.next_u64(), self.rng.next_u64()];
             let number = u128::from(words[0]) << 64 | u128::from(words[1]);
             self.uuids[member.get()] = Uuid(number.to_be_bytes());
@@ -378,9 +388,17 @@ impl LabelWriter {
         }
     }
 
-    /// Has all members that are not in sync be rebuilt whole.
-    pub(super) fn forget_complete(&mut self) {
-        (self.forgets_complete, self.is_due) = (true, true);
+    /// Takes that the device of a member that is not in sync lost data: it is to be rebuilt whole. If
+    /// it failed just now, its own label is to say so, too.
+    pub(super) fn on_data_lost(&mut self, member: MemberIndex, has_just_failed: bool) {
+        self.has_lost_data[member.get()] = true;
+        self.is_due = true;
+        self.to_tell.extend(has_just_failed.then_some(member));
+    }
+
+    /// Returns true if a member that comes back with this gets only what it missed.
+    pub(super) fn can_catch_up(&self, member: MemberIndex, found: &FoundMember) -> bool {
+        !self.has_lost_data[member.get()] && can_catch_up(&self.committed, found)
     }
 
     /// Takes the end of the write and flush on a member.
@@ -464,15 +482,15 @@ impl LabelWriter {
             row.uuid = self.uuids[index.get()];
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
             row.state = recorded_state(row, member.state, self.durable_bytes[index.get()]);
+            let has_lost_data = &mut self.has_lost_data[index.get()];
+            *has_lost_data &= member.state != MemberState::InSync;
+            row.has_lost_data = *has_lost_data;
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));
             label.lineage = label.lineage.successor(id, self.generation);
             label.lineage.history[0].sequence = Some(least_sequence);
             label.lineage.history[0].was_complete = was_complete;
-        }
-        if std::mem::take(&mut self.forgets_complete) {
-            label.lineage.history.iter_mut().for_each(|past| past.was_complete = false);
         }
         label
     }

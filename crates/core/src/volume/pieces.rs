@@ -53,8 +53,7 @@ impl Volume {
         if self.has_lost_writes() {
             return Err(VolumeError::Unwritable);
         }
-        let Volume { states, layout, .. } = self;
-        if !states.is_complete(|states| layout.is_in_sync(states)) || self.lacks_torn_data() {
+        if !self.holds_all_data() || self.lacks_torn_data() {
             return Err(VolumeError::Unwritable);
         }
         let resync_from = self.resync_from_after_flush();
@@ -63,6 +62,12 @@ impl Volume {
             self.add_flushes(key);
         }
         Ok(())
+    }
+
+    /// Returns true if every byte of the volume is in sync on some member.
+    fn holds_all_data(&mut self) -> bool {
+        let Volume { states, layout, .. } = self;
+        states.is_complete(|states| layout.is_in_sync(states))
     }
 
     /// Adds the pieces of a flush.
@@ -327,7 +332,7 @@ impl Volume {
     fn end_flush(&mut self, key: PieceKey) {
         let request = self.pieces.get(key).request;
         let is_of_client = self.requests.get(request).request.kind == RequestKind::Flush;
-        if is_of_client && self.has_lost_writes() {
+        if is_of_client && (self.has_lost_writes() || !self.holds_all_data()) {
             self.pieces.get_mut(key).good = TargetSet::default();
         }
         self.finish(key);
@@ -363,9 +368,10 @@ impl Volume {
             let piece = self.pieces.get_mut(key);
             piece.good = TargetSet::default();
             let range = piece.plan.range();
+            // Some mirrors may have it. Where none is in sync, none is read.
+            let is_read = !piece.plan.scrub_targets(&self.states).is_empty();
             self.forget_checksums(&range);
-            if self.labels.is_some() {
-                // Some mirrors may have it.
+            if self.labels.is_some() && is_read {
                 self.add_unsynced(range);
             }
         }
@@ -379,6 +385,11 @@ impl Volume {
             return self.reconstruct(key);
         }
         let piece = *self.pieces.get(key);
+        if piece.kind == RequestKind::Resync && piece.plan.scrub_targets(&self.states).is_empty() {
+            // No mirror there is in sync, so none differs from one that is.
+            self.pieces.get_mut(key).has_answer = true;
+            return self.finish(key);
+        }
         let may_help = !piece.spoiled.is_empty()
             && piece.good.is_empty()
             && !piece.has_answer

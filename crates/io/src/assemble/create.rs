@@ -452,6 +452,7 @@ fn write_labels(
             devid: config.devid,
             size_bytes: config.size_bytes,
             state,
+            has_lost_data: false,
             write_mostly: spec.write_mostly,
             rotational: spec.rotational,
             optimal_io_bytes: spec.optimal_io_bytes,

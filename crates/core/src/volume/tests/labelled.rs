@@ -20,6 +20,7 @@ pub(super) fn new_label(
         devid,
         size_bytes,
         state: MemberState::InSync,
+        has_lost_data: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,

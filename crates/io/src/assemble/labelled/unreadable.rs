@@ -89,6 +89,7 @@ mod tests {
             devid,
             size_bytes: 64 << 20,
             state: MemberState::InSync,
+            has_lost_data: false,
             write_mostly: false,
             rotational: None,
             optimal_io_bytes: None,
