@@ -405,7 +405,8 @@ impl Rebuild {
         if let RequestKind::Rebuild(member) = kind {
             self.stalled.retain(|stalled| stalled.member != member);
             let retry_at = now + ERROR_PAUSE;
-            let error = ended.result.err();
+            // One that failed meanwhile has an event of its own.
+            let error = ended.result.err().filter(|error| *error != VolumeError::NotRebuilding);
             self.stalled.extend(error.map(|error| Stalled { member, error, retry_at }));
         }
         let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));

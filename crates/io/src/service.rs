@@ -290,6 +290,10 @@ impl Service {
     /// Does everything that needs no waiting; returns how long until the next timer of the rebuild,
     /// the scrub or a listener.
     fn settle(&mut self) -> Option<Nanos> {
+        let control = self.control.as_ref();
+        if control.is_some_and(|control| control.is_look_due(&self.executor, &self.rebuild)) {
+            self.executor.check_lengths();
+        }
         let background = loop {
             let spares = self.spares.step(&mut self.executor, &mut self.rebuild);
             let rebuild = self.rebuild.step(&mut self.executor);

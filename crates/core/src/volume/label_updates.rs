@@ -137,7 +137,7 @@ impl Volume {
             }
             MemberState::InSync => MemberState::Rebuilding { recovered_bytes },
         };
-        // A step of a rebuild that is under way may have written what is gone, so it does not count.
+        // A step of a rebuild that is under way may have written what is gone: it does not count.
         self.set_member_state(member, state);
         self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };

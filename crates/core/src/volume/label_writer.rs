@@ -180,7 +180,7 @@ pub(super) struct LabelWriter {
     /// For each member, true if its device lost data, so that it is rebuilt whole.
     has_lost_data: Vec<bool>,
     /// Failed members whose own label is to say so: others may not be there at the next start.
-    to_tell: Vec<MemberIndex>,
+    to_inform: Vec<MemberIndex>,
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
@@ -235,7 +235,7 @@ impl LabelWriter {
             // announced is committed.
             is_due: is_joined || !announced.is_empty(),
             has_lost_data: label.members.iter().map(|row| row.has_lost_data).collect(),
-            to_tell: Vec::new(),
+            to_inform: Vec::new(),
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
@@ -289,14 +289,14 @@ impl LabelWriter {
     /// sync.
     pub(super) fn start(&mut self, states: &MemberStates, least_sequence: u64) -> Vec<MemberIndex> {
         assert!(!self.has_io_in_flight(), "one update at a time");
-        let mut told = Vec::new();
+        let mut informed = Vec::new();
         if self.update.is_none() {
             let label = self.next_label(states, least_sequence);
             self.generation = label.generation;
             let left = states.active().collect();
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
-            told = std::mem::take(&mut self.to_tell);
-            told.retain(|&member| states.is_failed(member));
+            informed = std::mem::take(&mut self.to_inform);
+            informed.retain(|&member| states.is_failed(member));
         }
         let update = self.update.as_mut().expect("an update is under way");
         // One that failed and returned meanwhile gets the next label, which does not say more of it
@@ -307,8 +307,8 @@ impl LabelWriter {
             state != MemberState::Failed && !claims_more(row.state, state)
         });
         // No one waits for what these get, but the update ends after it.
-        update.in_flight = update.left.len() + told.len();
-        update.left.iter().copied().chain(told).collect()
+        update.in_flight = update.left.len() + informed.len();
+        update.left.iter().copied().chain(informed).collect()
     }
 
     /// The bytes of the label for a member. If its storage was replaced since the update began,
@@ -328,7 +328,7 @@ impl LabelWriter {
     /// must not be taken for each other.
     pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: Option<usize>) {
         self.slots[member.get()] = slot.unwrap_or(0);
-        self.to_tell.retain(|&told| told != member);
+        self.to_inform.retain(|&informed| informed != member);
         if slot.is_none() {
             self.has_lost_data[member.get()] = false;
             let words = [self.rng.next_u64(), self.rng.next_u64()];
@@ -388,12 +388,12 @@ impl LabelWriter {
         }
     }
 
-    /// Takes that the device of a member that is not in sync lost data: it is to be rebuilt whole. If
-    /// it failed just now, its own label is to say so, too.
+    /// Takes that the device of a member that is not in sync lost data: it is to be rebuilt whole.
+    /// If it failed just now, its own label is to say so, too.
     pub(super) fn on_data_lost(&mut self, member: MemberIndex, has_just_failed: bool) {
         self.has_lost_data[member.get()] = true;
         self.is_due = true;
-        self.to_tell.extend(has_just_failed.then_some(member));
+        self.to_inform.extend(has_just_failed.then_some(member));
     }
 
     /// Returns true if a member that comes back with this gets only what it missed.

@@ -271,7 +271,7 @@ fn check_verdict(
             let is_protected = out_of_sync < chunk_map(&volume.assembly)?.tolerated_failures();
             let how = if is_protected { "with less" } else { "without" };
             notes.push(format!("`{name}` starts {how} redundancy: {}", missing(&rows)));
-            notes.extend(is_read_only.then(|| perhaps_older(newest)));
+            notes.push(perhaps_older(newest, is_read_only));
         }
         ArrayVerdict::NeedsDegraded { missing: rows } => {
             let devid = match rows[..] {
@@ -286,6 +286,9 @@ fn check_verdict(
                 "some data of `{name}` are on no member that is in sync, and cannot be read: {}",
                 missing(&rows)
             ));
+            let is_missing = |&row: &usize| volume.assembly.members[row].found.is_none();
+            let is_doubtful = rows.iter().any(is_missing);
+            notes.extend(is_doubtful.then(|| perhaps_older(newest, is_read_only)));
         }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);

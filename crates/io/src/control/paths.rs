@@ -38,12 +38,8 @@ impl PathWatch {
 
     /// The time until the next look; `None` if no paths are known.
     pub(super) fn remaining(&self, executor: &Executor, rebuild: &Rebuild) -> Option<Nanos> {
-        let looked_at = self.looked_at.filter(|_| rebuild.knows_paths());
-        let now = executor.driver.now();
-        match looked_at {
-            Some(at) => Some((at + INTERVAL).saturating_sub(now)),
-            None => rebuild.knows_paths().then_some(Nanos::ZERO),
-        }
+        let due = self.looked_at.map_or(Nanos::ZERO, |at| at + INTERVAL);
+        rebuild.knows_paths().then(|| due.saturating_sub(executor.driver.now()))
     }
 }
 

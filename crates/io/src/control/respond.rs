@@ -41,8 +41,14 @@ pub(super) fn respond(
         }
     };
     Some(match request {
-        ControlRequest::Status => encode(Ok(status(control, parts))),
-        ControlRequest::Members => encode(Ok(members(parts.executor))),
+        ControlRequest::Status => {
+            parts.executor.check_lengths();
+            encode(Ok(status(control, parts)))
+        }
+        ControlRequest::Members => {
+            parts.executor.check_lengths();
+            encode(Ok(members(parts.executor)))
+        }
         ControlRequest::Stats { reset } => encode(Ok(stats(parts.executor, reset))),
         ControlRequest::Policy => {
             let members = parts.executor.members().count();

@@ -23,6 +23,15 @@ impl Executor {
         }
     }
 
+    /// Looks whether files of members were truncated since they were used.
+    pub(crate) fn check_lengths(&mut self) {
+        for member in (0..self.slots.len()).map(|index| MemberIndex(index as u16)) {
+            if let Some(end) = self.slots[member.get()].check_length(self.now, &self.driver) {
+                self.on_data_lost(member, end);
+            }
+        }
+    }
+
     /// Takes that a member is shorter than it was, and ends there.
     pub(crate) fn on_found_short(&mut self, member: MemberIndex, end: u64) {
         self.on_data_lost(member, end);

@@ -22,9 +22,16 @@ pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String>
 }
 
 /// What to say of data that are read without members that the newest label found calls in sync.
-pub(super) fn perhaps_older(newest: &Label) -> String {
+pub(super) fn perhaps_older(newest: &Label, is_read_only: bool) -> String {
+    let consequence = match is_read_only {
+        true => "",
+        false => {
+            ": then one of the two has to be given up, once this one is written to (--read-only \
+             writes nothing)"
+        }
+    };
     format!(
-        "these are the data of generation {}; a missing member may have newer ones",
+        "these are the data of generation {}; a missing member may have newer ones{consequence}",
         newest.generation
     )
 }
@@ -153,7 +160,8 @@ pub(super) fn unsynced_note(
         )),
         false if unsynced_bytes == 0 && kept == "parities" => None,
         false if unsynced_bytes == 0 => Some(format!(
-            "`{name}` was not stopped in good order; no write was under way, so its {kept} are equal"
+            "`{name}` was not stopped in good order; no write was under way, so its {kept} are \
+             equal"
         )),
         false => Some(format!(
             "`{name}` was not stopped in good order, or before it was synchronised: {kept} may \

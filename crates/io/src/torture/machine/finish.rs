@@ -18,14 +18,7 @@ impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
     pub(super) fn finish(&mut self) -> Result<(), String> {
         self.end(End::Stop)?;
-        for file in self.disks.iter().map(|disk| disk.file).collect::<Vec<_>>() {
-            self.simulation.misdirect(file, None);
-            if self.simulation.fault(file) != FileFault::SyncsNothing {
-                self.disk(file).is_bad = false;
-                self.end_cut(file);
-                self.simulation.set_fault(file, FileFault::None);
-            }
-        }
+        self.mend_all();
         self.start(0)?;
         if self.is_refused {
             return Ok(());
@@ -85,6 +78,18 @@ impl Machine {
         match self.has_parity() {
             true => self.verify_parities(),
             false => self.compare(),
+        }
+    }
+
+    /// Ends the faults of all disks, but for flushes that lie.
+    fn mend_all(&mut self) {
+        for file in self.disks.iter().map(|disk| disk.file).collect::<Vec<_>>() {
+            self.simulation.misdirect(file, None);
+            if self.simulation.fault(file) != FileFault::SyncsNothing {
+                self.disk(file).is_bad = false;
+                self.end_cut(file);
+                self.simulation.set_fault(file, FileFault::None);
+            }
         }
     }
 

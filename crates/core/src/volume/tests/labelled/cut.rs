@@ -208,7 +208,7 @@ fn a_member_goes_on_catching_up_if_the_other_is_cut() {
 }
 
 #[test]
-fn a_failed_member_that_lost_data_is_marked_and_told() {
+fn a_failed_member_that_lost_data_is_marked_in_its_own_label_too() {
     let mut volume = volume_of(new_label(Profile::Raid1, 2, 21 * MIB, false), Vec::new());
     let second = MemberIndex(1);
     let own_label = |volume: &mut Volume| {
