@@ -145,6 +145,56 @@ fn what_a_crash_interrupted_is_repeated_from_the_journal() {
     }
 }
 
+/// Nothing is written to the members, but reads get what the journal would write: also where a
+/// member is missing, and where several entries are over the same bytes.
+#[test]
+fn read_only_all_is_read_that_a_crash_left_in_the_journal() {
+    let folder = with_parity("profile = \"raid5\"", 4);
+    let service = serve(&folder, &["--scan", "."]);
+    let mut older = client(&folder);
+    older.write(4096, &[7; 2 * BLOCK]);
+    write_all(&folder, 90);
+    older.write(BLOCK as u64 + 512, &[8; 4096]);
+    older.flush();
+    service.stop("-KILL");
+    // Members lost what was written to them after the journal, in parts of what it has.
+    for (name, offset, length) in [("a.img", 1000, BLOCK), ("b.img", 0, 700), ("c.img", 5, 9000)] {
+        let file = File::options().write(true).open(folder.path(name)).unwrap();
+        file.write_all_at(&vec![0xee; length], DATA as u64 + offset).unwrap();
+    }
+    let before: Vec<Vec<u8>> = NAMES[..4].iter().map(|name| data(&folder, name)).collect();
+    let assert_written = || {
+        let mut client = client(&folder);
+        let whole = client.read(0, BLOCKS as usize * BLOCK);
+        for block in 0..BLOCKS {
+            let mut expected = [90 + block as u8; BLOCK];
+            if block == 1 {
+                expected[512..512 + 4096].fill(8);
+            }
+            let bytes = client.read(block * BLOCK as u64, BLOCK);
+            assert!(bytes == expected, "block {block} begins with {:x?}", &bytes[..4]);
+            let at = block as usize * BLOCK;
+            assert!(whole[at..at + BLOCK] == expected, "block {block} in one read of all");
+        }
+        assert!(client.read(BLOCK as u64, 1024) == [[91; 512], [8; 512]].concat());
+    };
+    for missing in [None, Some(0), Some(1), Some(2), Some(3)] {
+        let members = without(4, missing.as_slice());
+        let read_only = serve(&folder, &[&members[..], &["--read-only"]].concat());
+        assert!(has_line(&read_only, "journal are left; reads return"), "{:?}", read_only.lines);
+        assert_written();
+        let status = folder.ctl(&["status"]);
+        assert!(!status.contains("too few"), "{status}");
+        read_only.terminate();
+    }
+    for (name, before) in NAMES.iter().zip(before) {
+        assert!(data(&folder, name) == before, "{name} was changed");
+    }
+    let service = serve(&folder, &without(4, &[2]));
+    assert_written();
+    service.terminate();
+}
+
 #[test]
 fn what_parity_cannot_have_is_refused() {
     let folder = with_parity("profile = \"raid5\"", 3);

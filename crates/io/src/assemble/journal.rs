@@ -155,8 +155,9 @@ fn unknown_recovery() -> JournalRecovery {
     JournalRecovery { torn: vec![(0, 0..u64::MAX)], ..JournalRecovery::default() }
 }
 
-/// What is recovered if nothing may be written: nothing of any parity if a journal is needed that
-/// cannot be read, and then `notes` says so.
+/// What is recovered if nothing may be written: the writes are left to be laid over the members. If
+/// a journal is needed that cannot be read, nothing is recovered from any parity, and `notes` says
+/// so.
 ///
 /// # Errors
 /// If [`recovery`] fails.
@@ -173,7 +174,8 @@ fn read_only_recovery(
         read(found.expect("a device of a member").1, offset, length)
     };
     let Some((at, why)) = unreadable_journal(assembly, read_device) else {
-        return recovery(assembly, read);
+        let recovery = recovery(assembly, read)?;
+        return Ok(JournalRecovery { torn: Vec::new(), ..recovery });
     };
     let found = of_device.iter().find(|(found, _)| *found == Some(at));
     let member = found.expect("a device of a member").1;
@@ -187,7 +189,7 @@ fn read_only_recovery(
 }
 
 /// Writes again what a crash interrupted, and returns what the journals said. If nothing may be
-/// written, the rows stay torn.
+/// written, reads of members have to return what would be.
 ///
 /// # Errors
 /// If a member cannot be read or written.

@@ -102,11 +102,15 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let (rows, short) = rows(&volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
-    let recovery = journal::recover(&volume.assembly, &rows, access, &mut notes)?;
-    notes.extend(journal_note(&name, &recovery));
+    let mut recovery = journal::recover(&volume.assembly, &rows, access, &mut notes)?;
+    notes.extend(journal_note(&name, &recovery, access));
+    let replays = std::mem::take(&mut recovery.replays);
     let found = (found, recovery);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
     let mut assembly = Assembly { spares, ..assembly };
+    if access == MemberAccess::ReadOnly {
+        assembly.executor.overlay(replays);
+    }
     // Before the file can be made as long again.
     for (member, size_bytes) in short {
         assembly.executor.on_found_short(member, size_bytes);

@@ -7,6 +7,7 @@
 
 use super::MemberStats;
 use super::member_fault::MemberFault;
+use super::overlay::Overlay;
 use super::shared_flush::SharedFlush;
 use crate::driver::Driver;
 use crate::member::Store;
@@ -23,6 +24,8 @@ const ALLOCATED_BYTES_MIN: u64 = 1 << 20;
 pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
+    /// What reads of it return in place of what it has.
+    pub(super) overlay: Overlay,
     pub(super) stats: MemberStats,
     /// What went wrong last, before it failed.
     pub(super) fault: Option<MemberFault>,
@@ -54,6 +57,7 @@ impl MemberSlot {
             is_missing: matches!(store, Store::Absent),
             config,
             store,
+            overlay: Overlay::default(),
             stats: MemberStats::default(),
             fault: None,
             was_cut: false,
@@ -92,6 +96,7 @@ impl MemberSlot {
         self.is_missing = false;
         (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
         (self.fault, self.was_cut, self.length_since_cut) = (None, false, None);
+        self.overlay = Overlay::default();
     }
 
     /// The bytes that are left of what was written to a file that was truncated since the last

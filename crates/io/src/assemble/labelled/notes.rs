@@ -1,6 +1,7 @@
 //! What is said about the devices of a labelled volume: notes, and parts of errors.
 
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
+use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
 use mirrorball_core::label::{JournalRecovery, Label, LabelledMember, MemberLabel};
 use mirrorball_core::member::MemberState;
@@ -124,17 +125,21 @@ pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> S
 }
 
 /// What to say of entries of the journal that were not written in place.
-pub(super) fn journal_note(name: &str, recovery: &JournalRecovery) -> Option<String> {
+pub(super) fn journal_note(
+    name: &str,
+    recovery: &JournalRecovery,
+    access: MemberAccess,
+) -> Option<String> {
     let count = recovery.replays.len();
-    match (count, recovery.torn.is_empty()) {
-        (0, _) => None,
-        (_, true) => Some(format!(
+    match access {
+        _ if count == 0 => None,
+        MemberAccess::ReadWrite => Some(format!(
             "`{name}` was not stopped in good order: {count} writes of its journal were repeated"
         )),
-        (_, false) => Some(format!(
-            "`{name}` was not stopped in good order: {count} writes of its journal are left, which \
-             are repeated when the volume is served without --read-only; until then nothing is \
-             recovered from the parities there"
+        MemberAccess::ReadOnly => Some(format!(
+            "`{name}` was not stopped in good order: {count} writes of its journal are left; reads \
+             return what they write, but the members are not changed until the volume is served \
+             without --read-only"
         )),
     }
 }
