@@ -307,7 +307,8 @@ impl Args {
                 None => error.into(),
             }),
             LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
-            error @ (LabelledError::Doubtful { .. }
+            error @ (LabelledError::Assemble(AssembleError::Recovery(_))
+            | LabelledError::Doubtful { .. }
             | LabelledError::NeedsDegraded { .. }
             | LabelledError::Announced(_)
             | LabelledError::Incomplete { .. }) => Failure::Fault(error.into()),

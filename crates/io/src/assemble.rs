@@ -30,6 +30,7 @@ pub use backing::BackingError;
 use backing::open_backing;
 pub use clear::{ClearError, clear};
 pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
+pub use journal::RecoveryError;
 pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
 pub use md::{MdError, MdOptions, SuperblockError, serve_md};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -206,6 +207,9 @@ pub enum AssembleError {
         /// Why not.
         what: String,
     },
+    /// Nothing can be written to a member before the volume starts.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
     /// Members do not fit the profile.
     #[error(transparent)]
     Geometry(#[from] mirrorball_core::geometry::GeometryError),

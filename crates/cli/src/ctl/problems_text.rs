@@ -76,7 +76,8 @@ fn unfinished_text(writes: usize) -> String {
         0 => String::new(),
         _ => format!(
             "  unfinished writes: {writes} (what they change can be rebuilt once all of it is \
-             written again, or after a restart of the server, which repeats them)\n"
+             written again, or a restart of the server has repeated them: it starts only if their \
+             members can be written, so if one is full, free space for it)\n"
         ),
     }
 }

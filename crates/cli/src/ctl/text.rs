@@ -274,6 +274,7 @@ mod tests {
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
             "  unfinished writes: 1 (what they change can be",
+            "it starts only if their members can be written",
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",
             "devid 1: its file was removed or replaced, and nothing is at its path",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",

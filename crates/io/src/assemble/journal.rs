@@ -3,6 +3,7 @@
 
 use super::AssembleError;
 use super::open::Open;
+use crate::device_address::DeviceAddress;
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::{FoundMember, LabelAssembly};
 use mirrorball_core::label::{
@@ -10,7 +11,52 @@ use mirrorball_core::label::{
     Uuid, recover_journal,
 };
 use mirrorball_core::member::{MemberIndex, MemberState};
-use std::io;
+use std::io::{self, ErrorKind};
+
+/// A write to a member failed that has to come before the start of a volume.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot start `{name}`: it was not stopped in good order, and {what} `{device}` (devid \
+     {devid}) failed: {error}\n  help: {}, or start with --read-only: it writes nothing, and reads \
+     return what the journal has",
+    self.help()
+)]
+pub struct RecoveryError {
+    /// The volume.
+    pub name: String,
+    /// What was done to the device: a text before it.
+    pub what: &'static str,
+    /// The device.
+    pub device: String,
+    /// The devid of its member.
+    pub devid: u64,
+    /// Why it failed.
+    pub error: io::Error,
+}
+
+impl RecoveryError {
+    pub(super) fn new(
+        label: &Label,
+        (member, device): (MemberIndex, &DeviceAddress),
+        what: &'static str,
+        error: io::Error,
+    ) -> RecoveryError {
+        let (name, devid) = (label.array.name.clone(), label.members[member.get()].devid);
+        RecoveryError { name, what, device: device.to_string(), devid, error }
+    }
+
+    /// What to do.
+    fn help(&self) -> &'static str {
+        let is_full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
+        match is_full.contains(&self.error.kind()) {
+            true => "free space for the device and start the volume again",
+            false => {
+                "start without this device, with --degraded, if the volume can do without it, and \
+                 rebuild the member on another one"
+            }
+        }
+    }
+}
 
 /// Finds what the journals of an assembled volume say. `read` gets a member, an offset and a
 /// length. A volume that was stopped in good order needs none of it.
@@ -191,11 +237,13 @@ fn read_only_recovery(
 /// Writes again what a crash interrupted, and returns what the journals said. If nothing may be
 /// written, reads of members have to return what would be.
 ///
+/// `address` returns the device of a member that was found.
+///
 /// # Errors
 /// If a member cannot be read or written.
-pub(super) fn recover(
+pub(super) fn recover<'a>(
     assembly: &LabelAssembly,
-    rows: &[Option<Open>],
+    (rows, address): (&[Option<Open>], impl Fn(MemberIndex) -> &'a DeviceAddress),
     access: MemberAccess,
     notes: &mut Vec<String>,
 ) -> Result<JournalRecovery, AssembleError> {
@@ -207,7 +255,11 @@ pub(super) fn recover(
     }
     let mut recovery = recovery(assembly, read)?;
     for replay in &recovery.replays {
-        open(replay.member).write(replay.offset, &replay.data)?;
+        let written = open(replay.member).write(replay.offset, &replay.data);
+        written.map_err(|error| {
+            let device = (replay.member, address(replay.member));
+            RecoveryError::new(&assembly.newest, device, "repeating the journal of", error)
+        })?;
     }
     recovery.torn.clear();
     for (member, offset, bytes) in checkpoints(assembly, &mut recovery) {
@@ -220,9 +272,14 @@ pub(super) fn recover(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
     use mirrorball_core::geometry::{ArrayLayout, Profile};
     use mirrorball_core::label::assembly::assemble;
-    use mirrorball_core::label::{LabelledArray, Lineage, MemberLabel, NewestLabel};
+    use mirrorball_core::label::{
+        JournalEntry, JournalPart, LabelledArray, Lineage, MemberLabel, NewestLabel,
+    };
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
 
     fn member(devid: u64, state: MemberState) -> LabelledMember {
         LabelledMember {
@@ -288,6 +345,46 @@ mod tests {
         assert_eq!(torn(false, &cut), (vec![(0, 0..u64::MAX)], 1));
         assert_eq!(torn(false, &good), (Vec::new(), 0));
         assert_eq!(torn(true, &bad), (Vec::new(), 0));
+    }
+
+    /// A member that has an entry and cannot be written.
+    #[test]
+    fn a_repeat_that_fails_names_the_device_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.img");
+        let file = File::create(&path).unwrap();
+        file.set_len(64 << 20).unwrap();
+        let begin = label().array.journals([64 << 20].into_iter()).unwrap()[0];
+        let parts = vec![JournalPart { offset: 1 << 20, length: 512 }];
+        let rows = 0..512;
+        let entry = JournalEntry { participants: 1, parts, rows, ..JournalEntry::checkpoint(5, 5, 0) };
+        let bytes = entry.encode(begin, &[3; 512], Uuid([9; 16]), Uuid([1; 16]));
+        file.write_all_at(&bytes, entry.offset(begin)).unwrap();
+        let options = OpenOptions {
+            access: MemberAccess::ReadOnly,
+            caching: Caching::Buffered,
+            occupied: Occupied::Refuse,
+            report_wait: |_| {},
+        };
+        let rows = || [Some(Open::Real(RealMember::open(&path, options).unwrap())), None, None];
+        let address = DeviceAddress::Path(path.clone());
+        let (assembly, mut notes) = (without_two(false), Vec::new());
+        let mut recover = |access| {
+            let rows = rows();
+            recover(&assembly, (&rows, |_| &address), access, &mut notes)
+        };
+        let text = recover(MemberAccess::ReadWrite).unwrap_err().to_string();
+        let failed = format!("repeating the journal of `{}` (devid 1) failed: Bad", path.display());
+        assert!(text.contains(&failed), "{text}");
+        assert!(text.contains("start without this device"), "{text}");
+        assert_eq!(recover(MemberAccess::ReadOnly).unwrap().replays.len(), 1);
+        let full = AssembleError::from(RecoveryError::new(
+            &label(),
+            (MemberIndex(0), &address),
+            "repeating the journal of",
+            ErrorKind::StorageFull.into(),
+        ));
+        assert!(full.to_string().contains("help: free space for the device"), "{full}");
     }
 
     /// The third of three members left, and a loss of power came before the second one knew.

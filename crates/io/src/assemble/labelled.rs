@@ -102,7 +102,9 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let (rows, short) = rows(&volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
-    let mut recovery = journal::recover(&volume.assembly, &rows, access, &mut notes)?;
+    let address = |member| member_address(&volume, &devices, member);
+    let mut recovery =
+        journal::recover(&volume.assembly, (&rows, address), access, &mut notes)?;
     notes.extend(journal_note(&name, &recovery, access));
     let replays = std::mem::take(&mut recovery.replays);
     let found = (found, recovery);
@@ -116,6 +118,16 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
         assembly.executor.on_found_short(member, size_bytes);
     }
     Ok(assembly)
+}
+
+/// The device of a member that was found.
+fn member_address<'a>(
+    volume: &ExaminedVolume,
+    devices: &'a [ExaminedDevice],
+    member: MemberIndex,
+) -> &'a DeviceAddress {
+    let at = volume.assembly.members[member.get()].found.expect("the device was found");
+    &devices[volume.devices[at]].address
 }
 
 /// What was opened: devices with a label, and spares.

@@ -1,15 +1,18 @@
 //! Members that are missing when the journal is written again.
 
 use super::super::AssembleError;
-use super::super::journal::{labels_before_recovery, recovery};
+use super::super::journal::{RecoveryError, labels_before_recovery, recovery};
 use super::super::open::Open;
-use super::{LabelledError, LabelledOptions, choose};
+use super::{LabelledError, LabelledOptions, choose, member_address};
 use crate::entropy::random_bytes;
 use crate::examine::{ExaminedDevice, ExaminedVolume, metadata_from, volumes};
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::DataId;
 use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::member::MemberIndex;
+
+/// What failed if a label cannot be written.
+const WRITING_LABEL: &str = "writing which members are missing to the label of";
 
 /// Records which members are missing, if entries of the journal are to be written without them.
 pub(super) fn record_absence(
@@ -45,7 +48,12 @@ pub(super) fn record_absence(
         return Ok(volume);
     }
     for (member, offset, bytes) in writes {
-        open(member).write(offset, &bytes).map_err(AssembleError::from)?;
+        let written = open(member).write(offset, &bytes);
+        written.map_err(|error| {
+            let device = (member, member_address(&volume, devices, member));
+            let error = RecoveryError::new(&assembly.newest, device, WRITING_LABEL, error);
+            AssembleError::from(error)
+        })?;
     }
     for &index in &volume.devices {
         let metadata = metadata_from(|offset, length| opened[index].read(offset, length));
