@@ -195,6 +195,32 @@ fn read_only_all_is_read_that_a_crash_left_in_the_journal() {
     service.terminate();
 }
 
+/// One member of raid5 has a part of the data, and cannot start alone.
+#[test]
+fn the_advice_for_too_few_members_is_what_parity_can_do() {
+    let folder = with_parity("profile = \"raid5\"", 3);
+    let service = serve(&folder, &["--scan", "."]);
+    write_all(&folder, 60);
+    folder.ctl(&["members", "fail", "3"]);
+    client(&folder).write(0, &[61; BLOCK]);
+    service.terminate();
+    let refused = refusal(&folder, &["a.img", "c.img", "--degraded"]);
+    for part in ["start with --read-only, which serves what", "if 2 of the 3 members left at"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let refused = refusal(&folder, &["c.img", "--degraded"]);
+    assert!(refused.contains("--read-only without the other devices serves that"), "{refused}");
+    for (members, fills) in [(&["a.img", "c.img"][..], [61, 62]), (&["c.img"], [63, 64])] {
+        let service = serve(&folder, &[members, &["--read-only"]].concat());
+        let read = |block: u64| {
+            client(&folder).request(NbdRequest::Read, block * BLOCK as u64, &[], BLOCK)
+        };
+        let found: Vec<u8> = (0..BLOCKS).flat_map(|it| read(it).ok()).map(|it| it[0]).collect();
+        assert!(found.len() > 4 && fills.iter().any(|it| found.contains(it)), "{found:?}");
+        service.terminate();
+    }
+}
+
 #[test]
 fn what_parity_cannot_have_is_refused() {
     let folder = with_parity("profile = \"raid5\"", 3);

@@ -44,8 +44,8 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
-    absent, discarded_copy, journal_note, missing_text, perhaps_older, problems, unsynced_note,
-    without_effect,
+    absent, discarded_copy, journal_note, left_help, missing_text, perhaps_older, problems,
+    unsynced_note, without_effect,
 };
 use sizes::{check_old_copies, rows};
 use spares::spares_of;
@@ -308,7 +308,7 @@ fn check_verdict(
         }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
-            return Err(LabelledError::Incomplete { name, missing });
+            return Err(LabelledError::Incomplete { name, missing, help: left_help(newest) });
         }
         ArrayVerdict::Doubtful => {
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });

@@ -117,14 +117,15 @@ pub enum LabelledError {
     #[error(
         "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
          help: connect the members that have the rest, or start with --read-only, which serves \
-         what can be read; a member that left may have the rest as it was then: look at it alone \
-         with --read-only, and if it is right, start it alone with --degraded"
+         what can be read; {help}"
     )]
     Incomplete {
         /// The volume.
         name: String,
         /// The members.
         missing: String,
+        /// What to do with members that left.
+        help: String,
     },
     /// The journal of a member that the volume cannot do without is unreadable.
     #[error(

@@ -90,6 +90,23 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
     }
 }
 
+/// What to do with members that left a volume that cannot start without them.
+pub(super) fn left_help(newest: &Label) -> String {
+    let (count, parities) = (newest.members.len(), newest.array.profile.parities());
+    match parities {
+        0 => "a member that left may have the rest as it was then: look at it alone with \
+              --read-only, and if it is right, start it alone with --degraded"
+            .to_owned(),
+        _ => format!(
+            "save that, and make the volume again with `create`. A member that left has its part \
+             of the data as it was then: --read-only without the other devices serves that, and if \
+             {} of the {count} members left at the same time, they have all of it, and start \
+             without the others with --degraded",
+            count - parities
+        ),
+    }
+}
+
 /// A line for each device that only the user can decide about.
 pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     let mut text = String::from("its devices do not agree");
