@@ -195,6 +195,42 @@ fn read_only_all_is_read_that_a_crash_left_in_the_journal() {
     service.terminate();
 }
 
+/// Something else wrote over the journals after a crash.
+#[test]
+fn a_journal_that_was_overwritten_is_no_empty_one() {
+    let folder = with_parity("profile = \"raid5\"", 3);
+    let overwrite = |name: &str| {
+        let file = File::options().write(true).open(folder.path(name)).unwrap();
+        file.write_all_at(&vec![0x5a; 5 << 20], SIZE_BYTES - (5 << 20)).unwrap();
+    };
+    let service = serve(&folder, &["--scan", "."]);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.stop("-KILL");
+    let service = serve(&folder, &["--scan", "."]);
+    assert!(!has_line(&service, "cannot be read"), "a new volume: {:?}", service.lines);
+    write_all(&folder, 20);
+    service.stop("-KILL");
+    overwrite("b.img");
+    let service = serve(&folder, &["--scan", "."]);
+    let note = "its journal cannot be read (it was overwritten: nothing in it is of this member)";
+    assert!(has_line(&service, note), "{:?}", service.lines);
+    assert_all(&folder, 20);
+    wait_until_in_sync(&folder);
+    write_all(&folder, 30);
+    service.stop("-KILL");
+    let service = serve(&folder, &["--scan", "."]);
+    assert!(!has_line(&service, "cannot be read"), "a rebuilt member: {:?}", service.lines);
+    service.stop("-KILL");
+    overwrite("a.img");
+    overwrite("c.img");
+    let refused = refusal(&folder, &["--scan", "."]);
+    assert!(refused.contains(".img`: it was overwritten"), "{refused}");
+    let service = serve(&folder, &["--scan", ".", "--read-only"]);
+    assert!(has_line(&service, "nothing is recovered from parities"), "{:?}", service.lines);
+    assert_all(&folder, 30);
+    service.terminate();
+}
+
 /// One member of raid5 has a part of the data, and cannot start alone.
 #[test]
 fn the_advice_for_too_few_members_is_what_parity_can_do() {

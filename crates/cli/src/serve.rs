@@ -311,6 +311,7 @@ impl Args {
             | LabelledError::Doubtful { .. }
             | LabelledError::NeedsDegraded { .. }
             | LabelledError::Announced(_)
+            | LabelledError::Journal { .. }
             | LabelledError::Incomplete { .. }) => Failure::Fault(error.into()),
             error => Failure::WrongUse(error.into()),
         })

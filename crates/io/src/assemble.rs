@@ -13,6 +13,7 @@ mod open;
 pub(crate) mod replacement;
 pub(crate) mod spare;
 mod start_policy;
+mod wipe;
 
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};

@@ -41,6 +41,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         program: None,
         members: members.collect(),
         spares: Vec::new(),
+        has_begun_journals: false,
         is_read_only: false,
     };
     MemberLabel { member: Uuid([number; 16]), label }

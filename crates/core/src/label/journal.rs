@@ -19,6 +19,10 @@
 //! Before that, a checkpoint is durable behind which all older entries are done with: so a member
 //! is never asked for entries from before it joined.
 //!
+//! The label says whether the journal of each member with data was *begun*, which is to say that a
+//! slot was written: `create` writes a checkpoint, and a member that joins gets one. So a journal
+//! in which no slot was written is known to be overwritten by something else.
+//!
 //! A slot is a metadata block and up to 64 KiB of data. The body of the block, little-endian:
 //!
 //! | offset | bytes | |
@@ -212,6 +216,21 @@ pub struct MemberJournal<'a> {
     pub bytes: &'a [u8],
 }
 
+impl<'a> MemberJournal<'a> {
+    /// The slots, and their offsets on the member.
+    fn slots(&self) -> impl Iterator<Item = (&'a [u8], u64)> + use<'a> {
+        let slots = self.bytes.chunks_exact(SLOT_BYTES as usize);
+        slots.zip((self.begin..).step_by(SLOT_BYTES as usize))
+    }
+
+    /// Returns true if a slot was written for this member, if only in part.
+    pub fn has_begun(&self, volume: Uuid) -> bool {
+        let owner = (volume, self.uuid);
+        let mut slots = self.slots();
+        slots.any(|(slot, offset)| Page::begins_as(slot, BlockKind::Journal, owner, offset))
+    }
+}
+
 /// A write to a member that is to be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepeatedWrite {
@@ -230,6 +249,8 @@ pub struct JournalRecovery {
     pub next: u64,
     /// True if a later start could write entries again that this one does not.
     pub has_entries: bool,
+    /// True if each journal of a member with data was begun.
+    pub has_begun: bool,
     /// The writes to repeat, in this order.
     pub replays: Vec<RepeatedWrite>,
     /// The rows that they are in: the first byte of a full stripe, and rows of it. Until they are
@@ -257,8 +278,7 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
     let mut entries: BTreeMap<u64, Vec<FoundEntry<'_>>> = BTreeMap::new();
     let (mut oldest, mut newest, mut void) = (0, 0, BTreeSet::new());
     for (index, journal) in journals.iter().enumerate() {
-        let slots = journal.bytes.chunks_exact(SLOT_BYTES as usize);
-        for (slot, offset) in slots.zip((journal.begin..).step_by(SLOT_BYTES as usize)) {
+        for (slot, offset) in journal.slots() {
             let place = (journal.begin, offset);
             if let Ok((entry, data)) = JournalEntry::decode(slot, place, volume, journal.uuid) {
                 newest = newest.max(entry.sequence);
@@ -273,7 +293,9 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
         }
     }
     let next = newest.max(oldest) + SEQUENCE_GAP;
-    let mut recovery = JournalRecovery { next, ..JournalRecovery::default() };
+    let mut with_data = journals.iter().filter(|journal| journal.has_data);
+    let has_begun = with_data.all(|journal| journal.has_begun(volume));
+    let mut recovery = JournalRecovery { next, has_begun, ..JournalRecovery::default() };
     for found in entries.range(oldest..).map(|(_, found)| found) {
         let Some((_, first, _)) = found.first() else { continue };
         recovery.has_entries |= first.participants != 0;
@@ -435,6 +457,23 @@ mod tests {
             let outside = journal(0, &[JournalEntry { parts, ..entry(65, 65, 0b1) }]);
             assert_eq!(recovered(&[(0, outside)]).0, [], "offset {offset} is not of data");
         }
+    }
+
+    #[test]
+    fn a_journal_is_begun_once_a_slot_was_written_even_in_part() {
+        let has_begun = |member, bytes| recovery(&[(member, bytes)], 1).has_begun;
+        let empty = journal(0, &[]);
+        assert!(!has_begun(0, empty.clone()));
+        assert!(has_begun(1, empty.clone()), "a member without data");
+        assert!(!has_begun(0, vec![0xa5; JOURNAL_BYTES as usize]));
+        let mut torn = journal(0, &[JournalEntry::checkpoint(70, 70, 0)]);
+        assert!(has_begun(0, torn.clone()));
+        assert!(!recovery(&[(0, torn.clone()), (0, empty)], 1).has_begun);
+        let at = 6 * SLOT_BYTES as usize;
+        torn[at + 512..at + METADATA_BYTES].fill(0xa5);
+        assert!(has_begun(0, torn.clone()));
+        let moved = [vec![0; SLOT_BYTES as usize], torn].concat();
+        assert!(!has_begun(0, moved[..JOURNAL_BYTES as usize].to_vec()));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! so are checksums and the journal at the end of a member, which name the volume that they are of.
 
 use super::AssembleError;
-use super::create::clear_metadata;
 use super::open::{MemberOpener, Open, OpenPurpose};
+use super::wipe::clear_metadata;
 use crate::device_address::DeviceAddress;
 use crate::examine::{DeviceError, label_from, spare_block};
 use crate::member::file::OpenOptions;

@@ -5,8 +5,10 @@
 //! a crash leaves either no volume or one that can be created again.
 
 use super::AssembleError;
+use super::journal::first_checkpoints;
 use super::layout_notes::layout_notes;
 use super::open::{MemberOpener, Open, OpenPurpose};
+use super::wipe::{clear_metadata, wipe};
 use crate::entropy::random_bytes;
 use crate::examine::{label_from, spare_block};
 use crate::label_limits;
@@ -382,19 +384,6 @@ pub(super) fn occupant(open: &Open) -> Option<String> {
     signature.ok().flatten().map(str::to_owned)
 }
 
-/// Zeroes the first and the last MiB, where other programs keep their metadata.
-pub(super) fn wipe(open: &Open) -> io::Result<()> {
-    let zeroes = vec![0; STEP_BYTES as usize];
-    open.write(0, &zeroes)?;
-    let end = open.size_bytes() - open.size_bytes() % 4096;
-    open.write(end.saturating_sub(STEP_BYTES), &zeroes)
-}
-
-/// Zeroes the labels, the dirty log and the progress of a scrub.
-pub(super) fn clear_metadata(open: &Open) -> io::Result<()> {
-    open.write(LABEL_SLOTS[0], &vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize])
-}
-
 /// Writes the block of a spare, whose UUID is drawn.
 pub(super) fn write_spare(
     open: &Open,
@@ -470,6 +459,7 @@ fn write_labels(
         program: creation.policy.program.clone(),
         members: rows,
         spares: Vec::new(),
+        has_begun_journals: false,
         is_read_only: false,
     };
     for (device, open) in &spares {
@@ -479,6 +469,11 @@ fn write_labels(
     }
     for ((_, open), device) in members.iter().zip(&devices) {
         clear_metadata(open).map_err(|error| write_error(device, error))?;
+    }
+    label.has_begun_journals = label.array.has_journal();
+    let checkpoints = first_checkpoints(&label);
+    for (((_, open), device), (offset, bytes)) in members.iter().zip(&devices).zip(checkpoints) {
+        open.write(offset, &bytes).map_err(|error| write_error(device, error))?;
     }
     for (generation, slot) in (1..).zip(LABEL_SLOTS) {
         label.generation = generation;

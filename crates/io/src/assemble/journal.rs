@@ -7,8 +7,8 @@ use crate::device_address::DeviceAddress;
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::{FoundMember, LabelAssembly};
 use mirrorball_core::label::{
-    DataId, JOURNAL_BYTES, JournalRecovery, LABEL_SLOTS, Label, LabelledMember, MemberJournal,
-    Uuid, recover_journal,
+    DataId, JOURNAL_BYTES, JournalEntry, JournalRecovery, LABEL_SLOTS, Label, LabelledMember,
+    MemberJournal, Uuid, recover_journal,
 };
 use mirrorball_core::member::{MemberIndex, MemberState};
 use std::io::{self, ErrorKind};
@@ -72,19 +72,17 @@ pub(crate) fn recovery(
     let Some(begins) = newest.array.journals(sizes) else {
         return Ok(JournalRecovery::default());
     };
-    let mut areas = Vec::new();
+    let (mut areas, mut has_begun) = (Vec::new(), true);
     let rows = (0..).map(MemberIndex).zip(&assembly.members).zip(&newest.members);
     for (((member, row), LabelledMember { uuid, .. }), begin) in rows.zip(begins) {
         let has_data = has_data(row.state);
         if row.found.is_some() {
-            match read(member, begin, JOURNAL_BYTES as u32) {
-                Ok(bytes) if bytes.len() as u64 == JOURNAL_BYTES => {
-                    areas.push((member, *uuid, begin, has_data, bytes));
-                }
+            let bytes = read(member, begin, JOURNAL_BYTES as u32);
+            match checked(newest, (member, begin), bytes) {
+                Ok(bytes) => areas.push((member, *uuid, begin, has_data, bytes)),
                 // Nothing is to be written again from it.
-                _ if newest.is_clean || !has_data => {}
-                Ok(_) => return Err(unreadable(newest, member, "it ends too early")),
-                Err(error) => return Err(unreadable(newest, member, &error.to_string())),
+                Err(_) if newest.is_clean || !has_data => has_begun &= !has_data,
+                Err(why) => return Err(unreadable(newest, member, &why)),
             }
         }
     }
@@ -96,6 +94,7 @@ pub(crate) fn recovery(
         bytes,
     });
     let recovery = recover_journal(newest.array.uuid, &journals.collect::<Vec<_>>());
+    let recovery = JournalRecovery { has_begun: recovery.has_begun && has_begun, ..recovery };
     Ok(match newest.is_clean {
         true => JournalRecovery { replays: Vec::new(), torn: Vec::new(), ..recovery },
         false => recovery,
@@ -112,14 +111,30 @@ pub(crate) fn unreadable_journal(
     let sizes = newest.members.iter().map(|member| member.size_bytes);
     // Of a volume that was stopped in good order, nothing is written again.
     let begins = newest.array.journals(sizes).filter(|_| !newest.is_clean)?;
-    let rows = assembly.members.iter().zip(begins).filter(|(row, _)| has_data(row.state));
-    rows.filter_map(|(row, begin)| Some((row.found?, begin))).find_map(|(at, begin)| {
-        match read(at, begin, JOURNAL_BYTES as u32) {
-            Ok(bytes) if bytes.len() as u64 == JOURNAL_BYTES => None,
-            Ok(_) => Some((at, "it ends too early".to_owned())),
-            Err(error) => Some((at, error.to_string())),
-        }
+    let rows = (0..).map(MemberIndex).zip(&assembly.members).zip(begins);
+    rows.filter(|((_, row), _)| has_data(row.state)).find_map(|((member, row), begin)| {
+        let at = row.found?;
+        let bytes = read(at, begin, JOURNAL_BYTES as u32);
+        Some((at, checked(newest, (member, begin), bytes).err()?))
     })
+}
+
+/// The bytes of a journal that were read; else why they cannot be used.
+fn checked(
+    newest: &Label,
+    (member, begin): (MemberIndex, u64),
+    bytes: io::Result<Vec<u8>>,
+) -> Result<Vec<u8>, String> {
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    let uuid = newest.members[member.get()].uuid;
+    let journal = MemberJournal { member, uuid, begin, has_data: true, bytes: &bytes };
+    match bytes.len() as u64 == JOURNAL_BYTES {
+        false => Err("it ends too early".to_owned()),
+        true if newest.has_begun_journals && !journal.has_begun(newest.array.uuid) => {
+            Err("it was overwritten: nothing in it is of this member".to_owned())
+        }
+        true => Ok(bytes),
+    }
 }
 
 /// The writes of the checkpoint that ends the journals, if entries are left: to be made once what
@@ -140,6 +155,17 @@ pub(crate) fn checkpoints(
         (member, entry.offset(begin), bytes)
     })
     .collect()
+}
+
+/// The first block in the journals of a new volume: for each member the offset and the bytes.
+pub(crate) fn first_checkpoints(label: &Label) -> Vec<(u64, Box<[u8]>)> {
+    let sizes = label.members.iter().map(|member| member.size_bytes);
+    let begins = label.array.journals(sizes).unwrap_or_default();
+    let entry = JournalEntry::checkpoint(0, 0, 0);
+    let block = |(begin, LabelledMember { uuid, .. }): (u64, &LabelledMember)| {
+        (entry.offset(begin), entry.encode(begin, &[], label.array.uuid, *uuid))
+    };
+    begins.into_iter().zip(&label.members).map(block).collect()
 }
 
 fn has_data(state: MemberState) -> bool {
@@ -275,9 +301,7 @@ mod tests {
     use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
     use mirrorball_core::geometry::{ArrayLayout, Profile};
     use mirrorball_core::label::assembly::assemble;
-    use mirrorball_core::label::{
-        JournalEntry, JournalPart, LabelledArray, Lineage, MemberLabel, NewestLabel,
-    };
+    use mirrorball_core::label::{JournalPart, LabelledArray, Lineage, MemberLabel, NewestLabel};
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
@@ -317,6 +341,7 @@ mod tests {
             program: None,
             members: [1, 2, 3].map(|devid| member(devid, MemberState::InSync)).into(),
             spares: Vec::new(),
+            has_begun_journals: false,
             is_read_only: false,
         }
     }
@@ -345,6 +370,11 @@ mod tests {
         assert_eq!(torn(false, &cut), (vec![(0, 0..u64::MAX)], 1));
         assert_eq!(torn(false, &good), (Vec::new(), 0));
         assert_eq!(torn(true, &bad), (Vec::new(), 0));
+        let mut begun = without_two(false);
+        begun.newest.has_begun_journals = true;
+        let mut notes = Vec::new();
+        assert_eq!(read_only_recovery(&begun, good, &mut notes).unwrap().torn.len(), 1);
+        assert!(notes[0].contains("it was overwritten"), "{notes:?}");
     }
 
     /// A member that has an entry and cannot be written.
@@ -357,7 +387,8 @@ mod tests {
         let begin = label().array.journals([64 << 20].into_iter()).unwrap()[0];
         let parts = vec![JournalPart { offset: 1 << 20, length: 512 }];
         let rows = 0..512;
-        let entry = JournalEntry { participants: 1, parts, rows, ..JournalEntry::checkpoint(5, 5, 0) };
+        let entry =
+            JournalEntry { participants: 1, parts, rows, ..JournalEntry::checkpoint(5, 5, 0) };
         let bytes = entry.encode(begin, &[3; 512], Uuid([9; 16]), Uuid([1; 16]));
         file.write_all_at(&bytes, entry.offset(begin)).unwrap();
         let options = OpenOptions {

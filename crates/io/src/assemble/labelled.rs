@@ -95,7 +95,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let (volume, left_out) =
         without_unreadable(volume, &discarded, &devices, access, read, &mut notes)?;
     check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
-    let volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
+    let mut volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
@@ -103,9 +103,9 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
     let address = |member| member_address(&volume, &devices, member);
-    let mut recovery =
-        journal::recover(&volume.assembly, (&rows, address), access, &mut notes)?;
+    let mut recovery = journal::recover(&volume.assembly, (&rows, address), access, &mut notes)?;
     notes.extend(journal_note(&name, &recovery, access));
+    volume.assembly.newest.has_begun_journals = recovery.has_begun;
     let replays = std::mem::take(&mut recovery.replays);
     let found = (found, recovery);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;

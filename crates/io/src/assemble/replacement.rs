@@ -2,8 +2,9 @@
 //! it may hold, and how that is removed.
 
 use super::AssembleError;
-use super::create::{clear_metadata, occupant, wipe};
+use super::create::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
+use super::wipe::{clear_metadata, wipe};
 use crate::driver::FileId;
 use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::Source;

@@ -1,7 +1,8 @@
 //! Makes spares of devices, and recognises them.
 
-use super::create::{occupant, wipe, write_spare};
+use super::create::{occupant, write_spare};
 use super::open::{MemberOpener, OpenPurpose};
+use super::wipe::wipe;
 use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::file::{Occupied, OpenOptions};
 use crate::reopen::SpareRequest;

@@ -16,6 +16,7 @@ mod turns;
 use super::Promises;
 use super::history::{BLOCKS, Operation, spares};
 use super::model::{BLOCK_BYTES, Model, ReadStart};
+use crate::assemble::journal::first_checkpoints;
 use crate::driver::buffers::BufferKey;
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use clients::ClientRequest;
@@ -216,9 +217,13 @@ impl Machine {
             let (uuid, size_bytes) = (spare_uuid(disk), machine.member_bytes());
             machine.label.spares.push(LabelledSpare { uuid, size_bytes });
         }
+        let checkpoints = first_checkpoints(&machine.label);
         for row in 0..count {
             let (file, slot) = (machine.add_disk(), LABEL_SLOTS[0]);
             machine.rows.push(file);
+            if let Some((offset, bytes)) = checkpoints.get(row) {
+                machine.simulation.write_file(file, *offset, bytes);
+            }
             let block = machine.label.encode(machine.label.members[row].uuid, slot);
             machine.simulation.write_file(file, slot, &block);
             if promises == Promises::FlushLies {

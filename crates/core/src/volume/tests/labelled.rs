@@ -50,6 +50,7 @@ pub(super) fn new_label(
         program: None,
         members,
         spares: Vec::new(),
+        has_begun_journals: false,
         is_read_only: false,
     }
 }

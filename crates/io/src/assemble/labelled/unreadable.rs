@@ -62,9 +62,13 @@ pub(super) fn without_unreadable(
             let name = newest.array.name.clone();
             return Err(LabelledError::Journal { name, device, why });
         };
+        let rebuilt = match access {
+            MemberAccess::ReadOnly => "",
+            MemberAccess::ReadWrite => ", and it is rebuilt from the other members",
+        };
         notes.push(format!(
-            "`{device}`: its journal cannot be read ({why}), so the volume starts without it, and \
-             it is rebuilt from the other members"
+            "`{device}`: its journal cannot be read ({why}), so the volume starts without \
+             it{rebuilt}"
         ));
         volume = others;
     }
@@ -115,6 +119,7 @@ mod tests {
             program: None,
             members: (1..=count as u64).map(member).collect(),
             spares: Vec::new(),
+            has_begun_journals: false,
             is_read_only: false,
         };
         let map = label.array.chunk_map(&label.map_configs()).unwrap();

@@ -289,6 +289,7 @@ impl Machine {
             found = self.assembled(&present)?.ok_or("a label is lost")?;
         }
         let recovery = self.replay(&found);
+        found.assembly.newest.has_begun_journals = recovery.has_begun;
         self.serve(&found, recovery, spares)
     }
 
@@ -452,6 +453,7 @@ pub(super) fn new_label(
         program: None,
         members: (1..=count as u64).map(member).collect(),
         spares: Vec::new(),
+        has_begun_journals: profile.parities() > 0,
         is_read_only: false,
     }
 }

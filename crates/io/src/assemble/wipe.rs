@@ -1,0 +1,22 @@
+//! Removes what a device holds of other programs, or of an earlier volume.
+
+use super::open::Open;
+use mirrorball_core::geometry::RESERVED_BYTES;
+use mirrorball_core::label::LABEL_SLOTS;
+use std::io;
+
+/// Bytes of each end of a device that are zeroed.
+const END_BYTES: u64 = 1 << 20;
+
+/// Zeroes the first and the last MiB, where other programs keep their metadata.
+pub(super) fn wipe(open: &Open) -> io::Result<()> {
+    let zeroes = vec![0; END_BYTES as usize];
+    open.write(0, &zeroes)?;
+    let end = open.size_bytes() - open.size_bytes() % 4096;
+    open.write(end.saturating_sub(END_BYTES), &zeroes)
+}
+
+/// Zeroes the labels, the dirty log and the progress of a scrub.
+pub(super) fn clear_metadata(open: &Open) -> io::Result<()> {
+    open.write(LABEL_SLOTS[0], &vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize])
+}
