@@ -183,7 +183,10 @@ impl Volume {
                 let (oldest, void) = (*oldest, *void);
                 let journal = self.journal.as_mut().expect("the volume has a journal");
                 journal.on_durable(oldest, void);
+                // It may be what they wait for; those that have to wait longer do so again.
+                let repairs = journal.take_repairs();
                 self.write_in_place(key);
+                repairs.for_each(|key| self.write_stripe(key));
             }
             _ => {}
         }

@@ -107,7 +107,8 @@ impl Volume {
         } else if !failed.and(needed).is_empty() && !plan.writes.and(parities).is_empty() {
             torn.tear(&stripe, &plan.rows);
         }
-        if !failed.and(needed).is_empty() || !is_stored {
+        let is_unbuilt = matches!(work, StripeWork::Rebuild(it) if failed.contains(it));
+        if !failed.and(needed).is_empty() || !is_stored || is_unbuilt {
             let failures = &mut stripes.ops.get_mut(key).failures;
             return failures.push((plan.rows.clone(), VolumeError::Unwritable));
         }

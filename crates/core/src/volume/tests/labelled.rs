@@ -1,6 +1,7 @@
 //! Volumes with labels, and a member that holds none of the data.
 
 mod cut;
+mod repairs;
 mod starts;
 mod torn;
 
@@ -62,7 +63,7 @@ pub(super) fn volume_of(label: Label, unsynced: Vec<u32>) -> Volume {
     configs.iter_mut().zip(&label.members).for_each(|(config, row)| config.state = row.state);
     let has_checksums = label.array.has_checksums;
     let labels = VolumeLabels {
-        journal_sequence: 0,
+        journal_sequence: 1000,
         torn: Vec::new(),
         slots: vec![0; label.members.len()],
         label,
