@@ -121,6 +121,113 @@ fn a_write_does_not_hide_where_a_file_was_cut() {
     service.terminate();
 }
 
+/// No write of the volume reaches the end of a file, so none hides that it was cut.
+#[test]
+fn a_file_is_longer_than_its_member_while_it_has_a_label() {
+    let folder = created(2);
+    let lengths = || ["a.img", "b.img"].map(|name| folder.path(name).metadata().unwrap().len());
+    assert_eq!(lengths(), [SIZE_BYTES; 2]);
+    let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    assert_eq!(lengths(), [SIZE_BYTES; 2], "nothing is changed");
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    assert_eq!(lengths(), [SIZE_BYTES + 4096; 2]);
+    client(&folder).write(0, &[1; BLOCK]);
+    // What is cut off is no data.
+    set_length(&folder, "a.img", SIZE_BYTES);
+    assert_reads(&folder, 0, 1);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    File::create(folder.path("c.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    folder.ctl(&["members", "replace", "2", "c.img"]);
+    assert_eq!(folder.path("c.img").metadata().unwrap().len(), SIZE_BYTES + 4096);
+    service.terminate();
+    assert!(folder.run(&["clear", "a.img", "b.img"]).status.success());
+    assert_eq!(lengths(), [SIZE_BYTES; 2]);
+}
+
+/// What it missed is not all that it lacks: it does not get only that.
+#[test]
+fn a_member_that_is_truncated_while_it_is_failed_is_rebuilt_whole() {
+    let folder = created(2);
+    let cut = |is_served: bool| {
+        let service = serve(&folder, &["a.img", "b.img"]);
+        fill(&folder);
+        wait_until_in_sync(&folder);
+        folder.ctl(&["members", "fail", "2"]);
+        client(&folder).write(0, &[1; BLOCK]);
+        match is_served {
+            true => {
+                set_length(&folder, "b.img", LEFT_BYTES);
+                service
+            }
+            false => {
+                service.terminate();
+                set_length(&folder, "b.img", LEFT_BYTES);
+                let service = serve(&folder, &["a.img", "b.img"]);
+                assert!(
+                    has_line(&service, "the volume starts without the member with devid 2"),
+                    "{:?}",
+                    service.lines
+                );
+                service
+            }
+        }
+    };
+    for is_served in [true, false] {
+        let service = cut(is_served);
+        folder.ctl(&["members", "rebuild", "2"]);
+        wait_until_in_sync(&folder);
+        folder.ctl(&["members", "fail", "1"]);
+        assert_reads(&folder, BEHIND, 1);
+        assert_reads(&folder, 0, 1);
+        folder.ctl(&["members", "rebuild", "1"]);
+        wait_until_in_sync(&folder);
+        service.terminate();
+    }
+}
+
+/// Its rebuild in place needs all of the file, and so does the next start.
+#[test]
+fn the_file_of_the_last_member_is_as_long_again_once_labels_say_what_is_left() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    let half = SIZE_BYTES / 2;
+    set_length(&folder, "a.img", half);
+    let read = || client(&folder).request(NbdRequest::Read, 0, &[], BLOCK);
+    wait_until("the cut to be found", || {
+        _ = read();
+        folder.ctl(&["status"]).contains("devid 1 has lost data")
+    });
+    let length = || folder.path("a.img").metadata().unwrap().len();
+    wait_until("the file to be as long again", || length() == SIZE_BYTES + 4096);
+    service.terminate();
+    let refused = refusal(&folder, &["a.img"]);
+    assert!(refused.contains("only the first 12 MiB are in sync"), "{refused}");
+}
+
+/// The advice is not to do what was done.
+#[test]
+fn a_member_of_which_nothing_is_left_is_refused_with_other_advice() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    set_length(&folder, "a.img", 0);
+    wait_until("the cut to be found", || {
+        _ = client(&folder).request(NbdRequest::Read, 0, &[], BLOCK);
+        folder.ctl(&["status"]).contains("devid 1 has lost data")
+    });
+    service.terminate();
+    let refused = refusal(&folder, &["a.img", "--read-only"]);
+    assert!(refused.contains("no member that is there has data in sync"), "{refused}");
+    assert!(!refused.contains("--read-only"), "{refused}");
+}
+
 /// Of a file that was truncated while it was not served, nothing behind the cut is read either.
 #[test]
 fn a_truncated_file_is_read_as_far_as_it_goes() {
@@ -150,6 +257,24 @@ fn a_truncated_file_is_read_as_far_as_it_goes() {
     set_length(&folder, "a.img", LEFT_BYTES);
     let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
     assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+}
+
+/// Read-only, no member is left out: each may have data that another lacks.
+#[test]
+fn of_two_truncated_files_all_that_is_left_is_read() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    for offset in [0, 4 << 20, BEHIND] {
+        client(&folder).write(offset, &[1; BLOCK]);
+    }
+    service.terminate();
+    set_length(&folder, "a.img", LEFT_BYTES);
+    set_length(&folder, "b.img", LEFT_BYTES / 2);
+    let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    assert_reads(&folder, 0, 1);
+    assert_reads(&folder, 4 << 20, 1);
+    assert!(client(&folder).request(NbdRequest::Read, BEHIND, &[], BLOCK).is_err());
     service.terminate();
 }
 

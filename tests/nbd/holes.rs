@@ -139,6 +139,26 @@ fn hole_of_one_mirror_is_not_reported() {
     assert_eq!(place.stop("-TERM"), Some(0));
 }
 
+/// The last member is cut, and is as long again at the second query.
+#[test]
+fn what_a_file_has_lost_is_not_reported_as_a_hole() {
+    let mut place = array("raid1", 2);
+    for name in ["0.img", "1.img"] {
+        let image = File::options().write(true).open(place.path(name)).unwrap();
+        image.write_all_at(&[1; 4096], 1 << 20).unwrap();
+    }
+    place.start(&["serve", "array.toml"]);
+    let mut client = Client::new(&place);
+    client.write(20 << 20, &[1; 65536]);
+    place.ctl(&["members", "fail", "2"]);
+    let image = File::options().write(true).open(place.path("0.img")).unwrap();
+    for length in [10 << 20, 64 << 20] {
+        image.set_len(length).unwrap();
+        assert_eq!(client.status(0, 20 << 20, 65536), [(65536, 0)], "{length} bytes");
+    }
+    assert_eq!(place.stop("-TERM"), Some(0));
+}
+
 /// Copying a disk of 64 GiB that is almost empty writes almost nothing.
 #[test]
 fn public_clients_skip_holes() {

@@ -312,7 +312,8 @@ impl Args {
             | LabelledError::NeedsDegraded { .. }
             | LabelledError::Announced(_)
             | LabelledError::Journal { .. }
-            | LabelledError::Incomplete { .. }) => Failure::Fault(error.into()),
+            | LabelledError::Incomplete { .. }
+            | LabelledError::NothingLeft { .. }) => Failure::Fault(error.into()),
             error => Failure::WrongUse(error.into()),
         })
     }

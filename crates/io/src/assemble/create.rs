@@ -7,7 +7,7 @@
 use super::AssembleError;
 use super::journal::first_checkpoints;
 use super::layout_notes::layout_notes;
-use super::open::{MemberOpener, Open, OpenPurpose};
+use super::open::{MemberOpener, Open, OpenPurpose, without_guard};
 use super::wipe::{clear_metadata, wipe};
 use crate::entropy::random_bytes;
 use crate::examine::{label_from, spare_block};
@@ -274,7 +274,7 @@ fn open_candidates(
     let opener = MemberOpener::new(array, purpose, *options, Nanos::from_secs(30));
     opener.check_distinct()?;
     let members = (0..array.members.len())
-        .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
+        .map(|index| Ok(without_guard(opener.open(MemberIndex(index as u16), &mut notes)?)))
         .collect::<Result<Vec<(MemberConfig, Open)>, AssembleError>>()?;
     let configs: Vec<MemberConfig> = members.iter().map(|(config, _)| config.clone()).collect();
     let mut map = opener.allocate(array, &configs)?;

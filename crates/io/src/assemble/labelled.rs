@@ -47,7 +47,7 @@ use notes::{
     absent, discarded_copy, journal_note, left_help, missing_text, perhaps_older, problems,
     unsynced_note, without_effect,
 };
-use sizes::{check_old_copies, rows};
+use sizes::{check_old_copies, rebuild_note, rows};
 use spares::spares_of;
 use std::sync::Arc;
 use unreadable::without_unreadable;
@@ -116,6 +116,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     // Before the file can be made as long again.
     for (member, size_bytes) in short {
         assembly.executor.on_found_short(member, size_bytes);
+        assembly.notes.extend(rebuild_note(member, &assembly.executor));
     }
     Ok(assembly)
 }
@@ -306,6 +307,9 @@ fn check_verdict(
             let is_doubtful = rows.iter().any(is_missing);
             notes.extend(is_doubtful.then(|| perhaps_older(newest, is_read_only)));
         }
+        ArrayVerdict::Incomplete { missing: rows } if is_read_only => {
+            return Err(LabelledError::NothingLeft { name, missing: missing(&rows) });
+        }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
             return Err(LabelledError::Incomplete { name, missing, help: left_help(newest) });
@@ -314,6 +318,16 @@ fn check_verdict(
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });
         }
     }
+    standing_notes((volume, discarded), devices, notes);
+    Ok(())
+}
+
+/// Adds what devices of a volume are worth that are not in sync.
+fn standing_notes(
+    (volume, discarded): (&ExaminedVolume, &[usize]),
+    devices: &[ExaminedDevice],
+    notes: &mut Vec<String>,
+) {
     for (at, &index) in volume.devices.iter().enumerate() {
         let standing = volume.assembly.standings[at];
         let device = &devices[index].address;
@@ -328,7 +342,6 @@ fn check_verdict(
             notes.push(format!("`{device}`: {}", device_text(volume, devices, at)));
         }
     }
-    Ok(())
 }
 
 /// Returns true if a member has data, if only at its beginning.

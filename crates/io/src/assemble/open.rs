@@ -4,9 +4,10 @@ use super::AssembleError;
 use super::durable_label::writes_before_use;
 use crate::device_address::DeviceAddress;
 use crate::driver::{read_aligned, write_aligned};
-use crate::member::Source;
+use crate::examine::label_from;
 use crate::member::file::{Caching, OpenError, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
+use crate::member::{GUARD_BYTES, Source};
 use crate::mirror_check::MemberContents;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
@@ -172,6 +173,23 @@ impl Open {
         match self {
             Open::Real(real) => real.size_bytes,
             Open::Remote(peer) => peer.export.size_bytes,
+        }
+    }
+
+    /// Makes the file of a labelled member of this size longer than the member, so that no write
+    /// of the volume hides that it was truncated; see [`GUARD_BYTES`].
+    pub(super) fn lengthen(&self, size_bytes: u64) -> io::Result<()> {
+        match self {
+            Open::Real(real) => Ok(real.lengthen(size_bytes)?),
+            Open::Remote(_) => Ok(()),
+        }
+    }
+
+    /// Cuts off what [`Open::lengthen`] added to the file of a member of this size.
+    pub(super) fn shorten(&self, size_bytes: u64) -> io::Result<()> {
+        match self {
+            Open::Real(real) => Ok(real.shorten(size_bytes)?),
+            Open::Remote(_) => Ok(()),
         }
     }
 
@@ -435,5 +453,20 @@ impl MemberOpener {
     /// Resolves a path relative to the folder of the array file.
     fn resolve(&self, path: &Path) -> PathBuf {
         Path::new(&self.array_file).with_file_name("").join(path)
+    }
+}
+
+/// A file that was served as a member, in the size that this member had.
+pub(super) fn without_guard((config, open): (MemberConfig, Open)) -> (MemberConfig, Open) {
+    let newest = label_from(|offset, length| open.read(offset, length)).ok();
+    let size_bytes = newest.and_then(|NewestLabel { found, .. }| {
+        let row = found.label.row(found.member)?;
+        Some(found.label.members[row].size_bytes)
+    });
+    match size_bytes {
+        Some(size_bytes) if open.size_bytes() == size_bytes + GUARD_BYTES => {
+            (MemberConfig { size_bytes, ..config }, open.restricted(size_bytes))
+        }
+        _ => (config, open),
     }
 }

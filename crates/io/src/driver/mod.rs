@@ -19,6 +19,7 @@ mod at_once;
 pub mod buffers;
 pub mod device;
 mod endpoint;
+mod file_length;
 mod memory;
 mod memory_access;
 mod operation;
@@ -34,6 +35,7 @@ mod waker;
 
 pub use endpoint::{BackendKind, Endpoint, FileId, FileSize};
 pub(crate) use endpoint::{read_aligned, write_aligned};
+pub(crate) use file_length::DATA_UNIT;
 pub(crate) use operation::Command;
 pub use operation::{Event, Handle, Output};
 pub(crate) use peer::PeerPlace;
@@ -215,31 +217,6 @@ impl Driver {
             ring.register(handle, fd);
         }
         handle
-    }
-
-    /// The size of a file.
-    ///
-    /// # Errors
-    /// As `fstat`.
-    pub fn file_size(&self, file: Handle) -> Result<FileSize, Errno> {
-        match (&self.descriptors.get(file).resource, &self.backend) {
-            (Resource::Fd(fd), _) => Ok(FileSize::of(&rustix::fs::fstat(fd)?)),
-            (Resource::Simulated(object), Backend::Simulated(simulation)) => {
-                Ok(simulation.file_size(*object))
-            }
-            (Resource::Simulated(_), _) => Err(Errno::BADF),
-        }
-    }
-
-    /// True if the filesystem of a file frees no space of what is only written, as ext4, XFS and
-    /// tmpfs do and those that compress do not.
-    pub(crate) fn keeps_allocated(&self, file: Handle) -> bool {
-        const EXT4_XFS_TMPFS: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
-        match &self.descriptors.get(file).resource {
-            Resource::Fd(fd) => rustix::fs::fstatfs(fd)
-                .is_ok_and(|filesystem| EXT4_XFS_TMPFS.contains(&filesystem.f_type)),
-            Resource::Simulated(_) => true,
-        }
     }
 
     /// The identity of an open file, if the system knows it.

@@ -134,11 +134,8 @@ impl Executor {
     pub(super) fn launch(&mut self, io: ActiveIo) {
         let slot = &mut self.slots[io.member.get()];
         // A write may hide where the file was cut.
-        if matches!(io.op, Op::Write | Op::Discard)
-            && slot.changes_in_flight == 0
-            && let Some(end) = slot.check_length(self.now, &self.driver)
-        {
-            self.on_data_lost(io.member, end);
+        if matches!(io.op, Op::Write | Op::Discard) && slot.changes_in_flight == 0 {
+            self.check_length(io.member);
         }
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
@@ -212,7 +209,7 @@ impl Executor {
             // from its beginning, which covers what this I/O wrote.
             io.result = if io.op == Op::Read { Err(IoError::Cancelled) } else { Ok(()) };
         }
-        slot.end(io.op);
+        slot.end(io.op, io.offset, io.length);
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
         if let Some(due) = io.due {

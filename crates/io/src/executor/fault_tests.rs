@@ -5,7 +5,7 @@ use crate::clock::Speed;
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
-use crate::member::MemberFile;
+use crate::member::{GUARD_BYTES, MemberFile};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -23,8 +23,12 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
+        Place::with_files_of(MEMBER_BYTES)
+    }
+
+    fn with_files_of(size_bytes: u64) -> Place {
         let world = SimulatedWorld::new(SimOptions { partial_every: 3, ..Default::default() });
-        let files = [0; 2].map(|_| world.add_file(MEMBER_BYTES));
+        let files = [0; 2].map(|_| world.add_file(size_bytes));
         let configs = [1, 2].map(|devid| MemberConfig::new(devid, MEMBER_BYTES));
         let members = files.iter().zip(&configs).map(|(file, config)| NewMember {
             config: config.clone(),
@@ -42,11 +46,15 @@ impl Place {
     }
 
     fn start(&mut self, kind: RequestKind) {
+        self.start_at(kind, 0);
+    }
+
+    fn start_at(&mut self, kind: RequestKind, offset: u64) {
         self.executor.submit(IoRequest {
             token: Token::new(EventOwner::NbdRequest, 1),
             target: Target::Volume,
             kind,
-            offset: 0,
+            offset,
             length: if kind == RequestKind::Flush { 0 } else { LENGTH as u64 },
             buffer: Some(self.buffer),
             stream: 1,
@@ -137,6 +145,40 @@ fn a_file_that_was_cut_and_grew_again_fails_its_member() {
     assert_eq!(place.states(), [MemberState::Failed, MemberState::InSync]);
 }
 
+/// A write in flight to the end of the volume makes a file as long again that was cut meanwhile.
+#[test]
+fn a_write_to_the_end_does_not_hide_that_a_file_was_cut() {
+    let mut place = Place::with_files_of(MEMBER_BYTES + GUARD_BYTES);
+    let capacity = place.executor.volume().unwrap().capacity_bytes();
+    let last = capacity - LENGTH as u64;
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    assert!(place.executor.fail_on_request(MemberIndex(0)));
+    for is_written_meanwhile in [false, true] {
+        place.start_at(RequestKind::Write, last);
+        place.executor.turn();
+        if is_written_meanwhile {
+            place.world.cut_file(place.files[1], 2 << 20);
+        }
+        let result = place.settle();
+        assert!(result == [Ok(())] || is_written_meanwhile, "{result:?}");
+    }
+    assert_eq!(place.run(RequestKind::Read), Err(VolumeError::Unreadable));
+    assert!(place.executor.left_bytes(MemberIndex(1)).is_some());
+}
+
+/// The bytes behind the member are no data of it.
+#[test]
+fn a_file_that_is_cut_to_the_size_of_its_member_has_lost_nothing() {
+    let mut place = Place::with_files_of(MEMBER_BYTES + GUARD_BYTES);
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    for length in [MEMBER_BYTES + 512, MEMBER_BYTES] {
+        place.world.cut_file(place.files[0], length);
+        place.executor.wait(Some(Duration::from_millis(2)), &mut Vec::new()).unwrap();
+        (0..4).for_each(|_| assert_eq!(place.run(RequestKind::Read), Ok(())));
+        assert_eq!(place.states(), [MemberState::InSync; 2]);
+    }
+}
+
 /// Nothing that was cut off is read as zeroes, also when the file is as long again.
 #[test]
 fn the_last_member_whose_file_was_cut_reads_nothing_behind_the_cut() {
@@ -164,6 +206,26 @@ fn the_last_member_whose_file_was_cut_reads_nothing_behind_the_cut() {
         assert_eq!(place.states(), [MemberState::Failed, kept]);
         let failed = place.executor.failed_requests();
         assert_eq!(failed.all(), 4, "{failed:?}");
+    }
+}
+
+/// The sizes of devices are not looked at: an I/O finds that one is smaller.
+#[test]
+fn the_last_device_that_was_smaller_reads_nothing_of_what_was_missing() {
+    for kind in [RequestKind::Read, RequestKind::Write] {
+        let mut place = Place::new();
+        assert_eq!(place.run(RequestKind::Write), Ok(()));
+        let new = place.world.copy_file(place.files[1]);
+        let (file, last) = (place.world.endpoint(new), MemberIndex(1));
+        let device = MemberFile { file, begin_bytes: 0, least_bytes: None };
+        place.executor.attach(last, Source::Real(device)).unwrap();
+        assert!(place.executor.fail_on_request(MemberIndex(0)));
+        place.world.set_fault(new, FileFault::Ends(2 << 20));
+        assert!(place.run(kind).is_err());
+        place.world.set_fault(new, FileFault::None);
+        assert_eq!(place.run(RequestKind::Read), Err(VolumeError::Unreadable), "{kind:?}");
+        let left_bytes = place.executor.left_bytes(last);
+        assert!(left_bytes == Some(2 << 20) || kind == RequestKind::Write, "{left_bytes:?}");
     }
 }
 

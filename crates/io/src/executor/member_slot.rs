@@ -33,10 +33,15 @@ pub(super) struct MemberSlot {
     pub(super) was_cut: bool,
     /// The length that its file had at least since it was truncated.
     length_since_cut: Option<u64>,
+    /// True if it could not be made as long again.
+    stays_short: bool,
     /// True if it has had no storage.
     pub(super) is_missing: bool,
     /// Number of I/Os in flight that are not reads.
     pub(super) changes_in_flight: u32,
+    /// Offset and length of the I/Os that changed something, or could have, and ended since the
+    /// length of the file was checked.
+    ended_changes: Vec<(u64, u64)>,
     /// Number of discards in flight.
     discards_in_flight: u32,
     /// The bytes that were allocated at most since the last discard.
@@ -62,7 +67,9 @@ impl MemberSlot {
             fault: None,
             was_cut: false,
             length_since_cut: None,
+            stays_short: false,
             changes_in_flight: 0,
+            ended_changes: Vec::new(),
             discards_in_flight: 0,
             allocated_bytes_max: 0,
             flush: SharedFlush::default(),
@@ -82,8 +89,12 @@ impl MemberSlot {
 
     /// Counts the end of an I/O that changed something, or could have.
     #[inline]
-    pub(super) fn end(&mut self, op: Op) {
+    pub(super) fn end(&mut self, op: Op, offset: u64, length: u64) {
         self.changes_in_flight -= u32::from(op != Op::Read);
+        let is_checked = matches!(self.store, Store::Real { least_bytes: Some(_), .. });
+        if is_checked && matches!(op, Op::Write | Op::Discard) {
+            self.ended_changes.push((offset, length));
+        }
         if op == Op::Discard {
             self.discards_in_flight -= 1;
             self.allocated_bytes_max = 0;
@@ -95,7 +106,9 @@ impl MemberSlot {
         self.attachment = self.attachment.wrapping_add(1);
         self.is_missing = false;
         (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
-        (self.fault, self.was_cut, self.length_since_cut) = (None, false, None);
+        (self.fault, self.was_cut) = (None, false);
+        self.ended_changes.clear();
+        (self.length_since_cut, self.stays_short) = (None, false);
         self.overlay = Overlay::default();
     }
 
@@ -124,15 +137,18 @@ impl MemberSlot {
     /// was truncated, it must not become shorter again.
     pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
         self.checked_at = Some(now);
-        let Store::Real { handle, begin_bytes, least_bytes, keeps_allocated } = self.store else {
+        let Store::Real { handle, begin_bytes, least_bytes, guard_bytes, keeps_allocated } =
+            self.store
+        else {
             return None;
         };
         // Where the size cannot be read, I/Os fail, too.
         let (Some(least_bytes), Ok(size)) = (least_bytes, driver.file_size(handle)) else {
             return None;
         };
-        let end = size.size_bytes.min(least_bytes);
-        let before = self.length_since_cut.unwrap_or(least_bytes);
+        let full_bytes = least_bytes + guard_bytes;
+        let end = size.size_bytes.min(full_bytes);
+        let before = self.length_since_cut.unwrap_or(full_bytes);
         let is_cut = end < before;
         if is_cut || self.length_since_cut.is_some() {
             self.length_since_cut = Some(end);
@@ -147,7 +163,58 @@ impl MemberSlot {
             self.allocated_bytes_max = allocated_bytes;
             return Some(if is_cut { end.saturating_sub(begin_bytes) } else { 0 });
         }
+        self.ended_changes.clear();
         None
+    }
+
+    /// The changes that may have ended since the length of the file was last as it must be, besides
+    /// those in flight: offset and length of each.
+    pub(super) fn ended_changes(&self) -> &[(u64, u64)] {
+        &self.ended_changes
+    }
+
+    /// Forgets the changes that ended before the length of the file was taken in.
+    pub(super) fn forget_changes(&mut self) {
+        self.ended_changes.clear();
+    }
+
+    /// Returns true if a file that ends there has all bytes of its member, and lacks only bytes
+    /// behind them.
+    pub(super) fn has_all(&self, end: u64) -> bool {
+        matches!(self.store, Store::Real { begin_bytes, least_bytes: Some(least_bytes), .. }
+            if begin_bytes + end >= least_bytes)
+    }
+
+    /// Returns true if the file was cut, and is to be made as long again.
+    pub(super) fn wants_length(&self) -> bool {
+        self.length_since_cut.is_some() && !self.stays_short
+    }
+
+    /// Makes the file as long as it was. Where that fails, it stays as it is.
+    pub(super) fn restore_length(&mut self, driver: &Driver) {
+        let Store::Real { handle, least_bytes: Some(least_bytes), guard_bytes, .. } =
+            &mut self.store
+        else {
+            return;
+        };
+        if driver.lengthen(*handle, *least_bytes + *guard_bytes).is_ok() {
+            self.length_since_cut = None;
+        } else {
+            self.accept_length();
+        }
+    }
+
+    /// Leaves the file as long as it is.
+    pub(super) fn accept_length(&mut self) {
+        let Store::Real { least_bytes: Some(least_bytes), guard_bytes, .. } = &mut self.store
+        else {
+            return;
+        };
+        let left = self.length_since_cut.and_then(|length| length.checked_sub(*least_bytes));
+        match left {
+            Some(left) => (*guard_bytes, self.length_since_cut) = (left, None),
+            None => self.stays_short = true,
+        }
     }
 
     /// Returns true if the file has lost most of the bytes that were allocated for it.

@@ -130,6 +130,8 @@ pub struct Executor {
     checksums: Vec<u32>,
     ended: VecDeque<IoReply>,
     failed_requests: FailedRequests,
+    /// How often the file of a member was found to be truncated.
+    cuts: u32,
     /// The range that is changed in two steps.
     hold: Option<RangeHold>,
     completions: Vec<(MemberIndex, Completion)>,
@@ -182,6 +184,7 @@ impl Executor {
             checksums: Vec::new(),
             ended: VecDeque::new(),
             failed_requests: FailedRequests::default(),
+            cuts: 0,
             hold: None,
             completions: Vec::new(),
             precise_sleep: PreciseSleep::default(),
@@ -280,6 +283,9 @@ impl Executor {
         let now = self.now;
         self.advance_models();
         self.end_parts();
+        if self.cuts > 0 {
+            self.restore_lengths();
+        }
         let Some(volume) = &mut self.volume else { return };
         if volume.poll_timeout().is_some_and(|at| at <= now) {
             volume.on_timeout(now);
@@ -347,11 +353,12 @@ impl Executor {
         let is_short =
             matches!(done.result, Ok(Output::Bytes(bytes)) if (bytes as u64) < io.length);
         let slot = &mut self.slots[io.member.get()];
-        let left_bytes = match is_short {
+        let end = match is_short {
             true => slot.check_length(self.now, &self.driver),
             false => slot.bytes_left(self.now, &self.driver),
         };
-        let left_bytes = left_bytes.map(|end| self.on_data_lost(io.member, end));
+        let end = end.into_iter().chain(self.found_end(&io, &done.result)).min();
+        let left_bytes = end.and_then(|end| self.on_found_cut(io.member, end));
         let slot = &mut self.slots[io.member.get()];
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.

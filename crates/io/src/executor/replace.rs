@@ -8,7 +8,7 @@ use super::Executor;
 use crate::driver::Driver;
 use crate::driver::FileId;
 use crate::member::remote::Remote;
-use crate::member::{MemberFile, Source, Store};
+use crate::member::{GUARD_BYTES, MemberFile, Source, Store};
 use mirrorball_core::member::MemberIndex;
 use std::io;
 
@@ -23,6 +23,9 @@ impl Executor {
         if slot.stats.in_flight > 0 {
             return Err("I/O from before its failure is still in flight; try again later");
         }
+        // What it missed is not all that it lacks then.
+        self.check_length(member);
+        let slot = &mut self.slots[member.get()];
         match &mut slot.store {
             Store::Real { handle, .. } => {
                 self.driver.close(*handle);
@@ -107,7 +110,10 @@ pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> 
         Source::Real(MemberFile { file, begin_bytes, least_bytes }) => {
             let handle = driver.adopt_endpoint(file)?;
             let keeps_allocated = driver.keeps_allocated(handle);
-            Store::Real { handle, begin_bytes, least_bytes, keeps_allocated }
+            let size_bytes = driver.file_size(handle).map_or(0, |size| size.size_bytes);
+            let behind = |least: u64| size_bytes.saturating_sub(least).min(GUARD_BYTES);
+            let guard_bytes = least_bytes.map_or(0, behind);
+            Store::Real { handle, begin_bytes, least_bytes, guard_bytes, keeps_allocated }
         }
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
         Source::Absent => Store::Absent,

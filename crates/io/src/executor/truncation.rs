@@ -6,8 +6,12 @@
 use super::Executor;
 use super::active_io::ActiveIo;
 use super::member_fault::MemberFault;
+use crate::driver::{DATA_UNIT, Output};
+use crate::member::Store;
 use mirrorball_core::io::Op;
 use mirrorball_core::member::{MemberIndex, MemberState};
+use rustix::io::Errno;
+use std::ops::Range;
 
 impl Executor {
     /// The bytes from its first on that can be read of a member whose file was truncated, although
@@ -23,35 +27,154 @@ impl Executor {
         }
     }
 
-    /// Looks whether files of members were truncated since they were used.
-    pub(crate) fn check_lengths(&mut self) {
-        for member in (0..self.slots.len()).map(|index| MemberIndex(index as u16)) {
-            if let Some(end) = self.slots[member.get()].check_length(self.now, &self.driver) {
-                self.on_data_lost(member, end);
-            }
-        }
-    }
-
     /// Takes that a member is shorter than it was, and ends there.
     pub(crate) fn on_found_short(&mut self, member: MemberIndex, end: u64) {
         self.on_data_lost(member, end);
     }
 
+    /// Looks whether files of members were truncated since they were used. Returns how often one
+    /// was found to be, since the start.
+    pub(crate) fn check_lengths(&mut self) -> u32 {
+        for index in 0..self.slots.len() {
+            self.check_length(MemberIndex(index as u16));
+        }
+        self.cuts
+    }
+
+    /// Checks that the file of a member was not truncated. Returns the bytes of its data that are
+    /// left if it was.
+    pub(super) fn check_length(&mut self, member: MemberIndex) -> Option<u64> {
+        let end = self.slots[member.get()].check_length(self.now, &self.driver)?;
+        self.on_found_cut(member, end)
+    }
+
+    /// Where the file or device of a member ended when an I/O did, if the I/O says so: it may be as
+    /// long again by now.
+    pub(super) fn found_end(&self, io: &ActiveIo, result: &Result<Output, Errno>) -> Option<u64> {
+        let slot = &self.slots[io.member.get()];
+        let Store::Real { handle, begin_bytes, least_bytes, .. } = slot.store else { return None };
+        if io.attachment != slot.attachment {
+            return None;
+        }
+        match result {
+            Ok(Output::Bytes(bytes)) if io.op == Op::Read && (*bytes as u64) < io.length => {
+                Some(io.offset + *bytes as u64)
+            }
+            // Behind the end of a device.
+            Err(Errno::NOSPC) if least_bytes.is_none() => {
+                let end = self.driver.device_end(handle).ok()?.saturating_sub(begin_bytes);
+                (end < slot.config.size_bytes).then_some(end)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes that the file of a member was found to end there. Returns the bytes of its data that
+    /// are left; `None` if it has all of them.
+    pub(super) fn on_found_cut(&mut self, member: MemberIndex, end: u64) -> Option<u64> {
+        let slot = &self.slots[member.get()];
+        if slot.has_all(end) && !slot.was_cut && !self.may_have_grown(member, end) {
+            // A file without a label is as the user made it.
+            match self.volume.as_ref().is_some_and(|volume| volume.label().is_some()) {
+                true => self.slots[member.get()].restore_length(&self.driver),
+                false => self.slots[member.get()].accept_length(),
+            }
+            return None;
+        }
+        Some(self.on_data_lost(member, end))
+    }
+
     /// Takes that the file of a member was truncated and ends there. Returns the bytes of its data
-    /// that are left: none, if an I/O in flight may have made it longer since, so that it is not
-    /// known where it was cut.
-    pub(super) fn on_data_lost(&mut self, member: MemberIndex, end: u64) -> u64 {
-        self.note_fault(member, MemberFault::Truncated);
-        let reaches = |io: &ActiveIo| io.offset < end && end <= io.offset + io.length;
-        let may_have_grown =
-            |io: &ActiveIo| io.member == member && io.op != Op::Read && reaches(io);
-        let is_doubtful = self.active.iter().any(|(_, io)| may_have_grown(io));
-        let left_bytes = if is_doubtful { 0 } else { end };
-        self.slots[member.get()].was_cut = true;
+    /// that are left: only those that certainly are, if an I/O may have made it longer since, so
+    /// that it is not known where it was cut.
+    fn on_data_lost(&mut self, member: MemberIndex, end: u64) -> u64 {
+        let is_file =
+            !matches!(self.slots[member.get()].store, Store::Real { least_bytes: None, .. });
+        let fault = if is_file { MemberFault::Truncated } else { MemberFault::Ended };
+        self.note_fault(member, fault);
+        let left_bytes = match self.may_have_grown(member, end) {
+            true => self.certain_bytes(member, end),
+            false => end,
+        };
+        let slot = &mut self.slots[member.get()];
+        slot.was_cut = true;
+        slot.forget_changes();
+        self.cuts = self.cuts.wrapping_add(1);
         if let Some(volume) = &mut self.volume {
             volume.on_data_lost(member, left_bytes);
         }
         left_bytes
+    }
+
+    /// Makes files that were cut as long again, once labels say what is left of them: until then,
+    /// their lengths do. Members that are rebuilt in place need all of it, and no write of theirs
+    /// is to hide that one is cut again.
+    pub(super) fn restore_lengths(&mut self) {
+        for index in 0..self.slots.len() {
+            let member = MemberIndex(index as u16);
+            let wants_length = self.slots[index].wants_length() && self.is_recorded(member);
+            if wants_length && self.check_length(member).is_none() {
+                self.slots[index].restore_length(&self.driver);
+            }
+        }
+    }
+
+    /// Returns true if the labels say which part of a member is left.
+    fn is_recorded(&self, member: MemberIndex) -> bool {
+        let volume = self.volume.as_ref().filter(|volume| !volume.is_read_only());
+        let states = volume.and_then(|volume| {
+            let recorded = volume.label()?.members.get(member.get())?.state;
+            Some((volume.members()[member].state, recorded))
+        });
+        match states {
+            Some((
+                MemberState::Rebuilding { recovered_bytes: left_bytes },
+                MemberState::Rebuilding { recovered_bytes },
+            )) => recovered_bytes <= left_bytes,
+            _ => false,
+        }
+    }
+
+    /// Returns true if the file of a member, which ends there, may have been shorter after it was
+    /// cut: a write that was in flight since its length was checked last reaches its end. None
+    /// makes a device larger.
+    fn may_have_grown(&self, member: MemberIndex, end: u64) -> bool {
+        let store = &self.slots[member.get()].store;
+        if matches!(store, Store::Real { least_bytes: None, .. }) {
+            return false;
+        }
+        self.changes(member).any(|(offset, length)| offset < end && end <= offset + length)
+    }
+
+    /// The changes of a member that were in flight since the length of its file was checked last:
+    /// offset and length of each.
+    fn changes(&self, member: MemberIndex) -> impl Iterator<Item = (u64, u64)> {
+        let active = self.active.iter().map(|(_, io)| io);
+        let active = active.filter(move |io| io.member == member && io.op != Op::Read);
+        let ended = self.slots[member.get()].ended_changes().iter().copied();
+        active.map(|io| (io.offset, io.length)).chain(ended)
+    }
+
+    /// The bytes from its first on that a member has not lost, whose file ends there but may have
+    /// been cut before that. Data that no write in flight can have brought back are older than the
+    /// cut, so it is behind them.
+    fn certain_bytes(&self, member: MemberIndex, end: u64) -> u64 {
+        // Others may call everything data.
+        let Store::Real { handle, begin_bytes, keeps_allocated: true, .. } =
+            self.slots[member.get()].store
+        else {
+            return 0;
+        };
+        let changes: Vec<Range<u64>> = self
+            .changes(member)
+            .map(|(offset, length)| {
+                let begin = begin_bytes + offset;
+                let end = (begin + length).next_multiple_of(DATA_UNIT);
+                begin - begin % DATA_UNIT..end
+            })
+            .collect();
+        let last_data = |range| self.driver.last_data(handle, range);
+        last_untouched(&changes, begin_bytes + end, last_data).saturating_sub(begin_bytes)
     }
 
     /// Returns true if an I/O that succeeded is beyond what is left of the file of its member:
@@ -63,5 +186,45 @@ impl Executor {
             member.is_none_or(|member| member.is_in_sync(io.offset, io.length))
         };
         left_bytes.is_some_and(|left| io.offset + io.length > left) || (was_cut && !is_in_sync())
+    }
+}
+
+/// The last place before `end` at which a file has data and that none of these changes, which begin
+/// and end at units, reaches; zero if there is none. `last_data` finds the last data of a range.
+fn last_untouched(
+    changes: &[Range<u64>],
+    end: u64,
+    last_data: impl Fn(Range<u64>) -> Option<u64>,
+) -> u64 {
+    let mut end = end;
+    loop {
+        let before = changes.iter().filter(|it| it.start < end).max_by_key(|it| it.end);
+        let begin = before.map_or(0, |it| it.end);
+        let found = if begin < end { last_data(begin..end) } else { None };
+        match (found, before) {
+            (Some(at), _) => return at,
+            (None, Some(before)) => end = before.start,
+            (None, None) => return 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_write_can_have_brought_back_is_left() {
+        let data = |place: u64| {
+            move |range: Range<u64>| if range.contains(&place) { Some(place) } else { None }
+        };
+        let last = |changes: &[Range<u64>], place| last_untouched(changes, 20, data(place));
+        assert_eq!(last(&[], 18), 18);
+        assert_eq!(last(&[16..20, 30..32], 18), 0, "a write in flight");
+        assert_eq!(last(&[16..20, 30..32], 14), 14);
+        assert_eq!(last(&[4..6, 16..20], 8), 8);
+        assert_eq!(last(&[4..6, 2..18, 16..20], 8), 0);
+        assert_eq!(last(&[4..6, 2..18, 16..20], 1), 1);
+        assert_eq!(last(&[0..20, 30..32], 8), 0);
     }
 }

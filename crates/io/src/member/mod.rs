@@ -23,6 +23,9 @@ use remote::Remote;
 use remote::peer::Peer;
 use rustix::io::Errno;
 
+/// Bytes behind the end of a member that its file gets.
+pub const GUARD_BYTES: u64 = 4096;
+
 /// The storage of a member, owned by the driver.
 pub enum Store {
     /// A file or block device.
@@ -34,6 +37,9 @@ pub enum Store {
         /// For a file, its length: a truncated file has lost data, even if a later write extends it
         /// again.
         least_bytes: Option<u64>,
+        /// Bytes behind that length that a file has and that are never written: no write of the
+        /// volume makes a file that was cut as long again. Zero if there are none.
+        guard_bytes: u64,
         /// True if its filesystem frees no space of a file that is only written.
         keeps_allocated: bool,
     },

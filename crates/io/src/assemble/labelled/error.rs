@@ -127,6 +127,19 @@ pub enum LabelledError {
         /// What to do with members that left.
         help: String,
     },
+    /// No member has data in sync.
+    #[error(
+        "cannot start `{name}`: no member that is there has data in sync; {missing}\n  help: \
+         connect the members that have the data; if you know that those of a member are right, \
+         remove the labels with `mirrorball clear`, and label the members again with `mirrorball \
+         adopt --trust DEVID`"
+    )]
+    NothingLeft {
+        /// The volume.
+        name: String,
+        /// The members.
+        missing: String,
+    },
     /// The journal of a member that the volume cannot do without is unreadable.
     #[error(
         "cannot start `{name}`: cannot read the journal of `{device}`: {why}; the volume was not \

@@ -4,10 +4,11 @@ use super::super::AssembleError;
 use super::super::open::Open;
 use super::LabelledError;
 use crate::examine::{ExaminedDevice, ExaminedVolume};
+use crate::executor::Executor;
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::LabelledMember;
 use mirrorball_core::label::assembly::MemberStanding;
-use mirrorball_core::member::MemberIndex;
+use mirrorball_core::member::{MemberIndex, MemberState};
 
 /// A member that was cut, and the size of its device.
 pub(super) type ShortMember = (MemberIndex, u64);
@@ -58,7 +59,10 @@ pub(super) fn rows(
         let open = opened[device_index].take().expect("a device is one member");
         let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
         let (device, size_bytes) = (devices[device_index].address.to_string(), open.size_bytes());
-        if size_bytes < needed_bytes && access == MemberAccess::ReadOnly {
+        // All that counts of it is there.
+        let is_rebuilt = matches!(row.state, MemberState::Rebuilding { recovered_bytes }
+            if recovered_bytes <= size_bytes);
+        if size_bytes < needed_bytes && (access == MemberAccess::ReadOnly || is_rebuilt) {
             short.push((index, size_bytes));
             notes.push(format!(
                 "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
@@ -69,8 +73,24 @@ pub(super) fn rows(
         }
         if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[device_index].label) {
             open.make_label_durable(newest).map_err(AssembleError::from)?;
+            if size_bytes >= needed_bytes {
+                open.lengthen(needed_bytes).map_err(AssembleError::from)?;
+            }
         }
         rows.push(Some(open.restricted(needed_bytes)));
     }
     Ok((rows, short))
+}
+
+/// How a member that was cut is rebuilt, if the volume starts without it.
+pub(super) fn rebuild_note(member: MemberIndex, executor: &Executor) -> Option<String> {
+    let volume = executor.volume().filter(|volume| !volume.is_read_only())?;
+    let member = &volume.members()[member];
+    let devid = member.config.devid;
+    (member.state == MemberState::Failed).then(|| {
+        format!(
+            "the volume starts without the member with devid {devid}: `ctl members rebuild \
+             {devid}` copies all of it"
+        )
+    })
 }

@@ -135,6 +135,18 @@ impl SimFile {
         self.changes += 1;
     }
 
+    /// Makes it this long, if it is shorter.
+    pub(super) fn extend_to(&mut self, size_bytes: u64) {
+        self.size_bytes = self.size_bytes.max(size_bytes);
+    }
+
+    /// Loses what is behind this offset.
+    #[cfg(test)]
+    pub(super) fn cut(&mut self, size_bytes: u64) {
+        self.discard(size_bytes, self.size_bytes - size_bytes);
+        self.size_bytes = size_bytes;
+    }
+
     /// Loses all contents.
     #[cfg(test)]
     pub(super) fn clear(&mut self) {

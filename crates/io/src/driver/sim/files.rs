@@ -103,6 +103,12 @@ impl SimulatedWorld {
         world.add(Object::File(copy))
     }
 
+    /// Cuts a file to this length, as another program might.
+    #[cfg(test)]
+    pub(crate) fn cut_file(&self, file: ObjectId, size_bytes: u64) {
+        self.world().file(file).cut(size_bytes);
+    }
+
     /// Cuts a file to nothing and makes it as long as it was, as another program might.
     #[cfg(test)]
     pub(crate) fn clear_file(&self, file: ObjectId) {

@@ -252,6 +252,17 @@ impl SimulatedWorld {
         self.world().file(file).size()
     }
 
+    /// Makes a file that is shorter this long. One that ends before cannot be.
+    pub(super) fn extend_to(&self, file: ObjectId, size_bytes: u64) -> Result<(), Errno> {
+        let mut world = self.world();
+        let file = world.file(file);
+        if matches!(file.fault, FileFault::Ends(_)) {
+            return Err(Errno::PERM);
+        }
+        file.extend_to(size_bytes);
+        Ok(())
+    }
+
     /// Takes the memory that an earlier driver left.
     pub(super) fn take_memory(&self) -> FreeMemory {
         std::mem::take(&mut self.world().memory)

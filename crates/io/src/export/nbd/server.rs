@@ -79,8 +79,16 @@ pub(super) struct ExternalConnections {
     pub(super) waker: Handle,
 }
 
+/// The extents of files that a worker found for a request.
+pub(super) struct FoundExtents {
+    pub(super) pending: ClientRequestKey,
+    /// How often members had lost data before it looked.
+    pub(super) cuts: u32,
+    pub(super) extents: Vec<StatusExtent>,
+}
+
 /// Worker that returns the key of a block status request and its extents.
-pub(super) type StatusWorker = BlockingWorker<(ClientRequestKey, Vec<StatusExtent>)>;
+pub(super) type StatusWorker = BlockingWorker<FoundExtents>;
 
 struct Listener {
     socket: Handle,

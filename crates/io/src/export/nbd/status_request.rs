@@ -10,7 +10,7 @@ use super::handshake::{ALLOCATION_ID, Agreement};
 use super::keys::{ClientRequestKey, ConnectionKey};
 use super::memory_budget::Reservation;
 use super::pending_request::PendingRequest;
-use super::server::{Server, StatusWorker};
+use super::server::{FoundExtents, Server, StatusWorker};
 use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
 use crate::driver::{EventOwner, Token};
 use crate::executor::Executor;
@@ -32,6 +32,7 @@ impl Server {
         let NbdCommand { offset, length, extents_max, .. } = command;
         let limits = StatusLimits { extents_max, block_bytes: export.block_bytes.into() };
         let connection = self.connections.get_mut(key);
+        let cuts = executor.check_lengths();
         let segments = match executor.status_query(export.target, offset, length.into()) {
             StatusQuery::Memory(segments) => {
                 let chunk = chunk(&command, &find_extents(&segments, limits));
@@ -42,21 +43,22 @@ impl Server {
         connection.pending += 1;
         let request = PendingRequest::new(key, command, agreement, None, reservation);
         let pending = self.pending.insert(request);
-        let find = move || (pending, find_extents(&segments, limits));
+        let find = move || FoundExtents { pending, cuts, extents: find_extents(&segments, limits) };
         let begun = self.status_worker(executor).and_then(|status_worker| status_worker.run(find));
         if begun.is_err() {
             // Without a thread everything is reported as data, which is always correct.
-            let length = length.into();
-            self.end_status(pending, &[StatusExtent { length, kind: ExtentKind::Data }], executor);
+            self.end_status(pending, None, executor);
         }
     }
 
     /// Replies to the block status queries that are done.
     pub(super) fn on_block_status(&mut self, executor: &mut Executor) {
-        while let Some((pending, extents)) =
+        while let Some(FoundExtents { pending, cuts, extents }) =
             self.status_worker.as_ref().and_then(StatusWorker::poll)
         {
-            self.end_status(pending, &extents, executor);
+            // What a file lost while it was searched is no hole.
+            let is_valid = executor.check_lengths() == cuts;
+            self.end_status(pending, Some(extents).filter(|_| is_valid), executor);
         }
     }
 
@@ -70,10 +72,11 @@ impl Server {
         Ok(self.status_worker.insert(status_worker))
     }
 
+    /// Replies with what was found; without it, everything counts as data.
     fn end_status(
         &mut self,
         pending: ClientRequestKey,
-        extents: &[StatusExtent],
+        extents: Option<Vec<StatusExtent>>,
         executor: &mut Executor,
     ) {
         let PendingRequest { connection: key, command, reservation, .. } =
@@ -85,7 +88,10 @@ impl Server {
             self.memory.release(&mut connection.held, reservation);
             return self.remove_if_closed(key);
         }
-        connection.queue_copy(&chunk(&command, extents), reservation, &mut executor.driver);
+        let extents = extents.unwrap_or_else(|| {
+            vec![StatusExtent { length: command.length.into(), kind: ExtentKind::Data }]
+        });
+        connection.queue_copy(&chunk(&command, &extents), reservation, &mut executor.driver);
         self.dirty.push(key);
         if was_full {
             self.go_on(key, executor);
