@@ -104,7 +104,7 @@ fn a_block_that_no_mirror_has_is_an_error_until_it_is_written() {
     assert_eq!(read(0), Ok(block(7)));
     assert_eq!(read(2), Ok(block(7)));
     let status = folder.ctl(&["status"]);
-    assert!(status.contains("  1 reads and 0 writes of clients failed: too few"), "{status}");
+    assert!(status.contains("  1 read and 0 writes of clients failed: too few"), "{status}");
     client(&folder).write(CHECKSUM_BLOCK, &block(8));
     assert_eq!(read(1), Ok(block(8)));
     let half = client(&folder).request(NbdRequest::Read, 512, &[], 512);
