@@ -361,7 +361,9 @@ fn each_missing_file_and_link_leaves_an_answer_or_an_error() {
 }
 
 #[test]
-fn garbage_in_any_file_leaves_an_answer_or_an_error() {
+fn garbage_in_a_file_leaves_an_answer_or_an_error() {
+    // Each time everything is read again, so all files of all copies take minutes.
+    const ONE_IN: u64 = 3;
     let mut rng = Rng::stream(7, "garbage");
     let words: [&[u8]; 12] = [
         b"",
@@ -382,7 +384,8 @@ fn garbage_in_any_file_leaves_an_answer_or_an_error() {
         let mut files = Vec::new();
         copy(&sysroots().join(&name), folder.path(), &mut files);
         files.retain(|path| !path.symlink_metadata().unwrap().is_symlink());
-        for path in files.iter().filter(|path| is_read(path)) {
+        files.retain(|path| is_read(path) && rng.below(ONE_IN) == 0);
+        for path in &files {
             let bytes = fs::read(path).unwrap();
             let word = words[rng.below(words.len() as u64) as usize];
             let cut = rng.below(bytes.len() as u64 + 1) as usize;
