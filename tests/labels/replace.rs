@@ -44,6 +44,32 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
     }
 }
 
+/// What was written to it elsewhere is on no other member, so it is not overwritten unasked.
+#[test]
+fn a_member_that_was_used_without_the_others_is_not_taken_back() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.terminate();
+    fs::copy(folder.path("b.img"), folder.path("home.img")).unwrap();
+    let service = serve(&folder, &["b.img", "--degraded"]);
+    client(&folder).write(0, &[2; BLOCK]);
+    service.terminate();
+    fs::rename(folder.path("b.img"), folder.path("away.img")).unwrap();
+    fs::rename(folder.path("home.img"), folder.path("b.img")).unwrap();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["members", "fail", "2"]);
+    client(&folder).write(0, &[3; BLOCK]);
+    fs::rename(folder.path("away.img"), folder.path("b.img")).unwrap();
+    let error = refused(&folder, &["rebuild", "2"]);
+    assert!(error.contains("was used without the other members since it left"), "{error}");
+    folder.ctl(&["members", "replace", "2", "b.img"]);
+    wait_until_in_sync(&folder);
+    assert_reads(&folder, 0, 3);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+}
+
 #[test]
 fn a_member_that_is_missing_at_the_start_is_replaced() {
     let folder = created(3);

@@ -422,7 +422,7 @@ fn lacks_nothing(one: &MemberLabel, other: &MemberLabel) -> bool {
 }
 
 /// The last generation of `label` that had the data id of `other`, if it has another one now.
-fn left_at(label: &Label, other: &Label) -> Option<u64> {
+pub(super) fn left_at(label: &Label, other: &Label) -> Option<u64> {
     let mut history = label.lineage.history.iter();
     history.find(|past| past.id == other.lineage.id).map(|past| past.until)
 }

@@ -6,8 +6,8 @@
 //! covers that time), and its dirty log is as new as that of every member in sync was then: an
 //! earlier copy of it may have missed more.
 
-use super::assembly::{FoundMember, LabelAssembly, MemberStanding};
-use super::contents::{DataId, Label, Lineage, MemberLabel};
+use super::assembly::{FoundMember, LabelAssembly, MemberStanding, left_at};
+use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel};
 use super::dirty_record::DirtyRecord;
 use super::stale_map::StaleMap;
 use crate::member::MemberState;
@@ -38,6 +38,20 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
         && device.newest.found.calls_in_sync(*member)
         && label.generation <= past.until
         && past.sequence.is_some_and(|least| sequence >= least)
+}
+
+/// Returns true if a device of a volume that runs with this label was used without the others: it
+/// calls itself in sync, and its data id is none that the volume had. One that left so long ago
+/// that the label may have forgotten its id is not.
+pub fn was_used_elsewhere(label: &Label, device: &FoundMember) -> bool {
+    let found = &device.newest.found;
+    let (id, generation) = (found.label.lineage.id, found.label.generation);
+    let is_known = id == label.lineage.id
+        || left_at(label, &found.label).is_some_and(|until| generation <= until);
+    let history = &label.lineage.history;
+    let is_forgotten =
+        history.len() == HISTORY && history.last().is_some_and(|oldest| generation <= oldest.until);
+    found.calls_in_sync(found.member) && !is_known && !is_forgotten
 }
 
 /// The stale map of an assembled volume, and whether it has more than members have; `None` if all

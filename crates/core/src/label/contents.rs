@@ -63,7 +63,7 @@ pub const PROGRAM_REFERENCE_BYTES_MAX: usize = POLICY_ROOM - 2;
 pub const PROGRAM_NAME_BYTES_MAX: usize = PROGRAM_NAME_ROOM - 2;
 
 /// Number of earlier data ids that a label keeps.
-const HISTORY: usize = 8;
+pub(super) const HISTORY: usize = 8;
 
 const POLICY_ROOM: usize = 258;
 const PROGRAM_NAME_ROOM: usize = 76;

@@ -128,6 +128,7 @@ impl Volume {
         // It stays even if nothing is left, so that its own label says so.
         let data_begin = self.map().allocated(member).start;
         let recovered_bytes = kept_bytes.max(data_begin);
+        let was_in_sync = self.members()[member].state == MemberState::InSync;
         let had_failed = self.states.is_failed(member);
         let state = match self.members()[member].state {
             MemberState::Failed => MemberState::Failed,
@@ -142,7 +143,10 @@ impl Volume {
         self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
         labels.on_data_lost(member, state == MemberState::Failed && !had_failed);
-        if let MemberState::Rebuilding { recovered_bytes } = state {
+        // Of one that was being rebuilt, what was not flushed may not be durable.
+        if let MemberState::Rebuilding { recovered_bytes } = state
+            && was_in_sync
+        {
             labels.on_progress(member, recovered_bytes);
         }
         self.update_labels();

@@ -193,6 +193,9 @@ impl Volume {
             RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),
             _ => piece.plan.write_targets(&self.states),
         };
+        if piece.kind == RequestKind::Resync && targets.is_empty() {
+            return self.give_up(key);
+        }
         self.change_checksums(key);
         self.issue_to(key, targets, op, purpose);
     }
@@ -369,7 +372,7 @@ impl Volume {
             piece.good = TargetSet::default();
             let range = piece.plan.range();
             // Some mirrors may have it. Where none is in sync, none is read.
-            let is_read = !piece.plan.scrub_targets(&self.states).is_empty();
+            let is_read = !piece.plan.partial_targets(&self.states).is_empty();
             self.forget_checksums(&range);
             if self.labels.is_some() && is_read {
                 self.add_unsynced(range);
@@ -385,15 +388,18 @@ impl Volume {
             return self.reconstruct(key);
         }
         let piece = *self.pieces.get(key);
-        if piece.kind == RequestKind::Resync && piece.plan.scrub_targets(&self.states).is_empty() {
-            // No mirror there is in sync, so none differs from one that is.
+        let lacks_source =
+            piece.kind == RequestKind::Resync && piece.plan.scrub_targets(&self.states).is_empty();
+        if lacks_source && piece.plan.partial_targets(&self.states).iter().count() <= 1 {
+            // No other mirror is read there, so none differs.
             self.pieces.get_mut(key).has_answer = true;
             return self.finish(key);
         }
-        let may_help = !piece.spoiled.is_empty()
-            && piece.good.is_empty()
-            && !piece.has_answer
-            && !matches!(piece.kind, RequestKind::Repair(_));
+        let may_help = lacks_source
+            || !piece.spoiled.is_empty()
+                && piece.good.is_empty()
+                && !piece.has_answer
+                && !matches!(piece.kind, RequestKind::Repair(_));
         let halves = if may_help { piece.plan.halves() } else { None };
         let Some(halves) = halves else {
             return match self.gives_up_hint(key) {

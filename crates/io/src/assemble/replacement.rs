@@ -11,9 +11,9 @@ use crate::member::Source;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest};
 use mirrorball_core::label::assembly::FoundMember;
-use mirrorball_core::label::{Label, LabelledSpare, SpareBlock, Uuid};
+use mirrorball_core::label::{Label, LabelledSpare, SpareBlock, Uuid, was_used_elsewhere};
 use mirrorball_core::member::MemberIndex;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 impl MemberOpener {
@@ -182,7 +182,11 @@ impl OpenMember for MemberOpener {
         };
         let Some(path) = path else { return PathState::Same };
         match FileId::at(&path) {
-            None => PathState::Missing(path),
+            None => match path.metadata().map_err(|error| error.kind()) {
+                Err(ErrorKind::NotFound | ErrorKind::NotADirectory) => PathState::Missing(path),
+                // It cannot be looked at now.
+                _ => PathState::Same,
+            },
             found if found == open => PathState::Same,
             Some(_) => PathState::Replaced(path),
         }
@@ -233,6 +237,16 @@ pub(crate) fn check(
         }
         // Named as the replacement, its own device is a new one: all of it is copied.
         Some(_) if request.place.new_device().is_some() => Ok(None),
+        Some(row)
+            if request.own_uuid == Some(found.member) && was_used_elsewhere(label, &metadata) =>
+        {
+            let devid = label.members[row].devid;
+            Err(format!(
+                "was used without the other members since it left, and has data that they lack\n  \
+                 help: look at it alone with `mirrorball serve --read-only`; if they can go, \
+                 `ctl members replace {devid}` with it copies the data of the others over it"
+            ))
+        }
         Some(_) if request.own_uuid == Some(found.member) => Ok(Some(metadata)),
         None if is_refused => {
             Err(format!("was a member of this volume, and may have data of it\n  help: {give_up}"))

@@ -139,7 +139,7 @@ impl Executor {
         }
     }
 
-    fn has_failed(&self, member: MemberIndex) -> bool {
+    pub(super) fn has_failed(&self, member: MemberIndex) -> bool {
         let volume = self.volume.as_ref();
         volume.is_some_and(|volume| volume.members()[member].state == MemberState::Failed)
     }

@@ -376,7 +376,11 @@ impl Executor {
                 }
                 Err(io_error(errno))
             }
-            (Ok(_), _) if self.is_lost(&io, left_bytes) => Err(IoError::Gone),
+            // A member that stays is not gone: a read-only volume fails none.
+            (Ok(_), _) if self.is_lost(&io, left_bytes) => match self.has_failed(io.member) {
+                true => Err(IoError::Gone),
+                false => Err(IoError::Transport),
+            },
             (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
                 let whole = zeroing_step(&io, zeroed);
                 match bytes as u64 == whole {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::units::KIB;
+use std::cell::Cell;
 
 /// What it has left is no base for a rebuild of what it missed.
 #[test]
@@ -241,4 +242,50 @@ fn a_read_only_volume_fails_no_member_that_is_cut() {
     volume.on_data_lost(MemberIndex(0), 16 * MIB);
     volume.on_data_lost(MemberIndex(1), 10 * MIB);
     assert!(volume.members()[MemberIndex(0)].is_in_sync(12 * MIB, MIB));
+}
+
+#[test]
+fn labels_claim_no_progress_of_a_rebuild_that_is_not_flushed() {
+    let label = new_label(Profile::Raid10, 4, 1001 * MIB, false);
+    let mut volume = volume_of(label, Vec::new());
+    let [second, third] = [MemberIndex(1), MemberIndex(2)];
+    volume.lose_member(second);
+    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
+    volume.set_member_state(second, MemberState::Rebuilding { recovered_bytes: 0 });
+    let rebuild = (RequestKind::Rebuild(second), 0, 8 * MIB);
+    assert_eq!(run(&mut volume, rebuild, |_| false), Ok(()));
+    volume.on_data_lost(third, 16 * MIB);
+    do_all(&mut volume, Nanos::ZERO);
+    assert!(volume.is_complete());
+    volume.on_data_lost(second, 10 * MIB);
+    do_all(&mut volume, Nanos::ZERO);
+    let recorded = volume.label().unwrap().members[1].state;
+    assert_eq!(recorded, MemberState::Rebuilding { recovered_bytes: 0 });
+}
+
+#[test]
+fn a_region_is_synchronised_of_which_two_mirrors_have_the_beginning() {
+    let (mut volume, [first, _]) = catching_up(21 * MIB);
+    volume.add_unsynced(4 * MIB..8 * MIB);
+    volume.on_data_lost(first, 7 * MIB);
+    do_all(&mut volume, Nanos::ZERO);
+    let copied = Cell::new(0);
+    let result = run(&mut volume, (RequestKind::Resync, 4 * MIB, 4 * MIB), |io| {
+        let is_copy = io.op == Op::Write && io.purpose == Purpose::Rebuild;
+        copied.set(copied.get() + if is_copy { io.length } else { 0 });
+        false
+    });
+    assert_eq!((result, copied.get()), (Ok(()), 2 * MIB), "5 to 7 MiB of the second member");
+    assert_eq!(volume.next_unsynced(0), None);
+}
+
+#[test]
+fn a_failed_write_across_the_end_of_what_is_left_leaves_mirrors_that_may_differ() {
+    let (mut volume, [first, second]) = catching_up(21 * MIB);
+    volume.on_data_lost(first, 9 * MIB);
+    do_all(&mut volume, Nanos::ZERO);
+    let write = (RequestKind::Write, 7 * MIB - 65536, MIB + 131_072);
+    let is_of_second = |io: &MemberIo| io.member == second && io.purpose == Purpose::User;
+    assert!(run(&mut volume, write, is_of_second).is_err());
+    assert!(volume.is_unsynced(&(7 * MIB - 65536..7 * MIB)));
 }
