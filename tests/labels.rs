@@ -5,6 +5,7 @@ mod checksums;
 mod clear;
 mod loop_devices;
 mod md;
+mod occupied;
 mod outage;
 mod parity;
 mod replace;
@@ -336,23 +337,6 @@ fn a_read_only_volume_writes_nothing() {
     assert_eq!(folder.ctl(&["status"]), status, "nothing changed");
     service.terminate();
     assert!(before == ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap()));
-}
-
-#[test]
-fn create_refuses_what_holds_data() {
-    let folder = created(2);
-    folder.refuses(&["create", "pair.toml"], &["a member of the volume `pair`", "--occupied"]);
-    let folder = place(2);
-    let b = File::options().write(true).open(folder.path("b.img")).unwrap();
-    b.write_all_at(b"\x53\xef", 0x438).unwrap();
-    folder.refuses(&["create", "pair.toml"], &["`b.img` contains an ext2", "--occupied"]);
-    assert!(folder.run(&["create", "pair.toml", "--occupied"]).status.success());
-    assert_eq!(fs::read(folder.path("b.img")).unwrap()[0x438..0x43a], [0, 0], "wiped");
-    // The mirrors differ where nothing was written yet: they are synchronised.
-    let service = serve(&folder, &["a.img", "b.img"]);
-    wait_until_in_sync(&folder);
-    service.terminate();
-    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
 }
 
 #[test]

@@ -94,8 +94,9 @@ pub(crate) struct AdoptArgs {
     #[arg(short, long)]
     policy: Option<String>,
 
-    /// Use block devices even if they contain a filesystem, a partition table or a member of
-    /// another array. Their data are kept
+    /// Use files and devices even if they contain a filesystem, a partition table or a member of
+    /// another array, and destroy what they contain in their first MiB. The data of the array begin
+    /// behind it, and are kept
     #[arg(long)]
     occupied: bool,
 

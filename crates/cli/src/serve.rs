@@ -97,8 +97,9 @@ pub(crate) struct Args {
           value_parser = peer_timeout)]
     peer_timeout: Nanos,
 
-    /// Use block devices even if they contain a filesystem, a partition table or a member of
-    /// another array. Clients overwrite what they contain. A device in use is refused even so
+    /// Use block devices, and files without labels, even if they contain a filesystem, a partition
+    /// table or a member of another array. Clients overwrite what they contain. A device in use is
+    /// refused even so
     #[arg(long)]
     occupied: bool,
 

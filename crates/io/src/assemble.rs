@@ -9,6 +9,7 @@ pub(crate) mod journal;
 mod labelled;
 mod layout_notes;
 mod md;
+mod occupied;
 mod open;
 pub(crate) mod replacement;
 pub(crate) mod spare;
@@ -41,6 +42,7 @@ use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
+use occupied::refuse_occupied;
 use open::{MemberOpener, Open, OpenMembers, OpenPurpose};
 pub use start_policy::{StartPolicy, start_policy};
 use std::io;
@@ -329,6 +331,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     refuse_parity(array)?;
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
     let map = opener.allocate(array, &configs)?;
+    refuse_occupied(&opened, &map, options, |member| opener.place(member))?;
     match trusted {
         Some(devid) => trust(devid, &mut opened, &mut notes)?,
         None if map.copies() == 1 => {}

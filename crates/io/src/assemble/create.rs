@@ -7,13 +7,14 @@
 use super::AssembleError;
 use super::journal::first_checkpoints;
 use super::layout_notes::layout_notes;
+pub(super) use super::occupied::occupant;
+use super::occupied::occupant_before_data;
 use super::open::{MemberOpener, Open, OpenPurpose, without_guard};
-use super::wipe::{clear_metadata, wipe};
+use super::wipe::{clear_metadata, wipe, wipe_begin};
 use crate::entropy::random_bytes;
-use crate::examine::{label_from, spare_block};
+use crate::examine::label_from;
 use crate::label_limits;
 use crate::member::file::{Occupied, OpenOptions};
-use crate::member::guard;
 use crate::mirror_check::Difference;
 use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
@@ -25,7 +26,6 @@ use mirrorball_core::label::{
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSource, MemberSpec};
-use rustix::io::Errno;
 use std::io;
 
 /// Bytes that are written at once.
@@ -41,7 +41,8 @@ pub struct CreateOptions<'a> {
     pub policy: KeptPolicy,
     /// True if data have checksums, in a table at the end of each member.
     pub checksums: bool,
-    /// How devices are opened. [`Occupied::Allow`] gives up what they hold.
+    /// How devices are opened. [`Occupied::Allow`] gives up what they hold; of an array that has
+    /// data, what is in front of the data.
     pub options: OpenOptions,
 }
 
@@ -79,6 +80,18 @@ pub enum CreateError {
          --occupied to destroy what it contains"
     )]
     Occupied {
+        /// The device.
+        device: String,
+        /// What it holds.
+        what: String,
+    },
+    /// A member to adopt holds data of another program where labels are written.
+    #[error(
+        "`{device}` contains {what}, which labels would overwrite: nothing was written\n  help: \
+         check `path`: an array has its data from 1 MiB on, so these are of another program. \
+         --occupied destroys them"
+    )]
+    OccupiedBegin {
         /// The device.
         device: String,
         /// What it holds.
@@ -224,6 +237,11 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
             let (device, volume) = (device.clone(), found.found.label.array.name);
             return Err(CreateError::Labelled { device, volume, devices: devices.clone() });
         }
+        if creation.options.occupied == Occupied::Refuse
+            && let Some(what) = occupant_before_data(open)
+        {
+            return Err(CreateError::OccupiedBegin { device: device.clone(), what });
+        }
     }
     clear_occupants(candidates.spares.iter().map(|(device, open)| (open, device)), creation)?;
     let mut states = vec![MemberState::InSync; members.len()];
@@ -242,6 +260,12 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
                 return Err(CreateError::Differ(difference));
             }
         }
+    }
+    // All of it, so that nothing is recognised there later.
+    let occupied =
+        members.iter().zip(devices).filter(|((_, it), _)| occupant_before_data(it).is_some());
+    for ((_, open), device) in occupied {
+        wipe_begin(open).map_err(|error| write_error(device, error))?;
     }
     write_labels(creation, candidates, &states, None)
 }
@@ -360,28 +384,6 @@ fn source_name(source: &MemberSource) -> String {
         MemberSource::Uri(uri) => uri.clone(),
         MemberSource::Model(_) => String::new(),
     }
-}
-
-/// What a device holds, if anything is known to be there.
-pub(super) fn occupant(open: &Open) -> Option<String> {
-    let read = |offset, length| open.read(offset, length);
-    if let Ok(found) = label_from(read) {
-        return Some(format!("a member of the volume `{}`", found.found.label.array.name));
-    }
-    if let Some(block) = spare_block(read) {
-        return Some(format!("a spare of the volume `{}`", block.name));
-    }
-    let signature = guard::contents_by(open.size_bytes(), |offset, length| {
-        let start = offset - offset % 4096;
-        let until = (offset + length as u64).next_multiple_of(4096);
-        let read = |until: u64| open.read(start, until.saturating_sub(start) as u32);
-        // Behind the end direct I/O reads less, and a server nothing.
-        let bytes = read(until).or_else(|_| read(until.min(open.size_bytes())));
-        let bytes = bytes.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        let skip = (offset - start) as usize;
-        Ok(bytes.get(skip..skip + length).map(<[u8]>::to_vec).unwrap_or_default())
-    });
-    signature.ok().flatten().map(str::to_owned)
 }
 
 /// Writes the block of a spare, whose UUID is drawn.

@@ -5,15 +5,19 @@ use mirrorball_core::geometry::RESERVED_BYTES;
 use mirrorball_core::label::LABEL_SLOTS;
 use std::io;
 
-/// Bytes of each end of a device that are zeroed.
+/// Bytes at the end of a device that are zeroed.
 const END_BYTES: u64 = 1 << 20;
 
 /// Zeroes the first and the last MiB, where other programs keep their metadata.
 pub(super) fn wipe(open: &Open) -> io::Result<()> {
-    let zeroes = vec![0; END_BYTES as usize];
-    open.write(0, &zeroes)?;
+    wipe_begin(open)?;
     let end = open.size_bytes() - open.size_bytes() % 4096;
-    open.write(end.saturating_sub(END_BYTES), &zeroes)
+    open.write(end.saturating_sub(END_BYTES), &vec![0; END_BYTES as usize])
+}
+
+/// Zeroes what is in front of the data of a volume.
+pub(super) fn wipe_begin(open: &Open) -> io::Result<()> {
+    open.write(0, &vec![0; RESERVED_BYTES as usize])
 }
 
 /// Zeroes the labels, the dirty log and the progress of a scrub.

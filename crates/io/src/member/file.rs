@@ -199,7 +199,7 @@ impl RealMember {
     /// Opens the file or block device at `path`.
     ///
     /// # Errors
-    /// If it does not exist, cannot be opened, or is a block device in use.
+    /// If it does not exist, cannot be opened, or is a block device in use or with contents.
     pub fn open(path: &Path, options: OpenOptions) -> Result<RealMember, OpenError> {
         let system = |error| OpenError::System { path: path.to_owned(), error };
         let kind = rustix::fs::stat(path).map_err(|error| match error {
@@ -230,7 +230,7 @@ impl RealMember {
         if device.is_some()
             && options.access == MemberAccess::ReadWrite
             && options.occupied == Occupied::Refuse
-            && let Some(what) = guard::contents(&plain).map_err(system)?
+            && let Some(what) = guard::contents_before_data(&plain).map_err(system)?
         {
             return Err(OpenError::Holds { path: path.to_owned(), what });
         }

@@ -1,13 +1,14 @@
-//! Guard: refuses block devices that contain data of another program.
+//! Guard: recognises files and block devices that contain data of another program.
 //!
-//! The kernel reports devices in use when they are opened. This searches the first bytes of a
-//! device, and of one that is to be overwritten the last as well, for signatures of filesystems,
-//! partition tables, and other users of disks.
+//! The kernel reports devices in use when they are opened. This searches the first MiB of a device,
+//! which no volume uses for data, and all of a device that is to be overwritten, for signatures of
+//! filesystems, partition tables, and other users of disks.
 //!
-//! Non-goals: all signatures that `wipefs` finds; files, which the user names as members.
+//! Non-goals: all signatures that `wipefs` finds.
 //!
 //! Source of the signatures: the specifications of the formats, as `blkid` of util-linux uses them.
 
+use mirrorball_core::geometry::RESERVED_BYTES;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
@@ -92,13 +93,13 @@ const END_SIGNATURES: [EndSignature; 9] = [
     },
 ];
 
-/// The contents of a device, by the first signature found that is not near its end: the data of a
-/// volume whose members have no labels may end there.
+/// The contents of a device in front of the data of volumes. What is further back may be the data
+/// of a volume.
 ///
 /// # Errors
 /// If the device cannot be read.
-pub fn contents(device: impl AsFd) -> Result<Option<&'static str>, Errno> {
-    first_of(places(None), |offset, length| {
+pub fn contents_before_data(device: impl AsFd) -> Result<Option<&'static str>, Errno> {
+    contents_before_data_by(|offset, length| {
         let mut found = vec![0; length];
         let length = rustix::io::pread(&device, &mut *found, offset)?;
         found.truncate(length);
@@ -106,8 +107,17 @@ pub fn contents(device: impl AsFd) -> Result<Option<&'static str>, Errno> {
     })
 }
 
-/// The contents of a device of this size of which `read(offset, length)` reads; the result is
-/// shorter at its end.
+/// The same of a device of which `read(offset, length)` reads; the result is shorter at its end.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn contents_before_data_by(
+    read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,
+) -> Result<Option<&'static str>, Errno> {
+    first_of(places(None).filter(is_before_data), read)
+}
+
+/// The contents of a device of this size, by the first signature found anywhere.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -118,8 +128,16 @@ pub fn contents_by(
     first_of(places(Some(size_bytes)), read)
 }
 
-/// The signatures to look for: offset, bytes, and what has them. Those near the end need the size.
-fn places(size_bytes: Option<u64>) -> impl Iterator<Item = (u64, &'static [u8], &'static str)> {
+/// A place of a signature, its bytes, and what has them.
+type Place = (u64, &'static [u8], &'static str);
+
+/// Returns true if no volume has data at the place.
+fn is_before_data((offset, bytes, _): &Place) -> bool {
+    offset + bytes.len() as u64 <= RESERVED_BYTES
+}
+
+/// The signatures to look for. Those near the end need the size.
+fn places(size_bytes: Option<u64>) -> impl Iterator<Item = Place> {
     let begin = SIGNATURES.iter().map(|it| (it.offset, it.bytes, it.what));
     let end = size_bytes.into_iter().flat_map(|size_bytes| {
         END_SIGNATURES.iter().filter_map(move |it| {
@@ -131,7 +149,7 @@ fn places(size_bytes: Option<u64>) -> impl Iterator<Item = (u64, &'static [u8], 
 }
 
 fn first_of(
-    places: impl Iterator<Item = (u64, &'static [u8], &'static str)>,
+    places: impl Iterator<Item = Place>,
     read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,
 ) -> Result<Option<&'static str>, Errno> {
     for (offset, bytes, what) in places {
@@ -149,25 +167,24 @@ mod tests {
 
     #[test]
     fn each_signature_is_found_and_noise_is_not() {
-        const SIZE_BYTES: u64 = (1 << 20) + 4096 + 100;
-        let read = |file: &std::fs::File| {
-            let file = file.try_clone().unwrap();
-            contents_by(SIZE_BYTES, move |offset, length| {
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, offset).unwrap();
-                Ok(bytes)
-            })
+        const SIZE_BYTES: u64 = (5 << 20) + 4096 + 100;
+        let mut data = vec![0xa5; SIZE_BYTES as usize];
+        let all = |data: &[u8]| {
+            let read = |offset: u64, length| Ok(data[offset as usize..][..length].to_vec());
+            (contents_before_data_by(read).unwrap(), contents_by(SIZE_BYTES, read).unwrap())
         };
-        for (offset, bytes, what) in places(Some(SIZE_BYTES)) {
-            let file = tempfile::tempfile().unwrap();
-            file.write_all_at(&vec![0xa5; SIZE_BYTES as usize], 0).unwrap();
-            assert_eq!((contents(&file), read(&file)), (Ok(None), Ok(None)));
-            file.write_all_at(bytes, offset).unwrap();
-            let is_at_begin = offset < 128 << 10;
-            assert_eq!(contents(&file), Ok(is_at_begin.then_some(what)));
-            assert_eq!(read(&file), Ok(Some(what)));
+        assert_eq!(all(&data), (None, None));
+        for place in places(Some(SIZE_BYTES)) {
+            let (offset, bytes, what) = place;
+            data[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            let found = is_before_data(&place).then_some(what);
+            assert_eq!(all(&data), (found, Some(what)), "at {offset}");
+            data[offset as usize..][..bytes.len()].fill(0xa5);
         }
-        assert_eq!(contents(tempfile::tempfile().unwrap()), Ok(None), "an empty device");
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(contents_before_data(&file), Ok(None), "an empty device");
+        file.write_all_at(b"XFSB", 0).unwrap();
+        assert_eq!(contents_before_data(&file), Ok(Some("an XFS filesystem")));
     }
 
     /// By the specifications, on a device of 1,000,000 sectors and a half.
