@@ -7,12 +7,14 @@ use std::io;
 
 /// Bytes at the end of a device that are zeroed.
 const END_BYTES: u64 = 1 << 20;
+/// Bytes at its begin, with the last place where LUKS2 has a second header.
+const BEGIN_BYTES: u64 = 5 << 20;
 
-/// Zeroes the first and the last MiB, where other programs keep their metadata.
+/// Zeroes both ends, where other programs keep their metadata.
 pub(super) fn wipe(open: &Open) -> io::Result<()> {
-    wipe_begin(open)?;
     let end = open.size_bytes() - open.size_bytes() % 4096;
-    open.write(end.saturating_sub(END_BYTES), &vec![0; END_BYTES as usize])
+    open.write(0, &vec![0; BEGIN_BYTES.min(end) as usize])?;
+    open.write(end.saturating_sub(END_BYTES), &vec![0; END_BYTES.min(end) as usize])
 }
 
 /// Zeroes what is in front of the data of a volume.

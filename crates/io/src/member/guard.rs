@@ -29,15 +29,48 @@ struct EndSignature {
 
 const MD: &str = "a member of an md array";
 const DDF: &str = "a member of a RAID controller's array (DDF)";
+const STRATIS: &str = "a device of a Stratis pool";
 const DRBD: &str = "a DRBD device";
+const LUKS: &str = "an encrypted volume (LUKS)";
+const LVM: &str = "a physical volume of LVM";
+const OCFS2: &str = "an OCFS2 filesystem";
+const UFS: &str = "a UFS filesystem";
+const ZFS: &str = "a member of a ZFS pool";
 const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 const DDF_MAGIC: &[u8] = b"\xde\x11\xde\x11";
+/// Of the second header of LUKS2, which is behind the first one, whose size the user chose.
+const LUKS2_MAGIC: &[u8] = b"SKUL\xba\xbe";
+const STRATIS_MAGIC: &[u8] = b"!Stra0tis\x86\xff\x02\x5e\x41rh";
+/// Of the superblock of UFS2, in both byte orders.
+const UFS2_MAGIC: [&[u8]; 2] = [b"\x19\x01\x54\x19", b"\x19\x54\x01\x19"];
+const UFS_MAGIC_OFFSET: u64 = 1372;
+/// Size of a label of ZFS, of which there are two at each end.
+const ZFS_LABEL: u64 = 256 << 10;
+/// The first name in a label of ZFS, and its length.
+const ZFS_MAGIC: &[u8] = b"\0\0\0\x07version\0";
+/// Its place in the label: the list of pairs, encoded by XDR, begins at 16 KiB with how it is
+/// encoded, its version and flags, and the two sizes of the first pair, of 4 bytes each.
+const ZFS_VERSION: u64 = (16 << 10) + 20;
 
-const SIGNATURES: [Signature; 24] = [
+const SIGNATURES: [Signature; 53] = [
     Signature { offset: 0x438, bytes: b"\x53\xef", what: "an ext2, ext3 or ext4 filesystem" },
     Signature { offset: 0, bytes: b"XFSB", what: "an XFS filesystem" },
     Signature { offset: 0x10040, bytes: b"_BHRfS_M", what: "a btrfs filesystem" },
     Signature { offset: 1024, bytes: b"\x10\x20\xf5\xf2", what: "an F2FS filesystem" },
+    Signature { offset: 32 << 10, bytes: b"JFS1", what: "a JFS filesystem" },
+    Signature { offset: 64 << 10, bytes: b"\x01\x16\x19\x70", what: "a GFS2 filesystem" },
+    // The superblock is in the third block, of 512 bytes to 4 KiB.
+    Signature { offset: 1024, bytes: b"OCFSV2", what: OCFS2 },
+    Signature { offset: 2048, bytes: b"OCFSV2", what: OCFS2 },
+    Signature { offset: 4096, bytes: b"OCFSV2", what: OCFS2 },
+    Signature { offset: 8192, bytes: b"OCFSV2", what: OCFS2 },
+    // At one of four places; the last is where members have metadata.
+    Signature { offset: UFS_MAGIC_OFFSET, bytes: UFS2_MAGIC[0], what: UFS },
+    Signature { offset: UFS_MAGIC_OFFSET, bytes: UFS2_MAGIC[1], what: UFS },
+    Signature { offset: 8192 + UFS_MAGIC_OFFSET, bytes: UFS2_MAGIC[0], what: UFS },
+    Signature { offset: 8192 + UFS_MAGIC_OFFSET, bytes: UFS2_MAGIC[1], what: UFS },
+    Signature { offset: 65536 + UFS_MAGIC_OFFSET, bytes: UFS2_MAGIC[0], what: UFS },
+    Signature { offset: 65536 + UFS_MAGIC_OFFSET, bytes: UFS2_MAGIC[1], what: UFS },
     Signature { offset: 3, bytes: b"NTFS    ", what: "an NTFS filesystem" },
     Signature { offset: 3, bytes: b"EXFAT   ", what: "an exFAT filesystem" },
     Signature { offset: 82, bytes: b"FAT32   ", what: "a FAT filesystem" },
@@ -52,11 +85,28 @@ const SIGNATURES: [Signature; 24] = [
         bytes: b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef",
         what: "a bcachefs filesystem",
     },
-    // The list of pairs of a ZFS label, encoded by XDR, whose first name is `version`.
-    Signature { offset: 16384 + 16, bytes: b"\0\0\0\x07version\0", what: "a member of a ZFS pool" },
+    Signature { offset: ZFS_VERSION, bytes: ZFS_MAGIC, what: ZFS },
+    Signature { offset: ZFS_LABEL + ZFS_VERSION, bytes: ZFS_MAGIC, what: ZFS },
     Signature { offset: 3, bytes: b"-FVE-FS-", what: "an encrypted volume (BitLocker)" },
-    Signature { offset: 0, bytes: b"LUKS\xba\xbe", what: "an encrypted volume (LUKS)" },
-    Signature { offset: 512, bytes: b"LABELONE", what: "a physical volume of LVM" },
+    Signature { offset: 0, bytes: b"LUKS\xba\xbe", what: LUKS },
+    Signature { offset: 16 << 10, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 32 << 10, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 64 << 10, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 128 << 10, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 256 << 10, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 512 << 10, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 1 << 20, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 2 << 20, bytes: LUKS2_MAGIC, what: LUKS },
+    Signature { offset: 4 << 20, bytes: LUKS2_MAGIC, what: LUKS },
+    // In any of the first four sectors.
+    Signature { offset: 0, bytes: b"LABELONE", what: LVM },
+    Signature { offset: 512, bytes: b"LABELONE", what: LVM },
+    Signature { offset: 1024, bytes: b"LABELONE", what: LVM },
+    Signature { offset: 1536, bytes: b"LABELONE", what: LVM },
+    Signature { offset: 0, bytes: b"SnAp", what: "a store of a device-mapper snapshot" },
+    Signature { offset: 0, bytes: b"dmvdo001", what: "a device of VDO" },
+    Signature { offset: 512 + 4, bytes: STRATIS_MAGIC, what: STRATIS },
+    Signature { offset: 4608 + 4, bytes: STRATIS_MAGIC, what: STRATIS },
     Signature { offset: 4096, bytes: MD_MAGIC, what: MD },
     Signature { offset: 0, bytes: MD_MAGIC, what: MD },
     Signature { offset: 0, bytes: b"hsqs", what: "a squashfs filesystem" },
@@ -69,7 +119,7 @@ const SIGNATURES: [Signature; 24] = [
     Signature { offset: 510, bytes: b"\x55\xaa", what: "a partition table or a boot sector" },
 ];
 
-const END_SIGNATURES: [EndSignature; 9] = [
+const END_SIGNATURES: [EndSignature; 11] = [
     // The superblock of version 0.90, and of 1.0.
     EndSignature { unit: 64 << 10, before_end: 64 << 10, bytes: MD_MAGIC, what: MD },
     EndSignature { unit: 4096, before_end: 8192, bytes: MD_MAGIC, what: MD },
@@ -90,6 +140,18 @@ const END_SIGNATURES: [EndSignature; 9] = [
         before_end: 512,
         bytes: b"EFI PART",
         what: "the copy of a partition table (GPT)",
+    },
+    EndSignature {
+        unit: ZFS_LABEL,
+        before_end: 2 * ZFS_LABEL - ZFS_VERSION,
+        bytes: ZFS_MAGIC,
+        what: ZFS,
+    },
+    EndSignature {
+        unit: ZFS_LABEL,
+        before_end: ZFS_LABEL - ZFS_VERSION,
+        bytes: ZFS_MAGIC,
+        what: ZFS,
     },
 ];
 
@@ -187,6 +249,33 @@ mod tests {
         assert_eq!(contents_before_data(&file), Ok(Some("an XFS filesystem")));
     }
 
+    /// As XDR encodes the list of pairs of a ZFS label: how it is encoded, version and flags of the
+    /// list, and of the first pair its sizes, its name, type, count and value.
+    #[test]
+    fn each_of_the_four_labels_of_zfs_is_found() {
+        const LABEL: u64 = 256 << 10;
+        let list = [
+            &[1, 1, 0, 0][..],
+            &[0; 4],
+            &[0, 0, 0, 1],
+            &[0, 0, 0, 36],
+            &[0, 0, 0, 32],
+            &[0, 0, 0, 7],
+            b"version\0",
+            &[0, 0, 0, 8],
+            &[0, 0, 0, 1],
+            &5000u64.to_be_bytes(),
+        ];
+        let size_bytes = 20 * LABEL + 3 * 4096;
+        for label in [0, LABEL, 18 * LABEL, 19 * LABEL] {
+            let mut data = vec![0; size_bytes as usize];
+            let at = label as usize + 16384;
+            data[at..at + 48].copy_from_slice(&list.concat());
+            let read = |offset: u64, length| Ok(data[offset as usize..][..length].to_vec());
+            assert_eq!(contents_by(size_bytes, read), Ok(Some(ZFS)), "at {label}");
+        }
+    }
+
     /// By the specifications, on a device of 1,000,000 sectors and a half.
     #[test]
     fn places_near_the_end_are_as_the_programs_have_them() {
@@ -203,6 +292,8 @@ mod tests {
             drbd,
             drbd,
             511_999_488,
+            511_459_348,
+            511_721_492,
         ];
         assert_eq!(ends, expected);
     }
