@@ -21,8 +21,10 @@ use std::path::Path;
 #[command(
     after_help = "Writes a label to each member of the array file: the members of the volume, \
 their states, the layout and the read policy. `mirrorball serve` then needs the paths of the \
-members only. A member with data of another program is refused. With --checksums, each member \
-keeps checksums of the data, and the volume has blocks of 4 KiB.
+members only. A member with data of another program is refused, if it is recognised: a filesystem, \
+swap space, a partition table, an encrypted volume, a disk image, or a member of md, LVM, ZFS, \
+bcache, DRBD or another array; `wipefs DEVICE` lists more. With --checksums, each member keeps \
+checksums of the data, and the volume has blocks of 4 KiB.
 
 Example, where pair.toml is
   profile = \"raid1\"
