@@ -127,7 +127,19 @@ impl Machine {
     fn take_cuts(&mut self) -> Result<(), String> {
         let Some(Served { front, .. }) = &self.served else { return Ok(()) };
         let Some(volume) = front.volume() else { return Ok(()) };
-        let (is_complete, is_recorded) = (volume.is_complete(), volume.is_recorded());
+        let label = volume.label().expect("the volume has labels");
+        // An update of the labels may be stuck, because a member cannot be written.
+        let is_recorded = |row: usize| {
+            let state = volume.members()[MemberIndex(row as u16)].state;
+            match (label.members[row].state, state) {
+                (
+                    MemberState::Rebuilding { recovered_bytes },
+                    MemberState::Rebuilding { recovered_bytes: now },
+                ) => recovered_bytes <= now,
+                (recorded, state) => recorded == state,
+            }
+        };
+        let is_complete = volume.is_complete();
         for row in 0..self.rows.len() {
             let (member, executor) = (MemberIndex(row as u16), front.executor());
             let has_failed = executor.fault(member) == Some(MemberFault::Truncated);
@@ -138,10 +150,10 @@ impl Machine {
                 return Err("a disk is called truncated that was not cut".to_owned());
             }
             let is_short = matches!(self.simulation.fault(disk.file), FileFault::Ends(_));
-            disk.is_cut_recorded |= (is_kept || has_failed) && is_short && is_recorded;
+            disk.is_cut_recorded |= (is_kept || has_failed) && is_short && is_recorded(row);
             self.has_cut_member |= is_kept && !is_complete;
         }
-        self.has_cut_member &= !(is_complete && is_recorded);
+        self.has_cut_member &= !(is_complete && (0..self.rows.len()).all(is_recorded));
         Ok(())
     }
 
