@@ -133,6 +133,7 @@ fn a_file_is_longer_than_its_member_while_it_has_a_label() {
     let service = serve(&folder, &["a.img", "b.img"]);
     assert_eq!(lengths(), [SIZE_BYTES + 4096; 2]);
     client(&folder).write(0, &[1; BLOCK]);
+    folder.ctl(&["status"]);
     // What is cut off is no data.
     set_length(&folder, "a.img", SIZE_BYTES);
     assert_reads(&folder, 0, 1);
@@ -185,6 +186,60 @@ fn a_member_that_is_truncated_while_it_is_failed_is_rebuilt_whole() {
         wait_until_in_sync(&folder);
         service.terminate();
     }
+}
+
+/// Who makes a file as long again as it was created did not do it well: it was longer.
+#[test]
+fn a_file_that_was_cut_and_made_as_long_again_is_not_read() {
+    let folder = created(2);
+    let cut = || [LEFT_BYTES, SIZE_BYTES].map(|length| set_length(&folder, "b.img", length));
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    folder.ctl(&["status"]);
+    cut();
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 2 has failed: its file was truncated"), "{status}");
+    for _ in 0..2 {
+        folder.ctl(&["members", "rebuild", "2"]);
+        wait_until_in_sync(&folder);
+        folder.ctl(&["members", "fail", "1"]);
+        assert_reads(&folder, BEHIND, 1);
+        folder.ctl(&["members", "rebuild", "1"]);
+        wait_until_in_sync(&folder);
+        folder.ctl(&["members", "fail", "2"]);
+        // While it has failed, too.
+        cut();
+    }
+    folder.ctl(&["members", "rebuild", "2"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    // And while the volume is not served.
+    cut();
+    let both = ["serve", "a.img", "b.img", "--export", "nbd:unix:socket"];
+    folder.refuses(&both, &["was truncated and made longer again"]);
+    let examined = folder.run(&["examine", "a.img", "b.img"]);
+    assert_eq!(examined.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&examined.stdout).contains("smaller than it was"));
+    let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    assert!(has_line(&service, "only what certainly is left is read from it"));
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+    let service = serve(&folder, &["a.img", "--degraded"]);
+    client(&folder).write(BEHIND, &[2; BLOCK]);
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    assert!(has_line(&service, "`ctl members rebuild 2` copies all of it"), "{:?}", service.lines);
+    folder.ctl(&["members", "rebuild", "2"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    // As the refusal says, for who knows that nothing is lost.
+    set_length(&folder, "b.img", SIZE_BYTES);
+    folder.refuses(&both, &[&format!("truncate -s {}", SIZE_BYTES + 4096)]);
+    set_length(&folder, "b.img", SIZE_BYTES + 4096);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["members", "fail", "1"]);
+    assert_reads(&folder, BEHIND, 2);
+    service.terminate();
 }
 
 /// Its rebuild in place needs all of the file, and so does the next start.

@@ -235,7 +235,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             generation: found.label.generation,
             data_id: data_id(&found.label),
             standing: match cut.contains(&at) {
-                true => "cut short: the device is smaller than the member".to_owned(),
+                true => "cut short: the device is smaller than it was".to_owned(),
                 false => device_text(volume, devices, at),
             },
         })
@@ -283,7 +283,7 @@ fn is_cut_member(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize)
     let is_old_copy = volume.assembly.standings[at] == MemberStanding::OldCopy;
     let is_used = |row: &usize| is_old_copy || volume.assembly.members[*row].found == Some(at);
     let row = row.filter(is_used).map(|row| &newest.members[row]);
-    row.is_some_and(|row| is_cut(&device.address, row.size_bytes))
+    row.is_some_and(|row| is_cut(&device.address, row))
 }
 
 /// Returns true if the devices at these indexes are all that only the user can decide about.

@@ -3,16 +3,17 @@
 use crate::device_address::DeviceAddress;
 use crate::driver::read_aligned;
 use crate::md_superblock::{SuperblockError, superblock_from};
+use crate::member::GUARD_BYTES;
 use crate::member::remote::peer::Peer;
 use mirrorball_core::geometry::GeometryError;
 use mirrorball_core::label::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
 };
 use mirrorball_core::label::{
-    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, METADATA_BYTES,
-    NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET,
-    ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, may_lack_record, newest_label,
-    newest_record, newest_scrub, stale_maps,
+    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, LabelledMember,
+    METADATA_BYTES, NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES,
+    STALE_MAP_OFFSET, ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, may_lack_record,
+    newest_label, newest_record, newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -250,10 +251,17 @@ fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
     Some(device.label.as_ref().ok()?.found.member)
 }
 
-/// Returns true if a device ends before the size that the label gives its member.
-pub fn is_cut(address: &DeviceAddress, size_bytes: u64) -> bool {
+/// Returns true if a device ends before the size that the label gives its member, or lacks what
+/// was behind it.
+pub fn is_cut(address: &DeviceAddress, member: &LabelledMember) -> bool {
+    let is_file = || address.path().is_some_and(|path| path.is_file());
+    let guard_bytes = match member.has_guard && !member.has_lost_data && is_file() {
+        true => GUARD_BYTES,
+        false => 0,
+    };
     let last = METADATA_BYTES as u32;
-    let Some(offset) = size_bytes.checked_sub(u64::from(last)) else { return false };
+    let end = member.size_bytes + guard_bytes;
+    let Some(offset) = end.checked_sub(u64::from(last)) else { return false };
     let read = reader(address).ok().map(|read| read(offset, last));
     !matches!(read, Some(Ok(bytes)) if bytes.len() == last as usize)
 }

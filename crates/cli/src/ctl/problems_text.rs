@@ -3,6 +3,7 @@
 use crate::compare::quoted;
 use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::control::protocol::{DamagedMember, Misplaced, ServiceStatus};
+use mirrorball_io::executor::MemberFault;
 
 /// Members that failed, that lost data, or whose files are not at their paths.
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
@@ -136,8 +137,9 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
         false => String::new(),
     };
     let failure = status.failures.iter().find(|it| it.devid == devid);
+    let was_cut = failure.is_some_and(|it| it.reason == MemberFault::Truncated.to_string());
     let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
-    if !status.damaged.is_empty() {
+    if !status.damaged.is_empty() && !was_cut {
         return format!(
             "  devid {devid} has failed{reason} (it may have what the others lack, as it was then: \
              keep it, and look at it after a stop with `serve --read-only`)\n"

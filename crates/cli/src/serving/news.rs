@@ -43,6 +43,9 @@ fn line(change: &StateChange) -> Option<String> {
             format!("devid {devid} cannot be reached: no connection with its server is open")
         }
         StateChange::MemberReachable { devid } => format!("devid {devid} can be reached again"),
+        StateChange::RebuildStarted { devid, reason: Some(reason) } => {
+            format!("devid {devid} is rebuilt from the other members: {reason}")
+        }
         StateChange::RebuildStalled { devid, reason } => {
             format!("the rebuild of devid {devid} does not go on: {reason}")
         }

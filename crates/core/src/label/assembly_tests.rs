@@ -16,6 +16,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         size_bytes: 64 << 20,
         state,
         has_lost_data: false,
+        has_guard: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,

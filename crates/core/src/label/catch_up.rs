@@ -40,10 +40,20 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
         && past.sequence.is_some_and(|least| sequence >= least)
 }
 
-/// Returns true if a device of a volume that runs with this label was used without the others: it
-/// calls itself in sync, and its data id is none that the volume had. One that left so long ago
-/// that the label may have forgotten its id is not.
-pub fn was_used_elsewhere(label: &Label, device: &FoundMember) -> bool {
+/// Whether a device has data that the other members of its volume lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnData {
+    /// It has none.
+    None,
+    /// It left so long ago that the label has forgotten what it had then.
+    Unknown,
+    /// It was used without them.
+    Some,
+}
+
+/// Whether a device of a volume that runs with this label has data that the others lack: it calls
+/// itself in sync, and its data id is none that the volume had.
+pub fn own_data(label: &Label, device: &FoundMember) -> OwnData {
     let found = &device.newest.found;
     let (id, generation) = (found.label.lineage.id, found.label.generation);
     let is_known = id == label.lineage.id
@@ -51,7 +61,11 @@ pub fn was_used_elsewhere(label: &Label, device: &FoundMember) -> bool {
     let history = &label.lineage.history;
     let is_forgotten =
         history.len() == HISTORY && history.last().is_some_and(|oldest| generation <= oldest.until);
-    found.calls_in_sync(found.member) && !is_known && !is_forgotten
+    match found.calls_in_sync(found.member) && !is_known {
+        false => OwnData::None,
+        true if is_forgotten => OwnData::Unknown,
+        true => OwnData::Some,
+    }
 }
 
 /// The stale map of an assembled volume, and whether it has more than members have; `None` if all

@@ -151,6 +151,9 @@ pub struct LabelledMember {
     /// True if its device lost data that were on it, so that what it missed is not all that it
     /// lacks: it is rebuilt whole. Never of a member in sync.
     pub has_lost_data: bool,
+    /// True if its file is longer than the member, which no write of the volume makes it: if it is
+    /// not any more, it was truncated.
+    pub has_guard: bool,
     /// True if it is read only when no other mirror can serve.
     pub write_mostly: bool,
     /// Whether it rotates, if the user said so.
@@ -386,6 +389,7 @@ impl LabelledMember {
         page.put(at + 40, &recovered_bytes.to_le_bytes());
         let optimal = self.optimal_io_bytes.map_or(0, |bytes| bytes.saturating_add(1));
         page.put(at + 48, &optimal.to_le_bytes());
+        page.put(at + 56, &[u8::from(self.has_guard)]);
     }
 
     fn decode(page: &Page, at: usize) -> Result<LabelledMember, BlockError> {
@@ -401,6 +405,7 @@ impl LabelledMember {
             size_bytes: page.u64(at + 24),
             state,
             has_lost_data: page.u8(at + 35) == 1,
+            has_guard: page.u8(at + 56) == 1,
             write_mostly: page.u8(at + 33) == 1,
             rotational: match page.u8(at + 34) {
                 0 => None,

@@ -55,7 +55,7 @@ mod stale_map;
 mod tests;
 
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
-pub use catch_up::{assembled_map, can_catch_up, was_used_elsewhere};
+pub use catch_up::{OwnData, assembled_map, can_catch_up, own_data};
 pub use checksum_page::{
     ChecksumPage, DamagedPage, PAGE_CHECKSUMS, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES,
     checksum_table_bytes, newest_page, tail_begin,

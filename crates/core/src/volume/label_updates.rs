@@ -152,6 +152,14 @@ impl Volume {
         self.update_labels();
     }
 
+    /// Takes whether the file of a member has a guard; see
+    /// [`has_guard`](crate::label::LabelledMember::has_guard). The next labels say so.
+    pub fn set_guard(&mut self, member: MemberIndex, has_guard: bool) {
+        if let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) {
+            labels.has_guard[member.get()] = has_guard;
+        }
+    }
+
     /// Returns true if every byte of the volume is in sync on some member.
     pub fn is_complete(&self) -> bool {
         self.layout.is_in_sync(&self.states)

@@ -179,6 +179,8 @@ pub(super) struct LabelWriter {
     is_due: bool,
     /// For each member, true if its device lost data, so that it is rebuilt whole.
     has_lost_data: Vec<bool>,
+    /// For each member, true if its file has a guard. The next labels are to say so.
+    pub(super) has_guard: Vec<bool>,
     /// Failed members whose own label is to say so: others may not be there at the next start.
     to_inform: Vec<MemberIndex>,
     /// What the labels are to say when nothing is written.
@@ -235,6 +237,7 @@ impl LabelWriter {
             // announced is committed.
             is_due: is_joined || !announced.is_empty(),
             has_lost_data: label.members.iter().map(|row| row.has_lost_data).collect(),
+            has_guard: label.members.iter().map(|row| row.has_guard).collect(),
             to_inform: Vec::new(),
             generation: label.generation,
             is_clean: label.is_clean,
@@ -482,9 +485,9 @@ impl LabelWriter {
             row.uuid = self.uuids[index.get()];
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
             row.state = recorded_state(row, member.state, self.durable_bytes[index.get()]);
-            let has_lost_data = &mut self.has_lost_data[index.get()];
-            *has_lost_data &= member.state != MemberState::InSync;
-            row.has_lost_data = *has_lost_data;
+            self.has_lost_data[index.get()] &= member.state != MemberState::InSync;
+            row.has_lost_data = self.has_lost_data[index.get()];
+            row.has_guard = self.has_guard[index.get()];
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));

@@ -444,6 +444,7 @@ fn write_labels(
             size_bytes: config.size_bytes,
             state,
             has_lost_data: false,
+            has_guard: false,
             write_mostly: spec.write_mostly,
             rotational: spec.rotational,
             optimal_io_bytes: spec.optimal_io_bytes,

@@ -312,6 +312,7 @@ mod tests {
             size_bytes: 64 << 20,
             state,
             has_lost_data: false,
+            has_guard: false,
             write_mostly: false,
             rotational: None,
             optimal_io_bytes: None,

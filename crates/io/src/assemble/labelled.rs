@@ -45,7 +45,7 @@ use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
     absent, discarded_copy, journal_note, left_help, missing_text, perhaps_older, problems,
-    unsynced_note, without_effect,
+    trust_help, unsynced_note, without_effect,
 };
 use sizes::{check_old_copies, rebuild_note, rows};
 use spares::spares_of;
@@ -308,7 +308,8 @@ fn check_verdict(
             notes.extend(is_doubtful.then(|| perhaps_older(newest, is_read_only)));
         }
         ArrayVerdict::Incomplete { missing: rows } if is_read_only => {
-            return Err(LabelledError::NothingLeft { name, missing: missing(&rows) });
+            let (missing, help) = (missing(&rows), trust_help(newest));
+            return Err(LabelledError::NothingLeft { name, missing, help });
         }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);

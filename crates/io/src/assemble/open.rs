@@ -12,7 +12,7 @@ use crate::mirror_check::MemberContents;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
 use mirrorball_core::geometry::{ChunkMap, GeometryError};
-use mirrorball_core::label::NewestLabel;
+use mirrorball_core::label::{LabelledMember, NewestLabel};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
@@ -174,6 +174,16 @@ impl Open {
             Open::Real(real) => real.size_bytes,
             Open::Remote(peer) => peer.export.size_bytes,
         }
+    }
+
+    /// Returns true if it is the file of a member that was longer by [`GUARD_BYTES`] than the
+    /// member and is not any more: it was truncated, and may have been made longer since. Once
+    /// labels say that data were lost, that is known.
+    pub(super) fn lacks_guard(&self, member: &LabelledMember) -> bool {
+        let has_had_it = member.has_guard && !member.has_lost_data;
+        matches!(self, Open::Real(real) if real.is_file)
+            && has_had_it
+            && self.size_bytes() < member.size_bytes + GUARD_BYTES
     }
 
     /// Makes the file of a labelled member of this size longer than the member, so that no write

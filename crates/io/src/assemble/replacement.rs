@@ -11,7 +11,7 @@ use crate::member::Source;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest};
 use mirrorball_core::label::assembly::FoundMember;
-use mirrorball_core::label::{Label, LabelledSpare, SpareBlock, Uuid, was_used_elsewhere};
+use mirrorball_core::label::{Label, LabelledSpare, OwnData, SpareBlock, Uuid, own_data};
 use mirrorball_core::member::MemberIndex;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -81,9 +81,11 @@ impl MemberOpener {
         name: &str,
     ) -> Result<Option<String>, AssembleError> {
         let (size_bytes, needed_bytes) = (open.size_bytes(), request.size_bytes);
-        let Some(label) = request.label.as_ref().filter(|_| size_bytes < needed_bytes) else {
+        let Some(label) = &request.label else { return Ok(None) };
+        let has_length = size_bytes >= needed_bytes;
+        if has_length && !open.lacks_guard(&label.members[request.member.get()]) {
             return Ok(None);
-        };
+        }
         let is_file = matches!(open, Open::Real(real) if real.is_file);
         let found = check(label, request, |offset, length| open.read(offset, length), || None);
         if !is_file || !matches!(found, Ok(Some(_))) || open.block_bytes() > self.block_bytes {
@@ -91,10 +93,11 @@ impl MemberOpener {
         }
         clear_metadata(open)?;
         open.lengthen(needed_bytes)?;
-        Ok(Some(format!(
-            "`{name}` had {size_bytes} of {needed_bytes} bytes: it was truncated, and is rebuilt \
-             whole"
-        )))
+        let found = match has_length {
+            true => String::new(),
+            false => format!(" had {size_bytes} of {needed_bytes} bytes: it"),
+        };
+        Ok(Some(format!("`{name}`{found} was truncated, and is rebuilt whole")))
     }
 
     /// Opens what is at the place of a member; returns its path or URI, too.
@@ -237,14 +240,21 @@ pub(crate) fn check(
         }
         // Named as the replacement, its own device is a new one: all of it is copied.
         Some(_) if request.place.new_device().is_some() => Ok(None),
-        Some(row)
-            if request.own_uuid == Some(found.member) && was_used_elsewhere(label, &metadata) =>
-        {
+        Some(row) if own_data(label, &metadata) != OwnData::None => {
             let devid = label.members[row].devid;
+            let what = match own_data(label, &metadata) {
+                OwnData::Unknown => {
+                    "left so long ago that it is not known whether it has data that the other \
+                     members lack"
+                }
+                OwnData::None | OwnData::Some => {
+                    "was used without the other members since it left, and has data that they lack"
+                }
+            };
             Err(format!(
-                "was used without the other members since it left, and has data that they lack\n  \
-                 help: look at it alone with `mirrorball serve --read-only`; if they can go, \
-                 `ctl members replace {devid}` with it copies the data of the others over it"
+                "{what}\n  help: look at it alone with `mirrorball serve --read-only`; if they \
+                 can go, `ctl members replace {devid}` with it copies the data of the others over \
+                 it"
             ))
         }
         Some(_) if request.own_uuid == Some(found.member) => Ok(Some(metadata)),

@@ -178,8 +178,12 @@ impl EventLog {
             let was = before.as_ref().map(|before| before.members[at]);
             let index = MemberIndex(at as u16);
             let fault = executor.volume().and_then(|_| executor.fault(index));
-            let left_bytes = damaged_bytes(executor, index);
-            changes.extend(member_change((devid(executor, index), fault, left_bytes), was, now));
+            let loss = match damaged_bytes(executor, index) {
+                Some(left_bytes) => DataLoss::Damaged { left_bytes },
+                None if executor.left_bytes(index).is_some() => DataLoss::Repairable,
+                None => DataLoss::None,
+            };
+            changes.extend(member_change((devid(executor, index), fault, loss), was, now));
         }
         let was = before.as_ref().map(|before| &before.signals);
         changes.extend(resync_change(was.is_some_and(|was| was.is_unsynced), executor));
@@ -320,10 +324,22 @@ fn members(executor: &Executor) -> Vec<(ReportedState, u64)> {
     rows.collect()
 }
 
-/// The event of a member, of which the devid, a fault, and what is left of its data if it is
-/// damaged are given, that `was` in a state, none at the start, and is in one now.
+/// Whether a member that the volume cannot do without lost data.
+#[derive(Clone, Copy)]
+enum DataLoss {
+    None,
+    /// Other members have them.
+    Repairable,
+    /// No other member in sync has all of them.
+    Damaged {
+        left_bytes: u64,
+    },
+}
+
+/// The event of a member, of which the devid, a fault, and what it lost are given, that `was` in a
+/// state, none at the start, and is in one now.
 fn member_change(
-    (devid, fault, left_bytes): (u64, Option<MemberFault>, Option<u64>),
+    (devid, fault, loss): (u64, Option<MemberFault>, DataLoss),
     was: Option<(ReportedState, u64)>,
     (state, percent): (ReportedState, u64),
 ) -> Option<StateChange> {
@@ -343,13 +359,17 @@ fn member_change(
             _ => StateChange::RebuildFinished { devid },
         }),
         ReportedState::Unreachable => Some(StateChange::MemberUnreachable { devid }),
-        ReportedState::Rebuilding => Some(match left_bytes {
-            Some(left_bytes) if was.is_some_and(|(was, _)| was == ReportedState::InSync) => {
-                let reason = MemberFault::Truncated.to_string();
-                StateChange::MemberDamaged { devid, reason, left_bytes }
-            }
-            _ => StateChange::RebuildStarted { devid },
-        }),
+        ReportedState::Rebuilding => {
+            let was_in_sync = was.is_some_and(|(was, _)| was == ReportedState::InSync);
+            let cut = || MemberFault::Truncated.to_string();
+            Some(match loss {
+                DataLoss::Damaged { left_bytes } if was_in_sync => {
+                    StateChange::MemberDamaged { devid, reason: cut(), left_bytes }
+                }
+                DataLoss::Repairable => StateChange::RebuildStarted { devid, reason: Some(cut()) },
+                _ => StateChange::RebuildStarted { devid, reason: None },
+            })
+        }
         ReportedState::Failed => {
             let reason = fault.map(|fault| fault.to_string());
             Some(StateChange::MemberFailed { devid, reason })
@@ -396,11 +416,12 @@ mod tests {
 
     #[test]
     fn a_member_has_an_event_for_each_change_and_each_fifth_of_its_rebuild() {
-        let change = |was, now| member_change((2, Some(MemberFault::Truncated), None), was, now);
+        let change =
+            |was, now| member_change((2, Some(MemberFault::Truncated), DataLoss::None), was, now);
         let rebuilding = |percent| (ReportedState::Rebuilding, percent);
         let in_sync = (ReportedState::InSync, 0);
         assert_eq!(change(None, in_sync), None, "what is as it should be");
-        let started = Some(StateChange::RebuildStarted { devid: 2 });
+        let started = Some(StateChange::RebuildStarted { devid: 2, reason: None });
         assert_eq!(change(None, rebuilding(50)), started);
         assert_eq!(change(Some((ReportedState::Removed, 0)), rebuilding(0)), started);
         for (from, to, percent) in [(0, 19, None), (19, 20, Some(20)), (5, 65, Some(60))] {
@@ -419,7 +440,12 @@ mod tests {
         let reason = Some("its file was truncated".to_owned());
         let failed = Some(StateChange::MemberFailed { devid: 2, reason });
         assert_eq!(change(Some(in_sync), (ReportedState::Failed, 0)), failed);
-        let damaged = member_change((2, None, Some(4096)), Some(in_sync), rebuilding(40));
+        let loss = DataLoss::Damaged { left_bytes: 4096 };
+        let damaged = member_change((2, None, loss), Some(in_sync), rebuilding(40));
+        let repaired =
+            member_change((2, None, DataLoss::Repairable), Some(in_sync), rebuilding(40));
+        let cut = Some(MemberFault::Truncated.to_string());
+        assert_eq!(repaired, Some(StateChange::RebuildStarted { devid: 2, reason: cut }));
         let reason = "its file was truncated".to_owned();
         let expected = StateChange::MemberDamaged { devid: 2, reason, left_bytes: 4096 };
         assert_eq!(damaged, Some(expected));

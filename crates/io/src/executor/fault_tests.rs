@@ -172,11 +172,48 @@ fn a_file_that_is_cut_to_the_size_of_its_member_has_lost_nothing() {
     let mut place = Place::with_files_of(MEMBER_BYTES + GUARD_BYTES);
     assert_eq!(place.run(RequestKind::Write), Ok(()));
     for length in [MEMBER_BYTES + 512, MEMBER_BYTES] {
+        place.executor.check_lengths();
         place.world.cut_file(place.files[0], length);
         place.executor.wait(Some(Duration::from_millis(2)), &mut Vec::new()).unwrap();
         (0..4).for_each(|_| assert_eq!(place.run(RequestKind::Read), Ok(())));
         assert_eq!(place.states(), [MemberState::InSync; 2]);
     }
+}
+
+/// Who makes a file as long again as he made it makes it shorter than it was, and may have cut it
+/// before.
+#[test]
+fn a_file_as_long_as_its_member_may_have_been_shorter() {
+    for (cut_bytes, is_lost) in [(2 << 20, true), (MEMBER_BYTES, false)] {
+        let mut place = Place::with_files_of(MEMBER_BYTES + GUARD_BYTES);
+        let last = place.executor.volume().unwrap().capacity_bytes() - LENGTH as u64;
+        place.start_at(RequestKind::Write, last);
+        assert_eq!(place.settle(), [Ok(())]);
+        assert!(place.executor.fail_on_request(MemberIndex(0)));
+        for file in place.files {
+            place.executor.check_lengths();
+            place.world.cut_file(file, cut_bytes);
+            place.world.lengthen_file(file, MEMBER_BYTES);
+            place.executor.check_lengths();
+        }
+        place.start_at(RequestKind::Read, last);
+        let expected = if is_lost { Err(VolumeError::Unreadable) } else { Ok(()) };
+        assert_eq!(place.settle(), [expected], "cut to {cut_bytes} bytes");
+        assert_eq!(place.executor.cuts, 2 * u32::from(is_lost), "of the failed one, too");
+    }
+}
+
+/// A member that had an error goes on, and its file is looked at as before.
+#[test]
+fn the_file_of_a_member_with_an_error_is_looked_at() {
+    let mut place = Place::with_files_of(MEMBER_BYTES + GUARD_BYTES);
+    assert!(place.executor.fail_on_request(MemberIndex(0)));
+    place.world.set_fault(place.files[1], FileFault::FailsNextWrite);
+    assert!(place.run(RequestKind::Write).is_err());
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    let cuts = place.executor.check_lengths();
+    place.world.cut_file(place.files[1], 2 << 20);
+    assert_eq!(place.executor.check_lengths(), cuts + 1);
 }
 
 /// Nothing that was cut off is read as zeroes, also when the file is as long again.

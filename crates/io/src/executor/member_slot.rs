@@ -20,6 +20,17 @@ const CHECK_INTERVAL: Nanos = Nanos::from_millis(1);
 /// A file with fewer allocated bytes is too small to tell that it was cut.
 const ALLOCATED_BYTES_MIN: u64 = 1 << 20;
 
+/// What a look at the file of a member found that was truncated, the worst first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Cut {
+    /// The file ends there, on the member.
+    At(u64),
+    /// It has all bytes of the member, but was shorter.
+    Regrown,
+    /// Only bytes behind the member are gone.
+    Guard,
+}
+
 /// A member with its storage and statistics.
 pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
@@ -79,6 +90,14 @@ impl MemberSlot {
         }
     }
 
+    /// Takes how much is allocated for its file, before it is used.
+    pub(super) fn note_allocated(&mut self, driver: &Driver) {
+        if let Store::Real { handle, .. } = self.store {
+            self.allocated_bytes_max =
+                driver.file_size(handle).map_or(0, |size| size.allocated_bytes);
+        }
+    }
+
     /// Counts the start of an I/O.
     #[inline]
     pub(super) fn begin(&mut self, op: Op) {
@@ -112,11 +131,11 @@ impl MemberSlot {
         self.overlay = Overlay::default();
     }
 
-    /// The bytes that are left of what was written to a file that was truncated since the last
-    /// call; `None` if it was not. I/Os that end at the same time share one check. Reads check only
-    /// once per millisecond while nothing is written, because a read past the end of a truncated
-    /// file is short until a write makes the file longer again.
-    pub(super) fn bytes_left(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
+    /// What is left of a file that was truncated since the last call; `None` if it was not. I/Os
+    /// that end at the same time share one check. Reads check only once per millisecond while
+    /// nothing is written, because a read past the end of a truncated file is short until a write
+    /// makes the file longer again.
+    pub(super) fn bytes_left(&mut self, now: Nanos, driver: &Driver) -> Option<Cut> {
         let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { CHECK_INTERVAL };
         match self.checked_at {
             Some(at) if now - at <= age_max => None,
@@ -135,7 +154,7 @@ impl MemberSlot {
 
     /// Compares the size of the file with what it must be; see [`MemberSlot::bytes_left`]. Once it
     /// was truncated, it must not become shorter again.
-    pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> Option<u64> {
+    pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> Option<Cut> {
         self.checked_at = Some(now);
         let Store::Real { handle, begin_bytes, least_bytes, guard_bytes, keeps_allocated } =
             self.store
@@ -158,13 +177,18 @@ impl MemberSlot {
             Some(end) => size.allocated_bytes.min(end),
             None => size.allocated_bytes,
         };
-        let has_lost = keeps_allocated && !is_cut && self.has_lost(allocated_bytes);
-        if is_cut || has_lost {
-            self.allocated_bytes_max = allocated_bytes;
-            return Some(if is_cut { end.saturating_sub(begin_bytes) } else { 0 });
-        }
-        self.ended_changes.clear();
-        None
+        let cut = match is_cut {
+            true if end < least_bytes => Cut::At(end.saturating_sub(begin_bytes)),
+            true if keeps_allocated && self.has_all_allocated(allocated_bytes) => Cut::Guard,
+            true => Cut::Regrown,
+            false if keeps_allocated && self.has_lost(allocated_bytes) => Cut::Regrown,
+            false => {
+                self.ended_changes.clear();
+                return None;
+            }
+        };
+        self.allocated_bytes_max = allocated_bytes;
+        Some(cut)
     }
 
     /// The changes that may have ended since the length of the file was last as it must be, besides
@@ -176,13 +200,6 @@ impl MemberSlot {
     /// Forgets the changes that ended before the length of the file was taken in.
     pub(super) fn forget_changes(&mut self) {
         self.ended_changes.clear();
-    }
-
-    /// Returns true if a file that ends there has all bytes of its member, and lacks only bytes
-    /// behind them.
-    pub(super) fn has_all(&self, end: u64) -> bool {
-        matches!(self.store, Store::Real { begin_bytes, least_bytes: Some(least_bytes), .. }
-            if begin_bytes + end >= least_bytes)
     }
 
     /// Returns true if the file was cut, and is to be made as long again.
@@ -211,10 +228,18 @@ impl MemberSlot {
             return;
         };
         let left = self.length_since_cut.and_then(|length| length.checked_sub(*least_bytes));
+        *guard_bytes = left.unwrap_or(0);
         match left {
-            Some(left) => (*guard_bytes, self.length_since_cut) = (left, None),
+            Some(_) => self.length_since_cut = None,
             None => self.stays_short = true,
         }
+    }
+
+    /// Returns true if all is allocated for the file that was, and nothing can have been allocated
+    /// since for what it may have lost.
+    fn has_all_allocated(&self, allocated_bytes: u64) -> bool {
+        let is_quiet = self.changes_in_flight == 0 && self.ended_changes.is_empty();
+        is_quiet && self.allocated_bytes_max > 0 && allocated_bytes >= self.allocated_bytes_max
     }
 
     /// Returns true if the file has lost most of the bytes that were allocated for it.

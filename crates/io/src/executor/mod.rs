@@ -155,7 +155,7 @@ impl Executor {
         clock: Clock,
         members: Vec<NewMember>,
         model_array: Option<ModelArray>,
-        volume: Option<Volume>,
+        mut volume: Option<Volume>,
     ) -> io::Result<Executor> {
         let mut slots = Vec::new();
         for NewMember { config, source } in members {
@@ -165,7 +165,13 @@ impl Executor {
             let index = MemberIndex(slots.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
             let store = replace::store(index, source, &mut driver)?;
-            slots.push(MemberSlot::new(config, store));
+            // The file of one that is missing keeps its own.
+            if let Some(volume) = volume.as_mut().filter(|_| !matches!(store, Store::Absent)) {
+                volume.set_guard(index, store.has_guard());
+            }
+            let mut slot = MemberSlot::new(config, store);
+            slot.note_allocated(&driver);
+            slots.push(slot);
         }
         let now = driver.now();
         Ok(Executor {
@@ -353,12 +359,12 @@ impl Executor {
         let is_short =
             matches!(done.result, Ok(Output::Bytes(bytes)) if (bytes as u64) < io.length);
         let slot = &mut self.slots[io.member.get()];
-        let end = match is_short {
+        let cut = match is_short {
             true => slot.check_length(self.now, &self.driver),
             false => slot.bytes_left(self.now, &self.driver),
         };
-        let end = end.into_iter().chain(self.found_end(&io, &done.result)).min();
-        let left_bytes = end.and_then(|end| self.on_found_cut(io.member, end));
+        let cut = cut.into_iter().chain(self.found_end(&io, &done.result)).min();
+        let left_bytes = cut.and_then(|cut| self.on_found_cut(io.member, cut));
         let slot = &mut self.slots[io.member.get()];
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.

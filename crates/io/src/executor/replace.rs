@@ -91,6 +91,10 @@ impl Executor {
             }
         }
         slot.on_replaced();
+        slot.note_allocated(&self.driver);
+        if let Some(volume) = &mut self.volume {
+            volume.set_guard(member, slot.store.has_guard());
+        }
         self.end_flushes_of_replaced(member);
         Ok(())
     }

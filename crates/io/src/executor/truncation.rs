@@ -6,10 +6,12 @@
 use super::Executor;
 use super::active_io::ActiveIo;
 use super::member_fault::MemberFault;
+use super::member_slot::Cut;
 use crate::driver::{DATA_UNIT, Output};
 use crate::member::Store;
 use mirrorball_core::io::Op;
 use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::volume::Volume;
 use rustix::io::Errno;
 use std::ops::Range;
 
@@ -27,18 +29,21 @@ impl Executor {
         }
     }
 
-    /// Takes that a member is shorter than it was, and ends there.
+    /// Takes that a member was truncated before the start, and ends there; at its end if it was
+    /// made as long again.
     pub(crate) fn on_found_short(&mut self, member: MemberIndex, end: u64) {
-        self.on_data_lost(member, end);
+        let is_short = end < self.slots[member.get()].config.size_bytes;
+        self.on_data_lost(member, if is_short { Cut::At(end) } else { Cut::Regrown });
     }
 
     /// Looks whether files of members were truncated since they were used. Returns how often one
     /// was found to be, since the start.
     pub(crate) fn check_lengths(&mut self) -> u32 {
         for index in 0..self.slots.len() {
+            let member = MemberIndex(index as u16);
             // The look at a device that fails may not end.
-            if !matches!(self.slots[index].fault, Some(MemberFault::Io(..))) {
-                self.check_length(MemberIndex(index as u16));
+            if !matches!(self.fault(member), Some(MemberFault::Io(..))) {
+                self.check_length(member);
             }
         }
         self.cuts
@@ -47,13 +52,13 @@ impl Executor {
     /// Checks that the file of a member was not truncated. Returns the bytes of its data that are
     /// left if it was.
     pub(super) fn check_length(&mut self, member: MemberIndex) -> Option<u64> {
-        let end = self.slots[member.get()].check_length(self.now, &self.driver)?;
-        self.on_found_cut(member, end)
+        let cut = self.slots[member.get()].check_length(self.now, &self.driver)?;
+        self.on_found_cut(member, cut)
     }
 
     /// Where the file or device of a member ended when an I/O did, if the I/O says so: it may be as
     /// long again by now.
-    pub(super) fn found_end(&self, io: &ActiveIo, result: &Result<Output, Errno>) -> Option<u64> {
+    pub(super) fn found_end(&self, io: &ActiveIo, result: &Result<Output, Errno>) -> Option<Cut> {
         let slot = &self.slots[io.member.get()];
         let Store::Real { handle, begin_bytes, least_bytes, .. } = slot.store else { return None };
         if io.attachment != slot.attachment {
@@ -61,44 +66,47 @@ impl Executor {
         }
         match result {
             Ok(Output::Bytes(bytes)) if io.op == Op::Read && (*bytes as u64) < io.length => {
-                Some(io.offset + *bytes as u64)
+                Some(Cut::At(io.offset + *bytes as u64))
             }
             // Behind the end of a device.
             Err(Errno::NOSPC) if least_bytes.is_none() => {
                 let end = self.driver.device_end(handle).ok()?.saturating_sub(begin_bytes);
-                (end < slot.config.size_bytes).then_some(end)
+                (end < slot.config.size_bytes).then_some(Cut::At(end))
             }
             _ => None,
         }
     }
 
-    /// Takes that the file of a member was found to end there. Returns the bytes of its data that
-    /// are left; `None` if it has all of them.
-    pub(super) fn on_found_cut(&mut self, member: MemberIndex, end: u64) -> Option<u64> {
-        let slot = &self.slots[member.get()];
-        if slot.has_all(end) && !slot.was_cut && !self.may_have_grown(member, end) {
+    /// Takes that the file of a member was found to be cut. Returns the bytes of its data that are
+    /// left; `None` if it has all of them.
+    pub(super) fn on_found_cut(&mut self, member: MemberIndex, cut: Cut) -> Option<u64> {
+        let slot = &mut self.slots[member.get()];
+        if cut == Cut::Guard && !slot.was_cut {
             // A file without a label is as the user made it.
             match self.volume.as_ref().is_some_and(|volume| volume.label().is_some()) {
-                true => self.slots[member.get()].restore_length(&self.driver),
-                false => self.slots[member.get()].accept_length(),
+                true => slot.restore_length(&self.driver),
+                false => slot.accept_length(),
             }
             return None;
         }
-        Some(self.on_data_lost(member, end))
+        Some(self.on_data_lost(member, cut))
     }
 
-    /// Takes that the file of a member was truncated and ends there. Returns the bytes of its data
-    /// that are left: only those that certainly are, if an I/O may have made it longer since, so
-    /// that it is not known where it was cut.
-    fn on_data_lost(&mut self, member: MemberIndex, end: u64) -> u64 {
-        let is_file =
-            !matches!(self.slots[member.get()].store, Store::Real { least_bytes: None, .. });
+    /// Takes that the file of a member was truncated. Returns the bytes of its data that are left:
+    /// only those that certainly are, if it was made longer since, or an I/O may have, so that it
+    /// is not known where it was cut.
+    fn on_data_lost(&mut self, member: MemberIndex, cut: Cut) -> u64 {
+        let slot = &self.slots[member.get()];
+        let size_bytes = slot.config.size_bytes;
+        let is_file = !matches!(slot.store, Store::Real { least_bytes: None, .. });
         let fault = if is_file { MemberFault::Truncated } else { MemberFault::Ended };
         self.note_fault(member, fault);
-        let left_bytes = match self.may_have_grown(member, end) {
-            true => self.certain_bytes(member, end),
-            false => end,
+        let left_bytes = match cut {
+            Cut::At(end) if !self.may_have_grown(member, end) => end,
+            Cut::At(end) => self.certain_bytes(member, end),
+            Cut::Regrown | Cut::Guard => self.certain_bytes(member, size_bytes),
         };
+        let left_bytes = left_bytes.min(size_bytes);
         let slot = &mut self.slots[member.get()];
         slot.was_cut = true;
         slot.forget_changes();
@@ -115,14 +123,18 @@ impl Executor {
     pub(super) fn restore_lengths(&mut self) {
         for index in 0..self.slots.len() {
             let member = MemberIndex(index as u16);
-            let wants_length = self.slots[index].wants_length() && self.is_recorded(member);
-            if wants_length && self.check_length(member).is_none() {
+            if !self.slots[index].was_cut || !self.is_recorded(member) {
+                continue;
+            }
+            if self.slots[index].wants_length() && self.check_length(member).is_none() {
                 self.slots[index].restore_length(&self.driver);
             }
+            let has_data = |volume: &Volume| volume.members()[member].state == MemberState::InSync;
+            self.slots[index].was_cut = !self.volume.as_ref().is_some_and(has_data);
         }
     }
 
-    /// Returns true if the labels say which part of a member is left.
+    /// Returns true if the labels say which part of a member is left, or that it is whole again.
     fn is_recorded(&self, member: MemberIndex) -> bool {
         let volume = self.volume.as_ref().filter(|volume| !volume.is_read_only());
         let states = volume.and_then(|volume| {
@@ -134,6 +146,7 @@ impl Executor {
                 MemberState::Rebuilding { recovered_bytes: left_bytes },
                 MemberState::Rebuilding { recovered_bytes },
             )) => recovered_bytes <= left_bytes,
+            Some((MemberState::InSync, MemberState::InSync)) => true,
             _ => false,
         }
     }

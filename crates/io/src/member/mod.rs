@@ -55,6 +55,13 @@ pub enum Store {
     EmulatedNothing,
 }
 
+impl Store {
+    /// True if it is a file that is longer than the member by [`GUARD_BYTES`].
+    pub fn has_guard(&self) -> bool {
+        matches!(self, Store::Real { guard_bytes: GUARD_BYTES, .. })
+    }
+}
+
 /// A file or block device of a member, before the driver owns it.
 pub struct MemberFile {
     /// The file.

@@ -130,15 +130,15 @@ pub enum LabelledError {
     /// No member has data in sync.
     #[error(
         "cannot start `{name}`: no member that is there has data in sync; {missing}\n  help: \
-         connect the members that have the data; if you know that those of a member are right, \
-         remove the labels with `mirrorball clear`, and label the members again with `mirrorball \
-         adopt --trust DEVID`"
+         connect the members that have the data{help}"
     )]
     NothingLeft {
         /// The volume.
         name: String,
         /// The members.
         missing: String,
+        /// What else can be done.
+        help: &'static str,
     },
     /// The journal of a member that the volume cannot do without is unreadable.
     #[error(
@@ -170,7 +170,8 @@ pub enum LabelledError {
         "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
          it was truncated or is not the whole device\n  help: give the whole device, or start \
          without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`; if it is \
-         the only copy, --read-only serves what can be read"
+         the only copy, --read-only serves what can be read. Do not make the file longer: what it \
+         lost stays lost"
     )]
     Shrunk {
         /// The device.
@@ -181,6 +182,24 @@ pub enum LabelledError {
         size_bytes: u64,
         /// Its size when it became a member.
         needed_bytes: u64,
+    },
+    /// A file was truncated and made longer again since it was used.
+    #[error(
+        "`{device}`, the member with devid {devid}, was truncated and made longer again: it has \
+         {size_bytes} bytes, and had {whole_bytes}; what it lost is not known\n  help: start \
+         without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`; if it is \
+         the only copy, --read-only serves what certainly is left. If you know that it lost \
+         nothing: `truncate -s {whole_bytes} {device}`"
+    )]
+    Regrown {
+        /// The device.
+        device: String,
+        /// Its devid.
+        devid: u64,
+        /// Its size.
+        size_bytes: u64,
+        /// Its size when it was used.
+        whole_bytes: u64,
     },
     /// The policy cannot be used.
     #[error("{0}")]

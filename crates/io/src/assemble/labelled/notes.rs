@@ -94,8 +94,8 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
 pub(super) fn left_help(newest: &Label) -> String {
     let (count, parities) = (newest.members.len(), newest.array.profile.parities());
     match parities {
-        0 => "a member that left may have the rest as it was then: look at it alone with \
-              --read-only, and if it is right, start it alone with --degraded"
+        0 => "a member that left, unless it was truncated, may have the rest as it was then: look \
+              at it alone with --read-only, and if it is right, start it alone with --degraded"
             .to_owned(),
         _ => format!(
             "save that, and make the volume again with `create`. A member that left has its part \
@@ -104,6 +104,18 @@ pub(super) fn left_help(newest: &Label) -> String {
              without the others with --degraded",
             count - parities
         ),
+    }
+}
+
+/// What to do about members whose labels say that they lost data, if they did not; the end of a
+/// sentence. Labels of volumes with parity or checksums are made with the volume only.
+pub(super) fn trust_help(newest: &Label) -> &'static str {
+    match newest.array.profile.parities() > 0 || newest.array.has_checksums {
+        true => "",
+        false => {
+            "; if you know that those of a member are right, remove the labels with `mirrorball \
+             clear`, and label the members again with `mirrorball adopt --trust DEVID`"
+        }
     }
 }
 

@@ -1,10 +1,11 @@
-//! Sizes of the devices of a labelled volume: one that was cut is only read.
+//! Sizes of the devices of a labelled volume: one that was cut is not in sync.
 
 use super::super::AssembleError;
 use super::super::open::Open;
 use super::LabelledError;
 use crate::examine::{ExaminedDevice, ExaminedVolume};
 use crate::executor::Executor;
+use crate::member::GUARD_BYTES;
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::LabelledMember;
 use mirrorball_core::label::assembly::MemberStanding;
@@ -59,27 +60,49 @@ pub(super) fn rows(
         let open = opened[device_index].take().expect("a device is one member");
         let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
         let (device, size_bytes) = (devices[device_index].address.to_string(), open.size_bytes());
-        // All that counts of it is there.
+        let (is_short, was_cut) = (size_bytes < needed_bytes, open.lacks_guard(member));
+        // All that counts of it is there, or is rebuilt.
         let is_rebuilt = matches!(row.state, MemberState::Rebuilding { recovered_bytes }
             if recovered_bytes <= size_bytes);
-        if size_bytes < needed_bytes && (access == MemberAccess::ReadOnly || is_rebuilt) {
-            short.push((index, size_bytes));
-            notes.push(format!(
-                "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
-                 {needed_bytes}: what is missing is not read from it"
-            ));
-        } else if size_bytes < needed_bytes {
-            return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
+        match access == MemberAccess::ReadOnly || is_rebuilt {
+            true if is_short || was_cut => {
+                short.push((index, size_bytes.min(needed_bytes)));
+                notes.push(short_note(&device, member, size_bytes));
+            }
+            false if is_short => {
+                return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
+            }
+            false if was_cut => {
+                let whole_bytes = needed_bytes + GUARD_BYTES;
+                return Err(LabelledError::Regrown { device, devid, size_bytes, whole_bytes });
+            }
+            _ => {}
         }
         if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[device_index].label) {
             open.make_label_durable(newest).map_err(AssembleError::from)?;
-            if size_bytes >= needed_bytes {
+            // Until the labels say that it lost data, its length does.
+            if !is_short && !was_cut {
                 open.lengthen(needed_bytes).map_err(AssembleError::from)?;
             }
         }
         rows.push(Some(open.restricted(needed_bytes)));
     }
     Ok((rows, short))
+}
+
+/// What is not read of a member that was cut.
+fn short_note(device: &str, member: &LabelledMember, size_bytes: u64) -> String {
+    let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
+    match size_bytes < needed_bytes {
+        true => format!(
+            "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
+             {needed_bytes}: what is missing is not read from it"
+        ),
+        false => format!(
+            "`{device}`, the member with devid {devid}, was truncated and made longer again: only \
+             what certainly is left is read from it"
+        ),
+    }
 }
 
 /// How a member that was cut is rebuilt, if the volume starts without it.

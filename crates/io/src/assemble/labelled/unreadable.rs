@@ -94,6 +94,7 @@ mod tests {
             size_bytes: 64 << 20,
             state: MemberState::InSync,
             has_lost_data: false,
+            has_guard: false,
             write_mostly: false,
             rotational: None,
             optimal_io_bytes: None,

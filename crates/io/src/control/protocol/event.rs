@@ -110,6 +110,9 @@ pub enum StateChange {
     RebuildStarted {
         /// The member.
         devid: u64,
+        /// What happened to its data, if it was in sync and stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// A member returned data that do not match their checksums. Follows when the number of blocks
     /// has doubled since the last event, so a bad disk has few of them.

@@ -144,6 +144,7 @@ impl SimFile {
     #[cfg(test)]
     pub(super) fn cut(&mut self, size_bytes: u64) {
         self.discard(size_bytes, self.size_bytes - size_bytes);
+        self.contents.free_from(size_bytes);
         self.size_bytes = size_bytes;
     }
 

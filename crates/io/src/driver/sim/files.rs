@@ -109,6 +109,12 @@ impl SimulatedWorld {
         self.world().file(file).cut(size_bytes);
     }
 
+    /// Makes a file this long, as another program might.
+    #[cfg(test)]
+    pub(crate) fn lengthen_file(&self, file: ObjectId, size_bytes: u64) {
+        self.world().file(file).extend_to(size_bytes);
+    }
+
     /// Cuts a file to nothing and makes it as long as it was, as another program might.
     #[cfg(test)]
     pub(crate) fn clear_file(&self, file: ObjectId) {

@@ -130,6 +130,12 @@ impl Pieces {
         piece.or_insert(Bytes::Zeroes(PIECE_BYTES))
     }
 
+    /// Frees the pieces that begin at an offset or behind it.
+    #[cfg(test)]
+    pub(super) fn free_from(&mut self, offset: u64) {
+        self.0.split_off(&offset.div_ceil(PIECE_BYTES as u64));
+    }
+
     pub(super) fn discard(&mut self, offset: u64, length: u64) {
         const BYTES: u64 = PIECE_BYTES as u64;
         let (first, end) = (offset / BYTES, (offset + length).div_ceil(BYTES));

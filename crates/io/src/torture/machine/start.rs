@@ -424,6 +424,7 @@ pub(super) fn new_label(
         size_bytes: member_bytes,
         state: MemberState::InSync,
         has_lost_data: false,
+        has_guard: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,
