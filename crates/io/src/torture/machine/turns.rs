@@ -180,6 +180,7 @@ impl Machine {
     pub(super) fn end(&mut self, end: End) -> Result<(), String> {
         if end == End::Stop {
             self.stop()?;
+            self.take_cuts()?;
         }
         self.on_end();
         self.end_lost_record();
