@@ -138,16 +138,18 @@ impl Volume {
             }
             MemberState::InSync => MemberState::Rebuilding { recovered_bytes },
         };
+        // Of one that was being rebuilt, what was not flushed may not be durable.
+        let durable_bytes = match self.labels.as_deref() {
+            Some(labels) if !was_in_sync => labels.durable_bytes[member.get()],
+            _ => u64::MAX,
+        };
         // A step of a rebuild that is under way may have written what is gone: it does not count.
         self.set_member_state(member, state);
         self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
         labels.on_data_lost(member, state == MemberState::Failed && !had_failed);
-        // Of one that was being rebuilt, what was not flushed may not be durable.
-        if let MemberState::Rebuilding { recovered_bytes } = state
-            && was_in_sync
-        {
-            labels.on_progress(member, recovered_bytes);
+        if let MemberState::Rebuilding { recovered_bytes } = state {
+            labels.on_progress(member, recovered_bytes.min(durable_bytes));
         }
         self.update_labels();
     }

@@ -172,7 +172,7 @@ pub(super) struct LabelWriter {
     /// Members on which a flush failed while their label was written, which may have lost it.
     spoiled: Vec<MemberIndex>,
     /// For each member that is being rebuilt, the recovery offset that is durable on it.
-    durable_bytes: Vec<u64>,
+    pub(super) durable_bytes: Vec<u64>,
     /// For each member, true if its own label was written since its state was set.
     has_own: Vec<bool>,
     /// True if the labels are to be written though they may say the same.

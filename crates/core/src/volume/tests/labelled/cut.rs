@@ -41,6 +41,19 @@ fn the_last_member_that_lost_data_keeps_its_beginning() {
     assert_eq!(volume.members()[MemberIndex(0)].state, kept);
 }
 
+/// Each of several reads in flight finds it, while another update of the labels is under way.
+#[test]
+fn what_is_left_is_recorded_though_the_cut_is_found_again() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    volume.lose_member(MemberIndex(1));
+    volume.update_labels();
+    volume.on_data_lost(MemberIndex(0), 5 * MIB);
+    volume.on_data_lost(MemberIndex(0), 6 * MIB);
+    assert_eq!(run(&mut volume, (RequestKind::Read, 0, 4096), |_| false), Ok(()));
+    let kept = MemberState::Rebuilding { recovered_bytes: 5 * MIB };
+    assert_eq!(volume.label().unwrap().members[0].state, kept);
+}
+
 /// A member that came back and got what it had missed is no longer one that lacks only that.
 #[test]
 fn a_member_that_caught_up_and_lost_data_is_not_caught_up_again() {
