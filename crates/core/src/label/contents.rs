@@ -197,8 +197,9 @@ pub struct Label {
     pub members: Vec<LabelledMember>,
     /// The spares. Versions that do not know them write labels without them.
     pub spares: Vec<LabelledSpare>,
-    /// True if the journal of each member that has data was written to: one in which there is
-    /// nothing was overwritten. Versions that do not know this write labels without it.
+    /// True if the journal of each member that has data was written to, and no entry is missing
+    /// that was: one in which there is nothing was overwritten. Versions that do not know this
+    /// write labels without it.
     pub has_begun_journals: bool,
     /// True if the label has features that a writer must know and this program does not.
     pub is_read_only: bool,

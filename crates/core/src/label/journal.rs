@@ -23,6 +23,11 @@
 //! slot was written: `create` writes a checkpoint, and a member that joins gets one. So a journal
 //! in which no slot was written is known to be overwritten by something else.
 //!
+//! If the end of a member is cut off that the volume cannot do without, its journal is gone, too.
+//! An entry that it lacks then may have been written in place, so it is *doubtful*: its rows may be
+//! torn. The label says that the journals are not begun until a checkpoint is durable behind which
+//! all entries from before are done with. What is lacking is doubtful only as long as it says so.
+//!
 //! A slot is a metadata block and up to 64 KiB of data. The body of the block, little-endian:
 //!
 //! | offset | bytes | |
@@ -212,6 +217,8 @@ pub struct MemberJournal<'a> {
     /// True if the member has current data, if only in part. Of others only the numbers count, so
     /// that none is used twice.
     pub has_data: bool,
+    /// True if entries may be gone that were durable on it, because its device lost data.
+    pub may_lack_entries: bool,
     /// The bytes of the journal.
     pub bytes: &'a [u8],
 }
@@ -256,6 +263,20 @@ pub struct JournalRecovery {
     /// The rows that they are in: the first byte of a full stripe, and rows of it. Until they are
     /// written, nothing can be recovered there.
     pub torn: Vec<(u64, Range<u64>)>,
+    /// The entries of which it is not known whether they were written in place. What other members
+    /// have of them is among the writes to repeat.
+    pub doubtful: Vec<DoubtfulEntry>,
+}
+
+/// An entry that a member lacks which may have lost it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DoubtfulEntry {
+    /// The member.
+    pub member: MemberIndex,
+    /// First byte of the full stripe on the volume.
+    pub stripe_offset: u64,
+    /// The rows that it writes.
+    pub rows: Range<u64>,
 }
 
 impl JournalRecovery {
@@ -273,7 +294,7 @@ impl JournalRecovery {
 type FoundEntry<'a> = (usize, JournalEntry, &'a [u8]);
 
 /// Finds what is to be written again: of the entries that may not be durable in place, those that
-/// all participants have which are there.
+/// all participants have which are there, or may have had.
 pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalRecovery {
     let mut entries: BTreeMap<u64, Vec<FoundEntry<'_>>> = BTreeMap::new();
     let (mut oldest, mut newest, mut void) = (0, 0, BTreeSet::new());
@@ -303,9 +324,15 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
             let takes_part = first.participants & 1 << journal.member.get() != 0;
             takes_part && journal.has_data && !found.iter().any(|(other, _, _)| *other == index)
         };
-        let missing = journals.iter().enumerate().any(lacks_it);
-        if missing || first.participants == 0 || void.contains(&first.sequence) {
+        let lacking = journals.iter().enumerate().filter(|it| lacks_it(*it));
+        let lacking: Vec<&MemberJournal<'_>> = lacking.map(|(_, journal)| journal).collect();
+        let is_unwritten = lacking.iter().any(|journal| !journal.may_lack_entries);
+        if is_unwritten || first.participants == 0 || void.contains(&first.sequence) {
             continue;
+        }
+        if let Some(MemberJournal { member, .. }) = lacking.first() {
+            let (stripe_offset, rows) = (first.stripe_offset, first.rows.clone());
+            recovery.doubtful.push(DoubtfulEntry { member: *member, stripe_offset, rows });
         }
         for (index, entry, mut data) in found.iter().map(|(index, it, data)| (index, it, *data)) {
             for part in &entry.parts {
@@ -321,174 +348,5 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const VOLUME: Uuid = Uuid([1; 16]);
-    const BEGIN: u64 = 8 << 20;
-
-    fn uuid(member: u16) -> Uuid {
-        Uuid([16 + member as u8; 16])
-    }
-
-    fn entry(sequence: u64, oldest: u64, participants: u16) -> JournalEntry {
-        let parts = vec![JournalPart { offset: (1 << 20) + (sequence << 12), length: 512 }; 2];
-        let rows = 0..1024;
-        let (void, stripe_offset) = (0, 7 << 16);
-        JournalEntry { sequence, oldest, void, participants, stripe_offset, rows, parts }
-    }
-
-    /// The journal of a member with these entries, whose data are their sequence numbers.
-    fn journal(member: u16, entries: &[JournalEntry]) -> Vec<u8> {
-        let mut bytes = vec![0; JOURNAL_BYTES as usize];
-        for entry in entries {
-            let data = vec![entry.sequence as u8; entry.data_bytes() as usize];
-            let block = entry.encode(BEGIN, &data, VOLUME, uuid(member));
-            let at = (entry.offset(BEGIN) - BEGIN) as usize;
-            bytes[at..at + block.len()].copy_from_slice(&block);
-        }
-        bytes
-    }
-
-    /// What the journals say, if the members from this one on have no current data.
-    fn recovery(journals: &[(u16, Vec<u8>)], stale_from: u16) -> JournalRecovery {
-        let journals: Vec<MemberJournal<'_>> = journals
-            .iter()
-            .map(|(member, bytes)| MemberJournal {
-                member: MemberIndex(*member),
-                uuid: uuid(*member),
-                begin: BEGIN,
-                has_data: *member < stale_from,
-                bytes,
-            })
-            .collect();
-        recover_journal(VOLUME, &journals)
-    }
-
-    /// The members and sequence numbers of the writes that are repeated, and the next number.
-    fn recovered(journals: &[(u16, Vec<u8>)]) -> (Vec<(u16, u8)>, u64) {
-        let recovery = recovery(journals, u16::MAX);
-        let writes = recovery.replays.iter().map(|it| (it.member.0, it.data[0]));
-        let mut writes: Vec<(u16, u8)> = writes.collect();
-        writes.dedup();
-        (writes, recovery.next)
-    }
-
-    #[test]
-    fn what_all_participants_have_is_written_again_in_order() {
-        let [one, two] = [entry(5, 5, 0b011), entry(6, 5, 0b110)];
-        let journals = [
-            (0, journal(0, std::slice::from_ref(&one))),
-            (1, journal(1, &[one, two.clone()])),
-            (2, journal(2, &[two])),
-        ];
-        let (writes, next) = recovered(&journals);
-        assert_eq!(writes, [(0, 5), (1, 5), (1, 6), (2, 6)]);
-        assert_eq!(next, 6 + SEQUENCE_GAP);
-        // Of the first, nothing can have been written in place without member 0.
-        let without = [(0, journal(0, &[])), journals[1].clone(), journals[2].clone()];
-        assert_eq!(recovered(&without).0, [(1, 6), (2, 6)]);
-        // A member that is gone may have had it.
-        assert_eq!(recovered(&journals[1..]).0, [(1, 5), (1, 6), (2, 6)]);
-    }
-
-    #[test]
-    fn entries_before_the_oldest_of_any_member_are_done_with() {
-        let [old, new] = [entry(5, 5, 0b11), entry(6, 6, 0b10)];
-        let journals =
-            [(0, journal(0, std::slice::from_ref(&old))), (1, journal(1, &[old.clone(), new]))];
-        assert_eq!(recovered(&journals).0, [(1, 6)]);
-        let later = JournalEntry { void: 0b10, ..entry(7, 4, 0b10) };
-        let journals =
-            [(0, journal(0, std::slice::from_ref(&old))), (1, journal(1, &[old.clone(), later]))];
-        assert_eq!(recovered(&journals).0, [(1, 7)], "the other one is void");
-        let checkpoint = JournalEntry { parts: Vec::new(), ..entry(9, 9, 0) };
-        let journals = [(0, journal(0, &[old.clone(), checkpoint])), (1, journal(1, &[old]))];
-        assert_eq!(recovered(&journals), (vec![], 9 + SEQUENCE_GAP));
-        assert_eq!(recovered(&[]), (vec![], SEQUENCE_GAP));
-    }
-
-    /// Entry 5 was not written to member 2, so nothing of it is in place, and it is not repeated. A
-    /// start without member 2 must not repeat it either, once one with it ended the journal.
-    #[test]
-    fn a_checkpoint_ends_what_a_start_does_not_repeat() {
-        let skipped = journal(0, &[entry(5, 5, 0b111)]);
-        let journals = [(0, skipped.clone()), (1, journal(1, &[entry(5, 5, 0b111)]))];
-        let all = [&journals[..], &[(2, journal(2, &[]))]].concat();
-        let mut found = recovery(&all, u16::MAX);
-        assert!(found.replays.is_empty() && found.has_entries);
-        assert_eq!(recovered(&journals).0, [(0, 5), (1, 5)], "it would be repeated");
-        let next = found.next;
-        let checkpoint = found.begin_checkpoint();
-        assert_eq!((found.next, checkpoint.sequence, found.has_entries), (next + 1, next, false));
-        let ended = journal(0, &[entry(5, 5, 0b111), checkpoint]);
-        assert_eq!(recovered(&[(0, ended.clone()), journals[1].clone()]).0, []);
-        assert!(!recovery(&[(0, ended)], u16::MAX).has_entries);
-    }
-
-    #[test]
-    fn of_a_member_without_current_data_only_the_numbers_count() {
-        let stale = JournalEntry { void: 1, ..entry(900, 890, 0b110) };
-        let journals = [(0, journal(0, &[entry(5, 5, 0b11)])), (1, journal(1, &[stale]))];
-        let found = recovery(&journals, 1);
-        assert_eq!(found.replays.len(), 2, "both parts of 5, though it takes part and lacks it");
-        assert_eq!(found.next, 900 + SEQUENCE_GAP);
-    }
-
-    #[test]
-    fn a_torn_or_foreign_entry_does_not_count_and_the_encoding_never_changes() {
-        let one = entry(65, 65, 0b1);
-        let whole = journal(0, std::slice::from_ref(&one));
-        assert_eq!(recovered(&[(0, whole.clone())]).0, [(0, 65)]);
-        let at = (one.offset(BEGIN) - BEGIN) as usize;
-        assert_eq!(
-            crc32c(&whole[at..at + METADATA_BYTES - 4]),
-            0xcaf5_3ea4,
-            "members hold such entries"
-        );
-        for damaged in [at + 90, at + METADATA_BYTES + 1023] {
-            let mut torn = whole.clone();
-            torn[damaged] ^= 1;
-            assert_eq!(recovered(&[(0, torn)]).0, [], "byte {damaged}");
-        }
-        assert_eq!(recovered(&[(1, whole)]).0, [], "the entry of another member");
-        for offset in [4096, BEGIN - 511, u64::MAX - 100] {
-            let parts = vec![JournalPart { offset, length: 512 }];
-            let outside = journal(0, &[JournalEntry { parts, ..entry(65, 65, 0b1) }]);
-            assert_eq!(recovered(&[(0, outside)]).0, [], "offset {offset} is not of data");
-        }
-    }
-
-    #[test]
-    fn a_journal_is_begun_once_a_slot_was_written_even_in_part() {
-        let has_begun = |member, bytes| recovery(&[(member, bytes)], 1).has_begun;
-        let empty = journal(0, &[]);
-        assert!(!has_begun(0, empty.clone()));
-        assert!(has_begun(1, empty.clone()), "a member without data");
-        assert!(!has_begun(0, vec![0xa5; JOURNAL_BYTES as usize]));
-        let mut torn = journal(0, &[JournalEntry::checkpoint(70, 70, 0)]);
-        assert!(has_begun(0, torn.clone()));
-        assert!(!recovery(&[(0, torn.clone()), (0, empty)], 1).has_begun);
-        let at = 6 * SLOT_BYTES as usize;
-        torn[at + 512..at + METADATA_BYTES].fill(0xa5);
-        assert!(has_begun(0, torn.clone()));
-        let moved = [vec![0; SLOT_BYTES as usize], torn].concat();
-        assert!(!has_begun(0, moved[..JOURNAL_BYTES as usize].to_vec()));
-    }
-
-    #[test]
-    fn the_largest_entry_fits_a_slot() {
-        let parts = (0..PARTS_MAX as u64)
-            .map(|it| JournalPart { offset: (1 << 20) + (it << 10), length: 512 });
-        let full = JournalEntry { parts: parts.collect(), ..entry(1, 1, 0b1) };
-        assert_eq!(full.length(), SLOT_BYTES);
-        let bytes = journal(0, std::slice::from_ref(&full));
-        let found = JournalEntry::decode(
-            &bytes[SLOT_BYTES as usize..2 * SLOT_BYTES as usize],
-            (BEGIN, BEGIN + SLOT_BYTES),
-            VOLUME,
-            uuid(0),
-        );
-        assert_eq!(found.map(|(entry, _)| entry), Ok(full));
-    }
-}
+#[path = "journal_tests.rs"]
+mod tests;

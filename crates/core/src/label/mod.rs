@@ -71,8 +71,8 @@ pub use dirty_record::{
     newest_record,
 };
 pub use journal::{
-    JOURNAL_BYTES, JOURNAL_ROWS_BYTES, JOURNAL_SLOTS, JournalEntry, JournalPart, JournalRecovery,
-    MemberJournal, RepeatedWrite, recover_journal,
+    DoubtfulEntry, JOURNAL_BYTES, JOURNAL_ROWS_BYTES, JOURNAL_SLOTS, JournalEntry, JournalPart,
+    JournalRecovery, MemberJournal, RepeatedWrite, recover_journal,
 };
 pub use scrub_record::{
     SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,

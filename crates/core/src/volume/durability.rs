@@ -126,8 +126,12 @@ impl Volume {
         let begins = labels.label.array.journals(sizes).expect("the profile has parity");
         let is_rebuilt = |(_, it): (_, &Member)| matches!(it.state, MemberState::Rebuilding { .. });
         let has_joined = self.members().iter().any(is_rebuilt);
-        let next = labels.journal_sequence;
-        self.journal = Some(Box::new(Journal::new(begins, next, has_joined)));
+        let mut journal = Journal::new(begins, labels.journal_sequence, has_joined);
+        let has_lost_data = labels.label.members.iter().any(|row| row.has_lost_data);
+        if has_joined && has_lost_data && !labels.label.has_begun_journals {
+            journal.on_entries_lost();
+        }
+        self.journal = Some(Box::new(journal));
     }
 
     /// Refuses writes and repairs nothing.

@@ -14,6 +14,9 @@
 //! the oldest live one: a start after a crash writes it again. A repair, rebuild or resync has no
 //! entry. It waits until no repeatable entry has its rows, because a start would undo it there,
 //! though later writes rely on it. So entries that leave are void at first.
+//!
+//! If a member that stays loses entries with the end of its device, a checkpoint ends those that it
+//! had, though nothing waits for it: a start after a crash does not know whether they were written.
 
 mod repairs;
 mod torn;
@@ -91,6 +94,8 @@ pub(super) struct Journal {
     has_torn: bool,
     flush: Option<JournalFlush>,
     checkpoint: Checkpoint,
+    /// True if a member may lack entries that were durable on it, until a checkpoint ends them.
+    lacks_entries: bool,
     /// Operations that wait for a slot.
     pub(super) waiting: VecDeque<StripeKey>,
     /// Operations that wait for the labels, with an entry or before it.
@@ -131,6 +136,7 @@ impl Journal {
             has_torn: false,
             flush: None,
             checkpoint,
+            lacks_entries: false,
             waiting: VecDeque::new(),
             held: Vec::new(),
             rebuilds: Vec::new(),
@@ -283,17 +289,39 @@ impl Journal {
         }
     }
 
+    /// Takes that a member that stays and joins again may lack entries that it had.
+    pub(super) fn on_entries_lost(&mut self) {
+        self.on_joined();
+        self.lacks_entries = true;
+    }
+
+    /// Returns true if a member may lack entries that it had, and no checkpoint has ended them.
+    pub(super) fn lacks_entries(&self) -> bool {
+        self.lacks_entries
+    }
+
+    /// Returns true if something waits for a flush or a checkpoint.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+            || !self.rebuilds.is_empty()
+            || self.has_repairs()
+            || self.lacks_entries
+    }
+
     /// Returns true if rebuilds have to wait.
     pub(super) fn needs_checkpoint(&self) -> bool {
         self.checkpoint != Checkpoint::Durable
     }
 
-    /// Begins a checkpoint on this many members: one that is due for rebuilds, if nothing is before
-    /// it, one that makes space for operations that wait, or one after which entries are repeatable
-    /// no more whose rows are to be repaired.
+    /// Begins a checkpoint on this many members: one that is due for rebuilds or because entries
+    /// were lost, if nothing is before it, one that makes space for operations that wait, or one
+    /// after which entries are repeatable no more whose rows are to be repaired.
     pub(super) fn start_checkpoint(&mut self, members: usize) -> bool {
         let is_due = match self.checkpoint {
-            Checkpoint::Due { before } => !self.rebuilds.is_empty() && self.oldest() >= before,
+            Checkpoint::Due { before } => {
+                let is_wanted = !self.rebuilds.is_empty() || self.lacks_entries;
+                is_wanted && self.oldest() >= before
+            }
             Checkpoint::Durable => false,
             Checkpoint::Writing(_) => return false,
         };
@@ -351,6 +379,7 @@ impl Journal {
         if step != CheckpointStep::Fail {
             self.on_durable(oldest, void);
         }
+        self.lacks_entries &= step != CheckpointStep::Release;
         self.checkpoint = match step {
             CheckpointStep::Release => Checkpoint::Durable,
             _ => Checkpoint::Due { before: sequence + 1 },
@@ -371,119 +400,4 @@ impl Journal {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::geometry::{ChunkMap, Profile};
-    use crate::member::MemberConfig;
-    use crate::slab::SlabKey;
-
-    fn stripe() -> FullStripe {
-        let members = [1, 2, 3].map(|devid| MemberConfig::new(devid, 64 << 20));
-        let map = ChunkMap::allocate(Profile::Raid5, None, &members).unwrap();
-        map.full_stripe(0).unwrap()
-    }
-
-    fn checkpoint(journal: &Journal) -> (u64, u64) {
-        let CheckpointWrite { sequence, oldest, .. } = *journal.checkpoint();
-        (sequence, oldest)
-    }
-
-    #[test]
-    fn entries_leave_after_a_flush_and_a_checkpoint_waits_for_older_ones_and_a_slot() {
-        let torn = TornRows::default();
-        let mut journal = Journal::new(vec![0; 3], 100, false);
-        let flushed = |journal: &mut Journal, is_good| {
-            let is_started = journal.start_flush(2, &torn);
-            let is_over = is_started && !journal.on_flushed(is_good) && journal.on_flushed(true);
-            is_over && journal.end_flush(false)
-        };
-        let key = StripeKey::from_slot(0);
-        assert!(!journal.has_slot(), "no durable entry says what is older");
-        journal.waiting.push_back(key);
-        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (100, 100));
-        assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
-        let stripe = stripe();
-        let open = |journal: &mut Journal| journal.open(&stripe, &(0..4096));
-        assert_eq!((journal.free_slots(), open(&mut journal)), (63, 101));
-        journal.waiting.clear();
-        journal.on_joined();
-        journal.rebuilds.push(PieceKey::from_slot(0));
-        assert!(!journal.start_checkpoint(3), "101 is older");
-        assert!(!flushed(&mut journal, true), "it has not ended");
-        journal.end(101);
-        assert!(!flushed(&mut journal, false) && journal.oldest() == 101, "a flush failed");
-        assert!(flushed(&mut journal, true) && journal.oldest() == 102);
-        (102..164).for_each(|sequence| assert_eq!(open(&mut journal), sequence));
-        assert!(!journal.has_slot(), "100 is the oldest that a durable entry names");
-        // What is given up stays known until it is the oldest.
-        journal.abandon(104);
-        assert_eq!(journal.void(), 0b100);
-        (102..104).for_each(|sequence| journal.end(sequence));
-        assert!(flushed(&mut journal, true) && journal.void() == 0 && journal.oldest() == 105);
-        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (164, 105));
-        assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
-        assert!(!journal.needs_checkpoint() && journal.free_slots() == 4);
-    }
-
-    /// Entry 101 is open all the time. The one of the rows that are repaired ended: it is void once
-    /// the members were flushed, and repeatable until a checkpoint says so.
-    #[test]
-    fn a_repair_waits_until_no_start_would_write_its_rows_again() {
-        let (stripe, mut torn, rows) = (stripe(), TornRows::default(), 0..4096);
-        let mut journal = Journal::new(vec![0; 3], 100, false);
-        let wait = |journal: &Journal, torn: &TornRows| journal.repair_wait(&stripe, &rows, torn);
-        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint, "of entries before the start");
-        journal.hold_repair(StripeKey::from_slot(7), &stripe, rows.clone());
-        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (100, 100));
-        journal.on_checkpoint_io(true);
-        assert_eq!(journal.take_repairs().count(), 1);
-        assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
-        journal.open(&stripe, &(8192..12288));
-        assert_eq!(wait(&journal, &torn), RepairWait::Nothing, "other rows");
-        journal.open(&stripe, &(2048..6144));
-        journal.end(102);
-        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
-        journal.hold_repair(StripeKey::from_slot(7), &stripe, rows.clone());
-        assert!(!journal.start_checkpoint(1), "what it wrote may not be durable");
-        assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
-        assert!(journal.end_flush(false) && journal.void() == 0b10);
-        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
-        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (103, 101));
-        journal.on_checkpoint_io(true);
-        assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
-        // All of a torn entry is written again, but not while other rows of it are torn.
-        journal.open(&stripe, &(0..12288));
-        journal.tear(104, stripe, 0..12288);
-        torn.tear(&stripe, &(0..12288));
-        assert_eq!(wait(&journal, &torn), RepairWait::Nothing);
-        torn.mend(&stripe, &(0..4096));
-        assert_eq!(wait(&journal, &torn), RepairWait::Forever);
-        // What mended those rows is written again as long as the torn entry is.
-        journal.open(&stripe, &rows);
-        journal.end(105);
-        assert!(!journal.start_flush(1, &torn));
-        torn.mend(&stripe, &(4096..12288));
-        assert_eq!(wait(&journal, &torn), RepairWait::Checkpoint);
-        assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
-        assert!(journal.end_flush(false) && journal.void() == 0b11010);
-    }
-
-    /// A start writes the torn entry and all that stay again, so also what was written over them.
-    #[test]
-    fn what_is_behind_an_entry_that_stays_stays_too() {
-        let (stripe, mut torn) = (stripe(), TornRows::default());
-        let mut journal = Journal::new(vec![0; 3], 100, false);
-        for (sequence, rows) in [(100, 0..8192), (101, 4096..12288), (102, 8192..16384)] {
-            assert_eq!(journal.open(&stripe, &rows), sequence);
-            match sequence {
-                100 => journal.tear(sequence, stripe, rows),
-                _ => journal.end(sequence),
-            }
-        }
-        torn.tear(&stripe, &(0..4096));
-        assert!(!journal.start_flush(1, &torn), "102 would be lost where 101 has its rows");
-        torn.mend(&stripe, &(0..4096));
-        assert!(journal.start_flush(1, &torn) && journal.on_flushed(true));
-        assert!(journal.end_flush(false) && journal.oldest() == 103);
-    }
-}
+mod tests;

@@ -242,10 +242,7 @@ impl Volume {
         let journal = self.journal.as_mut().expect("the volume has a journal");
         let resumed = journal.waiting.len().min(journal.free_slots());
         self.work.extend(journal.waiting.drain(..resumed).map(Work::Journal));
-        let is_waited_for =
-            !journal.waiting.is_empty() || !journal.rebuilds.is_empty() || journal.has_repairs();
-        let is_wanted = journal.is_half_full() || is_waited_for;
-        if is_wanted {
+        if journal.is_half_full() || journal.is_waited_for() {
             self.flush_journal();
         }
         self.start_checkpoint();
@@ -334,12 +331,12 @@ impl Volume {
         waiting.into_iter().for_each(|key| self.abandon_entry(key));
     }
 
-    /// Begins a checkpoint if one is due, and a rebuild waits for it.
+    /// Begins a checkpoint if one is due, and something waits for it.
     pub(super) fn start_checkpoint(&mut self) {
         let members: Vec<MemberIndex> = self.states.active().collect();
         let labels = self.labels.as_ref().expect("a volume with a journal has labels");
         let journal = self.journal.as_mut().expect("the volume has a journal");
-        if journal.waiting.is_empty() && journal.rebuilds.is_empty() && !journal.has_repairs() {
+        if !journal.is_waited_for() {
             return;
         }
         if !labels.is_current(&self.states) {
@@ -357,7 +354,12 @@ impl Volume {
         }
         let is_good = is_durable || self.states.is_failed(member);
         let journal = self.journal.as_mut().expect("the volume has a journal");
+        let lacked_entries = journal.lacks_entries();
         let step = journal.on_checkpoint_io(is_good);
+        if lacked_entries && !journal.lacks_entries() {
+            self.record_begun_journals();
+        }
+        let journal = self.journal.as_mut().expect("the volume has a journal");
         let released = match step {
             CheckpointStep::Wait => return,
             CheckpointStep::Fail => return self.fail_journal_waiters(),
@@ -368,6 +370,15 @@ impl Volume {
         released.into_iter().for_each(|key| self.issue_first(key));
         repairs.for_each(|key| self.write_stripe(key));
         self.advance_journal();
+    }
+
+    /// Has the labels say that no journal lacks entries which count, if they do not yet.
+    fn record_begun_journals(&mut self) {
+        let labels = self.labels.as_mut().expect("a volume with a journal has labels");
+        if !labels.has_begun_journals {
+            labels.has_begun_journals = true;
+            self.update_labels();
+        }
     }
 
     /// Has an operation without an entry wait until no start undoes what it writes, and returns

@@ -148,6 +148,11 @@ impl Volume {
         self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
         labels.on_data_lost(member, state == MemberState::Failed && !had_failed);
+        if let (Some(journal), true) = (&mut self.journal, state != MemberState::Failed) {
+            // It is behind the data.
+            labels.has_begun_journals = false;
+            journal.on_entries_lost();
+        }
         if let MemberState::Rebuilding { recovered_bytes } = state {
             labels.on_progress(member, recovered_bytes.min(durable_bytes));
         }

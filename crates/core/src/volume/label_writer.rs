@@ -189,6 +189,7 @@ pub(super) struct LabelWriter {
     pub(super) policy: String,
     pub(super) program: Option<KeptProgram>,
     pub(super) spares: Vec<LabelledSpare>,
+    pub(super) has_begun_journals: bool,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(super) waiting: Vec<PieceKey>,
@@ -245,6 +246,7 @@ impl LabelWriter {
             policy: label.policy.clone(),
             program: label.program.clone(),
             spares: label.spares.clone(),
+            has_begun_journals: label.has_begun_journals,
             uuids: label.members.iter().map(|row| row.uuid).collect(),
             committed: label,
             slots,
@@ -273,6 +275,7 @@ impl LabelWriter {
             && self.committed.policy == self.policy
             && self.committed.program == self.program
             && self.committed.spares == self.spares
+            && self.committed.has_begun_journals == self.has_begun_journals
             && rows.all(|((row, uuid), (_, member))| {
                 row.uuid == *uuid && is_true(row.state, member.state)
             })
@@ -455,18 +458,13 @@ impl LabelWriter {
             };
             update.left = states.active().filter(has_row).collect();
             if !update.left.is_empty() {
-                return Some(UpdateStep::Write(self.issue()));
+                update.in_flight = update.left.len();
+                return Some(UpdateStep::Write(update.left.clone()));
             }
         }
         let update = self.update.take().expect("it was there before");
         self.committed = update.label;
         Some(UpdateStep::Committed)
-    }
-
-    fn issue(&mut self) -> Vec<MemberIndex> {
-        let update = self.update.as_mut().expect("an update is under way");
-        update.in_flight = update.left.len();
-        update.left.clone()
     }
 
     /// The label that says what is so.
@@ -478,6 +476,7 @@ impl LabelWriter {
         label.policy.clone_from(&self.policy);
         label.program.clone_from(&self.program);
         label.spares.clone_from(&self.spares);
+        label.has_begun_journals = self.has_begun_journals;
         self.is_due = false;
         let mut has_left = false;
         let was_complete = label.members.iter().all(|row| row.state == MemberState::InSync);

@@ -58,12 +58,24 @@ impl RecoveryError {
     }
 }
 
-/// Finds what the journals of an assembled volume say. `read` gets a member, an offset and a
-/// length. A volume that was stopped in good order needs none of it.
+/// Finds what the journals of an assembled volume say, to write it again. `read` gets a member, an
+/// offset and a length. A volume that was stopped in good order needs none of it.
 ///
 /// # Errors
-/// If `read` fails.
+/// If `read` fails, or a journal is needed that lost entries: see [`unusable_journal`].
 pub(crate) fn recovery(
+    assembly: &LabelAssembly,
+    read: impl Fn(MemberIndex, u64, u32) -> io::Result<Vec<u8>>,
+) -> io::Result<JournalRecovery> {
+    let recovery = journal_contents(assembly, read)?;
+    match recovery.doubtful.first() {
+        Some(entry) => Err(unreadable(&assembly.newest, entry.member, LOST_ENTRIES)),
+        None => Ok(recovery),
+    }
+}
+
+/// What the journals of an assembled volume say, with what is doubtful.
+fn journal_contents(
     assembly: &LabelAssembly,
     read: impl Fn(MemberIndex, u64, u32) -> io::Result<Vec<u8>>,
 ) -> io::Result<JournalRecovery> {
@@ -77,33 +89,52 @@ pub(crate) fn recovery(
     for (((member, row), LabelledMember { uuid, .. }), begin) in rows.zip(begins) {
         let has_data = has_data(row.state);
         if row.found.is_some() {
+            let may_lack = has_data && may_lack_entries(newest, member);
+            // Until a checkpoint is durable, the label is to say so.
+            has_begun &= !may_lack;
             let bytes = read(member, begin, JOURNAL_BYTES as u32);
             match checked(newest, (member, begin), bytes) {
-                Ok(bytes) => areas.push((member, *uuid, begin, has_data, bytes)),
+                Ok(bytes) => areas.push((member, *uuid, begin, (has_data, may_lack), bytes)),
                 // Nothing is to be written again from it.
                 Err(_) if newest.is_clean || !has_data => has_begun &= !has_data,
                 Err(why) => return Err(unreadable(newest, member, &why)),
             }
         }
     }
-    let journals = areas.iter().map(|(member, uuid, begin, has_data, bytes)| MemberJournal {
-        member: *member,
-        uuid: *uuid,
-        begin: *begin,
-        has_data: *has_data,
-        bytes,
+    let journals = areas.iter().map(|(member, uuid, begin, (has_data, may_lack), bytes)| {
+        let (member, uuid, begin) = (*member, *uuid, *begin);
+        let (has_data, may_lack_entries) = (*has_data, *may_lack);
+        MemberJournal { member, uuid, begin, has_data, may_lack_entries, bytes }
     });
     let recovery = recover_journal(newest.array.uuid, &journals.collect::<Vec<_>>());
     let recovery = JournalRecovery { has_begun: recovery.has_begun && has_begun, ..recovery };
+    let (replays, torn, doubtful) = Default::default();
     Ok(match newest.is_clean {
-        true => JournalRecovery { replays: Vec::new(), torn: Vec::new(), ..recovery },
+        true => JournalRecovery { replays, torn, doubtful, ..recovery },
         false => recovery,
     })
 }
 
-/// The first device whose journal is needed and cannot be read, and why. `read` gets the number of
-/// the device in the assembly.
-pub(crate) fn unreadable_journal(
+/// The first device whose journal is needed and cannot be used, and why: it cannot be read, or has
+/// lost an entry that others have. `read` gets the number of the device in the assembly.
+pub(crate) fn unusable_journal(
+    assembly: &LabelAssembly,
+    read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
+) -> Option<(usize, String)> {
+    if let Some(unreadable) = unreadable_journal(assembly, &read) {
+        return Some(unreadable);
+    }
+    let device = |member: MemberIndex| assembly.members[member.get()].found;
+    let read = |member, offset, length| {
+        read(device(member).expect("the journals of members that were found"), offset, length)
+    };
+    let doubtful = journal_contents(assembly, read).ok()?.doubtful;
+    let at = device(doubtful.first()?.member)?;
+    Some((at, LOST_ENTRIES.to_owned()))
+}
+
+/// The first device whose journal is needed and cannot be read, and why.
+fn unreadable_journal(
     assembly: &LabelAssembly,
     read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
 ) -> Option<(usize, String)> {
@@ -119,6 +150,15 @@ pub(crate) fn unreadable_journal(
     })
 }
 
+/// Why a journal cannot be used.
+const LOST_ENTRIES: &str = "a part of the device was cut off, with entries that others have";
+
+/// Returns true if a member may lack entries that were durable on it: its device lost data, and no
+/// checkpoint has ended what was in the journal then.
+fn may_lack_entries(newest: &Label, member: MemberIndex) -> bool {
+    newest.members[member.get()].has_lost_data && !newest.has_begun_journals
+}
+
 /// The bytes of a journal that were read; else why they cannot be used.
 fn checked(
     newest: &Label,
@@ -127,7 +167,8 @@ fn checked(
 ) -> Result<Vec<u8>, String> {
     let bytes = bytes.map_err(|error| error.to_string())?;
     let uuid = newest.members[member.get()].uuid;
-    let journal = MemberJournal { member, uuid, begin, has_data: true, bytes: &bytes };
+    let (has_data, may_lack_entries) = (true, false);
+    let journal = MemberJournal { member, uuid, begin, has_data, may_lack_entries, bytes: &bytes };
     match bytes.len() as u64 == JOURNAL_BYTES {
         false => Err("it ends too early".to_owned()),
         true if newest.has_begun_journals && !journal.has_begun(newest.array.uuid) => {
@@ -182,6 +223,12 @@ fn unreadable(label: &Label, member: MemberIndex, why: &str) -> io::Error {
     io::Error::other(format!("cannot read the journal of the member with devid {devid}: {why}"))
 }
 
+/// Returns true if labels are to say which members are missing or left out, before anything else is
+/// written: entries are written again without them, or ended, so that nothing is asked of them.
+pub(crate) fn needs_absence(recovery: &JournalRecovery, left_out: &[usize]) -> bool {
+    !recovery.replays.is_empty() || recovery.has_entries && !left_out.is_empty()
+}
+
 /// The writes of labels, in this order and each durable before the next, before entries of the
 /// journal are written again. First, members that are one generation behind get the newest label:
 /// by theirs, a member that has left would seem to be in sync, though it has not what is written
@@ -229,10 +276,10 @@ fn unknown_recovery() -> JournalRecovery {
 
 /// What is recovered if nothing may be written: the writes are left to be laid over the members. If
 /// a journal is needed that cannot be read, nothing is recovered from any parity, and `notes` says
-/// so.
+/// so; likewise in the rows of entries that a journal lost.
 ///
 /// # Errors
-/// If [`recovery`] fails.
+/// If `read` fails.
 fn read_only_recovery(
     assembly: &LabelAssembly,
     read: impl Fn(MemberIndex, u64, u32) -> io::Result<Vec<u8>>,
@@ -246,8 +293,19 @@ fn read_only_recovery(
         read(found.expect("a device of a member").1, offset, length)
     };
     let Some((at, why)) = unreadable_journal(assembly, read_device) else {
-        let recovery = recovery(assembly, read)?;
-        return Ok(JournalRecovery { torn: Vec::new(), ..recovery });
+        let recovery = journal_contents(assembly, read)?;
+        let doubtful = recovery.doubtful.iter();
+        let torn: Vec<_> = doubtful.map(|it| (it.stripe_offset, it.rows.clone())).collect();
+        if let Some(entry) = recovery.doubtful.first() {
+            let devid = assembly.newest.members[entry.member.get()].devid;
+            notes.push(format!(
+                "the member with devid {devid} lost a part of its journal, and the volume was not \
+                 stopped in good order: where {} writes were under way, data are read from their \
+                 own members only",
+                torn.len()
+            ));
+        }
+        return Ok(JournalRecovery { torn, ..recovery });
     };
     let found = of_device.iter().find(|(found, _)| *found == Some(at));
     let member = found.expect("a device of a member").1;
@@ -296,146 +354,4 @@ pub(super) fn recover<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
-    use mirrorball_core::geometry::{ArrayLayout, Profile};
-    use mirrorball_core::label::assembly::assemble;
-    use mirrorball_core::label::{JournalPart, LabelledArray, Lineage, MemberLabel, NewestLabel};
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
-
-    fn member(devid: u64, state: MemberState) -> LabelledMember {
-        LabelledMember {
-            uuid: Uuid([devid as u8; 16]),
-            devid,
-            size_bytes: 64 << 20,
-            state,
-            has_lost_data: false,
-            has_guard: false,
-            write_mostly: false,
-            rotational: None,
-            optimal_io_bytes: None,
-            priority: 0,
-        }
-    }
-
-    /// The label of a volume of three members, not stopped in good order.
-    fn label() -> Label {
-        let array = LabelledArray {
-            uuid: Uuid([9; 16]),
-            name: String::new(),
-            profile: Profile::Raid5,
-            layout: ArrayLayout::BTRFS,
-            stripe_width_max: None,
-            block_bytes: 4096,
-            has_checksums: false,
-            map_checksum: 0,
-        };
-        Label {
-            array,
-            generation: 4,
-            lineage: Lineage::new(DataId(1)),
-            is_clean: false,
-            resync_from: None,
-            policy: "pid".to_owned(),
-            program: None,
-            members: [1, 2, 3].map(|devid| member(devid, MemberState::InSync)).into(),
-            spares: Vec::new(),
-            has_begun_journals: false,
-            is_read_only: false,
-        }
-    }
-
-    /// The labels of a volume of three members, of which only the first is there.
-    fn without_two(is_clean: bool) -> LabelAssembly {
-        let label = Label { is_clean, ..label() };
-        let found = MemberLabel { member: Uuid([1; 16]), label };
-        let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
-        let device =
-            FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps };
-        assemble(&[device], &[])
-    }
-
-    #[test]
-    fn read_only_nothing_is_recovered_without_a_journal_that_is_needed() {
-        let bad = |_: MemberIndex, _: u64, _: u32| Err(io::Error::other("a bad sector"));
-        let cut = |_: MemberIndex, _: u64, _: u32| Ok(Vec::new());
-        let good = |_: MemberIndex, _: u64, length: u32| Ok(vec![0; length as usize]);
-        let torn = |is_clean, read: &dyn Fn(MemberIndex, u64, u32) -> io::Result<Vec<u8>>| {
-            let mut notes = Vec::new();
-            let found = read_only_recovery(&without_two(is_clean), read, &mut notes).unwrap();
-            (found.torn, notes.len())
-        };
-        assert_eq!(torn(false, &bad), (vec![(0, 0..u64::MAX)], 1));
-        assert_eq!(torn(false, &cut), (vec![(0, 0..u64::MAX)], 1));
-        assert_eq!(torn(false, &good), (Vec::new(), 0));
-        assert_eq!(torn(true, &bad), (Vec::new(), 0));
-        let mut begun = without_two(false);
-        begun.newest.has_begun_journals = true;
-        let mut notes = Vec::new();
-        assert_eq!(read_only_recovery(&begun, good, &mut notes).unwrap().torn.len(), 1);
-        assert!(notes[0].contains("it was overwritten"), "{notes:?}");
-    }
-
-    /// A member that has an entry and cannot be written.
-    #[test]
-    fn a_repeat_that_fails_names_the_device_and_what_to_do() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.img");
-        let file = File::create(&path).unwrap();
-        file.set_len(64 << 20).unwrap();
-        let begin = label().array.journals([64 << 20].into_iter()).unwrap()[0];
-        let parts = vec![JournalPart { offset: 1 << 20, length: 512 }];
-        let rows = 0..512;
-        let entry =
-            JournalEntry { participants: 1, parts, rows, ..JournalEntry::checkpoint(5, 5, 0) };
-        let bytes = entry.encode(begin, &[3; 512], Uuid([9; 16]), Uuid([1; 16]));
-        file.write_all_at(&bytes, entry.offset(begin)).unwrap();
-        let options = OpenOptions {
-            access: MemberAccess::ReadOnly,
-            caching: Caching::Buffered,
-            occupied: Occupied::Refuse,
-            report_wait: |_| {},
-        };
-        let rows = || [Some(Open::Real(RealMember::open(&path, options).unwrap())), None, None];
-        let address = DeviceAddress::Path(path.clone());
-        let (assembly, mut notes) = (without_two(false), Vec::new());
-        let mut recover = |access| {
-            let rows = rows();
-            recover(&assembly, (&rows, |_| &address), access, &mut notes)
-        };
-        let text = recover(MemberAccess::ReadWrite).unwrap_err().to_string();
-        let failed = format!("repeating the journal of `{}` (devid 1) failed: Bad", path.display());
-        assert!(text.contains(&failed), "{text}");
-        assert!(text.contains("start without this device"), "{text}");
-        assert_eq!(recover(MemberAccess::ReadOnly).unwrap().replays.len(), 1);
-        let full = AssembleError::from(RecoveryError::new(
-            &label(),
-            (MemberIndex(0), &address),
-            "repeating the journal of",
-            ErrorKind::StorageFull.into(),
-        ));
-        assert!(full.to_string().contains("help: free space for the device"), "{full}");
-    }
-
-    /// The third of three members left, and a loss of power came before the second one knew.
-    #[test]
-    fn a_member_that_is_behind_gets_the_newest_label_before_entries_are_written() {
-        let old = label();
-        let mut new = Label { generation: 5, ..old.clone() };
-        new.members[2].state = MemberState::Failed;
-        new.lineage = old.lineage.successor(DataId(2), 4);
-        let found = [(1, &new), (2, &old)].map(|(number, label)| {
-            let found = MemberLabel { member: Uuid([number; 16]), label: label.clone() };
-            let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
-            FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
-        });
-        let assembly = assemble(&found, &[]);
-        let writes = labels_before_recovery(&assembly, &found, DataId(3));
-        let places = writes.iter().map(|(member, offset, _)| (*member, *offset));
-        assert_eq!(places.collect::<Vec<_>>(), [(MemberIndex(1), LABEL_SLOTS[1])]);
-        let written = Label::decode(&writes[0].2, LABEL_SLOTS[1]).unwrap();
-        assert_eq!((written.member, written.label), (Uuid([2; 16]), new));
-    }
-}
+mod tests;

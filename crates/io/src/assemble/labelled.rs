@@ -50,7 +50,7 @@ use notes::{
 use sizes::{check_old_copies, rebuild_note, rows};
 use spares::spares_of;
 use std::sync::Arc;
-use unreadable::without_unreadable;
+pub(crate) use unreadable::without_unreadable;
 
 /// How to serve a volume whose members have labels.
 pub struct LabelledOptions {

@@ -1,7 +1,7 @@
 //! Members that are missing when the journal is written again.
 
 use super::super::AssembleError;
-use super::super::journal::{RecoveryError, labels_before_recovery, recovery};
+use super::super::journal::{RecoveryError, labels_before_recovery, needs_absence, recovery};
 use super::super::open::Open;
 use super::{LabelledError, LabelledOptions, choose, member_address};
 use crate::entropy::random_bytes;
@@ -14,13 +14,14 @@ use mirrorball_core::member::MemberIndex;
 /// What failed if a label cannot be written.
 const WRITING_LABEL: &str = "writing which members are missing to the label of";
 
-/// Records which members are missing, if entries of the journal are to be written without them.
+/// Records which members are missing, if entries of the journal are to be written or ended without
+/// them.
 pub(super) fn record_absence(
     volume: ExaminedVolume,
     serving: &LabelledOptions,
     devices: &mut [ExaminedDevice],
     opened: &[Open],
-    discarded: &[usize],
+    left_out: &[usize],
 ) -> Result<ExaminedVolume, LabelledError> {
     if serving.options.access == MemberAccess::ReadOnly {
         return Ok(volume);
@@ -32,7 +33,7 @@ pub(super) fn record_absence(
     };
     let read = |member, offset, length| open(member).read(offset, length);
     let recovery = recovery(assembly, read).map_err(AssembleError::from)?;
-    if recovery.replays.is_empty() {
+    if !needs_absence(&recovery, left_out) {
         return Ok(volume);
     }
     let found: Vec<FoundMember> =
@@ -59,5 +60,5 @@ pub(super) fn record_absence(
         let metadata = metadata_from(|offset, length| opened[index].read(offset, length));
         devices[index] = ExaminedDevice::new(devices[index].address.clone(), metadata);
     }
-    choose(volumes(devices, discarded), serving, devices)
+    choose(volumes(devices, left_out), serving, devices)
 }

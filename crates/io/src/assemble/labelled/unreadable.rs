@@ -1,25 +1,26 @@
-//! Members whose journal cannot be read after a crash.
+//! Members whose journal cannot be used after a crash: it cannot be read, or entries are missing in
+//! it, because the device lost data.
 //!
 //! What such a member has of the writes that a crash interrupted is not known, so the volume starts
 //! as if it were missing: entries that the other members have are written again on these, labels
 //! say that it left, and it is rebuilt. If the volume cannot do without it, nothing says which rows
 //! are torn, and it does not start. With --read-only it does, and nothing is recovered from any
-//! parity.
+//! parity; if entries are missing, from none of their rows.
 
 use super::LabelledError;
-use crate::assemble::journal::unreadable_journal;
+use crate::assemble::journal::unusable_journal;
 use crate::examine::{ExaminedDevice, ExaminedVolume, volumes};
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::ArrayVerdict;
 use std::io;
 
-/// The volume without the members whose journal is needed and cannot be read, and the indexes of
+/// The volume without the members whose journal is needed and cannot be used, and the indexes of
 /// the devices that are given up, with those that the user gives up. `read` gets a device, an
 /// offset and a length.
 ///
 /// # Errors
 /// [`LabelledError::Journal`] if the volume cannot do without such a member, and may be written.
-pub(super) fn without_unreadable(
+pub(crate) fn without_unreadable(
     mut volume: ExaminedVolume,
     discarded: &[usize],
     devices: &[ExaminedDevice],
@@ -35,9 +36,9 @@ pub(super) fn without_unreadable(
     loop {
         let assembly = &volume.assembly;
         let index = |at: usize| volume.devices[at];
-        let unreadable =
-            unreadable_journal(assembly, |at, offset, length| read(index(at), offset, length));
-        let Some((at, why)) = unreadable else { return Ok((volume, left_out)) };
+        let unusable =
+            unusable_journal(assembly, |at, offset, length| read(index(at), offset, length));
+        let Some((at, why)) = unusable else { return Ok((volume, left_out)) };
         let device = devices[index(at)].address.to_string();
         left_out.push(index(at));
         let others = volumes(devices, &left_out).into_iter().find(|it| it.uuid == volume.uuid);
@@ -81,8 +82,8 @@ mod tests {
     use crate::examine::metadata_from;
     use mirrorball_core::geometry::{ArrayLayout, Profile};
     use mirrorball_core::label::{
-        DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember, Lineage, METADATA_BYTES, Uuid,
-        map_checksum,
+        DataId, JournalEntry, LABEL_SLOTS, Label, LabelledArray, LabelledMember, Lineage,
+        METADATA_BYTES, Uuid, map_checksum,
     };
     use mirrorball_core::member::MemberState;
 
@@ -134,8 +135,11 @@ mod tests {
         count: usize,
         missing: &[usize],
     ) -> (ExaminedVolume, Vec<ExaminedDevice>) {
-        let label = label(profile, count);
-        let present = (0..count).filter(|row| !missing.contains(row));
+        crashed_with(&label(profile, count), missing)
+    }
+
+    fn crashed_with(label: &Label, missing: &[usize]) -> (ExaminedVolume, Vec<ExaminedDevice>) {
+        let present = (0..label.members.len()).filter(|row| !missing.contains(row));
         let device = |row: usize| {
             let block = label.encode(label.members[row].uuid, LABEL_SLOTS[0]);
             let read = |offset, length: u32| {
@@ -182,6 +186,50 @@ mod tests {
                 let is_bad = member.state == MemberState::Rebuilding { recovered_bytes: 0 };
                 assert_eq!((is_bad, member.found), (bad.contains(&row), Some(row)));
             }
+        }
+    }
+
+    /// The second of three members was cut, so the labels call it a member that is rebuilt. The
+    /// others have an entry.
+    #[test]
+    fn a_member_that_lost_entries_is_left_out_likewise() {
+        let mut label = label(Profile::Raid5, 3);
+        label.members[1].state = MemberState::Rebuilding { recovered_bytes: 60 << 20 };
+        label.members[1].has_lost_data = true;
+        let (journals, volume_uuid) =
+            (label.array.journals([64 << 20; 3].into_iter()), Uuid([9; 16]));
+        let begin = journals.unwrap()[0];
+        let checkpoint = JournalEntry::checkpoint(5, 5, 0);
+        let entry = JournalEntry { participants: 0b111, rows: 0..512, ..checkpoint };
+        for (missing, access, out) in [
+            (vec![], MemberAccess::ReadWrite, Ok(vec![1])),
+            (vec![], MemberAccess::ReadOnly, Ok(vec![1])),
+            (vec![2], MemberAccess::ReadWrite, Err(())),
+            (vec![2], MemberAccess::ReadOnly, Ok(vec![])),
+        ] {
+            let (volume, devices) = crashed_with(&label, &missing);
+            let read = |index: usize, offset: u64, length: u32| {
+                let mut bytes = vec![0; length as usize];
+                let uuid = Uuid([index as u8 + 1; 16]);
+                let block = entry.encode(begin, &[], volume_uuid, uuid);
+                let at = (entry.offset(begin) - offset) as usize;
+                if index != 1 {
+                    bytes[at..at + block.len()].copy_from_slice(&block);
+                }
+                Ok(bytes)
+            };
+            let mut notes = Vec::new();
+            let found = without_unreadable(volume, &[], &devices, access, read, &mut notes);
+            if let Ok((volume, out)) = &found {
+                let state = volume.assembly.members[1].state;
+                let is_left_out = state == MemberState::Rebuilding { recovered_bytes: 0 };
+                assert_eq!((is_left_out, notes.len()), (!out.is_empty(), out.len()));
+            }
+            let found = found.map(|(_, out)| out).map_err(|error| {
+                let text = error.to_string();
+                assert!(text.contains("journal of `/dev/1`: a part of the device was"), "{text}");
+            });
+            assert_eq!(found, out, "without {missing:?}, {access:?}");
         }
     }
 
