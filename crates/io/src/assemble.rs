@@ -6,7 +6,7 @@ mod create;
 pub(crate) mod durable_label;
 mod fallback;
 pub(crate) mod journal;
-mod labelled;
+pub(crate) mod labelled;
 mod layout_notes;
 mod md;
 mod occupied;

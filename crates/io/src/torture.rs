@@ -361,6 +361,14 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_lost_its_journal_has_no_block_in_it() {
+        let report = &mut TortureReport::default();
+        for seed in [900_267, 900_323, 900_666] {
+            assert_eq!(torture(seed, Promises::KeptWithParity, report), Ok(()));
+        }
+    }
+
+    #[test]
     fn damage_without_an_error_is_noticed_if_it_is_not_left_out() {
         let mut report = TortureReport::default();
         let mut seeds = (0..20).map(|number| 3 + 7 * number);

@@ -8,6 +8,7 @@ mod front;
 mod halves;
 mod identity;
 mod nbd_client;
+mod recovery;
 mod start;
 #[cfg(test)]
 mod torn_tests;

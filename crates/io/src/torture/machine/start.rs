@@ -4,7 +4,6 @@ use super::super::history::{ExtraFaults, extra_faults, has_service};
 use super::front::{Front, Parts, ServiceFront};
 use super::{Machine, Served, VOLUME};
 use crate::assemble::durable_label::writes_before_use;
-use crate::assemble::journal::{checkpoints, labels_before_recovery, recovery};
 use crate::assemble::replacement::check;
 use crate::assemble::spare::refusal;
 use crate::clock::{Clock, Speed};
@@ -70,10 +69,12 @@ pub(super) fn disk_of_spare(uuid: Uuid) -> Option<ObjectId> {
 }
 
 /// Disks with labels, and how they relate.
-struct Assembled {
-    assembly: LabelAssembly,
-    found: Vec<FoundMember>,
-    disks: Vec<ObjectId>,
+pub(super) struct Assembled {
+    pub(super) assembly: LabelAssembly,
+    pub(super) found: Vec<FoundMember>,
+    pub(super) disks: Vec<ObjectId>,
+    /// Indexes of the disks whose data are given up.
+    pub(super) left_out: Vec<usize>,
 }
 
 /// Opens the disks of members.
@@ -186,9 +187,13 @@ impl Machine {
         }
     }
 
-    /// Those of these disks that have a label, what they hold, and how they relate. A disk may lack
-    /// one only until the first was durable on it.
-    fn assembled(&mut self, disks: &[ObjectId]) -> Result<Option<Assembled>, String> {
+    /// Those of these disks that have a label, what they hold, and how they relate if the data of
+    /// some are given up. A disk may lack a label only until the first was durable on it.
+    fn assembled(
+        &mut self,
+        disks: &[ObjectId],
+        left_out: &[ObjectId],
+    ) -> Result<Option<Assembled>, String> {
         let opener = self.opener();
         let cleared = std::mem::take(&mut *self.cleared.lock().expect("nothing panics with it"));
         cleared.into_iter().for_each(|disk| self.disk(disk).is_new = true);
@@ -208,10 +213,10 @@ impl Machine {
                 None => return Err("a label is lost".to_owned()),
             }
         }
-        let is_discarded = |&index: &usize| self.discarded.contains(&labelled[index]);
-        let discarded: Vec<usize> = (0..labelled.len()).filter(is_discarded).collect();
-        let assembly = (!found.is_empty()).then(|| assemble(&found, &discarded));
-        Ok(assembly.map(|assembly| Assembled { assembly, found, disks: labelled }))
+        let is_left_out = |&index: &usize| left_out.contains(&labelled[index]);
+        let left_out: Vec<usize> = (0..labelled.len()).filter(is_left_out).collect();
+        let assembly = (!found.is_empty()).then(|| assemble(&found, &left_out));
+        Ok(assembly.map(|assembly| Assembled { assembly, found, disks: labelled, left_out }))
     }
 
     /// Starts the volume from the members that work and are not left out. Disks that are no members
@@ -241,8 +246,9 @@ impl Machine {
         }
         // The service flushes members before it reads their labels.
         present.iter().for_each(|&file| self.simulation.sync_file(file));
-        let Some(found) = self.assembled(&present)? else { return Ok(()) };
-        let whole = self.assembled(&all)?.ok_or("a label is lost")?.assembly.newest;
+        let discarded = self.discarded.clone();
+        let Some(found) = self.assembled(&present, &discarded)? else { return Ok(()) };
+        let whole = self.assembled(&all, &discarded)?.ok_or("a label is lost")?.assembly.newest;
         if self.is_refused {
             self.tally.refusals += 1;
             return Ok(());
@@ -269,6 +275,20 @@ impl Machine {
                 ));
             }
         }
+        let Some(left_out) = self.unusable(&found)? else {
+            self.has_cut_member = true;
+            return Ok(());
+        };
+        let found = self.assembled(&present, &left_out)?.ok_or("a label is lost")?;
+        self.start_assembled(found, (&present, &left_out))
+    }
+
+    /// Starts the volume from these disks, without the data of some of them.
+    fn start_assembled(
+        &mut self,
+        mut found: Assembled,
+        (present, left_out): (&[ObjectId], &[ObjectId]),
+    ) -> Result<(), String> {
         self.tally.starts += 1;
         self.changes += 1;
         self.model.forget_reads();
@@ -284,63 +304,12 @@ impl Machine {
             FoundSpare { address, uuid: spare_uuid(disk), size_bytes }
         });
         let spares = spares.collect();
-        let mut found = found;
         while self.record_absence(&found) {
-            found = self.assembled(&present)?.ok_or("a label is lost")?;
+            found = self.assembled(present, left_out)?.ok_or("a label is lost")?;
         }
         let recovery = self.replay(&found);
         found.assembly.newest.has_begun_journals = recovery.has_begun;
         self.serve(&found, recovery, spares)
-    }
-
-    /// Writes labels without the members that are missing, before entries of the journal are
-    /// written again; now and then only some, until the power fails. Returns false if there is no
-    /// need.
-    fn record_absence(&mut self, assembled: &Assembled) -> bool {
-        let Assembled { assembly, found, .. } = assembled;
-        if self.recovery(assembled).replays.is_empty() {
-            return false;
-        }
-        let id = DataId(self.rng.next_u64().max(1));
-        let writes = labels_before_recovery(assembly, found, id);
-        let interrupted = self.rng.below(2 * writes.len() as u64 + 1) as usize;
-        for (member, offset, bytes) in writes.iter().take(interrupted) {
-            let disk = self.rows[member.get()];
-            self.simulation.write_file(disk, *offset, bytes);
-            self.simulation.sync_file(disk);
-        }
-        !writes.is_empty()
-    }
-
-    /// What the journals say.
-    fn recovery(&self, assembled: &Assembled) -> JournalRecovery {
-        let read = |member: MemberIndex, offset, length: u32| {
-            Ok(self.simulation.read_file(self.rows[member.get()], offset, length as usize))
-        };
-        recovery(&assembled.assembly, read).expect("simulated disks are read")
-    }
-
-    /// Writes again what a crash interrupted. Now and then the power fails midway, and it is begun
-    /// again.
-    fn replay(&mut self, assembled: &Assembled) -> JournalRecovery {
-        let mut recovery = self.recovery(assembled);
-        self.tally.replays += u64::from(!recovery.replays.is_empty());
-        let count = recovery.replays.len();
-        let interrupted = self.rng.below(count as u64 + 1) as usize;
-        for replay in recovery.replays[..interrupted].iter().chain(&recovery.replays) {
-            let disk = self.rows[replay.member.get()];
-            self.simulation.write_file(disk, replay.offset, &replay.data);
-            self.simulation.sync_file(disk);
-        }
-        recovery.torn.clear();
-        let checkpoints = checkpoints(&assembled.assembly, &mut recovery);
-        let interrupted = self.rng.below(4 * checkpoints.len() as u64 + 1) as usize;
-        for (member, offset, bytes) in checkpoints.iter().take(interrupted) {
-            let disk = self.rows[member.get()];
-            self.simulation.write_file(disk, *offset, bytes);
-            self.simulation.sync_file(disk);
-        }
-        recovery
     }
 
     fn serve(
