@@ -160,6 +160,11 @@ impl ColumnStates {
         self.recover(direct, covered.without(direct))
     }
 
+    /// Returns true if the member of a column is missing.
+    pub(super) fn is_incomplete(&self) -> bool {
+        !self.data.or(self.parities).is_within(self.in_sync)
+    }
+
     /// How to find out whether a stripe is right, and to correct it. With no more columns than data
     /// there is nothing to compare: they are only read.
     pub(super) fn scrub(&self) -> Option<Access> {

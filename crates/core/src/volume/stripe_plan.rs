@@ -102,6 +102,8 @@ impl Volume {
             }
             StripeWork::Write => states.write(covered, self.stripes().rmw_level),
             StripeWork::Read => states.read(covered),
+            // What is missing would be recovered from what may be wrong.
+            StripeWork::Repair if states.parity == Parity::Right && states.is_incomplete() => None,
             StripeWork::Scrub | StripeWork::Repair => states.scrub(),
             StripeWork::Resync => states.resync(),
             // Data in torn rows are given up only if they cannot be read a second time.

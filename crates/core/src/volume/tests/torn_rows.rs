@@ -292,10 +292,7 @@ fn a_member_in_backoff_is_left_alone() {
 fn a_scrub_without_a_member_checks_the_rest() {
     let found =
         vec![StripeFinding { volume_offset: 0, rows: 0..512, problem: StripeProblem::Mismatch }];
-    let refused = Err(VolumeError::Unreadable);
-    for (layout, members, expected, repaired) in
-        [("md-raid6", 5, found, refused), ("md-raid5", 4, vec![], Ok(()))]
-    {
+    for (layout, members, expected) in [("md-raid6", 5, found), ("md-raid5", 4, vec![])] {
         let mut world = raid(layout, members);
         world.write(1, 0, 3 * STRIP, 1);
         world.settle();
@@ -316,7 +313,7 @@ fn a_scrub_without_a_member_checks_the_rest() {
         assert_eq!(world.volume.take_stripe_findings(), expected);
         world.request(4, RequestKind::RepairStripes, 0, 4096);
         world.settle();
-        assert_eq!(world.reply(), Some((4, repaired)));
+        assert_eq!(world.reply(), Some((4, Err(VolumeError::Unreadable))));
         assert_eq!(world.disks, before, "nothing is written by guess");
     }
 }
