@@ -148,8 +148,8 @@ pub struct LabelledMember {
     pub size_bytes: u64,
     /// Its state.
     pub state: MemberState,
-    /// True if its device lost data that were on it, so that what it missed is not all that it
-    /// lacks: it is rebuilt whole. Never of a member in sync.
+    /// True if its device lost data that were on it, or failed in a repair, so that what it missed
+    /// is not all that it lacks: it is rebuilt whole. Never of a member in sync.
     pub has_lost_data: bool,
     /// True if its file is longer than the member, which no write of the volume makes it: if it is
     /// not any more, it was truncated.

@@ -317,20 +317,18 @@ impl Volume {
     /// counted in the dirty log.
     pub(super) fn must_wait(&mut self, key: PieceKey) -> bool {
         let piece = self.pieces.get(key);
-        let request = &self.requests.get(piece.request).request;
+        let request = self.requests.get(piece.request).request;
         let writes = match piece.kind {
-            RequestKind::Write | RequestKind::Discard => true,
+            RequestKind::Write | RequestKind::Discard | RequestKind::RepairStripes => true,
             RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Repair(_) => false,
             // After this flush a member may be in sync, though nothing had to be copied to it.
             RequestKind::Flush if matches!(request.kind, RequestKind::Rebuild(_)) => false,
-            RequestKind::Read
-            | RequestKind::Flush
-            | RequestKind::Scrub
-            | RequestKind::RepairStripes => return false,
+            RequestKind::Read | RequestKind::Flush | RequestKind::Scrub => return false,
         };
+        let is_repair = matches!(piece.kind, RequestKind::Repair(_));
         let range = piece.plan.range();
         let (Some(labels), Some(log)) = (&mut self.labels, &mut self.log) else { return false };
-        labels.is_clean &= !writes;
+        labels.is_clean &= !writes && !is_repair;
         if !labels.is_current(&self.states) {
             labels.waiting.push(key);
             self.update_labels();
@@ -340,11 +338,13 @@ impl Volume {
         // A repair that a crash interrupts leaves mirrors that differ where they differed before.
         // In the log, the resync after a crash could copy the wrong one. A member that is missing
         // gets the repaired data.
-        if matches!(piece.kind, RequestKind::Repair(_)) {
-            region_numbers(&range).for_each(|region| log.stale.insert(region));
-        }
-        let needs_record = !matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
-        if needs_record && !log.covers(numbers(), self.states.active()) {
+        let is_recorded = match piece.kind {
+            RequestKind::Repair(_) => self.records_as_stale(&range),
+            RequestKind::Resync => true,
+            _ => log.covers(numbers(), self.states.active()),
+        };
+        let log = self.log.as_mut().expect("a volume with labels has a log");
+        if !is_recorded {
             log.waiting.push(key);
             self.start_record();
             return true;

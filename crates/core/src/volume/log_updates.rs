@@ -53,8 +53,11 @@ impl Volume {
             return;
         }
         let pieces = log.waiting.iter().map(|&key| self.pieces.get(key));
-        let writes =
-            pieces.filter(|piece| matches!(piece.kind, RequestKind::Write | RequestKind::Discard));
+        let is_logged = |kind| {
+            let (write, discard) = (RequestKind::Write, RequestKind::Discard);
+            [write, discard, RequestKind::RepairStripes].contains(&kind)
+        };
+        let writes = pieces.filter(|piece| is_logged(piece.kind));
         let mut wanted: Vec<u32> =
             writes.flat_map(|piece| region_numbers(&piece.plan.range())).collect();
         wanted.dedup();
@@ -181,6 +184,15 @@ impl Volume {
         let base = labels.committed().lineage.complete_id();
         log.stale.set_base(base.filter(|_| !is_complete));
         true
+    }
+
+    /// Adds a range to the stale map that is to be repaired; returns true if that is durable, or no
+    /// member is missing.
+    pub(super) fn records_as_stale(&mut self, range: &Range<u64>) -> bool {
+        self.update_stale_base();
+        let log = self.log.as_mut().expect("a volume with labels has a log");
+        region_numbers(range).for_each(|region| log.stale.insert(region));
+        log.stale.is_durable()
     }
 
     /// Takes the end of the log's I/O on a member.

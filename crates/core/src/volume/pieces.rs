@@ -22,13 +22,19 @@ impl Volume {
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
             _ => {
                 check_range(request, self.layout.capacity_bytes())?;
-                if self.journal.is_some() && request.kind == RequestKind::Write {
-                    self.add_gate(
-                        key,
-                        request.kind,
-                        request.offset..request.offset + request.length,
-                    );
-                    return Ok(());
+                let range = request.offset..request.offset + request.length;
+                match request.kind {
+                    RequestKind::Write if self.journal.is_some() => {
+                        self.add_gate(key, request.kind, range);
+                        return Ok(());
+                    }
+                    RequestKind::RepairStripes if self.journal.is_some() => {
+                        let begin = self.full_stripe(range.start).volume_offset;
+                        let range = begin..self.whole_stripes_end(&range);
+                        self.add_gate(key, request.kind, range);
+                        return Ok(());
+                    }
+                    _ => {}
                 }
                 if self.stripes.is_some() {
                     self.cut_into_stripes(key, request);
@@ -249,7 +255,12 @@ impl Volume {
         if piece.is_rewriting {
             // The data was read. If the member has to stay, this target stays as bad as it was.
             if self.states.can_fail(io.member) {
+                let is_repair = matches!(piece.kind, RequestKind::Repair(_));
                 self.fail_member(io.member);
+                // No write of a client tells that it lacks the repair when it comes back.
+                if let Some(labels) = self.labels.as_mut().filter(|_| is_repair) {
+                    labels.on_data_lost(io.member, true);
+                }
             } else {
                 piece.failed.insert(target);
             }

@@ -66,6 +66,12 @@ impl StaleRegions {
         self.is_due
     }
 
+    /// Returns true if the members have the map as it is, or there is none.
+    pub(super) fn is_durable(&self) -> bool {
+        let is_current = |map: &StaleMap| map.generation == self.durable_generation;
+        !self.is_due && self.map.as_ref().is_none_or(is_current)
+    }
+
     /// Begins to write the map.
     pub(super) fn begin_write(&mut self) {
         self.is_due = false;

@@ -55,8 +55,6 @@ impl Volume {
             }
             self.fail_member(member);
             if work == StripeWork::Repair {
-                // No write of a client tells that the member lacks it when it comes back.
-                self.add_unsynced(stripe.volume_offset..stripe.volume_offset + stripe.length());
                 let failures = &mut self.stripes_mut().ops.get_mut(key).failures;
                 failures.push((place.rows, VolumeError::Unwritable));
             }

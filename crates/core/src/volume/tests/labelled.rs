@@ -2,6 +2,7 @@
 
 mod cut;
 mod repairs;
+mod scrubs;
 mod starts;
 mod torn;
 
