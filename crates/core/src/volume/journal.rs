@@ -75,7 +75,8 @@ pub(super) struct CheckpointWrite {
     /// Number of members on which it is not known to be durable.
     left: usize,
     has_failed: bool,
-    is_outdated: bool,
+    /// It ends a wait only if the entries before this number left before it began.
+    before: u64,
 }
 
 /// See the page of this module.
@@ -94,6 +95,10 @@ pub(super) struct Journal {
     has_torn: bool,
     flush: Option<JournalFlush>,
     checkpoint: Checkpoint,
+    /// The number of the last checkpoint, if it failed and no entry began since. The next one takes
+    /// it again, because the next slot may be that of an entry which is needed. Some members may
+    /// have the first, so no entry gets the number.
+    failed_checkpoint: Option<u64>,
     /// True if a member may lack entries that were durable on it, until a checkpoint ends them.
     lacks_entries: bool,
     /// Operations that wait for a slot.
@@ -136,6 +141,7 @@ impl Journal {
             has_torn: false,
             flush: None,
             checkpoint,
+            failed_checkpoint: None,
             lacks_entries: false,
             waiting: VecDeque::new(),
             held: Vec::new(),
@@ -169,7 +175,12 @@ impl Journal {
     /// are right without it. Of several at once, those behind one that a crash tore would be
     /// written again, and it would not.
     fn needs_new_oldest(&self) -> bool {
-        !self.has_slot() && self.next - self.oldest() < JOURNAL_SLOTS
+        !self.has_slot() && self.checkpoint_number() < self.oldest() + JOURNAL_SLOTS
+    }
+
+    /// The number of the next checkpoint.
+    fn checkpoint_number(&self) -> u64 {
+        self.failed_checkpoint.unwrap_or(self.next)
     }
 
     /// Takes that an entry is durable which names this one as the oldest, and calls these void.
@@ -186,23 +197,23 @@ impl Journal {
     /// Returns true if there is no slot, and none will be.
     pub(super) fn is_stuck(&self) -> bool {
         let oldest = self.live.values().next();
-        let is_full = self.next - self.oldest() >= JOURNAL_SLOTS;
+        let is_full = self.checkpoint_number() >= self.oldest() + JOURNAL_SLOTS;
         is_full && matches!(oldest, Some(Stage::Torn(..))) && self.flush.is_none()
     }
 
     /// Begins an entry for some rows of a stripe.
     pub(super) fn open(&mut self, stripe: &FullStripe, rows: &Range<u64>) -> u64 {
-        let sequence = self.take_slot();
+        let sequence = self.next;
+        self.take_slot(sequence);
         self.repeatable.insert(sequence, (stripe.volume_offset, rows.clone()));
         sequence
     }
 
-    fn take_slot(&mut self) -> u64 {
-        assert!(self.next - self.oldest() < JOURNAL_SLOTS, "an entry needs a slot");
-        let sequence = self.next;
+    fn take_slot(&mut self, sequence: u64) {
+        assert!(sequence < self.oldest() + JOURNAL_SLOTS, "an entry needs a slot");
         self.live.insert(sequence, Stage::Open);
-        self.next += 1;
-        sequence
+        self.next = sequence + 1;
+        self.failed_checkpoint = None;
     }
 
     /// Takes that nothing of an entry was written in place, nor will be.
@@ -285,7 +296,7 @@ impl Journal {
         if let Checkpoint::Durable | Checkpoint::Due { .. } = self.checkpoint {
             self.checkpoint = Checkpoint::Due { before: self.next };
         } else if let Checkpoint::Writing(write) = &mut self.checkpoint {
-            write.is_outdated = true;
+            write.before = self.next;
         }
     }
 
@@ -335,11 +346,11 @@ impl Journal {
             Checkpoint::Due { before } => before,
             _ => 0,
         };
-        let sequence = self.take_slot();
+        let sequence = self.checkpoint_number();
+        self.take_slot(sequence);
         let (oldest, void, has_failed) = (self.oldest(), self.void(), false);
-        // It ends a wait only for what was before it when it began.
-        let (left, is_outdated) = (members, oldest < before);
-        let write = CheckpointWrite { sequence, oldest, void, left, has_failed, is_outdated };
+        let left = members;
+        let write = CheckpointWrite { sequence, oldest, void, left, has_failed, before };
         self.checkpoint = Checkpoint::Writing(write);
         true
     }
@@ -368,21 +379,25 @@ impl Journal {
         if write.left > 0 {
             return CheckpointStep::Wait;
         }
-        let step = match (write.has_failed, write.is_outdated) {
+        let step = match (write.has_failed, write.oldest < write.before) {
             (true, _) => CheckpointStep::Fail,
             (false, true) => CheckpointStep::Again,
             (false, false) => CheckpointStep::Release,
         };
-        let CheckpointWrite { sequence, oldest, void, .. } = *write;
+        let CheckpointWrite { sequence, oldest, void, before, .. } = *write;
         self.live.remove(&sequence);
         self.forget_void();
-        if step != CheckpointStep::Fail {
-            self.on_durable(oldest, void);
+        match step {
+            CheckpointStep::Fail if self.next == sequence + 1 => {
+                self.failed_checkpoint = Some(sequence);
+            }
+            CheckpointStep::Fail => {}
+            _ => self.on_durable(oldest, void),
         }
         self.lacks_entries &= step != CheckpointStep::Release;
         self.checkpoint = match step {
             CheckpointStep::Release => Checkpoint::Durable,
-            _ => Checkpoint::Due { before: sequence + 1 },
+            _ => Checkpoint::Due { before },
         };
         step
     }

@@ -53,6 +53,67 @@ fn entries_leave_after_a_flush_and_a_checkpoint_waits_for_older_ones_and_a_slot(
     assert!(!journal.needs_checkpoint() && journal.free_slots() == 4);
 }
 
+/// The next slot is that of entry 101, the oldest, which a crash must leave together with those
+/// behind it.
+#[test]
+fn a_checkpoint_that_failed_is_repeated_in_its_slot() {
+    let (stripe, torn) = (stripe(), TornRows::default());
+    let mut journal = Journal::new(vec![0; 3], 100, false);
+    journal.waiting.push_back(StripeKey::from_slot(0));
+    assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (100, 100));
+    journal.on_checkpoint_io(true);
+    (101..164).for_each(|_| _ = journal.open(&stripe, &(0..4096)));
+    journal.end(101);
+    assert!(journal.start_flush(1, &torn) && journal.on_flushed(true) && journal.end_flush(false));
+    for is_good in [false, false, true] {
+        assert!(journal.start_checkpoint(2) && checkpoint(&journal) == (164, 102), "{is_good}");
+        journal.on_checkpoint_io(true);
+        let step = journal.on_checkpoint_io(is_good);
+        assert_eq!(step == CheckpointStep::Fail, !is_good);
+        assert_eq!(journal.has_slot(), is_good);
+    }
+    assert_eq!(journal.open(&stripe, &(0..4096)), 165, "some members have the checkpoint 164");
+    // Where there are slots, the next entry leaves the number out, and what follows the entry.
+    (102..110).for_each(|sequence| journal.end(sequence));
+    assert!(journal.start_flush(1, &torn) && journal.on_flushed(true) && journal.end_flush(false));
+    assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (166, 110));
+    journal.on_checkpoint_io(true);
+    journal.on_joined();
+    journal.rebuilds.push(PieceKey::from_slot(0));
+    (110..164).chain([165]).for_each(|sequence| journal.end(sequence));
+    assert!(journal.start_flush(1, &torn) && journal.on_flushed(true) && journal.end_flush(false));
+    assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (167, 167));
+    assert_eq!(journal.on_checkpoint_io(false), CheckpointStep::Fail);
+    assert_eq!(journal.open(&stripe, &(0..4096)), 168);
+    assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (169, 168));
+    assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
+}
+
+/// Entry 102 begins while a checkpoint is written, and is asked of the member that joins then.
+#[test]
+fn a_checkpoint_waits_for_entries_from_before_a_member_joined_while_one_was_written() {
+    let (stripe, torn) = (stripe(), TornRows::default());
+    let mut journal = Journal::new(vec![0; 3], 100, true);
+    journal.rebuilds.push(PieceKey::from_slot(0));
+    for sequence in [100, 101] {
+        assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (sequence, sequence));
+        if sequence == 101 {
+            assert_eq!(journal.open(&stripe, &(0..4096)), 102);
+            journal.on_joined();
+        }
+        let step = journal.on_checkpoint_io(true);
+        assert_eq!(step == CheckpointStep::Again, sequence == 101);
+        if sequence == 100 {
+            journal.on_joined();
+        }
+    }
+    assert!(!journal.start_checkpoint(1), "102 is older");
+    journal.end(102);
+    assert!(journal.start_flush(1, &torn) && journal.on_flushed(true) && journal.end_flush(false));
+    assert!(journal.start_checkpoint(1) && checkpoint(&journal) == (103, 103));
+    assert_eq!(journal.on_checkpoint_io(true), CheckpointStep::Release);
+}
+
 /// Entry 101 is open all the time. The one of the rows that are repaired ended: it is void once
 /// the members were flushed, and repeatable until a checkpoint says so.
 #[test]
