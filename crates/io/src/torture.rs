@@ -34,8 +34,9 @@
 //! damaged on one mirror and written when the volume crashes: its checksum may not have been on the
 //! members.
 //!
-//! A volume with parity has raid5 or raid6, and blocks of clients that share their rows. In the end
-//! all parities match. No disk damages its data, and there is no scrub.
+//! A volume with parity has raid5 or raid6, and blocks of clients that share their rows. No disk
+//! damages its data before the end. There all parities match, and a scrub finds and repairs a strip
+//! that is damaged.
 //!
 //! A history that fails is reduced to the operations that it needs.
 //!
