@@ -110,3 +110,21 @@ fn a_scrub_is_paused_and_goes_on_over_restarts() {
     assert_eq!(folder.run(&refused).status.code(), Some(2));
     service.terminate();
 }
+
+/// The members that have the record leave one after the other.
+#[test]
+fn a_member_that_joins_gets_the_result_of_the_last_scrub() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    let found = scrub(&folder, &[]);
+    for (devid, name) in [("1", "c.img"), ("2", "d.img")] {
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+        folder.ctl(&["members", "replace", devid, name]);
+        wait_until_in_sync(&folder);
+    }
+    service.terminate();
+    let service = serve(&folder, &["c.img", "d.img"]);
+    assert_eq!(folder.ctl(&["scrub"]), found);
+    service.terminate();
+}

@@ -123,6 +123,7 @@ impl Volume {
         let flushed_to = self.requests.get(key).flushed_to;
         self.record_progress(member, flushed_to);
         self.update_labels_after_rebuild(member);
+        self.renew_scrub_record(member);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use super::Volume;
 use super::durability::MetadataJob;
 use crate::io::Op;
 use crate::label::ScrubProgress;
-use crate::member::MemberIndex;
+use crate::member::{MemberIndex, MemberState};
 use crate::policy::Mirror;
 use std::ops::Range;
 
@@ -22,6 +22,14 @@ impl Volume {
         if self.labels.is_some() && !self.is_read_only {
             self.scrub.keep(progress);
             self.start_scrub_record();
+        }
+    }
+
+    /// Writes the progress again once a member is in sync that may not have it, or an older one.
+    pub(super) fn renew_scrub_record(&mut self, member: MemberIndex) {
+        let progress = self.kept_scrub();
+        if let (MemberState::InSync, Some(progress)) = (self.members()[member].state, progress) {
+            self.keep_scrub(progress);
         }
     }
 
