@@ -103,9 +103,24 @@ fn a_scrub_is_paused_and_goes_on_over_restarts() {
     let service = serve(&folder, &["a.img", "b.img"]);
     assert!(folder.ctl(&["scrub"]).contains("scrub running: ") && has_begun());
     let check = ["ctl", "--control", "control", "scrub", "status", "--check"];
-    assert_eq!(folder.run(&check).status.code(), Some(0), "no difference so far");
+    let fails = |reason| {
+        let output = folder.run(&check);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains(reason), "{output:?}");
+    };
+    fails("note: no scrub has finished yet");
     assert!(folder.ctl(&["scrub", "cancel"]).contains("scrub cancelled: "));
-    assert_eq!(folder.run(&check).status.code(), Some(1), "it did not compare everything");
+    fails("note: the last scrub was cancelled");
+    scrub(&folder, &[]);
+    folder.ctl(&["scrub", "start", "--rate", "2M"]);
+    folder.ctl(&["scrub", "pause"]);
+    fails("note: the scrub is paused\n  help: `ctl scrub resume`");
+    // The one before is remembered over a restart.
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["scrub", "resume"]);
+    assert_eq!(folder.run(&check).status.code(), Some(0), "one has finished");
+    folder.ctl(&["scrub", "cancel"]);
     let refused = ["ctl", "--control", "control", "scrub", "resume"];
     assert_eq!(folder.run(&refused).status.code(), Some(2));
     service.terminate();

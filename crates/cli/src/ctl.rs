@@ -11,11 +11,11 @@ use clap::{Subcommand, ValueEnum};
 use mirrorball_core::label::Uuid;
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_io::control::protocol::{
-    self, AskError, ControlRequest, MemberReport, ReportedScrubState, ReportedSpareState,
-    ScrubAction, ScrubReport, ServiceStats, ServiceStatus, SpareReport, StateChange, VolumeHealth,
+    self, AskError, ControlRequest, MemberReport, ReportedSpareState, ScrubAction, ScrubReport,
+    ServiceStats, ServiceStatus, SpareReport, StateChange, VolumeHealth,
 };
 use mirrorball_io::programs::{ProgramReference, hex_digits};
-use scrub_text::scrub_text;
+use scrub_text::{check_scrub, scrub_text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -238,9 +238,9 @@ enum ScrubCommand {
     /// Show how far the scrub is, and what it found
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub status [OPTIONS]")]
     Status {
-        /// Exit with code 1 if there was no scrub yet, or the last one was cancelled, left blocks
-        /// that differ or cannot be read, or could not compare everything. One that runs or is
-        /// paused counts with what it has found so far
+        /// Exit with code 1 if no scrub has finished yet, or the last one is paused, was cancelled,
+        /// left blocks that differ or cannot be read, or could not compare everything. One that
+        /// runs counts with what it has found so far
         #[arg(long)]
         check: bool,
     },
@@ -441,11 +441,14 @@ fn scrub(
     };
     print(format, &report, text)?;
     let is_checked = matches!(command, Some(ScrubCommand::Status { check: true }));
-    let is_bad =
-        |report: ScrubReport| !report.is_well() || report.state == ReportedScrubState::Cancelled;
-    Ok(match report.is_none_or(is_bad) && is_checked {
-        true => Ending::FoundFailure,
-        false => Ending::Done,
+    Ok(match check_scrub(report.as_ref()) {
+        Err(reason) if is_checked => {
+            if let Some(reason) = reason {
+                screen::say(format_args!("note: {reason}"));
+            }
+            Ending::FoundFailure
+        }
+        _ => Ending::Done,
     })
 }
 

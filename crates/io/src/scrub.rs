@@ -155,7 +155,8 @@ impl Scrub {
         let ScrubRequest { repairs, from, rate } = request;
         let left_blocks = self.progress.as_ref().map_or(0, ScrubProgress::bad_blocks);
         let begun = ScrubProgress::begin(repairs, from, rate);
-        self.progress = Some(ScrubProgress { left_blocks, ..begun });
+        let follows_finished = self.progress.is_some_and(|it| it.has_finished());
+        self.progress = Some(ScrubProgress { left_blocks, follows_finished, ..begun });
         // A repair of the scrub before may be in flight.
         self.needs_flush = self.step_in_flight.is_some();
         (self.settled_bytes, self.single_until) = (0, 0);

@@ -130,6 +130,25 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     text
 }
 
+/// Checks that the last scrub shows that the volume is well.
+///
+/// # Errors
+/// If it does not; the reason, where the text about the scrub does not say it.
+pub(super) fn check_scrub(scrub: Option<&ScrubReport>) -> Result<(), Option<&'static str>> {
+    let scrub = scrub.filter(|scrub| scrub.is_well()).ok_or(None)?;
+    match scrub.state {
+        ReportedScrubState::Finished => Ok(()),
+        ReportedScrubState::Running if scrub.has_finished => Ok(()),
+        ReportedScrubState::Running => {
+            Err(Some("no scrub has finished yet that compared everything"))
+        }
+        ReportedScrubState::Paused => {
+            Err(Some("the scrub is paused\n  help: `ctl scrub resume` goes on with it"))
+        }
+        ReportedScrubState::Cancelled => Err(Some("the last scrub was cancelled")),
+    }
+}
+
 /// Where blocks are without a right copy.
 fn ranges_text(scrub: &ScrubReport, words: &ScrubWords) -> String {
     let mut text = String::new();
@@ -190,6 +209,7 @@ pub(super) mod tests {
             mismatched_blocks: 0,
             unreadable_blocks: 1,
             left_blocks: 2,
+            has_finished: false,
             waits: true,
             bad_ranges: vec![
                 BadRangeReport { offset: 8192, length: 8192, problem: ReportedProblem::Differs },
@@ -217,6 +237,31 @@ pub(super) mod tests {
         }
         let parity = scrub_text(&ScrubReport { parity: true, ..paused_scrub() });
         assert!(parity.contains("16383 of the volume: parities do not match the data\n"));
+    }
+
+    #[test]
+    fn a_scrub_shows_that_a_volume_is_well_once_one_has_finished() {
+        let at = |state, has_finished| ScrubReport {
+            state,
+            has_finished,
+            uncompared_bytes: 0,
+            repaired_blocks: 3,
+            unreadable_blocks: 0,
+            left_blocks: 0,
+            ..paused_scrub()
+        };
+        use ReportedScrubState::{Cancelled, Finished, Paused, Running};
+        let check = |state, has_finished| check_scrub(Some(&at(state, has_finished)));
+        assert_eq!((check(Finished, true), check(Running, true)), (Ok(()), Ok(())));
+        for (state, has_finished, part) in [
+            (Running, false, "no scrub has finished yet"),
+            (Paused, true, "is paused"),
+            (Cancelled, true, "was cancelled"),
+        ] {
+            assert!(check(state, has_finished).unwrap_err().unwrap().contains(part));
+        }
+        let bad = ScrubReport { left_blocks: 1, ..at(Running, true) };
+        assert_eq!((check_scrub(None), check_scrub(Some(&bad))), (Err(None), Err(None)));
     }
 
     #[test]

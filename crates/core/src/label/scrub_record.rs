@@ -33,6 +33,7 @@ const MISMATCHED_BLOCKS: usize = ODD_BLOCKS + 8 * LABELLED_MEMBERS_MAX;
 const LEFT_BLOCKS: usize = MISMATCHED_BLOCKS + 8;
 const COUNTED_BYTES: usize = LEFT_BLOCKS + 8;
 const PENDING_BLOCKS: usize = COUNTED_BYTES + 8;
+const FOLLOWS_FINISHED: usize = PENDING_BLOCKS + 8;
 
 /// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +81,8 @@ pub struct ScrubProgress {
     /// Number of blocks of those that were counted and not repaired. Those that are not found again
     /// were repaired all the same.
     pub pending_blocks: u64,
+    /// True if a scrub before this one finished, the last of which compared everything.
+    pub follows_finished: bool,
     /// Rate limit in bytes of the volume per second.
     pub rate: Option<u64>,
 }
@@ -113,7 +116,17 @@ impl ScrubProgress {
             left_blocks: 0,
             counted_bytes: 0,
             pending_blocks: 0,
+            follows_finished: false,
             rate,
+        }
+    }
+
+    /// Returns true if of this scrub and those before it one finished, the last of which compared
+    /// everything.
+    pub fn has_finished(&self) -> bool {
+        match self.state {
+            ScrubState::Finished => self.uncompared_bytes == 0,
+            _ => self.follows_finished,
         }
     }
 
@@ -152,6 +165,7 @@ impl ScrubRecord {
         page.put(LEFT_BLOCKS, &progress.left_blocks.to_le_bytes());
         page.put(COUNTED_BYTES, &progress.counted_bytes.to_le_bytes());
         page.put(PENDING_BLOCKS, &progress.pending_blocks.to_le_bytes());
+        page.put(FOLLOWS_FINISHED, &[u8::from(progress.follows_finished)]);
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::Scrub, &header)
@@ -183,6 +197,7 @@ impl ScrubRecord {
             left_blocks: page.u64(LEFT_BLOCKS),
             counted_bytes: page.u64(COUNTED_BYTES),
             pending_blocks: page.u64(PENDING_BLOCKS),
+            follows_finished: page.u8(FOLLOWS_FINISHED) == 1,
             odd_blocks: std::array::from_fn(|index| page.u64(ODD_BLOCKS + 8 * index)),
         };
         Ok(ScrubRecord { sequence: header.generation, progress })
@@ -242,17 +257,22 @@ mod tests {
     fn what_a_scrub_left_counts_until_the_next_has_finished() {
         let found = record(1, ScrubState::Cancelled).progress;
         assert_eq!(found.bad_blocks(), 5, "those that cannot be read");
+        assert!(!found.has_finished());
         let begun = ScrubProgress {
             left_blocks: found.bad_blocks(),
+            follows_finished: true,
             ..ScrubProgress::begin(false, None, None)
         };
+        assert!(begun.has_finished());
         assert_eq!(begun.bad_blocks(), 5);
         let record = ScrubRecord { sequence: 2, progress: begun };
         let mut slots = vec![0; SCRUB_BYTES as usize];
         slots[..METADATA_BYTES].copy_from_slice(&record.encode(VOLUME, MEMBER));
         assert_eq!(newest_scrub(&slots, VOLUME, MEMBER), Some(record));
         let finished = ScrubProgress { state: ScrubState::Finished, ..begun };
-        assert_eq!(finished.bad_blocks(), 0);
+        assert_eq!((finished.bad_blocks(), finished.has_finished()), (0, true));
+        let uncompared = ScrubProgress { uncompared_bytes: 1, ..finished };
+        assert!(!uncompared.has_finished(), "the last one counts");
     }
 
     #[test]

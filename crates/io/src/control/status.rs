@@ -113,6 +113,7 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
             ScrubState::Finished => 0,
             _ => progress.left_blocks,
         },
+        has_finished: progress.has_finished(),
         waits: progress.state == ScrubState::Running && scrub.waits(executor),
         bad_ranges: ranges.iter().map(|range| BadRangeReport::from(*range)).collect(),
         has_more_bad_ranges,

@@ -60,6 +60,9 @@ pub struct ScrubReport {
     /// Number of blocks that earlier scrubs left as they were; zero once this one has finished.
     #[serde(default)]
     pub left_blocks: u64,
+    /// True if this one or one before it has finished, and the last of these compared everything.
+    #[serde(default)]
+    pub has_finished: bool,
     /// True if it waits for a rebuild or a resync.
     #[serde(default)]
     pub waits: bool,
