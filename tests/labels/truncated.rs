@@ -61,10 +61,10 @@ fn the_last_member_that_is_truncated_is_not_trusted_again() {
     set_length(&folder, "a.img", SIZE_BYTES);
     assert!(read(BEHIND).is_err(), "a hole is no data");
     assert_reads(&folder, 0, 1);
-    let stalled = "rebuilding devid 2: 6291456 of ";
+    let stalled = "the rebuild of devid 2 does not go on: 6291456 of ";
     wait_until("the rebuild to stop", || {
         let status = folder.ctl(&["status"]);
-        status.contains(stalled) && status.matches("it does not go on: too few").count() == 2
+        status.contains(stalled) && status.matches(" %): too few of").count() == 2
     });
     let status = folder.ctl(&["status"]);
     let lost = "devid 1 has lost data that no other member in sync has: its file was truncated, \
@@ -80,6 +80,9 @@ fn the_last_member_that_is_truncated_is_not_trusted_again() {
     ] {
         assert!(events.contains(part), "no `{part}` in {events}");
     }
+    service.signal("-TERM");
+    wait_until("the note", || service.has_printed("it starts again only with another member that"));
+    assert!(!service.has_printed("after the next start"), "it is refused");
     service.terminate();
     let refused = refusal(&folder, &["a.img", "c.img"]);
     for part in [
@@ -97,6 +100,8 @@ fn the_last_member_that_is_truncated_is_not_trusted_again() {
     );
     assert_reads(&folder, 0, 1);
     assert!(read(BEHIND).is_err());
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("and is not rebuilt while the volume is read-only"), "{status}");
     service.terminate();
 }
 

@@ -141,20 +141,7 @@ impl Service {
         let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
         let volume = self.executor.volume().filter(|volume| !volume.is_read_only());
-        let unclean = volume.filter(|volume| volume.label().is_some_and(|label| !label.is_clean));
-        let unclean = unclean.map(|volume| {
-            let kept = volume.map().redundancy().unwrap_or("mirrors");
-            match volume.unsynced_bytes() {
-                0 => format!(
-                    "the end of the volume could not be recorded: its {kept} are synchronised \
-                     after the next start"
-                ),
-                bytes => format!(
-                    "{kept} may still differ in {}, which are synchronised after the next start",
-                    format_bytes(bytes)
-                ),
-            }
-        });
+        let unfinished = volume.and_then(unfinished_note);
         let cached = match self.executor.cached_bytes() {
             0 if self.executor.has_lost_cached_data() => {
                 Some("data in the cache of the controller could not be written".to_owned())
@@ -173,7 +160,7 @@ impl Service {
                 member.devid, member.at_path, member.path
             )
         });
-        let notes = files.into_iter().chain(devices).chain(unclean).chain(cached);
+        let notes = files.into_iter().chain(devices).chain(unfinished).chain(cached);
         notes.chain(misplaced).collect()
     }
 
@@ -455,4 +442,27 @@ pub fn raise_limits() -> usize {
     // If it fails, the limit is what it was.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
+}
+
+/// What the next start of a volume has to do, or cannot.
+fn unfinished_note(volume: &Volume) -> Option<String> {
+    let label = volume.label()?;
+    if !volume.is_complete() {
+        return Some(
+            "some data of the volume are on no member that is in sync: it starts again only with \
+             another member that has them, or with --read-only, which serves what can be read"
+                .to_owned(),
+        );
+    }
+    let kept = volume.map().redundancy().unwrap_or("mirrors");
+    (!label.is_clean).then(|| match volume.unsynced_bytes() {
+        0 => format!(
+            "the end of the volume could not be recorded: its {kept} are synchronised after the \
+             next start"
+        ),
+        bytes => format!(
+            "{kept} may still differ in {}, which are synchronised after the next start",
+            format_bytes(bytes)
+        ),
+    })
 }

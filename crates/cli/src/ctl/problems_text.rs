@@ -1,14 +1,16 @@
 //! What is wrong with a volume and its members, and what is to be done, in words.
 
+use super::scrub_text::limit_text;
 use crate::compare::quoted;
 use mirrorball_core::units::{counted, format_bytes};
-use mirrorball_io::control::protocol::{DamagedMember, Misplaced, ServiceStatus};
+use mirrorball_io::control::protocol::{DamagedMember, Misplaced, RebuildProgress, ServiceStatus};
 use mirrorball_io::executor::MemberFault;
 
 /// Members that failed, that lost data, or whose files are not at their paths.
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
-    let unreachable = status.unreachable.iter().map(|&devid| unreachable_text(devid));
+    let unreachable = status.unreachable.iter();
+    let unreachable = unreachable.map(|&devid| unreachable_text(devid, status.read_only));
     let damaged = status.damaged.iter().map(|it| damaged_text(it, status.read_only));
     let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status.labelled));
     failed.chain(unreachable).chain(damaged).chain(misplaced).collect()
@@ -49,9 +51,27 @@ pub(super) fn checksums_text(status: &ServiceStatus) -> String {
     }
 }
 
-/// Why a rebuild does not go on.
-pub(super) fn stalled_text(reason: &str) -> String {
-    format!("  it does not go on: {reason} (it is tried again every 10 s)\n")
+/// How far the rebuild of a member is, and whether it goes on.
+pub(super) fn rebuild_text(rebuild: &RebuildProgress, status: &ServiceStatus) -> String {
+    let RebuildProgress { devid, recovered_bytes, total_bytes, only_missed, stalled } = rebuild;
+    let percent = 100.0 * *recovered_bytes as f64 / (*total_bytes).max(1) as f64;
+    let progress = format!("{recovered_bytes} of {total_bytes} bytes ({percent:.1} %)");
+    let what = if *only_missed { ", only what it missed" } else { "" };
+    match stalled {
+        _ if status.read_only => format!(
+            "  devid {devid} is in sync in {progress}, and is not rebuilt while the volume is \
+             read-only\n"
+        ),
+        Some(reason) => format!(
+            "  the rebuild of devid {devid} does not go on: {progress}{what}: {reason} (it is tried \
+             again every 10 s)\n"
+        ),
+        None => {
+            let left_bytes = total_bytes.saturating_sub(*recovered_bytes);
+            let limit = limit_text(status.rebuild_bytes_per_s, left_bytes);
+            format!("  rebuilding devid {devid}: {progress}{what}{limit}\n")
+        }
+    }
 }
 
 /// A member that has lost data which are nowhere else in sync.
@@ -108,11 +128,14 @@ fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
 }
 
 /// What becomes of a member whose server does not answer.
-fn unreachable_text(devid: u64) -> String {
-    format!(
-        "  devid {devid}: no connection with its server is open (it is tried again, and used as \
-         before if no write was missed; the first write fails it)\n"
-    )
+fn unreachable_text(devid: u64, is_read_only: bool) -> String {
+    let help = match is_read_only {
+        true => "its server is asked again from time to time",
+        false => {
+            "it is tried again, and used as before if no write was missed; the first write fails it"
+        }
+    };
+    format!("  devid {devid}: no connection with its server is open ({help})\n")
 }
 
 /// What is to be done about a member that has failed or is missing.
@@ -122,6 +145,9 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
             "  devid {devid} was removed (`ctl members replace {devid} DEVICE` rebuilds it on \
              another device)\n"
         );
+    }
+    if status.missing.contains(&devid) && status.read_only {
+        return format!("  devid {devid} is missing\n");
     }
     if status.missing.contains(&devid) {
         return format!(
@@ -144,6 +170,9 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
             "  devid {devid} has failed{reason} (it may have what the others lack, as it was then: \
              keep it, and look at it after a stop with `serve --read-only`)\n"
         );
+    }
+    if status.read_only {
+        return format!("  devid {devid} has failed{reason}\n");
     }
     format!(
         "  devid {devid} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n"

@@ -1,7 +1,7 @@
 //! What `ctl` prints, in words.
 
-use super::problems_text::{checksums_text, member_problems, request_problems, stalled_text};
-use super::scrub_text::{limit_text, scrub_text};
+use super::problems_text::{checksums_text, member_problems, rebuild_text, request_problems};
+use super::scrub_text::scrub_text;
 use crate::compare::quoted;
 use crate::redundancy::{Redundancy, redundancy_text};
 use mirrorball_core::units::{Nanos, counted, format_bytes};
@@ -63,17 +63,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     if let Some(scrub) = &status.scrub {
         text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
     }
-    for rebuild in &status.rebuilds {
-        let (recovered, total) = (rebuild.recovered_bytes, rebuild.total_bytes);
-        let percent = 100.0 * recovered as f64 / total.max(1) as f64;
-        let limit = status.rebuild_bytes_per_s;
-        let limit = limit_text(limit, total.saturating_sub(recovered));
-        let devid = rebuild.devid;
-        text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
-        let what = if rebuild.only_missed { ", only what it missed" } else { "" };
-        text += &format!("({percent:.1} %){what}{limit}\n");
-        text.extend(rebuild.stalled.as_deref().map(stalled_text));
-    }
+    text.extend(status.rebuilds.iter().map(|it| rebuild_text(it, status)));
     let connections = counted(status.connections, "connection", "connections");
     text + &format!("  {connections}, I/O backend {}\n", status.backend)
 }
@@ -255,7 +245,7 @@ mod tests {
             active_bytes: 8 << 20,
             labelled: true,
             checksums: true,
-            read_only: true,
+            read_only: false,
             scrub: Some(paused_scrub()),
             rebuild_bytes_per_s: Some(50),
             connections: 1,
@@ -271,11 +261,10 @@ mod tests {
         for part in [
             "  no other member may fail now\n  profile raid1, policy pid\n",
             "  checksums: every read is verified\n",
-            "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
-             without --read-only\n",
+            "mirrors may differ in 4 MiB, which are being synchronised\n",
             "  unfinished writes: 1 (what they change can be",
             "it starts only if their members can be written",
-            "after a crash now, 8 MiB would be synchronised\n  read-only\n",
+            "after a crash now, 8 MiB would be synchronised\n",
             "devid 1: its file was removed or replaced, and nothing is at its path",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
             "devid 3 has failed: flush: no (it may have what the others lack, as it was then",
@@ -287,8 +276,8 @@ mod tests {
             "    4 MiB were not compared: fewer than two mirrors were in sync\n",
             "    no mirror could read 1 block of 4 KiB\n",
             "    an earlier scrub left 2 blocks of 4 KiB as they were\n",
-            "rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n  \
-             it does not go on: too few (it is tried again every 10 s)\n",
+            "  the rebuild of devid 2 does not go on: 1 of 8 bytes (12.5 %), only what it missed: \
+             too few (it is tried again every 10 s)\n",
             "devid 6: no connection with its server is open (it is tried again",
             "devid 5 has lost data that no other member in sync has: its file was truncated, and \
              12 MiB from its start are left\n  (save what can be read",
@@ -297,6 +286,34 @@ mod tests {
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
+    }
+
+    /// Of a read-only volume nothing is rebuilt or synchronised, and no member takes part again.
+    #[test]
+    fn status_of_a_read_only_volume_names_no_command_that_is_refused() {
+        let text = status(&ServiceStatus { read_only: true, ..troubled_status() });
+        for part in [
+            "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
+             without --read-only\n",
+            "  devid 4 is missing\n",
+            "  devid 3 has failed: flush: no (it may have what the others lack",
+            "  devid 2 is in sync in 1 of 8 bytes (12.5 %), and is not rebuilt while the volume is \
+             read-only\n",
+            "  read-only\n",
+        ] {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+        for command in ["`ctl members", "truncate -s", "ing devid 2", "try again", "tried again"] {
+            assert!(!text.contains(command), "`{command}` in {text}");
+        }
+    }
+
+    #[test]
+    fn a_rebuild_that_goes_on_is_shown_with_its_limit() {
+        let mut running = troubled_status();
+        running.rebuilds[0].stalled = None;
+        let expected = "  rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most 50 bytes/s\n";
+        assert!(status(&running).contains(expected), "{}", status(&running));
     }
 
     #[test]

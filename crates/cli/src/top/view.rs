@@ -186,7 +186,11 @@ fn warning(status: &ServiceStatus) -> Vec<String> {
     }
     let rebuilds = status.rebuilds.iter().map(|rebuild| {
         let share = rebuild.recovered_bytes as f64 / rebuild.total_bytes.max(1) as f64;
-        format!("rebuilding devid {} ({:.1} %)", rebuild.devid, share * 100.0)
+        let devid = rebuild.devid;
+        match status.read_only || rebuild.stalled.is_some() {
+            true => format!("devid {devid} not rebuilt ({:.1} % in sync)", share * 100.0),
+            false => format!("rebuilding devid {devid} ({:.1} %)", share * 100.0),
+        }
     });
     ["degraded".to_owned()].into_iter().chain(rebuilds).collect()
 }
