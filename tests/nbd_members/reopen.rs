@@ -137,12 +137,10 @@ fn working_member_is_rebuilt_into_a_replaced_file() {
     fs::remove_file(folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("there is nothing at"), "{}", refusal(&folder));
     assert!(
-        folder
-            .ctl(&["status"])
-            .contains("devid 2: its file was removed or replaced, and nothing is at its path")
+        folder.ctl(&["status"]).contains("devid 2: its file was removed, and nothing is at b.img;")
     );
     replace(&folder, SIZE_BYTES + 4096);
-    assert!(folder.ctl(&["status"]).contains("replaced, and another file is at its path"));
+    assert!(folder.ctl(&["status"]).contains("removed, and another file is at b.img;"));
     folder.ctl(&["members", "rebuild", "2"]);
     write(&folder, 0, 0x77);
     wait_until_in_sync(&folder);
@@ -159,9 +157,24 @@ fn removed_file_is_said_when_the_server_ends() {
     let ours = serve(&folder, &[]);
     fs::remove_file(folder.path("b.img")).unwrap();
     ours.signal("-TERM");
-    let lost = "the file of devid 2 was removed or replaced while it was used";
+    let lost = "the file of devid 2 was removed while it was used: what was written to it is lost";
     wait_until("it says so", || ours.has_printed(lost));
     assert!(ours.has_printed("nothing is at b.img"));
+}
+
+#[test]
+fn renamed_file_is_not_called_lost() {
+    let folder = files();
+    let ours = serve(&folder, &[]);
+    fs::rename(folder.path("b.img"), folder.path("c.img")).unwrap();
+    let status = folder.ctl(&["status"]);
+    let in_sync = ": in sync; the file of devid 2 is not at its path\n";
+    assert!(status.contains(in_sync) && !status.contains("lost"), "{status}");
+    assert!(status.contains("/c.img now, and nothing is at b.img"), "{status}");
+    assert!(!status.contains("truncate"), "{status}");
+    ours.signal("-TERM");
+    let kept = "/c.img now, with its data: nothing is at b.img";
+    wait_until("it says so", || ours.has_printed(kept));
 }
 
 #[test]

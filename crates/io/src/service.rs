@@ -5,6 +5,7 @@
 //! driver, so the same loop runs in a simulation.
 
 use crate::control::paths::misplaced;
+use crate::control::protocol::Misplaced;
 use crate::control::{Control, ServiceParts};
 use crate::driver::{Event, EventOwner, Handle, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
@@ -153,13 +154,7 @@ impl Service {
             )),
         };
         let misplaced = misplaced(&self.executor, &self.rebuild);
-        let misplaced = misplaced.iter().map(|member| {
-            format!(
-                "the file of devid {} was removed or replaced while it was used: what was written \
-                 to it is lost ({} is at {})",
-                member.devid, member.at_path, member.path
-            )
-        });
+        let misplaced = misplaced.iter().map(misplaced_note);
         let notes = files.into_iter().chain(devices).chain(unfinished).chain(cached);
         notes.chain(misplaced).collect()
     }
@@ -442,6 +437,26 @@ pub fn raise_limits() -> usize {
     // If it fails, the limit is what it was.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
+}
+
+/// What becomes of the data of a member whose file is not at its path.
+fn misplaced_note(member: &Misplaced) -> String {
+    let Misplaced { devid, at_path, path, path_now, .. } = member;
+    match (member.renamed, path_now) {
+        (false, _) => format!(
+            "the file of devid {devid} was removed while it was used: what was written to it is \
+             lost ({at_path} is at {path})"
+        ),
+        (true, Some(now)) => {
+            format!(
+                "the file of devid {devid} is at {now} now, with its data: {at_path} is at {path}"
+            )
+        }
+        (true, None) => format!(
+            "the file of devid {devid} has another name now, and has its data: {at_path} is at \
+             {path}"
+        ),
+    }
 }
 
 /// What the next start of a volume has to do, or cannot.

@@ -12,7 +12,7 @@ pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let unreachable = status.unreachable.iter();
     let unreachable = unreachable.map(|&devid| unreachable_text(devid, status.read_only));
     let damaged = status.damaged.iter().map(|it| damaged_text(it, status.read_only));
-    let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status.labelled));
+    let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status));
     failed.chain(unreachable).chain(damaged).chain(misplaced).collect()
 }
 
@@ -104,10 +104,19 @@ fn unfinished_text(writes: usize) -> String {
 }
 
 /// What is to be done about a member whose file is not at its path.
-fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
-    let Misplaced { devid, at_path, path, size_bytes } = member;
+fn misplaced_text(member: &Misplaced, status: &ServiceStatus) -> String {
+    let Misplaced { devid, at_path, path, size_bytes, renamed, path_now } = member;
+    if *renamed {
+        let now = path_now.as_deref().map(|now| format!("is at {now}"));
+        let now = now.unwrap_or("has another name".to_owned());
+        return format!(
+            "  devid {devid}: its file {now} now, and {at_path} is at {path}; it is still used\n  \
+             (move it back, or start the volume with its new path the next time)\n"
+        );
+    }
     let help = match at_path.as_str() {
-        "nothing" if labelled => format!(
+        _ if status.read_only => "save what is in it while the server runs".to_owned(),
+        "nothing" if status.labelled => format!(
             "`truncate -s {size_bytes} {}`, then `ctl members rebuild {devid}` copies the data \
              into it; or `ctl members replace {devid} DEVICE` uses another device",
             quoted(path)
@@ -122,9 +131,18 @@ fn misplaced_text(member: &Misplaced, labelled: bool) -> String {
         ),
     };
     format!(
-        "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the old \
-         file is still used, and its data are lost when the server ends\n  ({help})\n"
+        "  devid {devid}: its file was removed, and {at_path} is at {path}; the old file is still \
+         used, and its data are lost when the server ends\n  ({help})\n"
     )
+}
+
+/// The end of the line about the health, if files of members are not at their paths.
+pub(super) fn misplaced_members(status: &ServiceStatus) -> String {
+    match &status.misplaced[..] {
+        [] => String::new(),
+        [Misplaced { devid, .. }] => format!("; the file of devid {devid} is not at its path"),
+        _ => "; files of members are not at their paths".to_owned(),
+    }
 }
 
 /// What becomes of a member whose server does not answer.

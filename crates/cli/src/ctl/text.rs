@@ -1,6 +1,8 @@
 //! What `ctl` prints, in words.
 
-use super::problems_text::{checksums_text, member_problems, rebuild_text, request_problems};
+use super::problems_text::{
+    checksums_text, member_problems, misplaced_members, rebuild_text, request_problems,
+};
 use super::scrub_text::scrub_text;
 use crate::compare::quoted;
 use crate::redundancy::{Redundancy, redundancy_text};
@@ -28,7 +30,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         VolumeHealth::Resyncing if status.read_only => what_differs,
         _ => health,
     };
-    let mut text = format!("{}: {health}\n", status.name);
+    let mut text = format!("{}: {health}{}\n", status.name, misplaced_members(status));
     text += &member_problems(status);
     text += &redundancy(status);
     for it in &status.spares {
@@ -231,6 +233,8 @@ mod tests {
                 devid: 1,
                 at_path: "nothing".to_owned(),
                 path: "a b.img".to_owned(),
+                renamed: false,
+                path_now: None,
                 size_bytes: 8,
             }],
             rebuilds: vec![RebuildProgress {
@@ -265,7 +269,8 @@ mod tests {
             "  unfinished writes: 1 (what they change can be",
             "it starts only if their members can be written",
             "after a crash now, 8 MiB would be synchronised\n",
-            "devid 1: its file was removed or replaced, and nothing is at its path",
+            "pair: degraded; the file of devid 1 is not at its path\n",
+            "devid 1: its file was removed, and nothing is at a b.img; the old file is still used",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
             "devid 3 has failed: flush: no (it may have what the others lack, as it was then",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
@@ -306,6 +311,17 @@ mod tests {
         for command in ["`ctl members", "truncate -s", "ing devid 2", "try again", "tried again"] {
             assert!(!text.contains(command), "`{command}` in {text}");
         }
+    }
+
+    #[test]
+    fn a_renamed_file_is_not_called_lost() {
+        let mut renamed = troubled_status();
+        renamed.misplaced[0].renamed = true;
+        renamed.misplaced[0].path_now = Some("/n2".to_owned());
+        let expected = "  devid 1: its file is at /n2 now, and nothing is at a b.img; it is \
+                        still used\n  (move it back, or start the volume with its new path";
+        let text = status(&renamed);
+        assert!(text.contains(expected) && !text.contains("truncate"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! Members whose files were removed or replaced at their paths while they are used: what is
-//! written to such a file is lost when the service ends.
+//! Members whose files are no longer at their paths while they are used. What is written to a file
+//! that was removed is lost when the service ends; one that was renamed has its data.
 
 use super::protocol::{Misplaced, StateChange};
+use crate::driver::FileId;
 use crate::executor::Executor;
 use crate::rebuild::Rebuild;
 use crate::reopen::PathState;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// Interval at which the paths are looked at.
 const INTERVAL: Nanos = Nanos::from_secs(10);
@@ -32,6 +35,8 @@ impl PathWatch {
             devid: member.devid,
             at_path: member.at_path.clone(),
             path: member.path.clone(),
+            renamed: member.renamed,
+            path_now: member.path_now.clone(),
         };
         new.map(change).collect()
     }
@@ -53,7 +58,10 @@ pub(crate) fn misplaced(executor: &Executor, rebuild: &Rebuild) -> Vec<Misplaced
             PathState::Replaced(path) => ("another file", path),
             PathState::Missing(path) => ("nothing", path),
         };
+        let found = executor.file_id(index).and_then(path_of_open);
         Some(Misplaced {
+            renamed: found.is_some(),
+            path_now: found.flatten(),
             devid: member.config.devid,
             at_path: at_path.to_owned(),
             path: path.display().to_string(),
@@ -61,4 +69,43 @@ pub(crate) fn misplaced(executor: &Executor, rebuild: &Rebuild) -> Vec<Misplaced
         })
     });
     misplaced.collect()
+}
+
+/// The path of a file that this process has open, if it is known; `None` if the file was removed.
+fn path_of_open(id: FileId) -> Option<Option<String>> {
+    for entry in fs::read_dir("/proc/self/fd").ok()?.flatten() {
+        let Ok(file) = fs::metadata(entry.path()) else { continue };
+        if (file.dev(), file.ino()) != (id.device, id.inode) {
+            continue;
+        }
+        let path = fs::read_link(entry.path()).ok();
+        // Of a file with several names the one that was opened may be gone.
+        let path = path.filter(|it| fs::metadata(it).is_ok_and(|it| it.ino() == id.inode));
+        return (file.nlink() > 0).then(|| path.map(|it| it.display().to_string()));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_renamed_file_is_told_from_one_that_was_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let file = File::create(path("a")).unwrap();
+        let stat = file.metadata().unwrap();
+        let id = FileId { device: stat.dev(), inode: stat.ino() };
+        let expected = |name| Some(Some(path(name).display().to_string()));
+        assert_eq!(path_of_open(id), expected("a"));
+        fs::rename(path("a"), path("b")).unwrap();
+        assert_eq!(path_of_open(id), expected("b"));
+        fs::hard_link(path("b"), path("c")).unwrap();
+        fs::remove_file(path("b")).unwrap();
+        assert_eq!(path_of_open(id), Some(None), "it has another name");
+        fs::remove_file(path("c")).unwrap();
+        assert_eq!(path_of_open(id), None);
+    }
 }

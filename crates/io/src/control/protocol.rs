@@ -328,6 +328,12 @@ pub struct Misplaced {
     /// Its path.
     #[serde(default)]
     pub path: String,
+    /// True if the file was renamed and keeps its data; false if it was removed.
+    #[serde(default)]
+    pub renamed: bool,
+    /// The path of a renamed file now, if it is known.
+    #[serde(default)]
+    pub path_now: Option<String>,
     /// Its size.
     #[serde(default)]
     pub size_bytes: u64,

@@ -71,11 +71,11 @@ pub enum RebuildError {
     /// It is being opened for an earlier request.
     #[error("the member with devid {0} is already being opened for a rebuild")]
     Opening(u64),
-    /// It works, but its file was removed.
+    /// It works, but its file is not at its path.
     #[error(
-        "the file `{}` of the member with devid {devid} was removed, and there is nothing at its \
-         path: the data are lost when the service ends\n  help: create a file of the same size \
-         there, and repeat the command", path.display()
+        "the member with devid {devid} works, but there is nothing at `{}`, where its file \
+         was\n  help: create a file of the same size there, and repeat the command; or, if the \
+         file was renamed, move it back", path.display()
     )]
     Nameless {
         /// The member.

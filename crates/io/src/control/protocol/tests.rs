@@ -103,6 +103,8 @@ fn troubled_status() -> ServiceStatus {
         misplaced: vec![Misplaced {
             devid: 1,
             at_path: "nothing".to_owned(),
+            renamed: true,
+            path_now: Some("/c.img".to_owned()),
             path: "a.img".to_owned(),
             size_bytes: 8,
         }],
@@ -144,7 +146,8 @@ fn status_keeps_its_fields() {
         "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,
         "lost_checksum_pages": 0,
         "misplaced": [
-            { "devid": 1, "at_path": "nothing", "path": "a.img", "size_bytes": 8 },
+            { "devid": 1, "at_path": "nothing", "path": "a.img", "renamed": true,
+              "path_now": "/c.img", "size_bytes": 8 },
         ],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8, "only_missed": true }],
         "unsynced_bytes": 0, "unfinished_writes": 2, "active_bytes": 0,
