@@ -371,3 +371,25 @@ fn a_member_that_caught_up_is_not_called_in_sync_after_it_is_truncated() {
     assert_reads(&folder, BEHIND, 1);
     service.terminate();
 }
+
+/// A folder that is scanned has it even if the user would leave it out.
+#[test]
+fn the_error_about_a_short_device_names_a_start_without_it() {
+    for (devices, device) in [(["a.img", "b.img"], "a.img"), (["--scan", "."], "./a.img")] {
+        let folder = created(2);
+        set_length(&folder, "a.img", LEFT_BYTES);
+        let start = ["serve", "--export", "nbd:unix:socket"];
+        let help = format!("start with --discard {device} and rebuild the member: `ctl members");
+        for more in [&[][..], &["--degraded"]] {
+            folder.refuses(&[&start, &devices[..], more].concat(), &[&help]);
+        }
+        let service = serve(&folder, &[&devices[..], &["--discard", device]].concat());
+        assert!(!has_line(&service, "is rebuilt from the other"), "{:?}", service.lines);
+        for note in ["its data are discarded (--discard)", "`ctl members rebuild 1` copies all"] {
+            assert!(has_line(&service, note), "{:?}", service.lines);
+        }
+        folder.ctl(&["members", "rebuild", "1"]);
+        wait_until_in_sync(&folder);
+        service.terminate();
+    }
+}

@@ -94,7 +94,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let access = serving.options.access;
     let (volume, left_out) =
         without_unreadable(volume, &discarded, &devices, access, read, &mut notes)?;
-    check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
+    check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
     let mut volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
@@ -264,7 +264,7 @@ fn discarded(
 fn check_verdict(
     (volume, discarded): (&ExaminedVolume, &[usize]),
     serving: &LabelledOptions,
-    devices: &[ExaminedDevice],
+    (devices, opened): (&[ExaminedDevice], &[Open]),
     notes: &mut Vec<String>,
 ) -> Result<(), LabelledError> {
     let newest = &volume.assembly.newest;
@@ -319,26 +319,40 @@ fn check_verdict(
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });
         }
     }
-    standing_notes((volume, discarded), devices, notes);
+    standing_notes((volume, discarded), (devices, opened), notes);
     Ok(())
 }
 
 /// Adds what devices of a volume are worth that are not in sync.
 fn standing_notes(
     (volume, discarded): (&ExaminedVolume, &[usize]),
-    devices: &[ExaminedDevice],
+    (devices, opened): (&[ExaminedDevice], &[Open]),
     notes: &mut Vec<String>,
 ) {
+    let newest = &volume.assembly.newest;
+    let was_cut = |index: usize| {
+        let label = devices[index].label.as_ref().ok();
+        let row = label.and_then(|label| newest.row(label.found.member));
+        row.map(|row| &newest.members[row]).is_some_and(|member| {
+            let open = &opened[index];
+            open.size_bytes() < member.size_bytes || open.lacks_guard(member)
+        })
+    };
     for (at, &index) in volume.devices.iter().enumerate() {
         let standing = volume.assembly.standings[at];
         let device = &devices[index].address;
         if discarded.contains(&index) && standing == MemberStanding::Unknown {
             notes.push(discarded_copy(volume, devices, at));
+        } else if discarded.contains(&index) && was_cut(index) {
+            // Other notes say that it is not rebuilt as it is.
+            notes.push(format!("`{device}`: its data are discarded (--discard)"));
         } else if discarded.contains(&index) {
             notes.push(format!(
                 "`{device}`: its data are discarded (--discard); it is rebuilt from the other \
                  members"
             ));
+        } else if was_cut(index) && !standing.is_current() && !standing.is_doubtful() {
+            notes.push(format!("`{device}`: not in sync"));
         } else if standing != MemberStanding::InSync {
             notes.push(format!("`{device}`: {}", device_text(volume, devices, at)));
         }

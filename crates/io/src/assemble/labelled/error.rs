@@ -169,9 +169,9 @@ pub enum LabelledError {
     #[error(
         "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
          it was truncated or is not the whole device\n  help: give the whole device, or start \
-         without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`; if it is \
-         the only copy, --read-only serves what can be read. Do not make the file longer: what it \
-         lost stays lost"
+         with --discard {device} and rebuild the member: `ctl members rebuild {devid}`, or `ctl \
+         members replace {devid} DEVICE` on another device; if it is the only copy, --read-only \
+         serves what can be read. Do not make the file longer: what it lost stays lost"
     )]
     Shrunk {
         /// The device.
@@ -186,10 +186,11 @@ pub enum LabelledError {
     /// A file was truncated and made longer again since it was used.
     #[error(
         "`{device}`, the member with devid {devid}, was truncated and made longer again: it has \
-         {size_bytes} bytes, and had {whole_bytes}; what it lost is not known\n  help: start \
-         without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`; if it is \
-         the only copy, --read-only serves what certainly is left. If you know that it lost \
-         nothing: `truncate -s {whole_bytes} {device}`"
+         {size_bytes} bytes, and had {whole_bytes}; what it lost is not known\n  help: start with \
+         --discard {device} and rebuild the member: `ctl members rebuild {devid}`, or `ctl members \
+         replace {devid} DEVICE` on another device; if it is the only copy, --read-only serves \
+         what certainly is left. If you know that it lost nothing: `truncate -s {whole_bytes} \
+         {device}`"
     )]
     Regrown {
         /// The device.
