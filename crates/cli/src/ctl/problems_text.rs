@@ -63,8 +63,8 @@ pub(super) fn rebuild_text(rebuild: &RebuildProgress, status: &ServiceStatus) ->
              read-only\n"
         ),
         Some(reason) => format!(
-            "  the rebuild of devid {devid} does not go on: {progress}{what}: {reason} (it is tried \
-             again every 10 s)\n"
+            "  the rebuild of devid {devid} does not go on: {progress}{what}: {reason} (it is \
+             tried again every 10 s)\n"
         ),
         None => {
             let left_bytes = total_bytes.saturating_sub(*recovered_bytes);

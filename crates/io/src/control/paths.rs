@@ -92,7 +92,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn a_renamed_file_is_told_from_one_that_was_removed() {
+    fn a_renamed_file_is_not_taken_for_a_removed_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let file = File::create(path("a")).unwrap();
