@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::geometry::{ArrayLayout, Profile};
-use crate::label::{LabelledArray, LabelledMember, Lineage, PastData, can_catch_up};
+use crate::label::{
+    DirtyRecord, LabelledArray, LabelledMember, Lineage, PastData, StaleMap, assembled_map,
+    can_catch_up,
+};
 
 const REBUILDING: MemberState = MemberState::Rebuilding { recovered_bytes: 4096 };
 use MemberState::{Failed, InSync};
@@ -451,4 +454,22 @@ fn a_device_that_left_before_the_first_synchronisation_does_not_catch_up() {
     assert!(!catches_up(&newest, Some(32 << 20)));
     newest.resync_from = Some(32 << 20);
     assert!(!catches_up(&newest, None));
+}
+
+/// A record of before the member left relies on a map of before.
+#[test]
+fn the_map_of_an_earlier_absence_is_not_missed() {
+    let mut newest = found(1, 6, &[2, 1], &[InSync, Failed]);
+    newest.label.lineage.history[0].was_complete = true;
+    let mut earlier = StaleMap::new(DataId(7), 16);
+    earlier.generation = 4;
+    for (map_generation, lacks_map) in [(0, false), (3, true), (4, false), (5, true)] {
+        let mut devices = devices(std::slice::from_ref(&newest));
+        let record = DirtyRecord { regions: vec![3], map_generation, ..DirtyRecord::default() };
+        devices[0].record = Some(record);
+        devices[0].stale_maps = vec![earlier.clone()];
+        let (map, has_more) = assembled_map(&assemble(&devices, &[]), &devices, 16).unwrap();
+        assert!(has_more && map.contains(3), "the active region");
+        assert_eq!(map.contains(5), lacks_map, "{map_generation}");
+    }
 }

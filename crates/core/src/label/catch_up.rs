@@ -86,8 +86,12 @@ pub fn assembled_map(
     };
     let records = || in_sync().filter_map(|device| device.record.as_ref());
     let least = records().map(|record| u64::from(record.map_generation)).max().unwrap_or(0);
-    let maps = in_sync().flat_map(|device| &device.stale_maps);
-    let maps = maps.filter(|map| map.base == base && map.fits(regions));
+    let maps = || in_sync().flat_map(|device| &device.stale_maps);
+    // A record relies on the map of an earlier absence if no region has left the log since. A later
+    // map with this generation would be in the place of it.
+    let is_earlier = |map: &StaleMap| map.base != base && map.generation == least;
+    let least = if maps().any(is_earlier) { 0 } else { least };
+    let maps = maps().filter(|map| map.base == base && map.fits(regions));
     let mut has_more = false;
     let mut map = match maps.max_by_key(|map| map.generation) {
         Some(map) if map.generation >= least => map.clone(),
