@@ -255,7 +255,7 @@ fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
 /// was behind it.
 pub fn is_cut(address: &DeviceAddress, member: &LabelledMember) -> bool {
     let is_file = || address.path().is_some_and(|path| path.is_file());
-    let guard_bytes = match member.has_guard && !member.has_lost_data && is_file() {
+    let guard_bytes = match member.must_have_guard() && is_file() {
         true => GUARD_BYTES,
         false => 0,
     };

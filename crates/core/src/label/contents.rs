@@ -374,6 +374,12 @@ impl LabelledMember {
         self.uuid != Uuid::NIL
     }
 
+    /// Returns true if its file must have a guard. All of one that failed and lost data is copied,
+    /// with a guard or without.
+    pub fn must_have_guard(&self) -> bool {
+        self.has_guard && !(self.has_lost_data && self.state == MemberState::Failed)
+    }
+
     fn encode(&self, page: &mut Page, at: usize) {
         let (state, recovered_bytes) = match self.state {
             MemberState::InSync => (0, 0),

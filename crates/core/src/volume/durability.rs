@@ -339,8 +339,9 @@ impl Volume {
         // In the log, the resync after a crash could copy the wrong one. A member that is missing
         // gets the repaired data.
         let is_recorded = match piece.kind {
+            // What is resynchronised is in the log, and leaves it through the stale map.
+            _ if request.kind == RequestKind::Resync => true,
             RequestKind::Repair(_) => self.records_as_stale(&range),
-            RequestKind::Resync => true,
             _ => log.covers(numbers(), self.states.active()),
         };
         let log = self.log.as_mut().expect("a volume with labels has a log");

@@ -266,7 +266,7 @@ impl LabelWriter {
 
     /// Returns true if the labels say what is so.
     pub(super) fn is_current(&self, states: &MemberStates) -> bool {
-        let rows = self.committed.members.iter().zip(&self.uuids);
+        let rows = self.committed.members.iter().zip(self.uuids.iter().zip(&self.has_guard));
         let mut rows = rows.zip(states.members().iter());
         self.update.is_none()
             && !self.is_due
@@ -276,8 +276,8 @@ impl LabelWriter {
             && self.committed.program == self.program
             && self.committed.spares == self.spares
             && self.committed.has_begun_journals == self.has_begun_journals
-            && rows.all(|((row, uuid), (_, member))| {
-                row.uuid == *uuid && is_true(row.state, member.state)
+            && rows.all(|((row, (uuid, has_guard)), (_, member))| {
+                (row.uuid, row.has_guard) == (*uuid, *has_guard) && is_true(row.state, member.state)
             })
     }
 

@@ -165,7 +165,11 @@ fn checked(
     (member, begin): (MemberIndex, u64),
     bytes: io::Result<Vec<u8>>,
 ) -> Result<Vec<u8>, String> {
-    let bytes = bytes.map_err(|error| error.to_string())?;
+    let mut bytes = bytes.map_err(|error| error.to_string())?;
+    if may_lack_entries(newest, member) {
+        // The file may not have been made as long again.
+        bytes.resize(JOURNAL_BYTES as usize, 0);
+    }
     let uuid = newest.members[member.get()].uuid;
     let (has_data, may_lack_entries) = (true, false);
     let journal = MemberJournal { member, uuid, begin, has_data, may_lack_entries, bytes: &bytes };

@@ -177,12 +177,10 @@ impl Open {
     }
 
     /// Returns true if it is the file of a member that was longer by [`GUARD_BYTES`] than the
-    /// member and is not any more: it was truncated, and may have been made longer since. Once
-    /// labels say that data were lost, that is known.
+    /// member and is not any more: it was truncated, and may have been made longer since.
     pub(super) fn lacks_guard(&self, member: &LabelledMember) -> bool {
-        let has_had_it = member.has_guard && !member.has_lost_data;
         matches!(self, Open::Real(real) if real.is_file)
-            && has_had_it
+            && member.must_have_guard()
             && self.size_bytes() < member.size_bytes + GUARD_BYTES
     }
 

@@ -13,7 +13,10 @@ const BEGIN_BYTES: u64 = 5 << 20;
 /// Zeroes both ends, where other programs keep their metadata.
 pub(super) fn wipe(open: &Open) -> io::Result<()> {
     let end = open.size_bytes() - open.size_bytes() % 4096;
-    open.write(0, &vec![0; BEGIN_BYTES.min(end) as usize])?;
+    // Not in one write: a server may take no more at once.
+    for offset in (0..BEGIN_BYTES.min(end)).step_by(END_BYTES as usize) {
+        open.write(offset, &vec![0; END_BYTES.min(end - offset) as usize])?;
+    }
     open.write(end.saturating_sub(END_BYTES), &vec![0; END_BYTES.min(end) as usize])
 }
 

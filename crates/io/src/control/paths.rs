@@ -79,6 +79,11 @@ fn path_of_open(id: FileId) -> Option<Option<String>> {
             continue;
         }
         let path = fs::read_link(entry.path()).ok();
+        // NFS and FUSE rename a removed file that is open, and remove it when it is closed.
+        let name = path.as_ref().and_then(|it| it.file_name()).unwrap_or_default();
+        if [".nfs", ".fuse_hidden"].iter().any(|it| name.to_string_lossy().starts_with(it)) {
+            return None;
+        }
         // Of a file with several names the one that was opened may be gone.
         let path = path.filter(|it| fs::metadata(it).is_ok_and(|it| it.ino() == id.inode));
         return (file.nlink() > 0).then(|| path.map(|it| it.display().to_string()));

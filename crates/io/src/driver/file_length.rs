@@ -41,7 +41,10 @@ impl Driver {
     /// As `ftruncate`.
     pub(crate) fn lengthen(&self, file: Handle, size_bytes: u64) -> Result<(), Errno> {
         match (&self.descriptors.get(file).resource, &self.backend) {
-            (Resource::Fd(fd), _) => rustix::fs::ftruncate(fd, size_bytes),
+            (Resource::Fd(fd), _) => {
+                rustix::fs::ftruncate(fd, size_bytes)?;
+                rustix::fs::fdatasync(fd)
+            }
             (Resource::Simulated(object), Backend::Simulated(simulation)) => {
                 simulation.extend_to(*object, size_bytes)
             }

@@ -10,7 +10,7 @@ use super::member_fault::MemberFault;
 use super::overlay::Overlay;
 use super::shared_flush::SharedFlush;
 use crate::driver::Driver;
-use crate::member::Store;
+use crate::member::{GUARD_BYTES, Store};
 use mirrorball_core::io::Op;
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
@@ -23,6 +23,8 @@ const ALLOCATED_BYTES_MIN: u64 = 1 << 20;
 /// What a look at the file of a member found that was truncated, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Cut {
+    /// It is as long as it must be, and has lost most of what was allocated for it.
+    Freed,
     /// The file ends there, on the member.
     At(u64),
     /// It has all bytes of the member, but was shorter.
@@ -179,9 +181,9 @@ impl MemberSlot {
         };
         let cut = match is_cut {
             true if end < least_bytes => Cut::At(end.saturating_sub(begin_bytes)),
-            true if keeps_allocated && self.has_all_allocated(allocated_bytes) => Cut::Guard,
+            true if keeps_allocated && self.has_all_allocated(size.allocated_bytes) => Cut::Guard,
             true => Cut::Regrown,
-            false if keeps_allocated && self.has_lost(allocated_bytes) => Cut::Regrown,
+            false if keeps_allocated && self.has_lost(allocated_bytes) => Cut::Freed,
             false => {
                 self.ended_changes.clear();
                 return None;
@@ -204,7 +206,8 @@ impl MemberSlot {
 
     /// Returns true if the file was cut, and is to be made as long again.
     pub(super) fn wants_length(&self) -> bool {
-        self.length_since_cut.is_some() && !self.stays_short
+        let is_short = self.length_since_cut.is_some() || !self.store.has_guard();
+        self.was_cut && is_short && !self.stays_short
     }
 
     /// Makes the file as long as it was. Where that fails, it stays as it is.
@@ -214,10 +217,11 @@ impl MemberSlot {
         else {
             return;
         };
-        if driver.lengthen(*handle, *least_bytes + *guard_bytes).is_ok() {
-            self.length_since_cut = None;
+        if driver.lengthen(*handle, *least_bytes + GUARD_BYTES).is_ok() {
+            (self.length_since_cut, *guard_bytes) = (None, GUARD_BYTES);
         } else {
             self.accept_length();
+            self.stays_short = true;
         }
     }
 

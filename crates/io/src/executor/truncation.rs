@@ -84,7 +84,7 @@ impl Executor {
         if cut == Cut::Guard && !slot.was_cut {
             // A file without a label is as the user made it.
             match self.volume.as_ref().is_some_and(|volume| volume.label().is_some()) {
-                true => slot.restore_length(&self.driver),
+                true => self.restore_length(member),
                 false => slot.accept_length(),
             }
             return None;
@@ -105,6 +105,8 @@ impl Executor {
             Cut::At(end) if !self.may_have_grown(member, end) => end,
             Cut::At(end) => self.certain_bytes(member, end),
             Cut::Regrown | Cut::Guard => self.certain_bytes(member, size_bytes),
+            // Anywhere.
+            Cut::Freed => 0,
         };
         let left_bytes = left_bytes.min(size_bytes);
         let slot = &mut self.slots[member.get()];
@@ -127,10 +129,19 @@ impl Executor {
                 continue;
             }
             if self.slots[index].wants_length() && self.check_length(member).is_none() {
-                self.slots[index].restore_length(&self.driver);
+                self.restore_length(member);
             }
             let has_data = |volume: &Volume| volume.members()[member].state == MemberState::InSync;
             self.slots[index].was_cut = !self.volume.as_ref().is_some_and(has_data);
+        }
+    }
+
+    /// Makes the file of a labelled member as long as it must be, if that is possible.
+    fn restore_length(&mut self, member: MemberIndex) {
+        let slot = &mut self.slots[member.get()];
+        slot.restore_length(&self.driver);
+        if let Some(volume) = &mut self.volume {
+            volume.set_guard(member, slot.store.has_guard());
         }
     }
 

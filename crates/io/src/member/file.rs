@@ -15,7 +15,8 @@ use super::release::when_released;
 use crate::driver::read_aligned;
 use mirrorball_disk::array_file::DevicePart;
 use rustix::fs::{
-    FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, flock, fstat, ftruncate, open, seek,
+    FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, fdatasync, flock, fstat, ftruncate,
+    open, seek,
 };
 use rustix::io::Errno;
 use std::fs;
@@ -294,10 +295,12 @@ impl RealMember {
             return Ok(());
         }
         match ftruncate(&self.fd, needed + GUARD_BYTES) {
-            Err(_) if length >= needed => Ok(()),
-            Err(_) => ftruncate(&self.fd, needed),
-            Ok(()) => Ok(()),
+            Err(_) if length >= needed => return Ok(()),
+            Err(_) => ftruncate(&self.fd, needed)?,
+            Ok(()) => {}
         }
+        // Before the labels of other members say that it has them.
+        fdatasync(&self.fd)
     }
 
     /// Cuts off the bytes behind a member of this size that [`RealMember::lengthen`] added.

@@ -189,7 +189,7 @@ pub enum LabelledError {
          {size_bytes} bytes, and had {whole_bytes}; what it lost is not known\n  help: start with \
          --discard {device} and rebuild the member: `ctl members rebuild {devid}`, or `ctl members \
          replace {devid} DEVICE` on another device; if it is the only copy, --read-only serves \
-         what certainly is left. If you know that it lost nothing: `truncate -s {whole_bytes} \
+         what seems to be left. If you know that it lost nothing: `truncate -s {whole_bytes} \
          {device}`"
     )]
     Regrown {

@@ -100,7 +100,7 @@ fn short_note(device: &str, member: &LabelledMember, size_bytes: u64) -> String 
         ),
         false => format!(
             "`{device}`, the member with devid {devid}, was truncated and made longer again: only \
-             what certainly is left is read from it"
+             what seems to be left is read from it"
         ),
     }
 }
