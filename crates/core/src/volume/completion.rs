@@ -58,6 +58,9 @@ impl Volume {
         if self.checksums.is_some() {
             self.arm_for_pages(now);
         }
+        if let Some(log) = self.log.as_mut().filter(|log| log.repairs.may_be_lost()) {
+            log.arm(now);
+        }
         (io, outcome)
     }
 

@@ -26,6 +26,7 @@
 
 use super::keys::PieceKey;
 use super::stale_regions::StaleRegions;
+use super::unflushed_repairs::UnflushedRepairs;
 use crate::io::Op;
 use crate::label::{DIRTY_REGIONS_MAX, DirtyRecord};
 use crate::member::MemberIndex;
@@ -104,6 +105,8 @@ pub(super) struct DirtyLog {
     next_tick: Option<Nanos>,
     /// What members lack that are missing.
     pub(super) stale: StaleRegions,
+    /// Repairs of mirrors, which are not in the log.
+    pub(super) repairs: UnflushedRepairs,
     /// Pieces that start once a record has their regions.
     pub(super) waiting: Vec<PieceKey>,
 }
@@ -151,6 +154,7 @@ impl DirtyLog {
             in_flight: 0,
             next_tick: None,
             stale,
+            repairs: UnflushedRepairs::default(),
             waiting: Vec::new(),
         }
     }
@@ -324,7 +328,7 @@ impl DirtyLog {
     }
 
     /// Chooses the regions that are to leave: those that are idle; with `at_once`, all without a
-    /// write in flight. Returns false if there is none.
+    /// write in flight. Returns false if there is none, and no repair is to be flushed.
     pub(super) fn choose_leaving(&mut self, at_once: bool) -> bool {
         assert!(self.is_resting(), "regions leave one after the other");
         let mut has_idle = false;
@@ -334,7 +338,7 @@ impl DirtyLog {
             region.is_used = false;
             has_idle |= region.is_leaving;
         }
-        has_idle
+        has_idle || self.repairs.want_flush()
     }
 
     /// Begins a flush of `members`, after which the regions leave that were chosen, or a write of
@@ -383,6 +387,9 @@ impl DirtyLog {
     }
 
     fn begin(&mut self, phase: Phase, members: Vec<MemberIndex>) {
+        if phase == Phase::Flushing {
+            self.repairs.on_flush_begin();
+        }
         self.phase = phase;
         self.in_flight = members.len();
         self.left = members;
@@ -422,6 +429,7 @@ impl DirtyLog {
         }
         if phase == Phase::Flushing {
             self.regions.retain(|_, region| !region.is_leaving);
+            self.repairs.on_flushed();
             return Some(LogStep::Flushed);
         }
         (self.durable, self.durable_on) = (self.record.regions.clone(), done);
@@ -440,8 +448,8 @@ impl DirtyLog {
 
     /// Sets the next tick if there is none.
     pub(super) fn arm(&mut self, now: Nanos) {
-        if self.next_tick.is_none() && !self.regions.is_empty() {
-            self.next_tick = Some(now + IDLE_PERIOD);
+        if !self.regions.is_empty() || self.repairs.may_be_lost() {
+            self.arm_anyway(now);
         }
     }
 

@@ -355,9 +355,19 @@ impl Volume {
             return true;
         }
         let log = self.log.as_mut().expect("a volume with labels has a log");
-        log.begin_write(numbers());
+        let piece = self.pieces.get_mut(key);
+        match is_repair && request.kind != RequestKind::Resync {
+            true if piece.is_logged => {}
+            true => {
+                log.repairs.begin();
+                piece.is_logged = true;
+            }
+            false => {
+                log.begin_write(numbers());
+                piece.is_logged = writes;
+            }
+        }
         let runs_out = log.runs_out();
-        self.pieces.get_mut(key).is_logged = writes;
         if runs_out {
             self.write_record(&[]);
         }

@@ -24,7 +24,7 @@ impl Volume {
         assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
         let (request, result) = (piece.request, piece.result());
         let lock = piece.has_lock.then(|| piece.plan.range());
-        let logged = piece.is_logged.then(|| piece.plan.range());
+        let logged = piece.is_logged.then(|| (piece.kind, piece.plan.range()));
         let paged = piece.has_page.then(|| piece.plan.range());
         self.pieces.remove(key);
         self.end_piece_of(request, result);
@@ -36,8 +36,8 @@ impl Volume {
         if let Some(range) = paged {
             self.unpin_page(&range);
         }
-        if let Some(range) = logged {
-            self.on_logged_write_end(&range);
+        if let Some((kind, range)) = logged {
+            self.on_logged_end(kind, &range);
         }
     }
 

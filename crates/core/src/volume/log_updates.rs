@@ -242,10 +242,13 @@ impl Volume {
         waiting.into_iter().for_each(|key| self.issue_first(key));
     }
 
-    /// Takes the end of a write that was counted in the log.
-    pub(super) fn on_logged_write_end(&mut self, range: &Range<u64>) {
+    /// Takes the end of a write or a repair that was counted in the log.
+    pub(super) fn on_logged_end(&mut self, kind: RequestKind, range: &Range<u64>) {
         let Some(log) = &mut self.log else { return };
-        log.end_write(region_numbers(range));
+        match kind {
+            RequestKind::Repair(_) => log.repairs.end(),
+            _ => log.end_write(region_numbers(range)),
+        }
         self.start_record();
     }
 }

@@ -85,6 +85,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod torn_rows;
+mod unflushed_repairs;
 mod unsynced_regions;
 
 pub use checksum_checks::DifferingBlock;
@@ -352,8 +353,14 @@ impl Volume {
 
     /// Sets the state of a member: it failed, returned to be rebuilt, or is in sync.
     pub fn set_member_state(&mut self, member: MemberIndex, state: MemberState) {
+        let fails = state == MemberState::Failed && !self.states.is_failed(member);
         self.states.set(member, state);
         self.failed_flushes.remove(&member);
+        if let (true, Some(log), Some(labels)) = (fails, &self.log, &mut self.labels)
+            && log.repairs.may_be_lost()
+        {
+            labels.on_data_lost(member, false);
+        }
         if let MemberState::Rebuilding { .. } = state {
             self.forget_failed_writes(member);
         }

@@ -35,7 +35,7 @@ pub(super) struct Piece {
     pub(super) has_lock: bool,
     /// True if it is to be rewritten once no other piece of its request is read.
     pub(super) is_parked: bool,
-    /// True if it is counted as a write in the dirty log.
+    /// True if it is counted in the dirty log, as a write or as a repair.
     pub(super) is_logged: bool,
     /// True if it uses the page with the checksums of its span.
     pub(super) has_page: bool,

@@ -255,14 +255,7 @@ impl Volume {
         if piece.is_rewriting {
             // The data was read. If the member has to stay, this target stays as bad as it was.
             if self.states.can_fail(io.member) {
-                let is_resync =
-                    self.requests.get(piece.request).request.kind == RequestKind::Resync;
-                let is_repair = matches!(piece.kind, RequestKind::Repair(_)) && !is_resync;
                 self.fail_member(io.member);
-                // No write of a client tells that it lacks the repair when it comes back.
-                if let Some(labels) = self.labels.as_mut().filter(|_| is_repair) {
-                    labels.on_data_lost(io.member, true);
-                }
             } else {
                 piece.failed.insert(target);
             }

@@ -1,8 +1,10 @@
-//! What is written to rows without an entry of the journal: repairs and rebuilds.
+//! Repairs and rebuilds: what is written without a region in the dirty log or an entry of the
+//! journal.
 
 use super::*;
-use crate::label::LABEL_SLOTS;
+use crate::label::{DIRTY_REGIONS_MAX, LABEL_SLOTS};
 use crate::units::KIB;
+use crate::volume::unsynced_regions::REGION_BYTES;
 
 fn request(id: u64, (kind, offset, length): (RequestKind, u64, u64)) -> Request {
     Request { id: RequestId(id), kind, offset, length, stream: 0, cpu: 0, background: false }
@@ -143,4 +145,102 @@ fn a_rebuild_fails_if_a_member_that_stays_could_not_be_written() {
     assert_eq!(volume.members()[rebuilt].state, kept);
     assert_eq!(volume.unfinished_writes(), 0);
     assert_eq!(run(&mut volume, rebuild(8 * MIB, 4 * MIB), |_| false), Ok(()));
+}
+
+/// No stale map and no record tells that a member lacks a repair.
+#[test]
+fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() {
+    let [source, repaired] = [MemberIndex(0), MemberIndex(1)];
+    let repair = (RequestKind::Repair(source), 0, 4096);
+    let has_lost_data = |volume: &mut Volume| {
+        assert!(volume.fail_on_request(repaired));
+        let labels = ios(volume);
+        complete_all(volume, labels);
+        volume.label().expect("it has labels").members[repaired.get()].has_lost_data
+    };
+    let started = || {
+        let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+        volume.submit(request(1, repair));
+        loop {
+            let next = ios(&mut volume);
+            match next.iter().any(|io| io.purpose == Purpose::Metadata) {
+                true => complete(&mut volume, &next),
+                false => return (volume, next),
+            }
+        }
+    };
+    // While the block is read.
+    let (mut volume, read) = started();
+    assert_eq!((read.len(), read[0].op, read[0].member), (1, Op::Read, source));
+    assert!(has_lost_data(&mut volume));
+    // Written, and not flushed.
+    let (mut volume, read) = started();
+    complete_all(&mut volume, read);
+    assert!(has_replied(&mut volume, &[1]));
+    assert!(has_lost_data(&mut volume));
+    // Flushed.
+    let (mut volume, read) = started();
+    complete_all(&mut volume, read);
+    while let Some(now) = volume.poll_timeout() {
+        volume.on_timeout(now);
+        while let Some(io) = volume.poll_io(now) {
+            volume.complete(io.id, Ok(()), now);
+        }
+    }
+    assert!(!has_lost_data(&mut volume));
+}
+
+/// A write waits for space in the log, and the resync that makes it does not wait behind the write:
+/// the regions that it repairs are in the log.
+#[test]
+fn a_resync_repairs_blocks_though_the_log_is_full() {
+    let full: Vec<u32> = (0..DIRTY_REGIONS_MAX as u32).collect();
+    let behind = DIRTY_REGIONS_MAX as u64 * REGION_BYTES;
+    let size_bytes = behind + (1 << 30);
+    let mut volume = volume_of(new_label(Profile::Raid1c3, 3, size_bytes, true), full);
+    volume.set_member_state(MemberIndex(2), MemberState::Failed);
+    let [write, resync] = [1, 2].map(RequestId);
+    let with = |id, kind, offset, length| Request {
+        id,
+        kind,
+        offset,
+        length,
+        stream: 0,
+        cpu: 0,
+        background: false,
+    };
+    volume.submit_write(with(write, RequestKind::Write, behind, 4096), Box::new([1]));
+    volume.submit(with(resync, RequestKind::Resync, 0, REGION_BYTES));
+    let mut repaired_bytes = 0;
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        match (io.op, io.purpose) {
+            (Op::Read, Purpose::Metadata) => {
+                volume.on_metadata_read(io.id, &vec![0; io.length as usize]);
+            }
+            (Op::Read, _) if volume.is_compared(io.id) => {
+                let data = vec![io.member.0 as u8; io.length as usize];
+                let checksummer = volume.checksummer().expect("it has checksums");
+                let digests = checksummer.digests(io.volume_offset, &data).collect();
+                volume.compare(io.id, digests);
+            }
+            (Op::Write, Purpose::Repair | Purpose::Rebuild) => repaired_bytes += io.length,
+            _ => {}
+        }
+        volume.complete(io.id, Ok(()), Nanos::ZERO);
+    }
+    assert_eq!(repaired_bytes, REGION_BYTES);
+    assert_eq!(volume.poll_reply().map(|it| (it.request, it.result)), Some((resync, Ok(()))));
+}
+
+/// After a crash nothing else has to be changed in the labels.
+#[test]
+fn the_guard_of_a_file_is_recorded_by_itself() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    let write = |volume: &mut Volume| run(volume, (RequestKind::Write, 0, 4096), |_| false);
+    assert_eq!(write(&mut volume), Ok(()));
+    volume.set_guard(MemberIndex(0), true);
+    assert_eq!(write(&mut volume), Ok(()));
+    let has_guard = |row: &LabelledMember| row.has_guard;
+    let rows: Vec<bool> = volume.label().unwrap().members.iter().map(has_guard).collect();
+    assert_eq!(rows, [true, false]);
 }
