@@ -1,6 +1,7 @@
 //! Members whose files are truncated while the volume is served.
 
 use super::*;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -267,6 +268,50 @@ fn the_file_of_the_last_member_is_as_long_again_once_labels_say_what_is_left() {
     service.terminate();
     let refused = refusal(&folder, &["a.img"]);
     assert!(refused.contains("only the first 12 MiB are in sync"), "{refused}");
+}
+
+/// The label says that data were lost, and which file has a guard: it still counts.
+#[test]
+fn the_file_of_the_last_member_is_cut_again_while_it_is_not_served() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    let cut_bytes = 16 << 20;
+    set_length(&folder, "a.img", cut_bytes);
+    let read = |offset| client(&folder).request(NbdRequest::Read, offset, &[], BLOCK);
+    assert!(read(cut_bytes).is_err());
+    let length = || folder.path("a.img").metadata().unwrap().len();
+    wait_until("the file to be as long again", || length() == SIZE_BYTES + 4096);
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+    [LEFT_BYTES, SIZE_BYTES].map(|length| set_length(&folder, "a.img", length));
+    let service = serve(&folder, &["a.img", "--read-only"]);
+    assert_reads(&folder, 0, 1);
+    assert!(read(BEHIND).is_err(), "a hole is no data");
+    service.terminate();
+}
+
+/// The file is as long as before, and nobody knows which of its data are left.
+#[test]
+fn nothing_is_read_from_the_last_member_once_most_of_its_file_was_freed() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    let hole = ["--punch-hole", "--offset", "6MiB", "--length", "14MiB"];
+    let path = folder.path("a.img");
+    assert!(Command::new("fallocate").args(hole).arg(path).status().unwrap().success());
+    wait_until("the loss to be found", || {
+        folder.ctl(&["status"]).contains("devid 1 has lost data")
+    });
+    for offset in [0, BEHIND] {
+        let read = client(&folder).request(NbdRequest::Read, offset, &[], BLOCK);
+        assert!(read.is_err(), "{offset}");
+    }
+    service.terminate();
 }
 
 /// The advice is not to do what was done.
