@@ -17,6 +17,7 @@
 //! | failed | older | stale: rebuilt |
 //! | not a member | any that is older | unknown: ignored |
 //! | any | diverged from it | diverged: refused |
+//! | not in sync | older, but with a newer dirty log than the others had when it left | the same |
 //! | any | on two devices | cloned: refused |
 //!
 //! A label that was announced and never committed is not in the way: if another member's label goes
@@ -32,6 +33,7 @@
 //! without any of the former, these start only if the user knows that the former are lost.
 
 use super::block::Uuid;
+use super::catch_up::went_on;
 use super::contents::{DataId, Label, LabelledMember, MemberLabel};
 use super::dirty_record::DirtyRecord;
 use super::scrub_record::ScrubRecord;
@@ -137,7 +139,7 @@ pub enum ArrayVerdict {
 pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
     let (newest, mut standings) = compare_labels(&found, discarded);
-    compare_records(&mut standings, devices);
+    compare_records(&mut standings, devices, newest);
     let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
@@ -194,12 +196,13 @@ fn compare_labels<'a>(
 }
 
 /// Finds devices whose label is current, but not their dirty log: they are from earlier, though no
-/// label was written since.
-fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember]) {
+/// label was written since. If those are the only ones in sync, others that left them went on.
+fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember], newest: &Label) {
     let least_sequence = least_sequence(standings, devices);
     for (standing, device) in standings.iter_mut().zip(devices) {
         let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
         *standing = match *standing {
+            MemberStanding::Stale if went_on(newest, device) => MemberStanding::Diverged,
             _ if sequence >= least_sequence => continue,
             MemberStanding::InSync => MemberStanding::OldCopy,
             MemberStanding::Rebuilding { .. } => MemberStanding::Stale,

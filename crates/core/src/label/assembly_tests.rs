@@ -3,8 +3,8 @@
 use super::*;
 use crate::geometry::{ArrayLayout, Profile};
 use crate::label::{
-    DirtyRecord, LabelledArray, LabelledMember, Lineage, PastData, StaleMap, assembled_map,
-    can_catch_up,
+    DirtyRecord, LabelledArray, LabelledMember, Lineage, OwnData, PastData, StaleMap,
+    assembled_map, can_catch_up, own_data,
 };
 
 const REBUILDING: MemberState = MemberState::Rebuilding { recovered_bytes: 4096 };
@@ -472,4 +472,29 @@ fn the_map_of_an_earlier_absence_is_not_missed() {
         assert!(has_more && map.contains(3), "the active region");
         assert_eq!(map.contains(5), lacks_map, "{map_generation}");
     }
+}
+
+/// The others were put back to an earlier state, and started without it.
+#[test]
+fn a_device_whose_log_is_newer_than_that_of_the_others_was_diverged() {
+    let mut newest = found(1, 6, &[2, 1], &[InSync, Failed]);
+    newest.label.lineage.history[0].was_complete = true;
+    newest.label.lineage.history[0].sequence = Some(100);
+    let with_record = |sequence| {
+        let mut devices = devices(&[newest.clone(), found(2, 5, &[1], &[InSync; 2])]);
+        devices[0].record = Some(DirtyRecord { sequence: 200, ..DirtyRecord::default() });
+        devices[1].record = Some(DirtyRecord { sequence, ..DirtyRecord::default() });
+        let standing = assemble(&devices, &[]).standings[1];
+        let own = own_data(&newest.label, &devices[1]);
+        (standing, own, can_catch_up(&newest.label, &devices[1]))
+    };
+    let (stale, diverged) = (MemberStanding::Stale, MemberStanding::Diverged);
+    assert_eq!(with_record(99), (stale, OwnData::None, false));
+    for sequence in [100, 102] {
+        assert_eq!(with_record(sequence), (stale, OwnData::None, true), "{sequence}");
+    }
+    assert_eq!(with_record(103), (stale, OwnData::None, false));
+    assert_eq!(with_record(116), (diverged, OwnData::Some, false));
+    let discarded = assemble(&devices(&[newest.clone(), found(2, 5, &[1], &[InSync; 2])]), &[1]);
+    assert_eq!(discarded.standings[1], stale);
 }

@@ -4,13 +4,22 @@
 //! It has if it was in sync by its own label when it left, the volume was synchronised then,
 //! its data id is of the time since all members were in sync for the last time (the stale map
 //! covers that time), and its dirty log is as new as that of every member in sync was then: an
-//! earlier copy of it may have missed more.
+//! earlier copy of it may have missed more. If its log is newer, the others are copies of
+//! themselves from earlier, which were started without it, and it has data that they lack.
 
 use super::assembly::{FoundMember, LabelAssembly, MemberStanding, left_at};
-use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel};
+use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel, PastData};
 use super::dirty_record::DirtyRecord;
 use super::stale_map::StaleMap;
 use crate::member::MemberState;
+
+/// How many records newer than the one that every member in sync had the dirty log of a member may
+/// be that leaves: one is under way, and one became durable while labels were being written.
+const AHEAD_MAX: u64 = 2;
+
+/// With so many, writes went on without the others. Between this and [`AHEAD_MAX`] is what a member
+/// may have if labels were being written at the end of each record.
+const GONE_ON: u64 = 16;
 
 impl Lineage {
     /// The data id that all members had when they were in sync for the last time; `None` if it was
@@ -27,17 +36,33 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
     let Some(row) = newest.row(*member) else { return false };
     let history = &newest.lineage.history;
     let Some(base) = history.iter().position(|past| past.was_complete) else { return false };
-    let Some(past) = history[..=base].iter().find(|past| past.id == label.lineage.id) else {
-        return false;
-    };
-    let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
+    let Some(past) = past(&history[..=base], label) else { return false };
     newest.members[row].state != MemberState::InSync
         && !newest.members[row].has_lost_data
         && newest.resync_from.is_none()
         && label.resync_from.is_none()
         && device.newest.found.calls_in_sync(*member)
-        && label.generation <= past.until
-        && past.sequence.is_some_and(|least| sequence >= least)
+        && ahead(past, device).is_some_and(|records| records <= AHEAD_MAX)
+}
+
+/// The part of the history in which a label was written.
+fn past<'a>(history: &'a [PastData], label: &Label) -> Option<&'a PastData> {
+    history.iter().find(|past| past.id == label.lineage.id && label.generation <= past.until)
+}
+
+/// How many records newer the dirty log of a device is than that of every member in sync was when
+/// it left; `None` if it is older, or that is not known.
+fn ahead(past: &PastData, device: &FoundMember) -> Option<u64> {
+    device.record.as_ref().map_or(0, |record| record.sequence).checked_sub(past.sequence?)
+}
+
+/// Returns true if a device that the newest label does not call in sync was written to when the
+/// others had already left it: they were put back to an earlier state since.
+pub(super) fn went_on(newest: &Label, device: &FoundMember) -> bool {
+    let found = &device.newest.found;
+    let past = past(&newest.lineage.history, &found.label);
+    let ahead = past.and_then(|past| ahead(past, device));
+    found.calls_in_sync(found.member) && ahead.is_some_and(|records| records >= GONE_ON)
 }
 
 /// Whether a device has data that the other members of its volume lack.
@@ -52,7 +77,8 @@ pub enum OwnData {
 }
 
 /// Whether a device of a volume that runs with this label has data that the others lack: it calls
-/// itself in sync, and its data id is none that the volume had.
+/// itself in sync, and its data id is none that the volume had, or its dirty log is newer than
+/// theirs was when it left.
 pub fn own_data(label: &Label, device: &FoundMember) -> OwnData {
     let found = &device.newest.found;
     let (id, generation) = (found.label.lineage.id, found.label.generation);
@@ -61,7 +87,7 @@ pub fn own_data(label: &Label, device: &FoundMember) -> OwnData {
     let history = &label.lineage.history;
     let is_forgotten =
         history.len() == HISTORY && history.last().is_some_and(|oldest| generation <= oldest.until);
-    match found.calls_in_sync(found.member) && !is_known {
+    match found.calls_in_sync(found.member) && !is_known || went_on(label, device) {
         false => OwnData::None,
         true if is_forgotten => OwnData::Unknown,
         true => OwnData::Some,
