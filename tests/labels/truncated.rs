@@ -140,10 +140,13 @@ fn a_file_is_longer_than_its_member_while_it_has_a_label() {
     assert_eq!(lengths(), [SIZE_BYTES + 4096; 2]);
     client(&folder).write(0, &[1; BLOCK]);
     folder.ctl(&["status"]);
-    // What is cut off is no data.
+    // Without them it may have been shorter meanwhile.
     set_length(&folder, "a.img", SIZE_BYTES);
-    assert_reads(&folder, 0, 1);
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 1 has failed: its file was truncated"), "{status}");
+    folder.ctl(&["members", "rebuild", "1"]);
     wait_until_in_sync(&folder);
+    assert_eq!(lengths(), [SIZE_BYTES + 4096; 2]);
     folder.ctl(&["members", "fail", "2"]);
     File::create(folder.path("c.img")).unwrap().set_len(SIZE_BYTES).unwrap();
     folder.ctl(&["members", "replace", "2", "c.img"]);
@@ -268,6 +271,71 @@ fn the_file_of_the_last_member_is_as_long_again_once_labels_say_what_is_left() {
     service.terminate();
     let refused = refusal(&folder, &["a.img"]);
     assert!(refused.contains("only the first 12 MiB are in sync"), "{refused}");
+}
+
+/// What is allocated is no data.
+#[test]
+fn a_file_that_was_cut_and_allocated_again_is_not_read() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    let cut = |name: &str, length: u64| {
+        set_length(&folder, name, LEFT_BYTES);
+        let allocate = ["--length", &length.to_string()];
+        let mut command = Command::new("fallocate");
+        assert!(command.args(allocate).arg(folder.path(name)).status().unwrap().success());
+    };
+    cut("b.img", SIZE_BYTES);
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 2 has failed: its file was truncated"), "{status}");
+    assert_reads(&folder, BEHIND, 1);
+    cut("a.img", SIZE_BYTES);
+    assert!(folder.ctl(&["status"]).contains("devid 1 has lost data"));
+    assert!(client(&folder).request(NbdRequest::Read, BEHIND, &[], BLOCK).is_err());
+    assert_reads(&folder, 0, 1);
+    service.terminate();
+}
+
+/// Its length is what it was, and less is allocated for it.
+#[test]
+fn a_file_that_lost_a_part_of_what_was_allocated_is_not_read() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    let cut = |name| [20 << 20, SIZE_BYTES + 4096].map(|length| set_length(&folder, name, length));
+    folder.ctl(&["status"]);
+    cut("b.img");
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 2 has failed: its file was truncated"), "{status}");
+    cut("a.img");
+    assert!(folder.ctl(&["status"]).contains("devid 1 has lost data"));
+    let read = client(&folder).request(NbdRequest::Read, 20 << 20, &[], BLOCK);
+    assert!(read.is_err());
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+}
+
+/// Of the larger one a part is not used.
+#[test]
+fn a_sole_member_that_is_cut_behind_all_data_goes_on() {
+    let folder = place(2);
+    set_length(&folder, "a.img", SIZE_BYTES + (12 << 20));
+    assert!(folder.run(&["create", "pair.toml"]).status.success());
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["members", "fail", "2"]);
+    set_length(&folder, "a.img", SIZE_BYTES + (4 << 20));
+    assert!(!folder.ctl(&["status"]).contains("has lost data"));
+    assert_reads(&folder, BEHIND, 1);
+    let length = folder.path("a.img").metadata().unwrap().len();
+    assert_eq!(length, SIZE_BYTES + (12 << 20) + 4096);
+    service.signal("-KILL");
+    let service = serve(&folder, &["a.img", "b.img"]);
+    assert_reads(&folder, BEHIND, 1);
+    service.terminate();
 }
 
 /// The label says that data were lost, and which file has a guard: it still counts.

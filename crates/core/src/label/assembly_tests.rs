@@ -474,6 +474,22 @@ fn the_map_of_an_earlier_absence_is_not_missed() {
     }
 }
 
+/// It lost a part of its device that has none of the data.
+#[test]
+fn a_member_that_has_all_data_starts_if_none_is_in_sync() {
+    let whole = MemberState::Rebuilding { recovered_bytes: 64 << 20 };
+    let label = |number, states: &[MemberState]| found(number, 6, &[2, 1], states);
+    let start =
+        (vec![MemberStanding::Rebuilding { recovered_bytes: 64 << 20 }], ArrayVerdict::Start);
+    assert_eq!(judge(&[label(1, &[whole, Failed])], &[]), start);
+    let verdict = |states: &[MemberState]| judge(&[label(1, states)], &[]).1;
+    assert_eq!(verdict(&[REBUILDING, Failed]), ArrayVerdict::Incomplete { missing: vec![0, 1] });
+    // The other may have what it lacks.
+    let incomplete = ArrayVerdict::Incomplete { missing: vec![0, 1] };
+    assert_eq!(verdict(&[whole, whole]), incomplete);
+    assert_eq!(verdict(&[whole, InSync]), incomplete);
+}
+
 /// The others were put back to an earlier state, and started without it.
 #[test]
 fn a_device_whose_log_is_newer_than_that_of_the_others_was_diverged() {

@@ -61,6 +61,8 @@ fn ahead(past: &PastData, device: &FoundMember) -> Option<u64> {
 pub(super) fn went_on(newest: &Label, device: &FoundMember) -> bool {
     let found = &device.newest.found;
     let past = past(&newest.lineage.history, &found.label);
+    // A volume without a record has none to compare with.
+    let past = past.filter(|past| past.sequence != Some(0));
     let ahead = past.and_then(|past| ahead(past, device));
     found.calls_in_sync(found.member) && ahead.is_some_and(|records| records >= GONE_ON)
 }

@@ -118,10 +118,10 @@ impl Volume {
     ///
     /// A member that the volume cannot do without keeps that beginning, like one that is rebuilt:
     /// what is behind it is not read any more, and the volume does not start again without another
-    /// member that has it. A read-only volume fails none.
+    /// member that has it. If nothing is behind it, nothing is lost. A read-only volume fails none.
     pub fn on_data_lost(&mut self, member: MemberIndex, kept_bytes: u64) {
         // No rebuild repeats writes that failed in what it keeps.
-        let kept_bytes = match self.may_lack_writes(member) {
+        let kept_bytes = match self.may_lack_writes(member, kept_bytes) {
             true => 0,
             false => kept_bytes - kept_bytes % METADATA_BYTES as u64,
         };
@@ -129,6 +129,9 @@ impl Volume {
         let data_begin = self.map().allocated(member).start;
         let recovered_bytes = kept_bytes.max(data_begin);
         let was_in_sync = self.members()[member].state == MemberState::InSync;
+        if was_in_sync && !self.states.can_fail(member) && kept_bytes >= self.used_bytes(member) {
+            return;
+        }
         let had_failed = self.states.is_failed(member);
         let state = match self.members()[member].state {
             MemberState::Failed => MemberState::Failed,
@@ -157,6 +160,16 @@ impl Volume {
             labels.on_progress(member, recovered_bytes.min(durable_bytes));
         }
         self.update_labels();
+    }
+
+    /// How long a member must be: to the end of what is allocated, or of what the labels have
+    /// behind that.
+    pub fn used_bytes(&self, member: MemberIndex) -> u64 {
+        let has_more = self.labels.is_some() && (self.has_checksums() || self.journal.is_some());
+        match has_more {
+            true => self.members()[member].config.size_bytes,
+            false => self.map().allocated(member).end,
+        }
     }
 
     /// Takes whether the file of a member has a guard; see

@@ -313,7 +313,10 @@ fn check_verdict(
         }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &without_effect(volume, discarded, devices);
-            return Err(LabelledError::Incomplete { name, missing, help: left_help(newest) });
+            let was_cut = newest.members.iter().any(|member| member.has_lost_data);
+            let trust = if was_cut { trust_help(newest) } else { "" };
+            let help = left_help(newest) + trust;
+            return Err(LabelledError::Incomplete { name, missing, help });
         }
         ArrayVerdict::Doubtful => {
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });

@@ -1,9 +1,8 @@
 //! A member of an executor, and the check that its file was not truncated.
 //!
 //! A file that is shorter than it was has lost data. So has one that was cut and made as long as it
-//! was: less than half of the bytes are allocated for it that were, although nothing was discarded.
-//! Filesystems that compress allocate less for zeroes that are written, so this is looked at on
-//! others only.
+//! was: fewer bytes are allocated for it than were, although nothing was discarded. Filesystems that
+//! compress allocate less for zeroes that are written, so this is looked at on others only.
 
 use super::MemberStats;
 use super::member_fault::MemberFault;
@@ -17,20 +16,24 @@ use mirrorball_core::units::Nanos;
 
 /// Interval at which reads check the length of the file.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1);
-/// A file with fewer allocated bytes is too small to tell that it was cut.
-const ALLOCATED_BYTES_MIN: u64 = 1 << 20;
+/// So many allocated bytes fewer than before, and [`FREED_PART`] of them, tell that a file was cut.
+/// A filesystem may free some by itself: of what it has about a file, less as its parts become one,
+/// or of what it set aside for it.
+const FREED_BYTES_MIN: u64 = 1 << 20;
+/// See [`FREED_BYTES_MIN`]: one in so many.
+const FREED_PART: u64 = 64;
 
 /// What a look at the file of a member found that was truncated, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Cut {
     /// It is as long as it must be, and has lost most of what was allocated for it.
-    Freed,
+    MostlyFreed,
     /// The file ends there, on the member.
     At(u64),
-    /// It has all bytes of the member, but was shorter.
+    /// It has all bytes of the member, but was shorter: how short is not known.
     Regrown,
-    /// Only bytes behind the member are gone.
-    Guard,
+    /// It is as long as it must be, and has lost some of what was allocated for it.
+    Freed,
 }
 
 /// A member with its storage and statistics.
@@ -174,22 +177,20 @@ impl MemberSlot {
         if is_cut || self.length_since_cut.is_some() {
             self.length_since_cut = Some(end);
         }
-        // The system frees what is behind the end after it sets the length.
-        let allocated_bytes = match self.length_since_cut {
-            Some(end) => size.allocated_bytes.min(end),
-            None => size.allocated_bytes,
-        };
+        // While it is short, the system may still be freeing what was cut off.
+        let is_settled = keeps_allocated && self.length_since_cut.is_none();
         let cut = match is_cut {
             true if end < least_bytes => Cut::At(end.saturating_sub(begin_bytes)),
-            true if keeps_allocated && self.has_all_allocated(size.allocated_bytes) => Cut::Guard,
             true => Cut::Regrown,
-            false if keeps_allocated && self.has_lost(allocated_bytes) => Cut::Freed,
-            false => {
-                self.ended_changes.clear();
-                return None;
-            }
+            false => match is_settled.then(|| self.freed(size.allocated_bytes)) {
+                Some(Some(freed)) => freed,
+                _ => {
+                    self.ended_changes.clear();
+                    return None;
+                }
+            },
         };
-        self.allocated_bytes_max = allocated_bytes;
+        self.allocated_bytes_max = size.allocated_bytes;
         Some(cut)
     }
 
@@ -219,6 +220,7 @@ impl MemberSlot {
         };
         if driver.lengthen(*handle, *least_bytes + GUARD_BYTES).is_ok() {
             (self.length_since_cut, *guard_bytes) = (None, GUARD_BYTES);
+            self.note_allocated(driver);
         } else {
             self.accept_length();
             self.stays_short = true;
@@ -239,20 +241,17 @@ impl MemberSlot {
         }
     }
 
-    /// Returns true if all is allocated for the file that was, and nothing can have been allocated
-    /// since for what it may have lost.
-    fn has_all_allocated(&self, allocated_bytes: u64) -> bool {
-        let is_quiet = self.changes_in_flight == 0 && self.ended_changes.is_empty();
-        is_quiet && self.allocated_bytes_max > 0 && allocated_bytes >= self.allocated_bytes_max
-    }
-
-    /// Returns true if the file has lost most of the bytes that were allocated for it.
-    fn has_lost(&mut self, allocated_bytes: u64) -> bool {
+    /// Whether the file has lost bytes that were allocated for it.
+    fn freed(&mut self, allocated_bytes: u64) -> Option<Cut> {
         if self.discards_in_flight > 0 {
-            return false;
+            return None;
         }
         let most = self.allocated_bytes_max;
         self.allocated_bytes_max = most.max(allocated_bytes);
-        most >= ALLOCATED_BYTES_MIN && allocated_bytes < most / 2
+        match most.saturating_sub(allocated_bytes) {
+            freed if freed <= FREED_BYTES_MIN.max(most / FREED_PART) => None,
+            freed if freed > most / 2 => Some(Cut::MostlyFreed),
+            _ => Some(Cut::Freed),
+        }
     }
 }

@@ -364,7 +364,7 @@ impl Executor {
             false => slot.bytes_left(self.now, &self.driver),
         };
         let cut = cut.into_iter().chain(self.found_end(&io, &done.result)).min();
-        let left_bytes = cut.and_then(|cut| self.on_found_cut(io.member, cut));
+        let left_bytes = cut.map(|cut| self.on_data_lost(io.member, cut));
         let slot = &mut self.slots[io.member.get()];
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.

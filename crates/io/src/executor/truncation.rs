@@ -53,7 +53,7 @@ impl Executor {
     /// left if it was.
     pub(super) fn check_length(&mut self, member: MemberIndex) -> Option<u64> {
         let cut = self.slots[member.get()].check_length(self.now, &self.driver)?;
-        self.on_found_cut(member, cut)
+        Some(self.on_data_lost(member, cut))
     }
 
     /// Where the file or device of a member ended when an I/O did, if the I/O says so: it may be as
@@ -77,36 +77,30 @@ impl Executor {
         }
     }
 
-    /// Takes that the file of a member was found to be cut. Returns the bytes of its data that are
-    /// left; `None` if it has all of them.
-    pub(super) fn on_found_cut(&mut self, member: MemberIndex, cut: Cut) -> Option<u64> {
-        let slot = &mut self.slots[member.get()];
-        if cut == Cut::Guard && !slot.was_cut {
-            // A file without a label is as the user made it.
-            match self.volume.as_ref().is_some_and(|volume| volume.label().is_some()) {
-                true => self.restore_length(member),
-                false => slot.accept_length(),
-            }
-            return None;
-        }
-        Some(self.on_data_lost(member, cut))
-    }
-
-    /// Takes that the file of a member was truncated. Returns the bytes of its data that are left:
-    /// only those that certainly are, if it was made longer since, or an I/O may have, so that it
-    /// is not known where it was cut.
-    fn on_data_lost(&mut self, member: MemberIndex, cut: Cut) -> u64 {
+    /// Takes that the file of a member was truncated. Returns the bytes of it that are left: only
+    /// those that certainly are, if it was made longer since, or an I/O may have, so that it is not
+    /// known where it was cut. A part that the volume does not use is no loss.
+    pub(super) fn on_data_lost(&mut self, member: MemberIndex, cut: Cut) -> u64 {
         let slot = &self.slots[member.get()];
         let size_bytes = slot.config.size_bytes;
+        if let (Cut::At(end), Some(volume)) = (cut, &self.volume)
+            && end >= volume.used_bytes(member)
+            && !self.may_have_grown(member, end)
+        {
+            if volume.label().is_some() && !volume.is_read_only() {
+                self.restore_length(member);
+            }
+            return end;
+        }
         let is_file = !matches!(slot.store, Store::Real { least_bytes: None, .. });
         let fault = if is_file { MemberFault::Truncated } else { MemberFault::Ended };
         self.note_fault(member, fault);
         let left_bytes = match cut {
             Cut::At(end) if !self.may_have_grown(member, end) => end,
             Cut::At(end) => self.certain_bytes(member, end),
-            Cut::Regrown | Cut::Guard => self.certain_bytes(member, size_bytes),
-            // Anywhere.
-            Cut::Freed => 0,
+            // Anywhere. Where nobody could say that only zeroes were freed, all would be lost.
+            Cut::MostlyFreed if self.can_be_trusted() => 0,
+            Cut::Regrown | Cut::MostlyFreed | Cut::Freed => self.certain_bytes(member, size_bytes),
         };
         let left_bytes = left_bytes.min(size_bytes);
         let slot = &mut self.slots[member.get()];
@@ -117,6 +111,13 @@ impl Executor {
             volume.on_data_lost(member, left_bytes);
         }
         left_bytes
+    }
+
+    /// Returns true if a user who knows that a member lost nothing can say so: not of parity and
+    /// checksums, whose volumes are not labelled again.
+    fn can_be_trusted(&self) -> bool {
+        let volume = self.volume.as_ref();
+        volume.is_none_or(|it| !it.has_checksums() && it.map().profile().parities() == 0)
     }
 
     /// Makes files that were cut as long again, once labels say what is left of them: until then,

@@ -109,6 +109,42 @@ fn a_member_that_lacks_a_write_keeps_nothing() {
     assert!(!volume.members()[last].is_in_sync(MIB + 64 * KIB, 4096), "it never got it");
 }
 
+/// A write to what is gone fails; it is of no part that is left.
+#[test]
+fn what_is_left_stays_though_the_cut_is_found_again_after_a_failed_write() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
+    let last = MemberIndex(0);
+    volume.lose_member(MemberIndex(1));
+    let write = (RequestKind::Write, 8 * MIB, 4096);
+    assert_eq!(run(&mut volume, write, |_| false), Ok(()));
+    let (kind, offset, length) = write;
+    let request =
+        Request { id: RequestId(8), kind, offset, length, stream: 0, cpu: 0, background: false };
+    volume.submit(request);
+    let io = volume.poll_io(Nanos::ZERO).expect("the write");
+    assert_eq!((io.op, io.purpose), (Op::Write, Purpose::User));
+    volume.on_data_lost(last, 5 * MIB);
+    volume.complete(io.id, Err(IoError::Transport), Nanos::ZERO);
+    assert!(volume.may_lack_writes(last, 10 * MIB), "the end of the write is held");
+    volume.on_data_lost(last, 6 * MIB);
+    let kept = MemberState::Rebuilding { recovered_bytes: 5 * MIB };
+    assert_eq!(volume.members()[last].state, kept);
+}
+
+/// It is in sync, as before.
+#[test]
+fn the_last_member_that_has_all_that_is_used_lost_nothing() {
+    let mut label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    label.members[0].size_bytes = 20 * MIB;
+    let mut volume = volume_of(label, Vec::new());
+    let [last, other] = [MemberIndex(0), MemberIndex(1)];
+    volume.lose_member(other);
+    volume.on_data_lost(last, 11 * MIB);
+    assert_eq!(volume.members()[last].state, MemberState::InSync);
+    volume.on_data_lost(last, 11 * MIB - 4096);
+    assert_ne!(volume.members()[last].state, MemberState::InSync);
+}
+
 /// A volume of two members, of which the second is catching up and has its first 8 MiB.
 fn catching_up(member_bytes: u64) -> (Volume, [MemberIndex; 2]) {
     let mut volume = volume_of(new_label(Profile::Raid1, 2, member_bytes, false), Vec::new());
