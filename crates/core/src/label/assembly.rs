@@ -34,8 +34,8 @@
 //! newest label calls none in sync, those that are rebuilt start if they have all data.
 
 use super::block::Uuid;
-use super::catch_up::went_on;
 use super::contents::{DataId, Label, LabelledMember, MemberLabel};
+use super::departure::went_on;
 use super::dirty_record::DirtyRecord;
 use super::scrub_record::ScrubRecord;
 use super::slots::NewestLabel;
@@ -203,7 +203,11 @@ fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember], ne
     for (standing, device) in standings.iter_mut().zip(devices) {
         let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
         *standing = match *standing {
-            MemberStanding::Stale if went_on(newest, device) => MemberStanding::Diverged,
+            MemberStanding::Stale
+                if went_on(newest, &device.newest.found, device.record.as_ref()) =>
+            {
+                MemberStanding::Diverged
+            }
             _ if sequence >= least_sequence => continue,
             MemberStanding::InSync => MemberStanding::OldCopy,
             MemberStanding::Rebuilding { .. } => MemberStanding::Stale,
@@ -493,4 +497,4 @@ pub fn lineages(found: &[MemberLabel]) -> Vec<(DataId, Vec<Uuid>)> {
 
 #[cfg(test)]
 #[path = "assembly_tests.rs"]
-mod tests;
+pub(super) mod tests;

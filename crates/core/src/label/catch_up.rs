@@ -8,18 +8,11 @@
 //! themselves from earlier, which were started without it, and it has data that they lack.
 
 use super::assembly::{FoundMember, LabelAssembly, MemberStanding, left_at};
-use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel, PastData};
+use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel};
+use super::departure::{AHEAD_MAX, ahead, past, went_on};
 use super::dirty_record::DirtyRecord;
 use super::stale_map::StaleMap;
 use crate::member::MemberState;
-
-/// How many records newer than the one that every member in sync had the dirty log of a member may
-/// be that leaves: one is under way, and one became durable while labels were being written.
-const AHEAD_MAX: u64 = 2;
-
-/// With so many, writes went on without the others. Between this and [`AHEAD_MAX`] is what a member
-/// may have if labels were being written at the end of each record.
-const GONE_ON: u64 = 16;
 
 impl Lineage {
     /// The data id that all members had when they were in sync for the last time; `None` if it was
@@ -42,29 +35,7 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
         && newest.resync_from.is_none()
         && label.resync_from.is_none()
         && device.newest.found.calls_in_sync(*member)
-        && ahead(past, device).is_some_and(|records| records <= AHEAD_MAX)
-}
-
-/// The part of the history in which a label was written.
-fn past<'a>(history: &'a [PastData], label: &Label) -> Option<&'a PastData> {
-    history.iter().find(|past| past.id == label.lineage.id && label.generation <= past.until)
-}
-
-/// How many records newer the dirty log of a device is than that of every member in sync was when
-/// it left; `None` if it is older, or that is not known.
-fn ahead(past: &PastData, device: &FoundMember) -> Option<u64> {
-    device.record.as_ref().map_or(0, |record| record.sequence).checked_sub(past.sequence?)
-}
-
-/// Returns true if a device that the newest label does not call in sync was written to when the
-/// others had already left it: they were put back to an earlier state since.
-pub(super) fn went_on(newest: &Label, device: &FoundMember) -> bool {
-    let found = &device.newest.found;
-    let past = past(&newest.lineage.history, &found.label);
-    // A volume without a record has none to compare with.
-    let past = past.filter(|past| past.sequence != Some(0));
-    let ahead = past.and_then(|past| ahead(past, device));
-    found.calls_in_sync(found.member) && ahead.is_some_and(|records| records >= GONE_ON)
+        && ahead(past, device.record.as_ref()).is_some_and(|records| records <= AHEAD_MAX)
 }
 
 /// Whether a device has data that the other members of its volume lack.
@@ -89,7 +60,9 @@ pub fn own_data(label: &Label, device: &FoundMember) -> OwnData {
     let history = &label.lineage.history;
     let is_forgotten =
         history.len() == HISTORY && history.last().is_some_and(|oldest| generation <= oldest.until);
-    match found.calls_in_sync(found.member) && !is_known || went_on(label, device) {
+    match found.calls_in_sync(found.member) && !is_known
+        || went_on(label, found, device.record.as_ref())
+    {
         false => OwnData::None,
         true if is_forgotten => OwnData::Unknown,
         true => OwnData::Some,
@@ -146,3 +119,7 @@ pub fn assembled_map(
     }
     Some((map, has_more))
 }
+
+#[cfg(test)]
+#[path = "catch_up_tests.rs"]
+mod tests;

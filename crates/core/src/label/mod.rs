@@ -45,6 +45,7 @@ mod catch_up;
 mod checksum_page;
 mod contents;
 mod data_area;
+mod departure;
 mod dirty_record;
 mod journal;
 mod scrub_record;

@@ -141,8 +141,8 @@ impl Volume {
         }
     }
 
-    /// Returns true if a member may lack writes to its first `bytes` that are not replied to yet, or
-    /// that a flush did not make durable, though it is in sync.
+    /// Returns true if a member may lack writes to its first `bytes` that are not replied to yet,
+    /// or that a flush did not make durable, though it is in sync.
     pub(super) fn may_lack_writes(&self, member: MemberIndex, bytes: u64) -> bool {
         let pieces = self.pieces.iter().map(|(_, piece)| piece);
         let mut writes = pieces.filter(|piece| piece.kind == RequestKind::Write);

@@ -1,8 +1,8 @@
 //! A member of an executor, and the check that its file was not truncated.
 //!
 //! A file that is shorter than it was has lost data. So has one that was cut and made as long as it
-//! was: fewer bytes are allocated for it than were, although nothing was discarded. Filesystems that
-//! compress allocate less for zeroes that are written, so this is looked at on others only.
+//! was: fewer bytes are allocated for it than were, although nothing was discarded. Filesystems
+//! that compress allocate less for zeroes that are written, so this is looked at on others only.
 
 use super::MemberStats;
 use super::member_fault::MemberFault;
