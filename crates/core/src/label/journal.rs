@@ -58,11 +58,9 @@ const SLOT_BYTES: u64 = METADATA_BYTES as u64 + JOURNAL_ROWS_BYTES;
 /// Bytes of all slots.
 pub const JOURNAL_BYTES: u64 = JOURNAL_SLOTS * SLOT_BYTES;
 
-/// After a start, sequence numbers go on this much later: a member that is missing may have entries
-/// that no other one has, but not this many. The next slot is the one behind the newest entry, so
-/// that the oldest are overwritten first: what is left of them is written again after a crash, and
-/// is right only together with all later ones.
-const SEQUENCE_GAP: u64 = 16 * JOURNAL_SLOTS + 1;
+/// After a start, sequence numbers go on at least this much later: a member that is missing may
+/// have entries that no other one has, but not this many.
+const SEQUENCE_GAP: u64 = 16 * JOURNAL_SLOTS;
 
 const PARTS: usize = 128;
 const PART_BYTES: usize = 16;
@@ -297,7 +295,8 @@ type FoundEntry<'a> = (usize, JournalEntry, &'a [u8]);
 /// all participants have which are there, or may have had.
 pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalRecovery {
     let mut entries: BTreeMap<u64, Vec<FoundEntry<'_>>> = BTreeMap::new();
-    let (mut oldest, mut newest, mut void) = (0, 0, BTreeSet::new());
+    let (mut oldest, mut newest, mut newest_with_data) = (0, 0, 0);
+    let mut void = BTreeSet::new();
     for (index, journal) in journals.iter().enumerate() {
         for (slot, offset) in journal.slots() {
             let place = (journal.begin, offset);
@@ -306,6 +305,7 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
                 if !journal.has_data {
                     continue;
                 }
+                newest_with_data = newest_with_data.max(entry.sequence);
                 oldest = oldest.max(entry.oldest);
                 void.extend(entry.voids());
                 let whole = data.map(|data| (index, entry.clone(), data));
@@ -313,7 +313,7 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
             }
         }
     }
-    let next = newest.max(oldest) + SEQUENCE_GAP;
+    let next = next_sequence(newest, newest_with_data);
     let mut with_data = journals.iter().filter(|journal| journal.has_data);
     let has_begun = with_data.all(|journal| journal.has_begun(volume));
     let mut recovery = JournalRecovery { next, has_begun, ..JournalRecovery::default() };
@@ -345,6 +345,16 @@ pub fn recover_journal(volume: Uuid, journals: &[MemberJournal<'_>]) -> JournalR
         recovery.torn.push((first.stripe_offset, first.rows.clone()));
     }
     recovery
+}
+
+/// The number of the first entry after a start: later than the newest of any member. Its slot is
+/// the one behind the newest entry of those with data, so that their oldest are overwritten first:
+/// what is left of them is written again after a crash, and is right only together with all later
+/// ones.
+fn next_sequence(newest: u64, newest_with_data: u64) -> u64 {
+    let least = newest + SEQUENCE_GAP;
+    let slot = (newest_with_data + 1) % JOURNAL_SLOTS;
+    least + (slot + JOURNAL_SLOTS - least % JOURNAL_SLOTS) % JOURNAL_SLOTS
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn what_all_participants_have_is_written_again_in_order() {
     ];
     let (writes, next) = recovered(&journals);
     assert_eq!(writes, [(0, 5), (1, 5), (1, 6), (2, 6)]);
-    assert_eq!(next, 6 + SEQUENCE_GAP);
+    assert_eq!(next, 7 + SEQUENCE_GAP);
     // Of the first, nothing can have been written in place without member 0.
     let without = [(0, journal(0, &[])), journals[1].clone(), journals[2].clone()];
     assert_eq!(recovered(&without).0, [(1, 6), (2, 6)]);
@@ -83,8 +83,8 @@ fn entries_before_the_oldest_of_any_member_are_done_with() {
     assert_eq!(recovered(&journals).0, [(1, 7)], "the other one is void");
     let checkpoint = JournalEntry { parts: Vec::new(), ..entry(9, 9, 0) };
     let journals = [(0, journal(0, &[old.clone(), checkpoint])), (1, journal(1, &[old]))];
-    assert_eq!(recovered(&journals), (vec![], 9 + SEQUENCE_GAP));
-    assert_eq!(recovered(&[]), (vec![], SEQUENCE_GAP));
+    assert_eq!(recovered(&journals), (vec![], 10 + SEQUENCE_GAP));
+    assert_eq!(recovered(&[]), (vec![], 1 + SEQUENCE_GAP));
 }
 
 /// Entry 5 was not written to member 2, so nothing of it is in place, and it is not repeated. A
@@ -111,7 +111,23 @@ fn of_a_member_without_current_data_only_the_numbers_count() {
     let journals = [(0, journal(0, &[entry(5, 5, 0b11)])), (1, journal(1, &[stale]))];
     let found = recovery(&journals, 1);
     assert_eq!(found.replays.len(), 2, "both parts of 5, though it takes part and lacks it");
-    assert_eq!(found.next, 900 + SEQUENCE_GAP);
+    assert!(found.next >= 900 + SEQUENCE_GAP, "{}", found.next);
+}
+
+/// Member 0 has a full ring, whose newest entry is 69. Member 1 ran alone later, and its data were
+/// given up.
+#[test]
+fn the_next_entry_takes_the_slot_of_the_oldest_one_that_counts() {
+    let full: Vec<JournalEntry> = (6..70).map(|sequence| entry(sequence, 6, 0b1)).collect();
+    for newest in [70, 150, 900, 901, 964] {
+        let alone = journal(1, &[entry(newest, newest, 0b10)]);
+        let found = recovery(&[(0, journal(0, &full)), (1, alone)], 1);
+        let next = found.next;
+        assert_eq!(found.replays.len(), 128, "all of them");
+        assert_eq!(next % JOURNAL_SLOTS, 6, "the slot of the oldest, behind the newest");
+        let least = newest + SEQUENCE_GAP;
+        assert!((least..least + JOURNAL_SLOTS).contains(&next), "{next} after {newest}");
+    }
 }
 
 #[test]
