@@ -172,6 +172,13 @@ impl Volume {
         }
     }
 
+    /// Returns false if a member may lack entries of the journal that it had, and the labels do not
+    /// say so yet: by them, what it lacks was not written in place.
+    pub fn is_journal_loss_recorded(&self) -> bool {
+        let lacks_entries = self.journal.as_ref().is_some_and(|journal| journal.lacks_entries());
+        !lacks_entries || self.label().is_some_and(|label| !label.has_begun_journals)
+    }
+
     /// Takes whether the file of a member has a guard; see
     /// [`has_guard`](crate::label::LabelledMember::has_guard). The next labels say so.
     pub fn set_guard(&mut self, member: MemberIndex, has_guard: bool) {

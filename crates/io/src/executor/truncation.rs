@@ -146,9 +146,11 @@ impl Executor {
         }
     }
 
-    /// Returns true if the labels say which part of a member is left, or that it is whole again.
+    /// Returns true if the labels say which part of a member is left, or that it is whole again,
+    /// and whether its journal is.
     fn is_recorded(&self, member: MemberIndex) -> bool {
         let volume = self.volume.as_ref().filter(|volume| !volume.is_read_only());
+        let volume = volume.filter(|volume| volume.is_journal_loss_recorded());
         let states = volume.and_then(|volume| {
             let recorded = volume.label()?.members.get(member.get())?.state;
             Some((volume.members()[member].state, recorded))
@@ -238,21 +240,5 @@ fn last_untouched(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_no_write_can_have_brought_back_is_left() {
-        let data = |place: u64| {
-            move |range: Range<u64>| if range.contains(&place) { Some(place) } else { None }
-        };
-        let last = |changes: &[Range<u64>], place| last_untouched(changes, 20, data(place));
-        assert_eq!(last(&[], 18), 18);
-        assert_eq!(last(&[16..20, 30..32], 18), 0, "a write in flight");
-        assert_eq!(last(&[16..20, 30..32], 14), 14);
-        assert_eq!(last(&[4..6, 16..20], 8), 8);
-        assert_eq!(last(&[4..6, 2..18, 16..20], 8), 0);
-        assert_eq!(last(&[4..6, 2..18, 16..20], 1), 1);
-        assert_eq!(last(&[0..20, 30..32], 8), 0);
-    }
-}
+#[path = "truncation_tests.rs"]
+mod tests;
