@@ -159,6 +159,19 @@ fn may_lack_entries(newest: &Label, member: MemberIndex) -> bool {
     newest.members[member.get()].has_lost_data && !newest.has_begun_journals
 }
 
+/// Returns true if an entry that the journal of a member lacks counts as never written in place:
+/// the journal is needed, and must be whole.
+pub(super) fn must_be_whole(assembly: &LabelAssembly, member: MemberIndex) -> bool {
+    let newest = &assembly.newest;
+    let has_data = has_data(assembly.members[member.get()].state);
+    has_data && !newest.is_clean && !may_lack_entries(newest, member)
+}
+
+/// The error of a journal that must be whole, but is on a device that was cut: where is not known.
+pub(super) fn cut_journal() -> io::Error {
+    io::Error::other("the device was truncated, and may have lost entries")
+}
+
 /// The bytes of a journal that were read; else why they cannot be used.
 fn checked(
     newest: &Label,
@@ -325,19 +338,26 @@ fn read_only_recovery(
 /// Writes again what a crash interrupted, and returns what the journals said. If nothing may be
 /// written, reads of members have to return what would be.
 ///
-/// `address` returns the device of a member that was found.
+/// `cut` has the members whose devices were cut, and `address` returns the device of one that was
+/// found.
 ///
 /// # Errors
 /// If a member cannot be read or written.
 pub(super) fn recover<'a>(
     assembly: &LabelAssembly,
-    (rows, address): (&[Option<Open>], impl Fn(MemberIndex) -> &'a DeviceAddress),
+    (rows, cut): (&[Option<Open>], &[MemberIndex]),
+    address: impl Fn(MemberIndex) -> &'a DeviceAddress,
     access: MemberAccess,
     notes: &mut Vec<String>,
 ) -> Result<JournalRecovery, AssembleError> {
     let open =
         |member: MemberIndex| rows[member.get()].as_ref().expect("a member that was found is open");
-    let read = |member: MemberIndex, offset, length| open(member).read(offset, length);
+    let read = |member: MemberIndex, offset, length| match cut.contains(&member)
+        && must_be_whole(assembly, member)
+    {
+        true => Err(cut_journal()),
+        false => open(member).read(offset, length),
+    };
     if access == MemberAccess::ReadOnly {
         return Ok(read_only_recovery(assembly, read, notes)?);
     }

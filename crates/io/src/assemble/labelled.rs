@@ -50,6 +50,7 @@ use notes::{
 use sizes::{check_old_copies, rebuild_note, rows};
 use spares::spares_of;
 use std::sync::Arc;
+use unreadable::JournalReader;
 pub(crate) use unreadable::without_unreadable;
 
 /// How to serve a volume whose members have labels.
@@ -90,8 +91,9 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     notes.extend(check_lost(&volume, &serving)?);
     check_old_copies(&volume, &devices, &opened)?;
     let name = volume.assembly.newest.array.name.clone();
-    let read = |index: usize, offset, length| opened[index].read(offset, length);
     let access = serving.options.access;
+    let journals = JournalReader::new(&volume, &opened, access);
+    let read = |index, offset, length| journals.read(index, offset, length);
     let (volume, left_out) =
         without_unreadable(volume, &discarded, &devices, access, read, &mut notes)?;
     check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
@@ -103,7 +105,9 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
     let address = |member| member_address(&volume, &devices, member);
-    let mut recovery = journal::recover(&volume.assembly, (&rows, address), access, &mut notes)?;
+    let cut: Vec<MemberIndex> = short.iter().map(|(member, _)| *member).collect();
+    let rows_cut = (&rows[..], &cut[..]);
+    let mut recovery = journal::recover(&volume.assembly, rows_cut, address, access, &mut notes)?;
     notes.extend(journal_note(&name, &recovery, access));
     volume.assembly.newest.has_begun_journals = recovery.has_begun;
     let replays = std::mem::take(&mut recovery.replays);
@@ -451,3 +455,6 @@ fn configs(
     };
     members.map(config).collect()
 }
+
+#[cfg(test)]
+mod cut_tests;

@@ -162,7 +162,7 @@ fn a_repeat_that_fails_names_the_device_and_what_to_do() {
     let (assembly, mut notes) = (without_two(false), Vec::new());
     let mut recover = |access| {
         let rows = rows();
-        recover(&assembly, (&rows, |_| &address), access, &mut notes)
+        recover(&assembly, (&rows, &[]), |_| &address, access, &mut notes)
     };
     let text = recover(MemberAccess::ReadWrite).unwrap_err().to_string();
     let failed = format!("repeating the journal of `{}` (devid 1) failed: Bad", path.display());

@@ -3,6 +3,7 @@
 use super::super::AssembleError;
 use super::super::journal::{RecoveryError, labels_before_recovery, needs_absence, recovery};
 use super::super::open::Open;
+use super::unreadable::JournalReader;
 use super::{LabelledError, LabelledOptions, choose, member_address};
 use crate::entropy::random_bytes;
 use crate::examine::{ExaminedDevice, ExaminedVolume, metadata_from, volumes};
@@ -23,15 +24,17 @@ pub(super) fn record_absence(
     opened: &[Open],
     left_out: &[usize],
 ) -> Result<ExaminedVolume, LabelledError> {
-    if serving.options.access == MemberAccess::ReadOnly {
+    let access = serving.options.access;
+    if access == MemberAccess::ReadOnly {
         return Ok(volume);
     }
     let assembly = &volume.assembly;
-    let open = |member: MemberIndex| {
+    let device = |member: MemberIndex| {
         let at = assembly.members[member.get()].found.expect("the device was found");
-        &opened[volume.devices[at]]
+        volume.devices[at]
     };
-    let read = |member, offset, length| open(member).read(offset, length);
+    let journals = JournalReader::new(&volume, opened, access);
+    let read = |member, offset, length| journals.read(device(member), offset, length);
     let recovery = recovery(assembly, read).map_err(AssembleError::from)?;
     if !needs_absence(&recovery, left_out) {
         return Ok(volume);
@@ -49,7 +52,7 @@ pub(super) fn record_absence(
         return Ok(volume);
     }
     for (member, offset, bytes) in writes {
-        let written = open(member).write(offset, &bytes);
+        let written = opened[device(member)].write(offset, &bytes);
         written.map_err(|error| {
             let device = (member, member_address(&volume, devices, member));
             let error = RecoveryError::new(&assembly.newest, device, WRITING_LABEL, error);

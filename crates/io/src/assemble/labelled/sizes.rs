@@ -67,7 +67,7 @@ pub(super) fn rows(
         match access == MemberAccess::ReadOnly || is_rebuilt {
             true if is_short || was_cut => {
                 short.push((index, size_bytes.min(needed_bytes)));
-                notes.push(short_note(&device, member, size_bytes));
+                notes.push(short_note(&device, (member, row.state), size_bytes));
             }
             false if is_short => {
                 return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
@@ -91,18 +91,29 @@ pub(super) fn rows(
 }
 
 /// What is not read of a member that was cut.
-fn short_note(device: &str, member: &LabelledMember, size_bytes: u64) -> String {
+fn short_note(
+    device: &str,
+    (member, state): (&LabelledMember, MemberState),
+    size_bytes: u64,
+) -> String {
     let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
-    match size_bytes < needed_bytes {
-        true => format!(
-            "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
-             {needed_bytes}: what is missing is not read from it"
+    let has_data = state != MemberState::Rebuilding { recovered_bytes: 0 };
+    let (what, is_read) = match size_bytes < needed_bytes {
+        true => (
+            format!(
+                "`{device}` has {size_bytes} bytes, but the member with devid {devid} had \
+                 {needed_bytes}"
+            ),
+            "what is missing is not read from it",
         ),
-        false => format!(
-            "`{device}`, the member with devid {devid}, was truncated and made longer again: only \
-             what seems to be left is read from it"
+        false => (
+            format!(
+                "`{device}`, the member with devid {devid}, was truncated and made longer again"
+            ),
+            "only what seems to be left is read from it",
         ),
-    }
+    };
+    format!("{what}: {}", if has_data { is_read } else { "nothing is read from it" })
 }
 
 /// How a member that was cut is rebuilt, if the volume starts without it.

@@ -8,11 +8,53 @@
 //! parity; if entries are missing, from none of their rows.
 
 use super::LabelledError;
-use crate::assemble::journal::unusable_journal;
+use crate::assemble::journal::{cut_journal, must_be_whole, unusable_journal};
+use crate::assemble::open::Open;
 use crate::examine::{ExaminedDevice, ExaminedVolume, volumes};
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::ArrayVerdict;
+use mirrorball_core::member::{MemberIndex, MemberState};
 use std::io;
+
+/// Reads the journals of the members of a volume from their devices.
+pub(super) struct JournalReader<'a> {
+    opened: &'a [Open],
+    /// Indexes of the devices whose journals must be whole, though the devices were cut.
+    cut: Vec<usize>,
+}
+
+impl JournalReader<'_> {
+    /// A reader of the journals of this volume.
+    pub(super) fn new<'a>(
+        volume: &ExaminedVolume,
+        opened: &'a [Open],
+        access: MemberAccess,
+    ) -> JournalReader<'a> {
+        let assembly = &volume.assembly;
+        let rows = (0..).map(MemberIndex).zip(&assembly.members).zip(&assembly.newest.members);
+        let cut = rows.filter_map(|((member, row), labelled)| {
+            let index = volume.devices[row.found?];
+            // One in sync that may be written is refused, whatever its journal has.
+            let is_refused = access == MemberAccess::ReadWrite && row.state == MemberState::InSync;
+            let is_cut = !is_refused
+                && must_be_whole(assembly, member)
+                && opened[index].lacks_guard(labelled);
+            is_cut.then_some(index)
+        });
+        JournalReader { opened, cut: cut.collect() }
+    }
+
+    /// Reads a part of the journal on a device.
+    ///
+    /// # Errors
+    /// If that fails, or the device was cut, so that entries may be gone that count.
+    pub(super) fn read(&self, index: usize, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        match self.cut.contains(&index) {
+            true => Err(cut_journal()),
+            false => self.opened[index].read(offset, length),
+        }
+    }
+}
 
 /// The volume without the members whose journal is needed and cannot be used, and the indexes of
 /// the devices that are given up, with those that the user gives up. `read` gets a device, an
@@ -63,13 +105,8 @@ pub(crate) fn without_unreadable(
             let name = newest.array.name.clone();
             return Err(LabelledError::Journal { name, device, why });
         };
-        let rebuilt = match access {
-            MemberAccess::ReadOnly => "",
-            MemberAccess::ReadWrite => ", and it is rebuilt from the other members",
-        };
         notes.push(format!(
-            "`{device}`: its journal cannot be read ({why}), so the volume starts without \
-             it{rebuilt}"
+            "`{device}`: its journal cannot be read ({why}), so the volume starts without it"
         ));
         volume = others;
     }
