@@ -27,7 +27,8 @@ use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 use crate::spares::FoundSpare;
 use absence::record_absence;
-use announced::{accept_announcement, announced_text, check_lost};
+pub(crate) use announced::starts;
+use announced::{accept_announcement, announced_text, check_lost, starts_without};
 use choice::{choose, no_such_volume};
 use described::array_spec;
 pub use error::LabelledError;
@@ -94,8 +95,9 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let access = serving.options.access;
     let journals = JournalReader::new(&volume, &opened, access);
     let read = |index, offset, length| journals.read(index, offset, length);
+    let starts = |volume: &ExaminedVolume| starts_without(volume, &discarded, &serving);
     let (volume, left_out) =
-        without_unreadable(volume, &discarded, &devices, access, read, &mut notes)?;
+        without_unreadable(volume, &discarded, &devices, access, read, starts, &mut notes)?;
     check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
     let mut volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
     let map = chunk_map(&volume.assembly)?;

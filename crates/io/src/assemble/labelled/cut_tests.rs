@@ -1,5 +1,4 @@
-//! Starts of a volume with parity after a crash, of which a file was cut inside its journal and
-//! made longer again.
+//! Starts of volumes with parity after a crash, without a member whose journal cannot be used.
 
 use super::*;
 use crate::member::GUARD_BYTES;
@@ -18,8 +17,8 @@ const PLACE: u64 = 1 << 20;
 /// What it writes.
 const WRITTEN: [u8; 4096] = [0xd0; 4096];
 
-/// The label of a raid5 of three members that was not stopped in good order.
-fn label() -> Label {
+/// The label of a volume of three members that was not stopped in good order.
+fn label_of(profile: Profile) -> Label {
     let member = |devid: u64| LabelledMember {
         uuid: Uuid([devid as u8; 16]),
         devid,
@@ -35,7 +34,7 @@ fn label() -> Label {
     let array = LabelledArray {
         uuid: Uuid([9; 16]),
         name: "data".to_owned(),
-        profile: Profile::Raid5,
+        profile,
         layout: ArrayLayout::BTRFS,
         stripe_width_max: None,
         block_bytes: 4096,
@@ -58,6 +57,10 @@ fn label() -> Label {
     let map = label.array.chunk_map(&label.map_configs()).unwrap();
     label.array.map_checksum = map_checksum(&map);
     label
+}
+
+fn label() -> Label {
+    label_of(Profile::Raid5)
 }
 
 /// Files with this label, the third of which was cut: the others have an entry of the journal that
@@ -88,13 +91,22 @@ fn cut_files(label: &Label) -> (TempDir, Vec<DeviceAddress>) {
 
 /// Serves the devices, degraded if that is needed.
 fn serve(devices: &[DeviceAddress], access: MemberAccess) -> Result<Assembly, LabelledError> {
+    serve_without(devices, &[], access)
+}
+
+/// The same, if these members are lost.
+fn serve_without(
+    devices: &[DeviceAddress],
+    lost: &[Uuid],
+    access: MemberAccess,
+) -> Result<Assembly, LabelledError> {
     let (caching, occupied) = (Caching::Buffered, Occupied::Refuse);
     serve_labelled(LabelledOptions {
         devices: devices.to_vec(),
         is_scan: false,
         volume: None,
         discarded: Vec::new(),
-        lost: Vec::new(),
+        lost: lost.to_vec(),
         degraded: true,
         options: OpenOptions { access, caching, occupied, report_wait: |_| {} },
         peer_timeout: Nanos::from_secs(30),
@@ -180,4 +192,43 @@ fn a_member_in_sync_that_was_cut_is_refused() {
     let error = serve(&devices, MemberAccess::ReadWrite).err().unwrap();
     assert!(matches!(error, LabelledError::Regrown { devid: 3, .. }), "{error}");
     assert!(bytes_in_place(&devices[0]) == [0; 4096], "nothing is written");
+}
+
+/// A raid6 whose second and third member were rebuilt from the first, which may not know of it and
+/// is lost. Nothing is in the journal of the second.
+#[test]
+fn an_accepted_announcement_starts_without_a_member_whose_journal_is_unreadable() {
+    let label = label_of(Profile::Raid6);
+    let (folder, devices) = cut_files(&label);
+    let mut before = Label { generation: label.generation - 1, ..label.clone() };
+    for row in &mut before.members[1..] {
+        row.state = MemberState::Rebuilding { recovered_bytes: MEMBER_BYTES };
+    }
+    let begins = label.array.journals([MEMBER_BYTES; 3].into_iter()).unwrap();
+    for (device, member) in devices.iter().zip(&label.members).skip(1) {
+        let file = File::options().write(true).open(device.path().unwrap()).unwrap();
+        let block = before.encode(member.uuid, LABEL_SLOTS[1]);
+        file.write_all_at(&block, LABEL_SLOTS[1]).unwrap();
+        file.set_len(MEMBER_BYTES + GUARD_BYTES).unwrap();
+        if member.devid == 2 {
+            let journal = vec![0x5a; (MEMBER_BYTES - begins[1]) as usize];
+            file.write_all_at(&journal, begins[1]).unwrap();
+        }
+    }
+    let uuid = label.members[0].uuid;
+    for access in [MemberAccess::ReadOnly, MemberAccess::ReadWrite] {
+        let error = serve(&devices[1..], MemberAccess::ReadWrite).err().unwrap();
+        assert!(matches!(error, LabelledError::Announced(_)), "{error}");
+        let assembly = serve_without(&devices[1..], &[uuid], access).unwrap();
+        let notes = notes(&assembly, &folder);
+        let note = "so the volume starts without it";
+        assert!(notes.iter().any(|it| it.starts_with("`m2`: its journal") && it.ends_with(note)));
+        assert!(!notes.iter().any(|it| it.contains("nothing is recovered")), "{notes:?}");
+        let members = assembly.executor.volume().unwrap().members();
+        let rebuilt = MemberState::Rebuilding { recovered_bytes: 0 };
+        assert_eq!(
+            [1, 2].map(|row| members[MemberIndex(row)].state),
+            [rebuilt, MemberState::InSync]
+        );
+    }
 }

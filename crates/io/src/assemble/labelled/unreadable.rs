@@ -12,7 +12,6 @@ use crate::assemble::journal::{cut_journal, must_be_whole, unusable_journal};
 use crate::assemble::open::Open;
 use crate::examine::{ExaminedDevice, ExaminedVolume, volumes};
 use crate::member::file::MemberAccess;
-use mirrorball_core::label::assembly::ArrayVerdict;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use std::io;
 
@@ -58,7 +57,7 @@ impl JournalReader<'_> {
 
 /// The volume without the members whose journal is needed and cannot be used, and the indexes of
 /// the devices that are given up, with those that the user gives up. `read` gets a device, an
-/// offset and a length.
+/// offset and a length; `starts` returns true if a volume starts.
 ///
 /// # Errors
 /// [`LabelledError::Journal`] if the volume cannot do without such a member, and may be written.
@@ -68,11 +67,11 @@ pub(crate) fn without_unreadable(
     devices: &[ExaminedDevice],
     access: MemberAccess,
     read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
+    starts: impl Fn(&ExaminedVolume) -> bool,
     notes: &mut Vec<String>,
 ) -> Result<(ExaminedVolume, Vec<usize>), LabelledError> {
     let (mut left_out, notes_before) = (discarded.to_vec(), notes.len());
-    if !matches!(volume.verdict, Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. })) {
-        // It does not start, or the user accepts what an announcement says.
+    if !starts(&volume) {
         return Ok((volume, left_out));
     }
     loop {
@@ -89,10 +88,7 @@ pub(crate) fn without_unreadable(
             let other = &others.assembly.newest;
             // It must not be the only one that has the newest label.
             (other.generation, &other.lineage) == (newest.generation, &newest.lineage)
-                && matches!(
-                    others.verdict,
-                    Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. })
-                )
+                && starts(others)
         };
         let Some(others) = others.filter(can_start) else {
             let uuid = volume.uuid;
@@ -114,10 +110,12 @@ pub(crate) fn without_unreadable(
 
 #[cfg(test)]
 mod tests {
+    use super::super::starts;
     use super::*;
     use crate::device_address::DeviceAddress;
     use crate::examine::metadata_from;
     use mirrorball_core::geometry::{ArrayLayout, Profile};
+    use mirrorball_core::label::assembly::ArrayVerdict;
     use mirrorball_core::label::{
         DataId, JournalEntry, LABEL_SLOTS, Label, LabelledArray, LabelledMember, Lineage,
         METADATA_BYTES, Uuid, map_checksum,
@@ -205,7 +203,7 @@ mod tests {
             false => Ok(vec![0; length as usize]),
         };
         let mut notes = Vec::new();
-        let found = without_unreadable(volume, &[], &devices, access, read, &mut notes);
+        let found = without_unreadable(volume, &[], &devices, access, read, starts, &mut notes);
         found.map(|(volume, out)| (volume, out, notes)).map_err(|error| error.to_string())
     }
 
@@ -256,7 +254,7 @@ mod tests {
                 Ok(bytes)
             };
             let mut notes = Vec::new();
-            let found = without_unreadable(volume, &[], &devices, access, read, &mut notes);
+            let found = without_unreadable(volume, &[], &devices, access, read, starts, &mut notes);
             if let Ok((volume, out)) = &found {
                 let state = volume.assembly.members[1].state;
                 let is_left_out = state == MemberState::Rebuilding { recovered_bytes: 0 };

@@ -3,7 +3,7 @@
 use super::Machine;
 use super::start::{Assembled, disk_address};
 use crate::assemble::journal::{checkpoints, labels_before_recovery, needs_absence, recovery};
-use crate::assemble::labelled::{LabelledError, without_unreadable};
+use crate::assemble::labelled::{LabelledError, starts, without_unreadable};
 use crate::driver::sim::ObjectId;
 use crate::examine::{ExaminedDevice, volumes};
 use crate::member::file::MemberAccess;
@@ -25,7 +25,7 @@ impl Machine {
             Ok(self.simulation.read_file(disks[index], offset, length as usize))
         };
         let (access, mut notes) = (MemberAccess::ReadWrite, Vec::new());
-        match without_unreadable(volume, left_out, &devices, access, read, &mut notes) {
+        match without_unreadable(volume, left_out, &devices, access, read, starts, &mut notes) {
             Ok((_, left_out)) => Ok(Some(left_out.into_iter().map(|it| disks[it]).collect())),
             Err(LabelledError::Journal { .. }) => Ok(None),
             Err(error) => Err(error.to_string()),
