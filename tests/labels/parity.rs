@@ -224,7 +224,7 @@ fn a_journal_that_was_overwritten_is_no_empty_one() {
     overwrite("a.img");
     overwrite("c.img");
     let refused = refusal(&folder, &["--scan", "."]);
-    assert!(refused.contains(".img`: it was overwritten"), "{refused}");
+    assert!(refused.contains(".img` cannot be read (it was overwritten"), "{refused}");
     let service = serve(&folder, &["--scan", ".", "--read-only"]);
     assert!(has_line(&service, "nothing is recovered from parities"), "{:?}", service.lines);
     assert_all(&folder, 30);

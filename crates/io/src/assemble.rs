@@ -32,7 +32,7 @@ pub use backing::BackingError;
 use backing::open_backing;
 pub use clear::{ClearError, clear};
 pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
-pub use journal::RecoveryError;
+pub use journal::{JournalFault, RecoveryError};
 pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
 pub use md::{MdError, MdOptions, SuperblockError, serve_md};
 use mirrorball_core::diagnostic::Diagnostic;

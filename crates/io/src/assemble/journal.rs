@@ -58,6 +58,34 @@ impl RecoveryError {
     }
 }
 
+/// Why the journal of a member cannot be used after a crash, as the end of a sentence about it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JournalFault {
+    /// It cannot be read, or is not that of the member.
+    #[error("cannot be read ({0})")]
+    Unreadable(String),
+    /// Its device was cut, and no label says so: which entries it lost is not known.
+    #[error("may lack entries, because the device was truncated")]
+    MayLackEntries,
+    /// Its device was cut, and entries are missing that others have.
+    #[error("lacks entries that others have, because the device was truncated")]
+    LacksEntries,
+}
+
+impl JournalFault {
+    /// What follows from it, as the end of a sentence about the crash.
+    pub(super) fn consequence(&self) -> &'static str {
+        match self {
+            JournalFault::Unreadable(_) | JournalFault::MayLackEntries => {
+                "and the other members do not say which writes the crash interrupted"
+            }
+            JournalFault::LacksEntries => {
+                "so where these entries write, parities may not match the data"
+            }
+        }
+    }
+}
+
 /// Finds what the journals of an assembled volume say, to write it again. `read` gets a member, an
 /// offset and a length. A volume that was stopped in good order needs none of it.
 ///
@@ -69,7 +97,7 @@ pub(crate) fn recovery(
 ) -> io::Result<JournalRecovery> {
     let recovery = journal_contents(assembly, read)?;
     match recovery.doubtful.first() {
-        Some(entry) => Err(unreadable(&assembly.newest, entry.member, LOST_ENTRIES)),
+        Some(entry) => Err(unusable(&assembly.newest, entry.member, &JournalFault::LacksEntries)),
         None => Ok(recovery),
     }
 }
@@ -97,7 +125,7 @@ fn journal_contents(
                 Ok(bytes) => areas.push((member, *uuid, begin, (has_data, may_lack), bytes)),
                 // Nothing is to be written again from it.
                 Err(_) if newest.is_clean || !has_data => has_begun &= !has_data,
-                Err(why) => return Err(unreadable(newest, member, &why)),
+                Err(fault) => return Err(unusable(newest, member, &fault)),
             }
         }
     }
@@ -120,7 +148,7 @@ fn journal_contents(
 pub(crate) fn unusable_journal(
     assembly: &LabelAssembly,
     read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
-) -> Option<(usize, String)> {
+) -> Option<(usize, JournalFault)> {
     if let Some(unreadable) = unreadable_journal(assembly, &read) {
         return Some(unreadable);
     }
@@ -130,14 +158,14 @@ pub(crate) fn unusable_journal(
     };
     let doubtful = journal_contents(assembly, read).ok()?.doubtful;
     let at = device(doubtful.first()?.member)?;
-    Some((at, LOST_ENTRIES.to_owned()))
+    Some((at, JournalFault::LacksEntries))
 }
 
 /// The first device whose journal is needed and cannot be read, and why.
 fn unreadable_journal(
     assembly: &LabelAssembly,
     read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
-) -> Option<(usize, String)> {
+) -> Option<(usize, JournalFault)> {
     let newest = &assembly.newest;
     let sizes = newest.members.iter().map(|member| member.size_bytes);
     // Of a volume that was stopped in good order, nothing is written again.
@@ -149,9 +177,6 @@ fn unreadable_journal(
         Some((at, checked(newest, (member, begin), bytes).err()?))
     })
 }
-
-/// Why a journal cannot be used.
-const LOST_ENTRIES: &str = "a part of the device was cut off, with entries that others have";
 
 /// Returns true if a member may lack entries that were durable on it: its device lost data, and no
 /// checkpoint has ended what was in the journal then.
@@ -169,7 +194,7 @@ pub(super) fn must_be_whole(assembly: &LabelAssembly, member: MemberIndex) -> bo
 
 /// The error of a journal that must be whole, but is on a device that was cut: where is not known.
 pub(super) fn cut_journal() -> io::Error {
-    io::Error::other("the device was truncated, and may have lost entries")
+    io::Error::other(JournalFault::MayLackEntries)
 }
 
 /// The bytes of a journal that were read; else why they cannot be used.
@@ -177,8 +202,10 @@ fn checked(
     newest: &Label,
     (member, begin): (MemberIndex, u64),
     bytes: io::Result<Vec<u8>>,
-) -> Result<Vec<u8>, String> {
-    let mut bytes = bytes.map_err(|error| error.to_string())?;
+) -> Result<Vec<u8>, JournalFault> {
+    let unreadable = |why: String| JournalFault::Unreadable(why);
+    let mut bytes = bytes
+        .map_err(|error| error.downcast().unwrap_or_else(|error| unreadable(error.to_string())))?;
     if may_lack_entries(newest, member) {
         // The file may not have been made as long again.
         bytes.resize(JOURNAL_BYTES as usize, 0);
@@ -187,9 +214,10 @@ fn checked(
     let (has_data, may_lack_entries) = (true, false);
     let journal = MemberJournal { member, uuid, begin, has_data, may_lack_entries, bytes: &bytes };
     match bytes.len() as u64 == JOURNAL_BYTES {
-        false => Err("it ends too early".to_owned()),
+        false => Err(unreadable("it ends too early".to_owned())),
         true if newest.has_begun_journals && !journal.has_begun(newest.array.uuid) => {
-            Err("it was overwritten: nothing in it is of this member".to_owned())
+            let why = "it was overwritten: nothing in it is of this member";
+            Err(unreadable(why.to_owned()))
         }
         true => Ok(bytes),
     }
@@ -235,9 +263,9 @@ fn has_data(state: MemberState) -> bool {
 }
 
 /// Without its journal it is not known what a member lacks.
-fn unreadable(label: &Label, member: MemberIndex, why: &str) -> io::Error {
+fn unusable(label: &Label, member: MemberIndex, fault: &JournalFault) -> io::Error {
     let devid = label.members[member.get()].devid;
-    io::Error::other(format!("cannot read the journal of the member with devid {devid}: {why}"))
+    io::Error::other(format!("the journal of the member with devid {devid} {fault}"))
 }
 
 /// Returns true if labels are to say which members are missing or left out, before anything else is
@@ -309,17 +337,17 @@ fn read_only_recovery(
         let found = of_device.iter().find(|(found, _)| *found == Some(at));
         read(found.expect("a device of a member").1, offset, length)
     };
-    let Some((at, why)) = unreadable_journal(assembly, read_device) else {
+    let Some((at, fault)) = unreadable_journal(assembly, read_device) else {
         let recovery = journal_contents(assembly, read)?;
         let doubtful = recovery.doubtful.iter();
         let torn: Vec<_> = doubtful.map(|it| (it.stripe_offset, it.rows.clone())).collect();
         if let Some(entry) = recovery.doubtful.first() {
             let devid = assembly.newest.members[entry.member.get()].devid;
+            let fault = JournalFault::LacksEntries;
             notes.push(format!(
-                "the member with devid {devid} lost a part of its journal, and the volume was not \
-                 stopped in good order: where {} writes were under way, data are read from their \
-                 own members only",
-                torn.len()
+                "the journal of the member with devid {devid} {fault}, and the volume was not \
+                 stopped in good order: where these entries write, data are read from their own \
+                 members only, and nothing is recovered from parities"
             ));
         }
         return Ok(JournalRecovery { torn, ..recovery });
@@ -328,9 +356,9 @@ fn read_only_recovery(
     let member = found.expect("a device of a member").1;
     let devid = assembly.newest.members[member.get()].devid;
     notes.push(format!(
-        "the journal of the member with devid {devid} cannot be read ({why}), and the volume was \
-         not stopped in good order: data are read from their own members only, and nothing is \
-         recovered from parities"
+        "the journal of the member with devid {devid} {fault}, and the volume was not stopped in \
+         good order: data are read from their own members only, and nothing is recovered from \
+         parities"
     ));
     Ok(unknown_recovery())
 }

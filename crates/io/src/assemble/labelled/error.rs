@@ -1,6 +1,6 @@
 //! Errors of volumes that are served by the labels of their members.
 
-use crate::assemble::AssembleError;
+use crate::assemble::{AssembleError, JournalFault};
 use crate::examine::{DeviceError, MapError};
 
 /// Why a labelled volume cannot be served.
@@ -140,13 +140,11 @@ pub enum LabelledError {
         /// What else can be done.
         help: &'static str,
     },
-    /// The journal of a member that the volume cannot do without is unreadable.
+    /// The journal of a member that the volume cannot do without cannot be used.
     #[error(
-        "cannot start `{name}`: cannot read the journal of `{device}`: {why}; the volume was not \
-         stopped in good order, and the other members do not say which writes the crash \
-         interrupted\n  help: connect the members that are missing: with them the volume starts \
-         without this one; or start with --read-only, which serves what can be read without \
-         parities"
+        "cannot start `{name}`: the journal of `{device}` {fault}; the volume was not stopped in \
+         good order, {}\n  help: {help}",
+        .fault.consequence()
     )]
     Journal {
         /// The volume.
@@ -154,7 +152,9 @@ pub enum LabelledError {
         /// The device.
         device: String,
         /// Why.
-        why: String,
+        fault: JournalFault,
+        /// What to do.
+        help: String,
     },
     /// The data cannot be found on the members.
     #[error(transparent)]

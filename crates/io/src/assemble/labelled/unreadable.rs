@@ -8,10 +8,11 @@
 //! parity; if entries are missing, from none of their rows.
 
 use super::LabelledError;
-use crate::assemble::journal::{cut_journal, must_be_whole, unusable_journal};
+use crate::assemble::journal::{JournalFault, cut_journal, must_be_whole, unusable_journal};
 use crate::assemble::open::Open;
 use crate::examine::{ExaminedDevice, ExaminedVolume, volumes};
 use crate::member::file::MemberAccess;
+use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use std::io;
 
@@ -79,7 +80,7 @@ pub(crate) fn without_unreadable(
         let index = |at: usize| volume.devices[at];
         let unusable =
             unusable_journal(assembly, |at, offset, length| read(index(at), offset, length));
-        let Some((at, why)) = unusable else { return Ok((volume, left_out)) };
+        let Some((at, fault)) = unusable else { return Ok((volume, left_out)) };
         let device = devices[index(at)].address.to_string();
         left_out.push(index(at));
         let others = volumes(devices, &left_out).into_iter().find(|it| it.uuid == volume.uuid);
@@ -98,13 +99,41 @@ pub(crate) fn without_unreadable(
                 notes.truncate(notes_before);
                 return Ok((all, discarded.to_vec()));
             }
-            let name = newest.array.name.clone();
-            return Err(LabelledError::Journal { name, device, why });
+            let (name, help) = (newest.array.name.clone(), help(assembly, (at, &device), &fault));
+            return Err(LabelledError::Journal { name, device, fault, help });
         };
-        notes.push(format!(
-            "`{device}`: its journal cannot be read ({why}), so the volume starts without it"
-        ));
+        notes.push(format!("`{device}`: its journal {fault}, so the volume starts without it"));
         volume = others;
+    }
+}
+
+/// What to do if the volume cannot do without the member on this device of the assembly, whose
+/// journal cannot be used. It can once members are there that the newest label calls in sync.
+fn help(assembly: &LabelAssembly, (at, device): (usize, &str), fault: &JournalFault) -> String {
+    let parities = match fault {
+        JournalFault::LacksEntries => "these parities",
+        JournalFault::Unreadable(_) | JournalFault::MayLackEntries => "parities",
+    };
+    let read_only = format!("start with --read-only, which recovers nothing from {parities}");
+    let newest = &assembly.newest;
+    let rows = newest.members.iter().zip(&assembly.members);
+    let (missing, others): (Vec<_>, Vec<_>) =
+        rows.partition(|(row, it)| row.state == MemberState::InSync && it.found.is_none());
+    let is_lacking =
+        |(_, it): &(_, &AssembledMember)| it.found == Some(at) || it.state != MemberState::InSync;
+    let lacking = others.into_iter().filter(is_lacking).count();
+    match missing.is_empty() || lacking > newest.array.profile.parities() {
+        true => {
+            format!("{read_only}; save what it serves, and make the volume again with `create`")
+        }
+        false => {
+            let devids: Vec<String> =
+                missing.iter().map(|(row, _)| format!("devid {}", row.devid)).collect();
+            format!(
+                "connect {}: then the volume starts without `{device}`; or {read_only}",
+                devids.join(" and ")
+            )
+        }
     }
 }
 
@@ -262,7 +291,14 @@ mod tests {
             }
             let found = found.map(|(_, out)| out).map_err(|error| {
                 let text = error.to_string();
-                assert!(text.contains("journal of `/dev/1`: a part of the device was"), "{text}");
+                for part in [
+                    "the journal of `/dev/1` lacks entries that others have",
+                    "where these entries write, parities may not match the data",
+                    "help: connect devid 3: then the volume starts without `/dev/1`; or start \
+                     with --read-only, which recovers nothing from these parities",
+                ] {
+                    assert!(text.contains(part), "{text}");
+                }
             });
             assert_eq!(found, out, "without {missing:?}, {access:?}");
         }
@@ -273,11 +309,20 @@ mod tests {
         let error = started(crashed(Profile::Raid5, 3, &[]), &[0, 1], MemberAccess::ReadWrite)
             .err()
             .unwrap();
-        assert!(error.contains("cannot read the journal of `/dev/1`: a bad sector"), "{error}");
+        for part in [
+            "the journal of `/dev/1` cannot be read (a bad sector); ",
+            "the other members do not say which writes the crash interrupted",
+            // No member is missing.
+            "help: start with --read-only, which recovers nothing from parities; save what it \
+             serves, and make the volume again with `create`",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
         let error = started(crashed(Profile::Raid6, 5, &[0, 1]), &[2], MemberAccess::ReadWrite)
             .err()
             .unwrap();
-        assert!(error.contains("cannot read the journal of `/dev/4`"), "{error}");
+        assert!(error.contains("the journal of `/dev/4` cannot be read"), "{error}");
+        assert!(error.contains("connect devid 1 and devid 2: then the volume starts"), "{error}");
         let read_only = MemberAccess::ReadOnly;
         let found = started(crashed(Profile::Raid5, 3, &[]), &[0, 1], read_only).unwrap();
         let is_found = found.0.assembly.members.iter().all(|it| it.state == MemberState::InSync);
