@@ -59,8 +59,13 @@ impl Service {
     }
 
     /// Sends a signal and returns the exit code.
-    pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn stop(self, signal: &str) -> Option<i32> {
         self.signal(signal);
+        self.exit_code()
+    }
+
+    /// Waits for its end and returns the exit code.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
         self.process.wait().unwrap().code()
     }
 

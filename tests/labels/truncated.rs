@@ -281,7 +281,9 @@ fn the_error_about_a_short_device_names_a_start_without_it() {
         for note in ["its data are discarded (--discard)", "`ctl members rebuild 1` copies all"] {
             assert!(has_line(&service, note), "{:?}", service.lines);
         }
-        folder.ctl(&["members", "rebuild", "1"]);
+        // The label that says that it failed may be under way to it.
+        let rebuild = ["ctl", "-c", "control", "members", "rebuild", "1"];
+        wait_until("the rebuild to start", || folder.run(&rebuild).status.success());
         wait_until_in_sync(&folder);
         service.terminate();
     }

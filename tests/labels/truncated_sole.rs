@@ -45,7 +45,7 @@ fn the_last_member_that_is_truncated_is_not_trusted_again() {
     service.signal("-TERM");
     wait_until("the note", || service.has_printed("it starts again only with another member that"));
     assert!(!service.has_printed("after the next start"), "it is refused");
-    service.terminate();
+    assert_eq!(service.exit_code(), Some(0));
     let refused = refusal(&folder, &["a.img", "c.img"]);
     for part in [
         "some of its data are on no member that is in sync",
