@@ -93,7 +93,7 @@ fn a_write_does_not_hide_where_a_file_was_cut() {
 fn the_file_of_the_last_member_is_as_long_again_once_labels_say_what_is_left() {
     let folder = created(2);
     let service = serve(&folder, &["a.img", "b.img"]);
-    client(&folder).write(0, &[1; BLOCK]);
+    fill(&folder);
     wait_until_in_sync(&folder);
     folder.ctl(&["members", "fail", "2"]);
     let half = SIZE_BYTES / 2;
@@ -225,5 +225,31 @@ fn a_truncated_file_is_read_as_far_as_it_goes() {
     set_length(&folder, "a.img", LEFT_BYTES);
     let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
     assert_reads(&folder, BEHIND, 1);
+    service.terminate();
+}
+
+/// Its length says that only what is not used is gone.
+#[test]
+fn a_larger_member_that_is_cut_into_its_data_and_made_longer_is_not_read() {
+    let folder = place(2);
+    set_length(&folder, "a.img", SIZE_BYTES + (12 << 20));
+    assert!(folder.run(&["create", "pair.toml"]).status.success());
+    let service = serve(&folder, &["a.img", "b.img"]);
+    fill(&folder);
+    wait_until_in_sync(&folder);
+    folder.ctl(&["status"]);
+    for length in [LEFT_BYTES, SIZE_BYTES + (4 << 20)] {
+        set_length(&folder, "a.img", length);
+    }
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 1 has failed: its file was truncated"), "{status}");
+    assert_reads(&folder, BEHIND, 1);
+    // The sole member, and not up to its data.
+    for length in [LEFT_BYTES, BEHIND + (4 << 20)] {
+        set_length(&folder, "b.img", length);
+    }
+    assert!(folder.ctl(&["status"]).contains("devid 2 has lost data"));
+    assert!(client(&folder).request(NbdRequest::Read, BEHIND, &[], BLOCK).is_err());
+    assert_reads(&folder, 0, 1);
     service.terminate();
 }

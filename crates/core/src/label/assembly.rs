@@ -34,7 +34,7 @@
 //! newest label calls none in sync, those that are rebuilt start if they have all data.
 
 use super::block::Uuid;
-use super::contents::{DataId, Label, LabelledMember, MemberLabel};
+use super::contents::{DataId, Label, MemberLabel};
 use super::departure::went_on;
 use super::dirty_record::DirtyRecord;
 use super::scrub_record::ScrubRecord;
@@ -140,7 +140,7 @@ pub enum ArrayVerdict {
 pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
     let (newest, mut standings) = compare_labels(&found, discarded);
-    compare_records(&mut standings, devices, newest);
+    compare_records(&mut standings, devices, (newest, discarded));
     let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
@@ -198,13 +198,19 @@ fn compare_labels<'a>(
 
 /// Finds devices whose label is current, but not their dirty log: they are from earlier, though no
 /// label was written since. If those are the only ones in sync, others that left them went on.
-fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember], newest: &Label) {
+fn compare_records(
+    standings: &mut [MemberStanding],
+    devices: &[FoundMember],
+    (newest, discarded): (&Label, &[usize]),
+) {
     let least_sequence = least_sequence(standings, devices);
-    for (standing, device) in standings.iter_mut().zip(devices) {
-        let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
+    for (index, (standing, device)) in standings.iter_mut().zip(devices).enumerate() {
+        let record = device.record.as_ref();
+        let sequence = record.map_or(0, |record| record.sequence);
+        let found = &device.newest.found;
         *standing = match *standing {
             MemberStanding::Stale
-                if went_on(newest, &device.newest.found, device.record.as_ref()) =>
+                if !discarded.contains(&index) && went_on(newest, found, record) =>
             {
                 MemberStanding::Diverged
             }
@@ -295,28 +301,6 @@ impl LabelAssembly {
             MemberState::Rebuilding { .. } => member.found.is_some(),
             MemberState::Failed => true,
         })
-    }
-
-    /// The label that says which members the volume starts without, though the newest label calls
-    /// them current; `None` if there are none. If a member in sync is among them, the data have
-    /// this id from then on. `found` has what each device holds.
-    pub fn label_of_absence(&self, found: &[FoundMember], id: DataId) -> Option<Label> {
-        let mut label = self.newest.clone();
-        let in_sync = |row: &&LabelledMember| row.state == MemberState::InSync;
-        let count = label.members.iter().filter(in_sync).count();
-        for (row, member) in label.members.iter_mut().zip(&self.members) {
-            let is_current = member.found.is_some_and(|index| self.standings[index].is_current());
-            if !is_current {
-                row.state = MemberState::Failed;
-            }
-        }
-        if label.members.iter().filter(in_sync).count() < count {
-            label.lineage = label.lineage.successor(id, label.generation);
-            let sequence = least_sequence(&self.standings, found);
-            label.lineage.history[0].sequence = Some(sequence);
-            label.lineage.history[0].was_complete = count == label.members.len();
-        }
-        (label.members != self.newest.members).then_some(label)
     }
 
     /// Returns true if a member holds its data from the start to `end`.

@@ -61,6 +61,7 @@ fn a_device_whose_log_is_newer_than_that_of_the_others_was_diverged() {
     }
     assert_eq!(with_record(103), (stale, OwnData::None, false));
     assert_eq!(with_record(116), (diverged, OwnData::Some, false));
-    let discarded = assemble(&devices(&[newest.clone(), found(2, 5, &[1], &[InSync; 2])]), &[1]);
-    assert_eq!(discarded.standings[1], stale);
+    let mut devices = devices(&[newest, found(2, 5, &[1], &[InSync; 2])]);
+    devices[1].record = Some(DirtyRecord { sequence: 116, ..DirtyRecord::default() });
+    assert_eq!(assemble(&devices, &[1]).standings[1], stale, "the user gave its data up");
 }

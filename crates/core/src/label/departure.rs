@@ -12,6 +12,13 @@ pub(super) const AHEAD_MAX: u64 = 2;
 /// may have if labels were being written at the end of each record.
 const GONE_ON: u64 = 16;
 
+/// What the history is to say of the dirty log when a member leaves: the sequence number that every
+/// member in sync has at least, unless one may be so much newer that it would look like one
+/// that went on.
+pub(crate) fn departure_sequence(least: u64, newest: u64) -> Option<u64> {
+    (newest <= least + AHEAD_MAX).then_some(least)
+}
+
 /// The part of the history in which a label was written.
 pub(super) fn past<'a>(history: &'a [PastData], label: &Label) -> Option<&'a PastData> {
     history.iter().find(|past| past.id == label.lineage.id && label.generation <= past.until)

@@ -67,6 +67,7 @@ pub use contents::{
     PROGRAM_REFERENCE_BYTES_MAX, PastData,
 };
 pub use data_area::map_checksum;
+pub(crate) use departure::departure_sequence;
 pub use dirty_record::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, may_lack_record,
     newest_record,

@@ -31,7 +31,11 @@ impl Volume {
         match result {
             Ok(()) => self.states.on_success(io.member),
             Err(error) => {
+                let had_failed = self.states.is_failed(io.member);
                 if self.states.on_error(io.member, error, now) {
+                    if !had_failed && self.states.is_failed(io.member) {
+                        self.note_lost_repairs(io.member);
+                    }
                     self.notify_members_change();
                 }
             }

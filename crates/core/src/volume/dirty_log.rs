@@ -28,7 +28,7 @@ use super::keys::PieceKey;
 use super::stale_regions::StaleRegions;
 use super::unflushed_repairs::UnflushedRepairs;
 use crate::io::Op;
-use crate::label::{DIRTY_REGIONS_MAX, DirtyRecord};
+use crate::label::{DIRTY_REGIONS_MAX, DirtyRecord, departure_sequence};
 use crate::member::MemberIndex;
 use crate::units::Nanos;
 use std::collections::BTreeMap;
@@ -164,9 +164,9 @@ impl DirtyLog {
         self.regions.contains_key(&number)
     }
 
-    /// The sequence number that every member has at least that the labels call in sync.
-    pub(super) fn least_sequence(&self) -> u64 {
-        self.least_sequence
+    /// What the history of the labels is to say if a member leaves now.
+    pub(super) fn departure_sequence(&self) -> Option<u64> {
+        departure_sequence(self.least_sequence, self.record.sequence)
     }
 
     /// The active regions.

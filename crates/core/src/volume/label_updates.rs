@@ -58,8 +58,8 @@ impl Volume {
             return;
         }
         assert!(!self.is_read_only, "a read-only volume writes nothing");
-        let least_sequence = self.log.as_deref().map_or(0, DirtyLog::least_sequence);
-        let members = labels.start(&self.states, least_sequence);
+        let sequence = self.log.as_deref().and_then(DirtyLog::departure_sequence);
+        let members = labels.start(&self.states, sequence);
         self.queue_metadata(members, Op::Write, MetadataJob::Label);
         // With no member left to write, the update is over at once.
         self.advance_labels();

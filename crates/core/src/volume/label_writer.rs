@@ -11,9 +11,7 @@ use super::keys::PieceKey;
 use super::label_claims::{claims_more, is_true, recorded_state};
 use super::member_states::MemberStates;
 use super::unsynced_regions::REGION_BYTES;
-use crate::label::assembly::{
-    AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
-};
+use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
 use crate::label::{
     DataId, DirtyRecord, KeptProgram, LABEL_SLOTS, Label, LabelledSpare, ScrubRecord, StaleMap,
     Uuid, assembled_map, can_catch_up,
@@ -114,7 +112,7 @@ impl VolumeLabels {
                 .collect(),
             behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
             sequence: records.map(|record| record.sequence).max().unwrap_or(0),
-            least_sequence: least_sequence(&assembly.standings, found),
+            least_sequence: assembly.log_sequences(found).0,
             unsynced: unsynced_regions(assembly, found, capacity_bytes),
             scrub: devices_in_use(assembly)
                 .filter_map(|index| found[index].scrub)
@@ -291,13 +289,16 @@ impl LabelWriter {
     }
 
     /// Starts an update, or the rest of one that was stuck; returns the members to write.
-    /// `least_sequence` is what the dirty log of every member has at least that the labels call in
-    /// sync.
-    pub(super) fn start(&mut self, states: &MemberStates, least_sequence: u64) -> Vec<MemberIndex> {
+    /// `sequence` is what the history is to say of the dirty log if a member has left.
+    pub(super) fn start(
+        &mut self,
+        states: &MemberStates,
+        sequence: Option<u64>,
+    ) -> Vec<MemberIndex> {
         assert!(!self.has_io_in_flight(), "one update at a time");
         let mut informed = Vec::new();
         if self.update.is_none() {
-            let label = self.next_label(states, least_sequence);
+            let label = self.next_label(states, sequence);
             self.generation = label.generation;
             let left = states.active().collect();
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
@@ -468,7 +469,7 @@ impl LabelWriter {
     }
 
     /// The label that says what is so.
-    fn next_label(&mut self, states: &MemberStates, least_sequence: u64) -> Label {
+    fn next_label(&mut self, states: &MemberStates, sequence: Option<u64>) -> Label {
         let mut label = self.committed.clone();
         label.generation = self.generation + 1;
         label.is_clean = self.is_clean;
@@ -491,7 +492,7 @@ impl LabelWriter {
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));
             label.lineage = label.lineage.successor(id, self.generation);
-            label.lineage.history[0].sequence = Some(least_sequence);
+            label.lineage.history[0].sequence = sequence;
             label.lineage.history[0].was_complete = was_complete;
         }
         label

@@ -195,6 +195,14 @@ impl Volume {
         log.stale.is_durable()
     }
 
+    /// Takes that a member failed, which may lack repairs: all of it is copied when it comes back.
+    pub(super) fn note_lost_repairs(&mut self, member: MemberIndex) {
+        let may_be_lost = self.log.as_ref().is_some_and(|log| log.repairs.may_be_lost());
+        if let Some(labels) = self.labels.as_mut().filter(|_| may_be_lost) {
+            labels.on_data_lost(member, false);
+        }
+    }
+
     /// Takes the end of the log's I/O on a member.
     pub(super) fn on_log_io(&mut self, member: MemberIndex, is_durable: bool, now: Nanos) {
         let log = self.log.as_mut().expect("a volume with labels has a log");

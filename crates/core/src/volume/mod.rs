@@ -356,10 +356,8 @@ impl Volume {
         let fails = state == MemberState::Failed && !self.states.is_failed(member);
         self.states.set(member, state);
         self.failed_flushes.remove(&member);
-        if let (true, Some(log), Some(labels)) = (fails, &self.log, &mut self.labels)
-            && log.repairs.may_be_lost()
-        {
-            labels.on_data_lost(member, false);
+        if fails {
+            self.note_lost_repairs(member);
         }
         if let MemberState::Rebuilding { .. } = state {
             self.forget_failed_writes(member);

@@ -75,6 +75,20 @@ impl Driver {
         Some(low * DATA_UNIT)
     }
 
+    /// Where the last data of a file before `end` end; `None` if it has none there, or that is not
+    /// known.
+    pub(crate) fn data_end(&self, file: Handle, end: u64) -> Option<u64> {
+        let Resource::Fd(fd) = &self.descriptors.get(file).resource else { return None };
+        let mut data_end = self.last_data(file, 0..end)?;
+        while data_end < end
+            && let Ok(begin) = rustix::fs::seek(fd, SeekFrom::Data(data_end))
+            && begin < end
+        {
+            data_end = rustix::fs::seek(fd, SeekFrom::Hole(begin)).ok()?.min(end);
+        }
+        Some(data_end)
+    }
+
     /// True if the filesystem of a file frees no space of what is only written, as ext4, XFS and
     /// tmpfs do and those that compress do not.
     pub(crate) fn keeps_allocated(&self, file: Handle) -> bool {

@@ -47,6 +47,8 @@ pub(super) struct MemberSlot {
     pub(super) fault: Option<MemberFault>,
     /// True if its file was truncated. What it reads counts only where it is in sync.
     pub(super) was_cut: bool,
+    /// True if all was allocated for its file at the last look that was at the one before.
+    pub(super) has_all_allocated: bool,
     /// The length that its file had at least since it was truncated.
     length_since_cut: Option<u64>,
     /// True if it could not be made as long again.
@@ -82,6 +84,7 @@ impl MemberSlot {
             stats: MemberStats::default(),
             fault: None,
             was_cut: false,
+            has_all_allocated: false,
             length_since_cut: None,
             stays_short: false,
             changes_in_flight: 0,
@@ -98,8 +101,9 @@ impl MemberSlot {
     /// Takes how much is allocated for its file, before it is used.
     pub(super) fn note_allocated(&mut self, driver: &Driver) {
         if let Store::Real { handle, .. } = self.store {
+            let size = driver.file_size(handle);
             self.allocated_bytes_max =
-                driver.file_size(handle).map_or(0, |size| size.allocated_bytes);
+                size.map_or(0, |size| size.allocated_bytes.min(size.size_bytes));
         }
     }
 
@@ -179,10 +183,14 @@ impl MemberSlot {
         }
         // While it is short, the system may still be freeing what was cut off.
         let is_settled = keeps_allocated && self.length_since_cut.is_none();
+        // Not of what is set aside behind the end, which may go.
+        let allocated_bytes = size.allocated_bytes.min(size.size_bytes);
+        let is_known = keeps_allocated && self.allocated_bytes_max > 0;
+        self.has_all_allocated = is_known && allocated_bytes >= self.allocated_bytes_max;
         let cut = match is_cut {
             true if end < least_bytes => Cut::At(end.saturating_sub(begin_bytes)),
             true => Cut::Regrown,
-            false => match is_settled.then(|| self.freed(size.allocated_bytes)) {
+            false => match is_settled.then(|| self.freed(allocated_bytes)) {
                 Some(Some(freed)) => freed,
                 _ => {
                     self.ended_changes.clear();
@@ -190,7 +198,7 @@ impl MemberSlot {
                 }
             },
         };
-        self.allocated_bytes_max = size.allocated_bytes;
+        self.allocated_bytes_max = allocated_bytes;
         Some(cut)
     }
 

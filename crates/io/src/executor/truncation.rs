@@ -85,6 +85,7 @@ impl Executor {
         let size_bytes = slot.config.size_bytes;
         if let (Cut::At(end), Some(volume)) = (cut, &self.volume)
             && end >= volume.used_bytes(member)
+            && slot.has_all_allocated
             && !self.may_have_grown(member, end)
         {
             if volume.label().is_some() && !volume.is_read_only() {
@@ -96,7 +97,7 @@ impl Executor {
         let fault = if is_file { MemberFault::Truncated } else { MemberFault::Ended };
         self.note_fault(member, fault);
         let left_bytes = match cut {
-            Cut::At(end) if !self.may_have_grown(member, end) => end,
+            Cut::At(end) if !self.may_have_grown(member, end) => self.cut_end(member, end),
             Cut::At(end) => self.certain_bytes(member, end),
             // Anywhere. Where nobody could say that only zeroes were freed, all would be lost.
             Cut::MostlyFreed if self.can_be_trusted() => 0,
@@ -174,6 +175,19 @@ impl Executor {
             return false;
         }
         self.changes(member).any(|(offset, length)| offset < end && end <= offset + length)
+    }
+
+    /// The bytes that are left of a file which no I/O of the service can have made longer since it
+    /// was cut. Others may have: it ends with its last data, or where nothing was written yet.
+    fn cut_end(&self, member: MemberIndex, end: u64) -> u64 {
+        // Others may call everything data.
+        let Store::Real { handle, begin_bytes, keeps_allocated: true, .. } =
+            self.slots[member.get()].store
+        else {
+            return end;
+        };
+        let data_end = self.driver.data_end(handle, begin_bytes + end);
+        data_end.map_or(end, |at| at.saturating_sub(begin_bytes))
     }
 
     /// The changes of a member that were in flight since the length of its file was checked last:

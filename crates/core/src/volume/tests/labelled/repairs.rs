@@ -178,6 +178,21 @@ fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() 
     complete_all(&mut volume, read);
     assert!(has_replied(&mut volume, &[1]));
     assert!(has_lost_data(&mut volume));
+    // The same, and it is gone.
+    let (mut volume, read) = started();
+    complete_all(&mut volume, read);
+    volume.submit(request(2, (RequestKind::Write, 0, 4096)));
+    loop {
+        let next = ios(&mut volume);
+        let (own, rest): (Vec<_>, Vec<_>) =
+            next.into_iter().partition(|io| io.member == repaired && io.purpose == Purpose::User);
+        complete(&mut volume, &rest);
+        if let [io] = own[..] {
+            volume.complete(io.id, Err(IoError::Gone), Nanos::ZERO);
+            break;
+        }
+    }
+    assert!(has_lost_data(&mut volume));
     // Flushed.
     let (mut volume, read) = started();
     complete_all(&mut volume, read);

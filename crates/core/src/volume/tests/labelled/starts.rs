@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::label::assembly::{FoundMember, MemberStanding, assemble};
-use crate::label::{DataId, LABEL_SLOTS, Label, MemberLabel, NewestLabel};
+use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, MemberLabel, NewestLabel};
 use std::cell::{Cell, RefCell};
 
 /// A device with the label of the member of a row, and the label before it in the other slot.
@@ -55,6 +55,31 @@ fn a_member_whose_label_missed_that_it_joined_gets_no_record_before_it() {
     assert_eq!(result, Ok(()));
     let offsets = offsets.into_inner();
     assert!(LABEL_SLOTS.contains(&offsets[0]), "{offsets:?}");
+}
+
+/// A record carries what was so before it, and a short session writes one: after many, the members
+/// in sync are far ahead of that.
+#[test]
+fn what_a_member_had_that_leaves_is_recorded_only_if_it_is_known() {
+    let history_of = |is_clean, sequence, least_sequence| {
+        let mut label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+        label.is_clean = is_clean;
+        let mut found = [0, 1].map(|row| device(&label, row, None));
+        let record = DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() };
+        found.iter_mut().for_each(|device| device.record = Some(record.clone()));
+        let (mut volume, _) = started(&found);
+        assert!(volume.fail_on_request(MemberIndex(1)));
+        while let Some(io) = volume.poll_io(Nanos::ZERO) {
+            volume.complete(io.id, Ok(()), Nanos::ZERO);
+        }
+        let running = volume.label().unwrap().lineage.history[0].sequence;
+        let assembly = assemble(&found[..1], &[]);
+        let absence = assembly.label_of_absence(&found[..1], DataId(5)).unwrap();
+        (running, absence.lineage.history[0].sequence)
+    };
+    assert_eq!(history_of(true, 23, 4), (Some(23), Some(23)), "all have the last record");
+    assert_eq!(history_of(false, 23, 22), (Some(22), Some(22)));
+    assert_eq!(history_of(false, 23, 4), (None, None));
 }
 
 /// The label that calls a rebuilt member in sync was announced to that member alone. Until the
