@@ -3,6 +3,7 @@
 mod announced;
 mod checksums;
 mod clear;
+mod devices;
 mod loop_devices;
 mod md;
 mod occupied;

@@ -115,7 +115,7 @@ fn killed_peer_under_load() {
             let slowly = [&rebuild[..], &["--rate", "1"]].concat();
             folder.run(&slowly).status.success()
         });
-        assert!(folder.ctl(&["status"]).contains("rebuilding devid 2: "));
+        assert!(folder.ctl(&["status"]).contains("rebuilding devid 2 (nbd"));
         let read = "mirrorball_member_reads_total{devid=\"2\"}";
         let before = metric(&ours, read);
         assert!(fio_verify(&folder, &[]), "it is written, and not read");
@@ -147,7 +147,8 @@ fn peer_without_missed_writes_is_read_again() {
     assert!(copy(), "while it is away");
     let status = folder.ctl(&["status"]);
     assert!(status.contains("degraded") && status.contains("no other member may fail"), "{status}");
-    assert!(status.contains("devid 2: no connection with its server is open"), "{status}");
+    let line = status.lines().find(|line| line.starts_with("  devid 2 (nbd+unix:///?socket="));
+    assert!(line.unwrap().contains("peer): no connection with its server is open"), "{status}");
     assert!(folder.ctl(&["members"]).contains("devid 2: unreachable"));
     let check = ["ctl", "--control", "control", "status", "--check"];
     assert_eq!(folder.run(&check).status.code(), Some(1));

@@ -37,6 +37,7 @@ fn a_clean_array_is_read_and_nothing_is_written() {
     assert!(client.request(NbdRequest::Write, 0, &[9; 512], 512).is_err());
     let status = folder.ctl(&["status"]);
     assert!(status.contains("degraded"), "{status}");
+    assert!(folder.ctl(&["members"]).contains("clean-a, 0 in flight"));
     service.terminate();
     let after = ["clean-a", "clean-b"].map(|name| fs::read(folder.path(name)).unwrap());
     assert!(before == after);

@@ -139,7 +139,8 @@ fn a_member_that_was_truncated_is_rebuilt_whole() {
         file.set_len(DATA as u64).unwrap();
         client(&folder).write(0, &[6; BLOCK]);
         let failure = "devid 2 has failed: its file was truncated";
-        wait_until("the failure", || folder.ctl(&["status"]).contains(failure));
+        let shown = "b.img) has failed: its file was truncated";
+        wait_until("the failure", || folder.ctl(&["status"]).contains(shown));
         wait_until("the same on stderr", || service.has_printed(failure));
         file.set_len(SIZE_BYTES).unwrap();
         let service = if restarts {

@@ -31,7 +31,7 @@ fn a_truncated_member_does_not_start_by_itself() {
     fill(&folder);
     set_length(&folder, "b.img", LEFT_BYTES);
     // Though nothing reads or writes it.
-    assert!(folder.ctl(&["status"]).contains("devid 2 has failed: its file was truncated"));
+    assert!(folder.ctl(&["status"]).contains("b.img) has failed: its file was truncated"));
     set_length(&folder, "b.img", SIZE_BYTES);
     folder.ctl(&["status"]);
     service.terminate();
@@ -61,7 +61,7 @@ fn a_file_is_longer_than_its_member_while_it_has_a_label() {
     // Without them it may have been shorter meanwhile.
     set_length(&folder, "a.img", SIZE_BYTES);
     let status = folder.ctl(&["status"]);
-    assert!(status.contains("devid 1 has failed: its file was truncated"), "{status}");
+    assert!(status.contains("a.img) has failed: its file was truncated"), "{status}");
     folder.ctl(&["members", "rebuild", "1"]);
     wait_until_in_sync(&folder);
     assert_eq!(lengths(), [SIZE_BYTES + 4096; 2]);
@@ -125,7 +125,7 @@ fn a_file_that_was_cut_and_made_as_long_again_is_not_read() {
     folder.ctl(&["status"]);
     cut();
     let status = folder.ctl(&["status"]);
-    assert!(status.contains("devid 2 has failed: its file was truncated"), "{status}");
+    assert!(status.contains("b.img) has failed: its file was truncated"), "{status}");
     for _ in 0..2 {
         folder.ctl(&["members", "rebuild", "2"]);
         wait_until_in_sync(&folder);
@@ -184,10 +184,10 @@ fn a_file_that_was_cut_and_allocated_again_is_not_read() {
     };
     cut("b.img", SIZE_BYTES);
     let status = folder.ctl(&["status"]);
-    assert!(status.contains("devid 2 has failed: its file was truncated"), "{status}");
+    assert!(status.contains("b.img) has failed: its file was truncated"), "{status}");
     assert_reads(&folder, BEHIND, 1);
     cut("a.img", SIZE_BYTES);
-    assert!(folder.ctl(&["status"]).contains("devid 1 has lost data"));
+    assert!(folder.ctl(&["status"]).contains("a.img) has lost data"));
     assert!(client(&folder).request(NbdRequest::Read, BEHIND, &[], BLOCK).is_err());
     assert_reads(&folder, 0, 1);
     service.terminate();
@@ -204,9 +204,9 @@ fn a_file_that_lost_a_part_of_what_was_allocated_is_not_read() {
     folder.ctl(&["status"]);
     cut("b.img");
     let status = folder.ctl(&["status"]);
-    assert!(status.contains("devid 2 has failed: its file was truncated"), "{status}");
+    assert!(status.contains("b.img) has failed: its file was truncated"), "{status}");
     cut("a.img");
-    assert!(folder.ctl(&["status"]).contains("devid 1 has lost data"));
+    assert!(folder.ctl(&["status"]).contains("a.img) has lost data"));
     let read = client(&folder).request(NbdRequest::Read, 20 << 20, &[], BLOCK);
     assert!(read.is_err());
     assert_reads(&folder, BEHIND, 1);

@@ -23,13 +23,13 @@ fn the_last_member_that_is_truncated_is_not_trusted_again() {
     set_length(&folder, "a.img", SIZE_BYTES);
     assert!(read(BEHIND).is_err(), "a hole is no data");
     assert_reads(&folder, 0, 1);
-    let stalled = "the rebuild of devid 2 does not go on: 6291456 of ";
+    let stalled = "c.img) does not go on: 6291456 of ";
     wait_until("the rebuild to stop", || {
         let status = folder.ctl(&["status"]);
         status.contains(stalled) && status.matches(" %): too few of").count() == 2
     });
     let status = folder.ctl(&["status"]);
-    let lost = "devid 1 has lost data that no other member in sync has: its file was truncated, \
+    let lost = "a.img) has lost data that no other member in sync has: its file was truncated, \
                 and 6 MiB from its start are left";
     assert!(status.contains(lost) && status.contains("reads and 0 writes of clients"), "{status}");
     let check = folder.run(&["ctl", "-c", "control", "status", "--check"]);
@@ -101,7 +101,7 @@ fn the_file_of_the_last_member_is_as_long_again_once_labels_say_what_is_left() {
     let read = || client(&folder).request(NbdRequest::Read, 0, &[], BLOCK);
     wait_until("the cut to be found", || {
         _ = read();
-        folder.ctl(&["status"]).contains("devid 1 has lost data")
+        folder.ctl(&["status"]).contains("a.img) has lost data")
     });
     let length = || folder.path("a.img").metadata().unwrap().len();
     wait_until("the file to be as long again", || length() == SIZE_BYTES + 4096);
@@ -168,7 +168,7 @@ fn nothing_is_read_from_the_last_member_once_most_of_its_file_was_freed() {
     let path = folder.path("a.img");
     assert!(Command::new("fallocate").args(hole).arg(path).status().unwrap().success());
     wait_until("the loss to be found", || {
-        folder.ctl(&["status"]).contains("devid 1 has lost data")
+        folder.ctl(&["status"]).contains("a.img) has lost data")
     });
     for offset in [0, BEHIND] {
         let read = client(&folder).request(NbdRequest::Read, offset, &[], BLOCK);
@@ -188,7 +188,7 @@ fn a_member_of_which_nothing_is_left_is_refused_with_other_advice() {
     set_length(&folder, "a.img", 0);
     wait_until("the cut to be found", || {
         _ = client(&folder).request(NbdRequest::Read, 0, &[], BLOCK);
-        folder.ctl(&["status"]).contains("devid 1 has lost data")
+        folder.ctl(&["status"]).contains("a.img) has lost data")
     });
     service.terminate();
     let refused = refusal(&folder, &["a.img", "--read-only"]);

@@ -67,6 +67,12 @@ impl DeviceAddress {
         }
     }
 
+    /// The address as a client of the service understands it, whatever its working directory.
+    pub fn absolute(&self) -> String {
+        let path = self.path().and_then(|path| std::path::absolute(path).ok());
+        path.map_or_else(|| self.to_string(), |path| path.display().to_string())
+    }
+
     /// The files and block devices of a folder, in the order of their names. Of several names of
     /// one file, a link is left out.
     ///

@@ -172,6 +172,9 @@ impl Rebuild {
         let is_replaced = request.replacement.is_some();
         let task = if is_replaced { RebuildTask::Replace } else { RebuildTask::Rebuild };
         let volume = executor.volume().ok_or(RebuildError::NoVolume(task))?;
+        if volume.is_read_only() {
+            return Err(RebuildError::ReadOnly(task));
+        }
         if is_replaced && self.reopener.is_none() {
             return Err(RebuildError::Emulated);
         }
@@ -179,9 +182,6 @@ impl Rebuild {
             return Err(RebuildError::NoLabels);
         }
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
-        if volume.is_read_only() {
-            return Err(RebuildError::ReadOnly(task));
-        }
         if volume.map().tolerated_failures() == 0 {
             return Err(RebuildError::NoCopy);
         }
@@ -239,6 +239,11 @@ impl Rebuild {
     /// True if members may have paths.
     pub(crate) fn knows_paths(&self) -> bool {
         self.reopener.is_some()
+    }
+
+    /// Path or URI of the device of a member; `None` if it has none, or it is emulated.
+    pub fn device(&self, member: MemberIndex, executor: &Executor) -> Option<DeviceAddress> {
+        self.reopener.as_ref().filter(|_| !executor.is_missing(member))?.device(member)
     }
 
     /// Compares the file at the path of a member with the open one.

@@ -13,7 +13,7 @@ use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::label::{Label, LabelledSpare, Uuid};
 use mirrorball_core::member::MemberIndex;
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -81,6 +81,9 @@ pub trait OpenMember: Send + Sync {
     /// If it cannot be one; the text says why.
     fn prepare_spare(&self, request: &SpareRequest) -> Result<LabelledSpare, String>;
 
+    /// Where the storage of a member was at the start; `None` if it was not found then.
+    fn device(&self, member: MemberIndex) -> Option<DeviceAddress>;
+
     /// Compares the file at the place of a member with the open one.
     fn path_state(
         &self,
@@ -109,6 +112,21 @@ pub enum PathState {
     Replaced(PathBuf),
     /// There is no file at this path.
     Missing(PathBuf),
+}
+
+impl PathState {
+    /// Compares the file at a path with the one that is open as a member.
+    pub fn at(path: PathBuf, open: Option<FileId>) -> PathState {
+        match FileId::at(&path) {
+            None => match path.metadata().map_err(|error| error.kind()) {
+                Err(ErrorKind::NotFound | ErrorKind::NotADirectory) => PathState::Missing(path),
+                // It cannot be looked at now.
+                _ => PathState::Same,
+            },
+            found if found == open => PathState::Same,
+            Some(_) => PathState::Replaced(path),
+        }
+    }
 }
 
 /// A member that was opened, or why it could not be.
@@ -143,6 +161,11 @@ impl Reopener {
     pub fn place(&self, member: MemberIndex) -> MemberPlace {
         let moved = self.moved.get(&member).cloned();
         moved.map_or(MemberPlace::Original, MemberPlace::Moved)
+    }
+
+    /// Path or URI of the storage of a member, if it had one at the start or was moved.
+    pub fn device(&self, member: MemberIndex) -> Option<DeviceAddress> {
+        self.moved.get(&member).cloned().or_else(|| self.opener.device(member))
     }
 
     /// Takes that the storage at this place was attached.

@@ -10,10 +10,19 @@ use mirrorball_io::executor::MemberFault;
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
     let unreachable = status.unreachable.iter();
-    let unreachable = unreachable.map(|&devid| unreachable_text(devid, status.read_only));
-    let damaged = status.damaged.iter().map(|it| damaged_text(it, status.read_only));
+    let unreachable = unreachable.map(|&devid| unreachable_text(devid, status));
+    let damaged = status.damaged.iter().map(|it| damaged_text(it, status));
     let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status));
     failed.chain(unreachable).chain(damaged).chain(misplaced).collect()
+}
+
+/// A member in a sentence: its devid, and its device if it has one.
+fn member_name(devid: u64, status: &ServiceStatus) -> String {
+    let member = status.members.iter().find(|member| member.devid == devid);
+    match member.and_then(|member| member.device.as_ref()) {
+        Some(device) => format!("devid {devid} ({device})"),
+        None => format!("devid {devid}"),
+    }
 }
 
 /// Requests of clients that failed, and what they found wrong.
@@ -54,30 +63,32 @@ pub(super) fn checksums_text(status: &ServiceStatus) -> String {
 /// How far the rebuild of a member is, and whether it goes on.
 pub(super) fn rebuild_text(rebuild: &RebuildProgress, status: &ServiceStatus) -> String {
     let RebuildProgress { devid, recovered_bytes, total_bytes, only_missed, stalled } = rebuild;
+    let name = member_name(*devid, status);
     let percent = 100.0 * *recovered_bytes as f64 / (*total_bytes).max(1) as f64;
     let progress = format!("{recovered_bytes} of {total_bytes} bytes ({percent:.1} %)");
     let what = if *only_missed { ", only what it missed" } else { "" };
     match stalled {
         _ if status.read_only => format!(
-            "  devid {devid} is in sync in {progress}, and is not rebuilt while the volume is \
+            "  {name} is in sync in {progress}, and is not rebuilt while the volume is \
              read-only\n"
         ),
         Some(reason) => format!(
-            "  the rebuild of devid {devid} does not go on: {progress}{what}: {reason} (it is \
+            "  the rebuild of {name} does not go on: {progress}{what}: {reason} (it is \
              tried again every 10 s)\n"
         ),
         None => {
             let left_bytes = total_bytes.saturating_sub(*recovered_bytes);
             let limit = limit_text(status.rebuild_bytes_per_s, left_bytes);
-            format!("  rebuilding devid {devid}: {progress}{what}{limit}\n")
+            format!("  rebuilding {name}: {progress}{what}{limit}\n")
         }
     }
 }
 
 /// A member that has lost data which are nowhere else in sync.
-fn damaged_text(member: &DamagedMember, is_read_only: bool) -> String {
+fn damaged_text(member: &DamagedMember, status: &ServiceStatus) -> String {
     let DamagedMember { devid, reason, left_bytes } = member;
-    let help = match is_read_only {
+    let name = member_name(*devid, status);
+    let help = match status.read_only {
         true => "save what can be read",
         false => {
             "save what can be read: the volume does not start again without another member that \
@@ -86,7 +97,7 @@ fn damaged_text(member: &DamagedMember, is_read_only: bool) -> String {
     };
     let left = format_bytes(*left_bytes);
     format!(
-        "  devid {devid} has lost data that no other member in sync has: {reason}, and {left} from \
+        "  {name} has lost data that no other member in sync has: {reason}, and {left} from \
          its start are left\n  ({help})\n"
     )
 }
@@ -146,14 +157,15 @@ pub(super) fn misplaced_members(status: &ServiceStatus) -> String {
 }
 
 /// What becomes of a member whose server does not answer.
-fn unreachable_text(devid: u64, is_read_only: bool) -> String {
-    let help = match is_read_only {
+fn unreachable_text(devid: u64, status: &ServiceStatus) -> String {
+    let name = member_name(devid, status);
+    let help = match status.read_only {
         true => "its server is asked again from time to time",
         false => {
             "it is tried again, and used as before if no write was missed; the first write fails it"
         }
     };
-    format!("  devid {devid}: no connection with its server is open ({help})\n")
+    format!("  {name}: no connection with its server is open ({help})\n")
 }
 
 /// What is to be done about a member that has failed or is missing.
@@ -173,6 +185,7 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
              device; its own device is found at the next start)\n"
         );
     }
+    let name = member_name(devid, status);
     let other = match status.labelled {
         true => format!(
             ", `ctl members replace {devid} DEVICE` uses another device, `ctl members remove \
@@ -185,14 +198,12 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
     let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
     if !status.damaged.is_empty() && !was_cut {
         return format!(
-            "  devid {devid} has failed{reason} (it may have what the others lack, as it was then: \
+            "  {name} has failed{reason} (it may have what the others lack, as it was then: \
              keep it, and look at it after a stop with `serve --read-only`)\n"
         );
     }
     if status.read_only {
-        return format!("  devid {devid} has failed{reason}\n");
+        return format!("  {name} has failed{reason}\n");
     }
-    format!(
-        "  devid {devid} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n"
-    )
+    format!("  {name} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n")
 }

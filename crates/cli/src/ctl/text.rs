@@ -104,9 +104,10 @@ pub(super) fn member(member: &MemberReport) -> String {
     });
     let MemberReport { devid, in_flight, reads, read_bytes, writes, written_bytes, errors, .. } =
         member;
+    let device = member.device.as_ref().map(|device| format!(", {device}")).unwrap_or_default();
     let mismatched = member.mismatched_blocks.map(|count| format!(", {count} bad checksums"));
     format!(
-        "devid {devid}: {}{}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
+        "devid {devid}: {}{}{device}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
          writes ({written_bytes} bytes), {errors} errors{}\n",
         member.state.name(),
         progress.unwrap_or_default(),
@@ -175,7 +176,7 @@ mod tests {
     use crate::ctl::scrub_text::tests::paused_scrub;
 
     use mirrorball_io::control::protocol::{
-        DamagedMember, MemberFailure, Misplaced, RebuildProgress,
+        DamagedMember, MemberFailure, MemberSummary, Misplaced, RebuildProgress, ReportedState,
     };
 
     #[test]
@@ -204,6 +205,11 @@ mod tests {
         vec![MemberFailure { devid, reason: "flush: no".to_owned() }]
     }
 
+    fn placed(devid: u64) -> MemberSummary {
+        let device = (devid != 4).then(|| format!("/dev/sd{devid}"));
+        MemberSummary { devid, state: ReportedState::InSync, device }
+    }
+
     fn troubled_status() -> ServiceStatus {
         ServiceStatus {
             name: "pair".to_owned(),
@@ -214,6 +220,7 @@ mod tests {
             copies: Some(2),
             parities: Some(0),
             may_fail: Some(0),
+            members: (1..=6).map(placed).collect(),
             failed: vec![3, 4],
             failures: failed_flush(3),
             missing: vec![4],
@@ -272,7 +279,7 @@ mod tests {
             "pair: degraded; the file of devid 1 is not at its path\n",
             "devid 1: its file was removed, and nothing is at a b.img; the old file is still used",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
-            "devid 3 has failed: flush: no (it may have what the others lack, as it was then",
+            "devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack, as it was then",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    it waits until members are rebuilt and \
              synchronised\n    mirrors differed in 3 blocks of 4 KiB\n",
@@ -281,10 +288,10 @@ mod tests {
             "    4 MiB were not compared: fewer than two mirrors were in sync\n",
             "    no mirror could read 1 block of 4 KiB\n",
             "    an earlier scrub left 2 blocks of 4 KiB as they were\n",
-            "  the rebuild of devid 2 does not go on: 1 of 8 bytes (12.5 %), only what it missed: \
+            "  the rebuild of devid 2 (/dev/sd2) does not go on: 1 of 8 bytes (12.5 %), only what it missed: \
              too few (it is tried again every 10 s)\n",
-            "devid 6: no connection with its server is open (it is tried again",
-            "devid 5 has lost data that no other member in sync has: its file was truncated, and \
+            "devid 6 (/dev/sd6): no connection with its server is open (it is tried again",
+            "devid 5 (/dev/sd5) has lost data that no other member in sync has: its file was truncated, and \
              12 MiB from its start are left\n  (save what can be read",
             "  7 reads and 2 writes of clients failed: too few members could serve them",
             "  9 blocks of 4 KiB did not match their checksums (",
@@ -301,8 +308,8 @@ mod tests {
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
             "  devid 4 is missing\n",
-            "  devid 3 has failed: flush: no (it may have what the others lack",
-            "  devid 2 is in sync in 1 of 8 bytes (12.5 %), and is not rebuilt while the volume is \
+            "  devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack",
+            "  devid 2 (/dev/sd2) is in sync in 1 of 8 bytes (12.5 %), and is not rebuilt while the volume is \
              read-only\n",
             "  read-only\n",
         ] {
@@ -328,7 +335,7 @@ mod tests {
     fn a_rebuild_that_goes_on_is_shown_with_its_limit() {
         let mut running = troubled_status();
         running.rebuilds[0].stalled = None;
-        let expected = "  rebuilding devid 2: 1 of 8 bytes (12.5 %), only what it missed, at most \
+        let expected = "  rebuilding devid 2 (/dev/sd2): 1 of 8 bytes (12.5 %), only what it missed, at most \
                         50 bytes/s\n";
         assert!(status(&running).contains(expected), "{}", status(&running));
     }
@@ -342,7 +349,7 @@ mod tests {
             ..troubled_status()
         };
         let text = status(&status_of(0));
-        let back = "devid 3 has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl mem";
+        let back = "devid 3 (/dev/sd3) has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl mem";
         assert!(text.contains(back) && text.contains("every read is verified"), "{text}");
         let text = status(&status_of(2));
         assert!(text.contains("  checksums: reads are verified, but for 2 pages of 512"), "{text}");

@@ -316,6 +316,7 @@ mod tests {
             member: MemberReport {
                 devid,
                 state,
+                device: None,
                 recovered_bytes: None,
                 size_bytes: 1 << 30,
                 in_flight: 3,
@@ -348,6 +349,7 @@ mod tests {
             policy_fault: None,
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
+            members: Vec::new(),
             failed: Vec::new(),
             failures: Vec::new(),
             missing: Vec::new(),

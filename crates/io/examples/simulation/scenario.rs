@@ -12,6 +12,7 @@ use mirrorball_core::volume::Volume;
 use mirrorball_io::clock::{Clock, Speed};
 use mirrorball_io::control::protocol::ControlRequest;
 use mirrorball_io::control::{Control, Endpoint, Protocol};
+use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use mirrorball_io::driver::{Driver, FileId};
 use mirrorball_io::executor::{Executor, Target};
@@ -87,6 +88,10 @@ impl OpenMember for Opener {
 
     fn prepare_spare(&self, _: &SpareRequest) -> Result<LabelledSpare, String> {
         Err("the volume has no labels".to_owned())
+    }
+
+    fn device(&self, _: MemberIndex) -> Option<DeviceAddress> {
+        None
     }
 
     fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {

@@ -18,6 +18,7 @@
 //! Sources: `super_1_validate` in `md.c` of Linux; [`md_superblock`](crate::md_superblock).
 
 mod members;
+mod opener;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,8 @@ use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
+use opener::MdDevices;
+use std::sync::Arc;
 
 /// How to serve an md raid1.
 pub struct MdOptions {
@@ -225,6 +228,8 @@ fn build(
     let map = ChunkMap::md_raid1(slots.len(), *data_offset_bytes, *size_bytes);
     let block_bytes = devices.iter().map(|device| device.open.block_bytes()).max();
     let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
+    let address = |slot: &Option<usize>| slot.map(|at| serving.devices[at].clone());
+    let opener = MdDevices(slots.iter().map(address).collect());
     let mut devices: Vec<Option<Device>> = devices.into_iter().map(Some).collect();
     let member = |(&devid, slot): (&u64, &Option<usize>)| {
         let usual = MemberConfig::new(devid, data_offset_bytes + size_bytes);
@@ -247,5 +252,6 @@ fn build(
     let exports = vec![volume_export(name.clone(), name.clone(), &executor, block_bytes as u32)];
     let policy = Some(spec.to_string());
     let (name, spares) = (name.clone(), Vec::new());
-    Ok(Assembly { executor, exports, opener: None, spares, notes, name, policy })
+    let opener = Some(Arc::new(opener) as _);
+    Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
 }

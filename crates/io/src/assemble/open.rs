@@ -417,7 +417,17 @@ impl MemberOpener {
         }
     }
 
-    /// The path or URI of a member.
+    /// The path or URI of a member that has one.
+    pub(super) fn address(&self, member: MemberIndex) -> Option<DeviceAddress> {
+        match &self.members[member.get()].source {
+            MemberSource::Uri(uri) => DeviceAddress::parse(uri).ok(),
+            MemberSource::Path(_) | MemberSource::Model(_) => {
+                self.path(member).map(DeviceAddress::Path)
+            }
+        }
+    }
+
+    /// The path or URI of a member, as a text.
     pub(super) fn place(&self, member: MemberIndex) -> String {
         match &self.members[member.get()].source {
             MemberSource::Uri(uri) => uri.clone(),

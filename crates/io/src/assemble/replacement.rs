@@ -5,6 +5,7 @@ use super::AssembleError;
 use super::create::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe};
+use crate::device_address::DeviceAddress;
 use crate::driver::FileId;
 use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::Source;
@@ -13,7 +14,7 @@ use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathStat
 use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::label::{Label, LabelledSpare, OwnData, SpareBlock, Uuid, own_data};
 use mirrorball_core::member::MemberIndex;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 
 impl MemberOpener {
@@ -171,6 +172,10 @@ impl OpenMember for MemberOpener {
         self.prepare(request)
     }
 
+    fn device(&self, member: MemberIndex) -> Option<DeviceAddress> {
+        self.address(member)
+    }
+
     fn path_state(
         &self,
         member: MemberIndex,
@@ -183,16 +188,7 @@ impl OpenMember for MemberOpener {
             | MemberPlace::New(address, _)
             | MemberPlace::Spare(address, _) => address.path().map(Path::to_owned),
         };
-        let Some(path) = path else { return PathState::Same };
-        match FileId::at(&path) {
-            None => match path.metadata().map_err(|error| error.kind()) {
-                Err(ErrorKind::NotFound | ErrorKind::NotADirectory) => PathState::Missing(path),
-                // It cannot be looked at now.
-                _ => PathState::Same,
-            },
-            found if found == open => PathState::Same,
-            Some(_) => PathState::Replaced(path),
-        }
+        path.map_or(PathState::Same, |path| PathState::at(path, open))
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod client;
 mod event;
+mod member;
 mod scrub;
 mod spare;
 mod state;
@@ -25,6 +26,7 @@ mod state;
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
+pub use member::{DamagedMember, MemberFailure, MemberReport, MemberSummary, Misplaced};
 pub use scrub::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
 };
@@ -221,6 +223,9 @@ pub struct ServiceStatus {
     /// without a volume.
     #[serde(default)]
     pub may_fail: Option<usize>,
+    /// All members, and where they are.
+    #[serde(default)]
+    pub members: Vec<MemberSummary>,
     /// The devids of members that have failed or are missing.
     #[serde(default)]
     pub failed: Vec<u64>,
@@ -298,47 +303,6 @@ pub struct ServiceStatus {
     pub uptime_s: f64,
 }
 
-/// Why a member failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberFailure {
-    /// The member.
-    pub devid: u64,
-    /// What went wrong.
-    pub reason: String,
-}
-
-/// A member that lost data that no other member in sync has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DamagedMember {
-    /// The member.
-    pub devid: u64,
-    /// What happened.
-    pub reason: String,
-    /// The bytes from its first on that are left.
-    pub left_bytes: u64,
-}
-
-/// A member that works although its file or device is no longer at its path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Misplaced {
-    /// The member.
-    pub devid: u64,
-    /// What is at its path: "another file" or "nothing".
-    pub at_path: String,
-    /// Its path.
-    #[serde(default)]
-    pub path: String,
-    /// True if the file was renamed and keeps its data; false if it was removed.
-    #[serde(default)]
-    pub renamed: bool,
-    /// The path of a renamed file now, if it is known.
-    #[serde(default)]
-    pub path_now: Option<String>,
-    /// Its size.
-    #[serde(default)]
-    pub size_bytes: u64,
-}
-
 /// How far the rebuild of a member is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildProgress {
@@ -375,36 +339,6 @@ pub enum ExportKind {
     Volume,
     /// One member.
     Member,
-}
-
-/// State and counters of a member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberReport {
-    /// Its devid.
-    pub devid: u64,
-    /// Its state.
-    pub state: ReportedState,
-    /// Bytes that are in sync, while it is being rebuilt.
-    pub recovered_bytes: Option<u64>,
-    /// Its size.
-    pub size_bytes: u64,
-    /// I/Os submitted and not completed.
-    pub in_flight: u32,
-    /// Reads that succeeded.
-    pub reads: u64,
-    /// Bytes of those reads.
-    pub read_bytes: u64,
-    /// Writes that succeeded.
-    pub writes: u64,
-    /// Bytes of those writes.
-    pub written_bytes: u64,
-    /// Flushes that succeeded.
-    pub flushes: u64,
-    /// I/Os that failed.
-    pub errors: u64,
-    /// Blocks of 4 KiB that did not match their checksums; `None` without checksums.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mismatched_blocks: Option<u64>,
 }
 
 /// Counters and times of all members, and the counters of the policy.

@@ -15,7 +15,7 @@ use super::{ClientKey, Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberStats};
 use crate::lateness::Lateness;
 use crate::programs::ProgramReference;
-use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
+use crate::rebuild::{Rebuild, RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
 use crate::reopen::MemberPlace;
 use crate::scrub::ScrubRequest;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -47,9 +47,9 @@ pub(super) fn respond(
         }
         ControlRequest::Members => {
             parts.executor.check_lengths();
-            encode(Ok(members(parts.executor)))
+            encode(Ok(members(parts.executor, parts.rebuild)))
         }
-        ControlRequest::Stats { reset } => encode(Ok(stats(parts.executor, reset))),
+        ControlRequest::Stats { reset } => encode(Ok(stats(parts.executor, parts.rebuild, reset))),
         ControlRequest::Policy => {
             let members = parts.executor.members().count();
             encode(control.policy.clone().ok_or_else(|| no_volume(members)))
@@ -315,11 +315,15 @@ pub(super) fn state(executor: &Executor, config: &MemberConfig) -> ReportedState
     member.map_or(config.state.into(), |member| reported_state(executor, member))
 }
 
-fn members(executor: &Executor) -> Vec<MemberReport> {
-    executor.members().map(|(config, stats)| member(config, stats, executor)).collect()
+fn members(executor: &Executor, rebuild: &Rebuild) -> Vec<MemberReport> {
+    executor.members().map(|counted| member(counted, executor, rebuild)).collect()
 }
 
-fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> MemberReport {
+fn member(
+    (config, stats): (&MemberConfig, &MemberStats),
+    executor: &Executor,
+    rebuild: &Rebuild,
+) -> MemberReport {
     let found = executor
         .volume()
         .and_then(|volume| volume.members().find(config.devid).map(|index| (volume, index)));
@@ -328,6 +332,9 @@ fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> Me
     MemberReport {
         devid: config.devid,
         state: state(executor, config),
+        device: found
+            .and_then(|(_, index)| rebuild.device(index, executor))
+            .map(|device| device.absolute()),
         recovered_bytes: match member.map_or(config.state, |member| member.state) {
             MemberState::Rebuilding { recovered_bytes } => Some(recovered_bytes),
             MemberState::InSync | MemberState::Failed => None,
@@ -345,9 +352,9 @@ fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> Me
 }
 
 /// Counters and times, which may be cleared then.
-fn stats(executor: &mut Executor, is_reset: bool) -> ServiceStats {
+fn stats(executor: &mut Executor, rebuild: &Rebuild, is_reset: bool) -> ServiceStats {
     let members = executor.members().map(|(config, stats)| MemberStatsReport {
-        member: member(config, stats, executor),
+        member: member((config, stats), executor, rebuild),
         read_wait: quantiles(&stats.read_wait),
         write_wait: quantiles(&stats.write_wait),
         lateness: Lateness::of(config, stats, &executor.clock()).map(|lateness| LatenessReport {

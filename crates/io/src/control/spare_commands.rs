@@ -42,7 +42,7 @@ pub(super) fn report(spares: &Spares, executor: &Executor) -> Vec<SpareReport> {
         };
         SpareReport {
             uuid: spare.uuid.to_string(),
-            device: found.map(|(found, _)| found.address.to_string()),
+            device: found.map(|(found, _)| found.address.absolute()),
             size_bytes: spare.size_bytes,
             state,
             error,

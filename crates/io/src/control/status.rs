@@ -4,8 +4,8 @@ use super::events::{damaged_bytes, health, reported_state};
 use super::member_commands::{failed_members, failures};
 use super::paths::misplaced;
 use super::protocol::{
-    BadRangeReport, DamagedMember, ExportKind, ExportSummary, OddMember, RebuildProgress,
-    ReportedState, ScrubReport, ServiceStatus,
+    BadRangeReport, DamagedMember, ExportKind, ExportSummary, MemberSummary, OddMember,
+    RebuildProgress, ReportedState, ScrubReport, ServiceStatus,
 };
 use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberFault, Target};
@@ -37,6 +37,7 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         copies: volume.map(|volume| volume.map().copies()),
         parities: volume.map(|volume| volume.map().parities()),
         may_fail: volume.map(|volume| may_fail(volume, executor)),
+        members: summaries(executor, rebuild),
         failed: failed_members(executor),
         failures: failures(executor),
         missing: members_in(ReportedState::Missing, executor),
@@ -64,6 +65,17 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         backend: executor.driver.backend().to_string(),
         uptime_s: executor.driver.now().as_secs_f64(),
     }
+}
+
+/// All members of the volume, and where they are.
+fn summaries(executor: &Executor, rebuild: &Rebuild) -> Vec<MemberSummary> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let summary = |(index, member): (MemberIndex, &Member)| MemberSummary {
+        devid: member.config.devid,
+        state: reported_state(executor, index),
+        device: rebuild.device(index, executor).map(|device| device.absolute()),
+    };
+    members.map(summary).collect()
 }
 
 /// Number of members, whichever they are, that may fail without loss of data.

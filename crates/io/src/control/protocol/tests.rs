@@ -83,6 +83,11 @@ fn troubled_status() -> ServiceStatus {
         copies: Some(2),
         parities: Some(0),
         may_fail: Some(0),
+        members: vec![MemberSummary {
+            devid: 1,
+            state: ReportedState::InSync,
+            device: Some("/a.img".to_owned()),
+        }],
         failed: vec![4],
         failures: vec![MemberFailure { devid: 4, reason: "x".to_owned() }],
         missing: vec![4],
@@ -139,6 +144,7 @@ fn status_keeps_its_fields() {
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "copies": 2, "parities": 0, "may_fail": 0,
+        "members": [{ "devid": 1, "state": "in sync", "device": "/a.img" }],
         "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
         "missing": [4], "removed": [4], "unreachable": [5],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
@@ -165,6 +171,7 @@ fn stats_keep_their_fields() {
     let member = MemberReport {
         devid: 1,
         state: ReportedState::InSync,
+        device: None,
         recovered_bytes: None,
         size_bytes: 512,
         in_flight: 0,
@@ -194,7 +201,8 @@ fn stats_keep_their_fields() {
         "count": 1, "mean_ns": 0, "p50_ns": 0, "p99_ns": 0, "p99_9_ns": 0, "max_ns": 5,
     });
     let expected = json!({
-        "devid": 1, "state": "in sync", "recovered_bytes": null, "size_bytes": 512,
+        "devid": 1, "state": "in sync", "device": null, "recovered_bytes": null,
+        "size_bytes": 512,
         "in_flight": 0, "reads": u64::MAX, "read_bytes": 2, "writes": 3, "written_bytes": 4,
         "flushes": 5, "errors": 6, "mismatched_blocks": 7,
     });

@@ -171,6 +171,10 @@ impl OpenMember for Opener {
         }
     }
 
+    fn device(&self, _: MemberIndex) -> Option<DeviceAddress> {
+        None
+    }
+
     fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
         PathState::Same
     }

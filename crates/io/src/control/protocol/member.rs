@@ -1,0 +1,90 @@
+//! What the control socket says of members.
+
+use super::ReportedState;
+use serde::{Deserialize, Serialize};
+
+/// A member, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberSummary {
+    /// Its devid.
+    pub devid: u64,
+    /// Its state.
+    pub state: ReportedState,
+    /// Path or URI of its device; `None` if it has none, or is emulated.
+    #[serde(default)]
+    pub device: Option<String>,
+}
+
+/// State and counters of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// Its devid.
+    pub devid: u64,
+    /// Its state.
+    pub state: ReportedState,
+    /// Path or URI of its device; `None` if it has none, or is emulated.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Bytes that are in sync, while it is being rebuilt.
+    pub recovered_bytes: Option<u64>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// I/Os submitted and not completed.
+    pub in_flight: u32,
+    /// Reads that succeeded.
+    pub reads: u64,
+    /// Bytes of those reads.
+    pub read_bytes: u64,
+    /// Writes that succeeded.
+    pub writes: u64,
+    /// Bytes of those writes.
+    pub written_bytes: u64,
+    /// Flushes that succeeded.
+    pub flushes: u64,
+    /// I/Os that failed.
+    pub errors: u64,
+    /// Blocks of 4 KiB that did not match their checksums; `None` without checksums.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatched_blocks: Option<u64>,
+}
+
+/// Why a member failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberFailure {
+    /// The member.
+    pub devid: u64,
+    /// What went wrong.
+    pub reason: String,
+}
+
+/// A member that lost data that no other member in sync has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedMember {
+    /// The member.
+    pub devid: u64,
+    /// What happened.
+    pub reason: String,
+    /// The bytes from its first on that are left.
+    pub left_bytes: u64,
+}
+
+/// A member that works although its file or device is no longer at its path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Misplaced {
+    /// The member.
+    pub devid: u64,
+    /// What is at its path: "another file" or "nothing".
+    pub at_path: String,
+    /// Its path.
+    #[serde(default)]
+    pub path: String,
+    /// True if the file was renamed and keeps its data; false if it was removed.
+    #[serde(default)]
+    pub renamed: bool,
+    /// The path of a renamed file now, if it is known.
+    #[serde(default)]
+    pub path_now: Option<String>,
+    /// Its size.
+    #[serde(default)]
+    pub size_bytes: u64,
+}

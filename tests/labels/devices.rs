@@ -1,0 +1,61 @@
+//! Which file or device a member is, as `ctl` says it.
+
+use super::{SIZE_BYTES, created, serve, wait_until_in_sync};
+use crate::common::Folder;
+use serde_json::Value;
+use std::fs::File;
+
+/// The devices of members 1 and 2 as all forms of `ctl members` and `ctl status` have them, by
+/// their names in the folder.
+fn devices(folder: &Folder) -> [Option<String>; 2] {
+    let name = |device: &Value| {
+        let device = device.as_str()?;
+        let inside = device.strip_prefix(folder.path("").to_str().unwrap());
+        Some(inside.expect("an absolute path").to_owned())
+    };
+    let list = |command| -> Value {
+        serde_json::from_str(&folder.ctl(&[command, "--format", "json"])).unwrap()
+    };
+    let (members, status, text) = (list("members"), list("status"), folder.ctl(&["members"]));
+    let device = |row: usize| {
+        let device = name(&members[row]["device"]);
+        assert_eq!(name(&status["members"][row]["device"]), device, "{status}");
+        let line = text.lines().nth(row).unwrap();
+        let shown = device.as_ref().map(|device| format!("{}, ", folder.path(device).display()));
+        let has_it = shown.is_some_and(|shown| line.contains(&shown));
+        assert_eq!(has_it || line.contains("img"), device.is_some(), "{line}");
+        device
+    };
+    [device(0), device(1)]
+}
+
+#[test]
+fn each_member_is_shown_with_the_device_that_it_has_now() {
+    let folder = created(2);
+    for name in ["new.img", "spare.img"] {
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    let image = |name: &str| Some(name.to_owned());
+    let service = serve(&folder, &["b.img", "a.img"]);
+    assert_eq!(devices(&folder), [image("a.img"), image("b.img")]);
+    folder.ctl(&["members", "replace", "1", "new.img"]);
+    wait_until_in_sync(&folder);
+    assert_eq!(devices(&folder), [image("new.img"), image("b.img")]);
+    folder.ctl(&["members", "fail", "2"]);
+    assert_eq!(devices(&folder), [image("new.img"), image("b.img")]);
+    let failed = format!("devid 2 ({}) has failed", folder.path("b.img").display());
+    assert!(folder.ctl(&["status"]).contains(&failed));
+    folder.ctl(&["members", "remove", "2"]);
+    assert_eq!(devices(&folder), [image("new.img"), None]);
+    folder.ctl(&["members", "add", "--spare", "spare.img"]);
+    wait_until_in_sync(&folder);
+    assert_eq!(devices(&folder), [image("new.img"), image("spare.img")]);
+    folder.ctl(&["members", "fail", "2"]);
+    folder.ctl(&["members", "rebuild", "2"]);
+    wait_until_in_sync(&folder);
+    assert_eq!(devices(&folder), [image("new.img"), image("spare.img")]);
+    service.terminate();
+    let service = serve(&folder, &["new.img", "--degraded"]);
+    assert_eq!(devices(&folder), [image("new.img"), None]);
+    service.terminate();
+}
