@@ -4,6 +4,7 @@ mod announced;
 mod checksums;
 mod clear;
 mod devices;
+mod full;
 mod loop_devices;
 mod md;
 mod occupied;

@@ -3,7 +3,9 @@
 use super::scrub_text::limit_text;
 use crate::compare::quoted;
 use mirrorball_core::units::{counted, format_bytes};
-use mirrorball_io::control::protocol::{DamagedMember, Misplaced, RebuildProgress, ServiceStatus};
+use mirrorball_io::control::protocol::{
+    DamagedMember, MemberError, MemberSummary, Misplaced, RebuildProgress, ServiceStatus,
+};
 use mirrorball_io::executor::MemberFault;
 
 /// Members that failed, that lost data, or whose files are not at their paths.
@@ -25,6 +27,32 @@ fn member_name(devid: u64, status: &ServiceStatus) -> String {
     }
 }
 
+/// The last error of a member.
+pub(super) fn last_error_text(MemberError { error, age_ns }: &MemberError) -> String {
+    let seconds = age_ns / 1_000_000_000;
+    let age = match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    };
+    format!("last error {age} ago: {error}")
+}
+
+/// The last errors of the members that are used, which may be why requests failed.
+fn last_errors(status: &ServiceStatus) -> String {
+    let explains = |member: &&MemberSummary| {
+        let MemberSummary { devid, .. } = member;
+        let is_known = status.damaged.iter().any(|damaged| damaged.devid == *devid);
+        !is_known && !status.failed.contains(devid)
+    };
+    let text = |member: &MemberSummary| {
+        let error = last_error_text(member.last_error.as_ref()?);
+        Some(format!("  {}: {error}\n", member_name(member.devid, status)))
+    };
+    status.members.iter().filter(explains).filter_map(text).collect()
+}
+
 /// Requests of clients that failed, and what they found wrong.
 pub(super) fn request_problems(status: &ServiceStatus) -> String {
     let mut text = unfinished_text(status.unfinished_writes);
@@ -36,6 +64,9 @@ pub(super) fn request_problems(status: &ServiceStatus) -> String {
             counted(reads, "read", "reads"),
             counted(writes, "write", "writes"),
         );
+    }
+    if reads + writes > 0 || status.unfinished_writes > 0 {
+        text += &last_errors(status);
     }
     if status.mismatched_blocks > 0 {
         text += &format!(

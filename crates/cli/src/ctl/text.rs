@@ -1,7 +1,8 @@
 //! What `ctl` prints, in words.
 
 use super::problems_text::{
-    checksums_text, member_problems, misplaced_members, rebuild_text, request_problems,
+    checksums_text, last_error_text, member_problems, misplaced_members, rebuild_text,
+    request_problems,
 };
 use super::scrub_text::scrub_text;
 use crate::compare::quoted;
@@ -105,10 +106,13 @@ pub(super) fn member(member: &MemberReport) -> String {
     let MemberReport { devid, in_flight, reads, read_bytes, writes, written_bytes, errors, .. } =
         member;
     let device = member.device.as_ref().map(|device| format!(", {device}")).unwrap_or_default();
+    let last_error = member.last_error.as_ref();
+    let last_error = last_error.map(|last| format!(", {}", last_error_text(last)));
+    let last_error = last_error.unwrap_or_default();
     let mismatched = member.mismatched_blocks.map(|count| format!(", {count} bad checksums"));
     format!(
         "devid {devid}: {}{}{device}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
-         writes ({written_bytes} bytes), {errors} errors{}\n",
+         writes ({written_bytes} bytes), {errors} errors{}{last_error}\n",
         member.state.name(),
         progress.unwrap_or_default(),
         mismatched.unwrap_or_default(),
@@ -176,7 +180,7 @@ mod tests {
     use crate::ctl::scrub_text::tests::paused_scrub;
 
     use mirrorball_io::control::protocol::{
-        DamagedMember, MemberFailure, MemberSummary, Misplaced, RebuildProgress, ReportedState,
+        DamagedMember, MemberError, MemberFailure, MemberSummary, Misplaced, RebuildProgress, ReportedState,
     };
 
     #[test]
@@ -207,7 +211,9 @@ mod tests {
 
     fn placed(devid: u64) -> MemberSummary {
         let device = (devid != 4).then(|| format!("/dev/sd{devid}"));
-        MemberSummary { devid, state: ReportedState::InSync, device }
+        let error = "write of 4096 bytes at byte 8192: no space".to_owned();
+        let last_error = Some(MemberError { error, age_ns: 150_000_000_000 });
+        MemberSummary { devid, state: ReportedState::InSync, device, last_error }
     }
 
     fn troubled_status() -> ServiceStatus {
@@ -294,6 +300,7 @@ mod tests {
             "devid 5 (/dev/sd5) has lost data that no other member in sync has: its file was truncated, and \
              12 MiB from its start are left\n  (save what can be read",
             "  7 reads and 2 writes of clients failed: too few members could serve them",
+            "  devid 1 (/dev/sd1): last error 2 min ago: write of 4096 bytes at byte 8192: no space\n",
             "  9 blocks of 4 KiB did not match their checksums (",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");

@@ -326,6 +326,7 @@ mod tests {
                 written_bytes: (reads / 10) << 12,
                 flushes: 0,
                 errors: 0,
+                last_error: None,
                 mismatched_blocks: None,
             },
             read_wait: Quantiles {

@@ -2,13 +2,13 @@
 
 use super::ServiceParts;
 use super::events::reported_state;
-use super::protocol::{MemberFailure, ReportedState, RequestError, RequestErrorKind};
+use super::protocol::{MemberError, MemberFailure, ReportedState, RequestError, RequestErrorKind};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildError, RebuildRequest, RebuildTask};
 use crate::reopen::MemberPlace;
-use mirrorball_core::member::MemberState;
+use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::volume::Volume;
 
 /// A request to put a device in the place of a member: of the one that failed, if none is named.
@@ -179,6 +179,12 @@ pub(super) fn failed_members(executor: &Executor) -> Vec<u64> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
     let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
     failed.map(|(_, member)| member.config.devid).collect()
+}
+
+/// The last error of a member.
+pub(super) fn last_error(member: MemberIndex, executor: &Executor) -> Option<MemberError> {
+    let (fault, age) = executor.last_error(member)?;
+    Some(MemberError { error: fault.to_string(), age_ns: age.0 })
 }
 
 /// What went wrong with the members that have failed.

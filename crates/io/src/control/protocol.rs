@@ -26,7 +26,9 @@ mod state;
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
-pub use member::{DamagedMember, MemberFailure, MemberReport, MemberSummary, Misplaced};
+pub use member::{
+    DamagedMember, MemberError, MemberFailure, MemberReport, MemberSummary, Misplaced,
+};
 pub use scrub::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
 };

@@ -2,7 +2,7 @@
 
 use super::events::reported_state;
 use super::kept_file::RecordedPolicy;
-use super::member_commands::{fail, remove, replacement};
+use super::member_commands::{fail, last_error, remove, replacement};
 use super::policy_change::{ChangeRequest, NewPolicy, keep_in_labels, not_kept};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
@@ -20,7 +20,7 @@ use crate::reopen::MemberPlace;
 use crate::scrub::ScrubRequest;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
@@ -316,26 +316,23 @@ pub(super) fn state(executor: &Executor, config: &MemberConfig) -> ReportedState
 }
 
 fn members(executor: &Executor, rebuild: &Rebuild) -> Vec<MemberReport> {
-    executor.members().map(|counted| member(counted, executor, rebuild)).collect()
+    let members = (0..).map(MemberIndex).zip(executor.members());
+    members.map(|(index, counted)| member(index, counted, executor, rebuild)).collect()
 }
 
 fn member(
+    index: MemberIndex,
     (config, stats): (&MemberConfig, &MemberStats),
     executor: &Executor,
     rebuild: &Rebuild,
 ) -> MemberReport {
-    let found = executor
-        .volume()
-        .and_then(|volume| volume.members().find(config.devid).map(|index| (volume, index)));
-    let member = found.map(|(volume, index)| &volume.members()[index]);
-    let checksummed = found.filter(|(volume, _)| volume.has_checksums());
+    let volume = executor.volume();
+    let checksummed = volume.filter(|volume| volume.has_checksums());
     MemberReport {
         devid: config.devid,
         state: state(executor, config),
-        device: found
-            .and_then(|(_, index)| rebuild.device(index, executor))
-            .map(|device| device.absolute()),
-        recovered_bytes: match member.map_or(config.state, |member| member.state) {
+        device: rebuild.device(index, executor).map(|device| device.absolute()),
+        recovered_bytes: match volume.map_or(config.state, |volume| volume.members()[index].state) {
             MemberState::Rebuilding { recovered_bytes } => Some(recovered_bytes),
             MemberState::InSync | MemberState::Failed => None,
         },
@@ -347,14 +344,16 @@ fn member(
         written_bytes: stats.written_bytes,
         flushes: stats.flushes,
         errors: stats.errors,
-        mismatched_blocks: checksummed.map(|(volume, index)| volume.mismatched_blocks(index)),
+        last_error: last_error(index, executor),
+        mismatched_blocks: checksummed.map(|volume| volume.mismatched_blocks(index)),
     }
 }
 
 /// Counters and times, which may be cleared then.
 fn stats(executor: &mut Executor, rebuild: &Rebuild, is_reset: bool) -> ServiceStats {
-    let members = executor.members().map(|(config, stats)| MemberStatsReport {
-        member: member((config, stats), executor, rebuild),
+    let members = (0..).map(MemberIndex).zip(executor.members());
+    let members = members.map(|(index, (config, stats))| MemberStatsReport {
+        member: member(index, (config, stats), executor, rebuild),
         read_wait: quantiles(&stats.read_wait),
         write_wait: quantiles(&stats.write_wait),
         lateness: Lateness::of(config, stats, &executor.clock()).map(|lateness| LatenessReport {

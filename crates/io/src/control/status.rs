@@ -1,7 +1,7 @@
 //! The status of a service: what is served, what is wrong with it, and what it does about that.
 
 use super::events::{damaged_bytes, health, reported_state};
-use super::member_commands::{failed_members, failures};
+use super::member_commands::{failed_members, failures, last_error};
 use super::paths::misplaced;
 use super::protocol::{
     BadRangeReport, DamagedMember, ExportKind, ExportSummary, MemberSummary, OddMember,
@@ -74,6 +74,7 @@ fn summaries(executor: &Executor, rebuild: &Rebuild) -> Vec<MemberSummary> {
         devid: member.config.devid,
         state: reported_state(executor, index),
         device: rebuild.device(index, executor).map(|device| device.absolute()),
+        last_error: last_error(index, executor),
     };
     members.map(summary).collect()
 }

@@ -1,4 +1,4 @@
-//! Why a member failed: the last error that the executor saw of it before.
+//! The last error of each member; of one that failed, why it did.
 //!
 //! The volume decides about a member by what an error means, and does not know what the system
 //! said. The user has to: a cable, a full disk and a lost server look alike otherwise.
@@ -7,6 +7,7 @@ use super::Executor;
 use crate::member::Store;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::units::Nanos;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -88,6 +89,14 @@ impl Executor {
         self.slots[member.get()].fault.filter(|_| self.has_failed(member))
     }
 
+    /// The last error of a member, until it failed, and how long ago it was; `None` if it had none
+    /// since the start, or since its storage was replaced.
+    pub fn last_error(&self, member: MemberIndex) -> Option<(MemberFault, Nanos)> {
+        let slot = &self.slots[member.get()];
+        let fault = slot.fault.filter(|fault| *fault != MemberFault::Requested)?;
+        Some((fault, self.driver.now().saturating_sub(slot.fault_at)))
+    }
+
     /// Fails a member on request. Returns false if the volume cannot do without it.
     ///
     /// # Panics
@@ -135,7 +144,9 @@ impl Executor {
     /// Takes that something went wrong with a member. What follows its failure does not count.
     pub(super) fn note_fault(&mut self, member: MemberIndex, fault: MemberFault) {
         if !self.has_failed(member) {
-            self.slots[member.get()].fault = Some(fault);
+            let now = self.driver.now();
+            let slot = &mut self.slots[member.get()];
+            (slot.fault, slot.fault_at) = (Some(fault), now);
         }
     }
 

@@ -45,6 +45,8 @@ pub(super) struct MemberSlot {
     pub(super) stats: MemberStats,
     /// What went wrong last, before it failed.
     pub(super) fault: Option<MemberFault>,
+    /// When that was.
+    pub(super) fault_at: Nanos,
     /// True if its file was truncated. What it reads counts only where it is in sync.
     pub(super) was_cut: bool,
     /// True if all was allocated for its file at the last look that was at the one before.
@@ -83,6 +85,7 @@ impl MemberSlot {
             overlay: Overlay::default(),
             stats: MemberStats::default(),
             fault: None,
+            fault_at: Nanos::ZERO,
             was_cut: false,
             has_all_allocated: false,
             length_since_cut: None,

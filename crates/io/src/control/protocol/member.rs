@@ -13,6 +13,18 @@ pub struct MemberSummary {
     /// Path or URI of its device; `None` if it has none, or is emulated.
     #[serde(default)]
     pub device: Option<String>,
+    /// Its last error; `None` if it had none since the start, or since it got this device.
+    #[serde(default)]
+    pub last_error: Option<MemberError>,
+}
+
+/// The last error of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberError {
+    /// What failed, where on the member, and why.
+    pub error: String,
+    /// How long ago it was.
+    pub age_ns: u64,
 }
 
 /// State and counters of a member.
@@ -43,6 +55,9 @@ pub struct MemberReport {
     pub flushes: u64,
     /// I/Os that failed.
     pub errors: u64,
+    /// The last error; `None` if it had none since the start, or since it got this device.
+    #[serde(default)]
+    pub last_error: Option<MemberError>,
     /// Blocks of 4 KiB that did not match their checksums; `None` without checksums.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatched_blocks: Option<u64>,

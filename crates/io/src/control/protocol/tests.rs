@@ -87,6 +87,7 @@ fn troubled_status() -> ServiceStatus {
             devid: 1,
             state: ReportedState::InSync,
             device: Some("/a.img".to_owned()),
+            last_error: Some(MemberError { error: "z".to_owned(), age_ns: 8 }),
         }],
         failed: vec![4],
         failures: vec![MemberFailure { devid: 4, reason: "x".to_owned() }],
@@ -144,7 +145,8 @@ fn status_keeps_its_fields() {
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "copies": 2, "parities": 0, "may_fail": 0,
-        "members": [{ "devid": 1, "state": "in sync", "device": "/a.img" }],
+        "members": [{ "devid": 1, "state": "in sync", "device": "/a.img",
+                      "last_error": { "error": "z", "age_ns": 8 } }],
         "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
         "missing": [4], "removed": [4], "unreachable": [5],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
@@ -181,6 +183,7 @@ fn stats_keep_their_fields() {
         written_bytes: 4,
         flushes: 5,
         errors: 6,
+        last_error: None,
         mismatched_blocks: Some(7),
     };
     let stats = ServiceStats {
@@ -204,7 +207,7 @@ fn stats_keep_their_fields() {
         "devid": 1, "state": "in sync", "device": null, "recovered_bytes": null,
         "size_bytes": 512,
         "in_flight": 0, "reads": u64::MAX, "read_bytes": 2, "writes": 3, "written_bytes": 4,
-        "flushes": 5, "errors": 6, "mismatched_blocks": 7,
+        "flushes": 5, "errors": 6, "last_error": null, "mismatched_blocks": 7,
     });
     assert_eq!(json_of(&member), expected);
     let member = &json["members"][0];

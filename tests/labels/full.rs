@@ -1,0 +1,72 @@
+//! Members on a filesystem that is full. Skipped where the user may not mount one.
+
+use super::{BLOCK, SIZE_BYTES, client, serve};
+use crate::common::external::{skip_unless, try_run};
+use crate::common::nbd_client::NbdRequest;
+use crate::common::service::wait_until;
+use crate::common::{Folder, stderr};
+use std::fs::{self, File};
+
+/// A filesystem of 8 MiB in the folder `full`; dropping it unmounts it.
+struct SmallFilesystem(String);
+
+impl SmallFilesystem {
+    fn new(folder: &Folder) -> Option<SmallFilesystem> {
+        fs::create_dir(folder.path("full")).unwrap();
+        let path = folder.path("full").display().to_string();
+        let mount = ["-t", "tmpfs", "-o", "size=8m", "none", &path];
+        let output = try_run(&folder.path("."), "mount", &mount)?;
+        let is_mounted = skip_unless(output.status.success(), "no right to mount a filesystem");
+        is_mounted.then_some(SmallFilesystem(path))
+    }
+
+    /// Makes it larger.
+    fn enlarge(&self, folder: &Folder) {
+        let mount = ["-o", "remount,size=64m", &self.0];
+        assert!(try_run(&folder.path("."), "mount", &mount).unwrap().status.success());
+    }
+}
+
+impl Drop for SmallFilesystem {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").args(["--lazy", &self.0]).status();
+    }
+}
+
+/// The volume cannot do without the member that is full, so it stays, and has an error.
+#[test]
+fn the_last_error_of_a_member_that_stays_is_shown() {
+    let folder = Folder::new();
+    let Some(filesystem) = SmallFilesystem::new(&folder) else { return };
+    for name in ["full/a.img", "b.img"] {
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    let members = ["full/a.img", "b.img"].map(|name| format!("[[member]]\npath = \"{name}\"\n"));
+    let text = format!("profile = \"raid1\"\n{}", members.concat());
+    fs::write(folder.path("pair.toml"), text).unwrap();
+    let output = folder.run(&["create", "pair.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let service = serve(&folder, &["full/a.img", "b.img"]);
+    folder.ctl(&["members", "fail", "2"]);
+    assert!(!folder.ctl(&["members"]).contains("last error"));
+    let write = |block: usize| {
+        let (offset, data) = ((block * BLOCK) as u64, [1; BLOCK]);
+        client(&folder).request(NbdRequest::Write, offset, &data, BLOCK).is_ok()
+    };
+    assert!((0..200).map(write).any(|is_done| !is_done), "the filesystem is full");
+    let status = folder.ctl(&["status"]);
+    let line = status.lines().find(|line| line.contains("full/a.img): last error ")).unwrap();
+    for part in [" s ago: write of ", " bytes at byte ", ": No space left on device"] {
+        assert!(line.contains(part), "no `{part}` in {status}");
+    }
+    let members = folder.ctl(&["members"]);
+    let shown = members.lines().next().unwrap();
+    assert!(shown.starts_with("devid 1: in sync, ") && shown.contains(", last error "), "{shown}");
+    filesystem.enlarge(&folder);
+    wait_until("a write to end well", || write(0));
+    let json: serde_json::Value =
+        serde_json::from_str(&folder.ctl(&["status", "--format", "json"])).unwrap();
+    let last = json["members"][0]["last_error"]["error"].as_str().unwrap();
+    assert!(last.contains("No space left on device"), "it stays: {json}");
+    service.terminate();
+}
