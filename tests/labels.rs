@@ -431,6 +431,28 @@ fn volumes_of_one_name_are_chosen_by_uuid() {
     folder.refuses(&both, &["belong to several volumes", "choose one with --volume UUID"]);
 }
 
+/// The one that is in service is no reason to stop that service.
+#[test]
+fn one_of_several_volumes_is_chosen_also_if_another_is_in_service() {
+    let folder = created(2);
+    for (old, new) in [("a.img", "c.img"), ("b.img", "d.img")] {
+        fs::rename(folder.path(old), folder.path(new)).unwrap();
+        File::create(folder.path(old)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    assert!(folder.run(&["create", "pair.toml", "--name", "other"]).status.success());
+    let service = serve(&folder, &["a.img", "b.img"]);
+    let scan = ["serve", "--scan", ".", "--export", "nbd:unix:second"];
+    let output = folder.run(&scan);
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    for part in ["several volumes: `other` (", ", `pair` (", "choose one with --volume NAME"] {
+        assert!(error.contains(part), "no `{part}` in {error}");
+    }
+    let second = Service::start(&folder, &[&scan[..], &["--volume", "pair"]].concat());
+    second.terminate();
+    service.terminate();
+}
+
 #[test]
 fn what_is_discarded_is_not_called_stale() {
     let folder = created(2);

@@ -180,7 +180,8 @@ mod tests {
     use crate::ctl::scrub_text::tests::paused_scrub;
 
     use mirrorball_io::control::protocol::{
-        DamagedMember, MemberError, MemberFailure, MemberSummary, Misplaced, RebuildProgress, ReportedState,
+        DamagedMember, MemberError, MemberFailure, MemberSummary, Misplaced, RebuildProgress,
+        ReportedState,
     };
 
     #[test]

@@ -217,6 +217,11 @@ fn scanned(serving: &LabelledOptions) -> Result<Vec<DeviceAddress>, LabelledErro
     {
         return Err(no_such_volume(wanted, &labelled));
     }
+    let found = volumes(&labelled, &[]);
+    if found.len() > 1 {
+        // Before a device is opened, which may be in use: another volume may be in service.
+        choose(found, serving, &labelled)?;
+    }
     let wanted = labelled.into_iter().filter(|device| is_wanted(device, serving));
     Ok(wanted.map(|device| device.address).collect())
 }
