@@ -288,6 +288,11 @@ fn a_scrub_finds_a_wrong_strip_and_repairs_it() {
         let found = scrub(&folder, &[]);
         assert!(found.contains("did not match the data in 1 block of 4 KiB\n"), "{found}");
         assert!(found.contains("1 block of 4 KiB left as it was\n"), "{found}");
+        let next = match profile {
+            "raid6" => "next: `ctl scrub start --repair` corrects what the parities show",
+            _ => "if it was wrong, `ctl members replace DEVID DEVICE` with its own device or",
+        };
+        assert!(found.contains(next), "{found}");
         let devid = "devid 2 had wrong data in 1 block of 4 KiB";
         assert_eq!(found.contains(devid), profile == "raid6", "{found}");
         let refused = folder.run(&[
@@ -321,4 +326,29 @@ fn a_scrub_finds_a_wrong_strip_and_repairs_it() {
         let is_given_back = data(&folder, "b.img")[..4 << 20] == before[..4 << 20];
         assert_eq!(is_given_back, profile == "raid6");
     }
+}
+
+/// A rebuild copies only what the member missed, so what a scrub found stays. The member takes its
+/// own place, and gets all of it.
+#[test]
+fn a_member_in_doubt_is_replaced_by_its_own_device() {
+    let folder = with_parity("profile = \"raid5\"", 3);
+    let service = serve(&folder, &["pair.toml"]);
+    write_all(&folder, 30);
+    service.terminate();
+    let before = data(&folder, "b.img");
+    let file = File::options().write(true).open(folder.path("b.img")).unwrap();
+    file.write_all_at(&[before[100] ^ 4], DATA as u64 + 100).unwrap();
+    let service = serve(&folder, &["a.img", "b.img", "c.img"]);
+    scrub(&folder, &[]);
+    let replace = format!("`ctl members replace 2 {}` copies all", folder.path("b.img").display());
+    let text = folder.ctl(&["members", "fail", "2"]);
+    assert!(text.contains(&replace) && text.contains("rebuild 2` only what it missed"), "{text}");
+    assert!(folder.ctl(&["status"]).contains(&replace));
+    folder.ctl(&["members", "replace", "2", "b.img"]);
+    wait_until_in_sync(&folder);
+    assert!(scrub(&folder, &[]).contains("all parities match the data"));
+    assert!(!folder.ctl(&["members", "fail", "1"]).contains("only what it missed"));
+    service.terminate();
+    assert!(data(&folder, "b.img")[..4 << 20] == before[..4 << 20]);
 }

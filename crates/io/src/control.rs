@@ -26,6 +26,7 @@ mod policy_loader;
 mod policy_tests;
 pub mod protocol;
 mod respond;
+mod scrub_state;
 mod spare_commands;
 mod status;
 #[cfg(test)]

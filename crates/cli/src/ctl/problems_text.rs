@@ -4,7 +4,8 @@ use super::scrub_text::limit_text;
 use crate::compare::quoted;
 use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::control::protocol::{
-    DamagedMember, MemberError, MemberSummary, Misplaced, RebuildProgress, ServiceStatus,
+    DamagedMember, MemberError, MemberSummary, Misplaced, RebuildProgress, ScrubReport,
+    ServiceStatus,
 };
 use mirrorball_io::executor::MemberFault;
 
@@ -20,11 +21,15 @@ pub(super) fn member_problems(status: &ServiceStatus) -> String {
 
 /// A member in a sentence: its devid, and its device if it has one.
 fn member_name(devid: u64, status: &ServiceStatus) -> String {
-    let member = status.members.iter().find(|member| member.devid == devid);
-    match member.and_then(|member| member.device.as_ref()) {
+    match device_of(devid, status) {
         Some(device) => format!("devid {devid} ({device})"),
         None => format!("devid {devid}"),
     }
+}
+
+/// The device of a member.
+fn device_of(devid: u64, status: &ServiceStatus) -> Option<&str> {
+    status.members.iter().find(|member| member.devid == devid)?.device.as_deref()
 }
 
 /// The last error of a member.
@@ -236,5 +241,22 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
     if status.read_only {
         return format!("  {name} has failed{reason}\n");
     }
-    format!("  {name} has failed{reason} (`ctl members rebuild {devid}` takes it back{other})\n")
+    let doubt = scrub_doubt(devid, status);
+    format!(
+        "  {name} has failed{reason} (`ctl members rebuild {devid}` takes it back{other}){doubt}\n"
+    )
+}
+
+/// What a rebuild of a member that failed does not mend.
+fn scrub_doubt(devid: u64, status: &ServiceStatus) -> String {
+    let is_in_doubt = status.scrub.as_ref().is_some_and(ScrubReport::has_left_blocks);
+    if !is_in_doubt || !status.labelled {
+        return String::new();
+    }
+    let device = device_of(devid, status).map_or("DEVICE".to_owned(), quoted);
+    format!(
+        "\n  (a scrub left blocks that do not match: if their wrong data are on devid {devid}, `ctl \
+         members replace {devid} {device}` copies all of it, and `ctl members rebuild {devid}` only \
+         what it missed)"
+    )
 }

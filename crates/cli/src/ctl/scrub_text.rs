@@ -127,8 +127,54 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         let count = blocks(scrub.left_blocks);
         text += &format!("  an earlier scrub left {count} as they were\n");
     }
+    text + &next_steps(scrub, left)
+}
+
+/// What is to be done about blocks that were left as they were, and about those without a right
+/// copy.
+fn next_steps(scrub: &ScrubReport, left: u64) -> String {
+    if scrub.state == ReportedScrubState::Running || scrub.read_only {
+        return String::new();
+    }
+    let mut text = String::new();
+    let located: u64 = scrub.odd_members.iter().map(|it| it.blocks).sum();
+    let step = match (scrub.parities, scrub.copies) {
+        _ if left == 0 => None,
+        (1 | 2, _) if scrub.repair => Some(
+            "rebuild the members that are not in sync, then run `ctl scrub start --repair` again",
+        ),
+        (1, _) => Some(ONE_PARITY),
+        (2, _) if located >= left => {
+            Some("`ctl scrub start --repair` corrects what the parities show to be wrong")
+        }
+        (2, _) => Some(
+            "`ctl scrub start --repair` corrects what the parities show to be wrong, and elsewhere \
+             computes them from the data as they are",
+        ),
+        (_, 3..) if !scrub.repair => {
+            Some("`ctl scrub start --repair` copies the data that most mirrors have to the others")
+        }
+        (_, 2..) => Some(
+            "find out which member is right (error logs of the disks, a checksum of a file), then \
+             `ctl scrub start --repair --from DEVID` copies its data to the others",
+        ),
+        _ => None,
+    };
+    text.extend(step.map(|step| format!("  next: {step}\n")));
+    if scrub.unreadable_blocks > 0 {
+        text += "  next: restore what is without a right copy from a backup: a block can be read \
+                 again once it is written\n";
+    }
     text
 }
+
+/// What is to be done where one parity does not match: nothing shows which member is wrong.
+const ONE_PARITY: &str = "nothing shows which member has the wrong data: fail one (`ctl members \
+                          fail DEVID`), and compare what you read with what you know; if it was \
+                          wrong, `ctl members replace DEVID DEVICE` with its own device or another \
+                          copies all of it; if not, `ctl members rebuild DEVID` takes it back \
+                          (`ctl scrub start --repair` takes the data as they are, and computes the \
+                          parities)";
 
 /// Checks that the last scrub shows that the volume is well.
 ///
@@ -221,6 +267,9 @@ pub(super) mod tests {
             ],
             has_more_bad_ranges: true,
             single_copy: false,
+            copies: 2,
+            parities: 0,
+            read_only: false,
             rate_bytes_per_s: None,
         }
     }
@@ -237,6 +286,27 @@ pub(super) mod tests {
         }
         let parity = scrub_text(&ScrubReport { parity: true, ..paused_scrub() });
         assert!(parity.contains("16383 of the volume: parities do not match the data\n"));
+    }
+
+    #[test]
+    fn what_a_scrub_left_is_shown_with_the_next_step() {
+        let next = |copies, parities, repair| {
+            let parity = parities > 0;
+            scrub_text(&ScrubReport { copies, parities, parity, repair, ..paused_scrub() })
+        };
+        for (text, part) in [
+            (next(2, 0, false), "then `ctl scrub start --repair --from DEVID` copies its data"),
+            (next(3, 0, false), "next: `ctl scrub start --repair` copies the data that most"),
+            (next(3, 0, true), "then `ctl scrub start --repair --from DEVID` copies its data"),
+            (next(1, 1, false), "`ctl members replace DEVID DEVICE` with its own device or"),
+            (next(1, 2, false), "and elsewhere computes them from the data as they are\n"),
+            (next(1, 2, true), "next: rebuild the members that are not in sync, then"),
+            (next(2, 0, true), "restore what is without a right copy from a backup"),
+        ] {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+        let none = ScrubReport { read_only: true, ..paused_scrub() };
+        assert!(!scrub_text(&none).contains("next: "), "nothing can be written");
     }
 
     #[test]

@@ -357,6 +357,9 @@ mod tests {
             ..troubled_status()
         };
         let text = status(&status_of(0));
+        let doubt =
+            "devid 3, `ctl members replace 3 /dev/sd3` copies all of it, and `ctl members reb";
+        assert!(text.contains(doubt), "{text}");
         let back = "devid 3 (/dev/sd3) has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl mem";
         assert!(text.contains(back) && text.contains("every read is verified"), "{text}");
         let text = status(&status_of(2));

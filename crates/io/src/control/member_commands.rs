@@ -2,7 +2,10 @@
 
 use super::ServiceParts;
 use super::events::reported_state;
-use super::protocol::{MemberError, MemberFailure, ReportedState, RequestError, RequestErrorKind};
+use super::protocol::{
+    MemberError, MemberFailure, ReportedState, RequestError, RequestErrorKind, ScrubReport,
+};
+use super::scrub_state::scrub_report;
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
@@ -58,7 +61,9 @@ pub(super) fn replacement(
 }
 
 /// Fails a member that works.
-pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
+pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
+    let doubt = scrub_doubt(devid, parts).unwrap_or_default();
+    let executor = &mut *parts.executor;
     let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
     let volume = executor.volume().ok_or_else(|| RequestError {
         error: "cannot fail the member: no volume is served, only disks\n  help: members of \
@@ -88,7 +93,7 @@ pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, Reques
     }
     if volume.members()[member].state == MemberState::Failed {
         return Err(refused(format!(
-            "the member with devid {devid} has failed already\n  help: {way_back}"
+            "the member with devid {devid} has failed already\n  help: {way_back}{doubt}"
         )));
     }
     if !executor.fail_on_request(member) {
@@ -98,7 +103,7 @@ pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, Reques
              their states"
         )));
     }
-    Ok(format!("the member with devid {devid} is failed; {way_back}"))
+    Ok(format!("the member with devid {devid} is failed; {way_back}{doubt}"))
 }
 
 /// Removes the device of a member that has failed: it is closed, and is no member from then on.
@@ -172,6 +177,22 @@ fn way_back(devid: u64, volume: &Volume) -> String {
         true => ways,
         false => format!("a spare that is large enough takes its place now; without one, {ways}"),
     }
+}
+
+/// What a rebuild of a member does not mend, if the last scrub left blocks that do not match. A
+/// spare that takes the place gets all data.
+fn scrub_doubt(devid: u64, parts: &ServiceParts<'_>) -> Option<String> {
+    let executor = &*parts.executor;
+    let volume = executor.volume().filter(|it| it.label().is_some() && it.spares().is_empty())?;
+    let member = volume.members().find(devid)?;
+    scrub_report(parts.scrub, executor).filter(ScrubReport::has_left_blocks)?;
+    let device = parts.rebuild.device(member, executor);
+    let device = device.map_or("DEVICE".to_owned(), |device| device.absolute());
+    Some(format!(
+        "; the last scrub left blocks that do not match: if their wrong data are on this member, \
+         `ctl members replace {devid} {device}` copies all of it, and `ctl members rebuild \
+         {devid}` only what it missed"
+    ))
 }
 
 /// The devids of the members that have failed or are missing.

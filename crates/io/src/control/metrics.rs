@@ -12,7 +12,8 @@ use super::protocol::{
     SpareReport,
 };
 use super::respond::state;
-use super::status::{rebuilds, scrub_report};
+use super::scrub_state::scrub_report;
+use super::status::rebuilds;
 use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};

@@ -10,7 +10,8 @@ use super::protocol::{
     PolicyCounter, Quantiles, ReportedState, RequestError, RequestErrorKind, ScrubAction,
     ServiceStats, StateChange,
 };
-use super::status::{scrub_report, status};
+use super::scrub_state::scrub_report;
+use super::status::status;
 use super::{ClientKey, Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberStats};
 use crate::lateness::Lateness;
@@ -57,7 +58,7 @@ pub(super) fn respond(
         ControlRequest::SetPolicy { name, object, keep } => {
             return policy_request(control, client, PolicyRequest { name, object, keep }, parts);
         }
-        ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
+        ControlRequest::Fail { devid } => encode(fail(devid, parts)),
         ControlRequest::Remove { devid } => encode(remove(devid, parts.executor, parts.rebuild)),
         ControlRequest::Events { follow } => {
             control.begin_events(client, follow, parts.executor);

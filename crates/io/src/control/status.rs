@@ -4,14 +4,13 @@ use super::events::{damaged_bytes, health, reported_state};
 use super::member_commands::{failed_members, failures, last_error};
 use super::paths::misplaced;
 use super::protocol::{
-    BadRangeReport, DamagedMember, ExportKind, ExportSummary, MemberSummary, OddMember,
-    RebuildProgress, ReportedState, ScrubReport, ServiceStatus,
+    DamagedMember, ExportKind, ExportSummary, MemberSummary, RebuildProgress, ReportedState,
+    ServiceStatus,
 };
+use super::scrub_state::scrub_report;
 use super::{Control, ServiceParts, spare_commands};
 use crate::executor::{Executor, MemberFault, Target};
 use crate::rebuild::Rebuild;
-use crate::scrub::Scrub;
-use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::volume::Volume;
 
@@ -104,42 +103,6 @@ fn damaged(executor: &Executor) -> Vec<DamagedMember> {
         Some(DamagedMember { devid: member.config.devid, reason, left_bytes })
     });
     damaged.collect()
-}
-
-pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {
-    let progress = scrub.progress()?;
-    let (ranges, has_more_bad_ranges) = scrub.bad_ranges();
-    Some(ScrubReport {
-        state: progress.state.into(),
-        parity: executor.volume().is_some_and(|volume| volume.map().parities() > 0),
-        repair: progress.repairs,
-        from: progress.from,
-        checked_bytes: progress.checked_bytes,
-        uncompared_bytes: progress.uncompared_bytes,
-        repaired_blocks: progress.repaired_blocks,
-        odd_members: odd_members(progress, executor),
-        total_bytes: executor.volume().map_or(0, Volume::capacity_bytes),
-        differing_blocks: progress.differing_blocks,
-        mismatched_blocks: progress.mismatched_blocks,
-        unreadable_blocks: progress.unreadable_blocks,
-        left_blocks: match progress.state {
-            ScrubState::Finished => 0,
-            _ => progress.left_blocks,
-        },
-        has_finished: progress.has_finished(),
-        waits: progress.state == ScrubState::Running && scrub.waits(executor),
-        bad_ranges: ranges.iter().map(|range| BadRangeReport::from(*range)).collect(),
-        has_more_bad_ranges,
-        single_copy: executor
-            .volume()
-            .is_some_and(|volume| volume.map().copies() == 1 && volume.map().parities() == 0),
-        rate_bytes_per_s: progress.rate,
-    })
-}
-
-fn odd_members(progress: &ScrubProgress, executor: &Executor) -> Vec<OddMember> {
-    let members = executor.members().zip(progress.odd_blocks).filter(|(_, blocks)| *blocks > 0);
-    members.map(|((config, _), blocks)| OddMember { devid: config.devid, blocks }).collect()
 }
 
 pub(super) fn rebuilds(executor: &Executor, rebuild: &Rebuild) -> Vec<RebuildProgress> {

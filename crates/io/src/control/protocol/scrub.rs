@@ -76,6 +76,15 @@ pub struct ScrubReport {
     /// True if the volume keeps a single copy of each block, so that only checksums are compared.
     #[serde(default)]
     pub single_copy: bool,
+    /// Number of copies that the volume keeps of each byte; 0 if the service does not say it.
+    #[serde(default)]
+    pub copies: usize,
+    /// Number of parities that it keeps.
+    #[serde(default)]
+    pub parities: usize,
+    /// True if the volume cannot be written, so that nothing can be repaired.
+    #[serde(default)]
+    pub read_only: bool,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
 }
@@ -112,6 +121,11 @@ impl From<BadRange> for BadRangeReport {
 }
 
 impl ScrubReport {
+    /// Returns true if it, or one before it, left blocks that differ or do not match their parities.
+    pub fn has_left_blocks(&self) -> bool {
+        self.differing_blocks > self.repaired_blocks || self.left_blocks > 0
+    }
+
     /// Returns true if all was compared that was checked, and no block is left that differs or
     /// cannot be read, also of those that an earlier scrub found and this one did not come to.
     pub fn is_well(&self) -> bool {
