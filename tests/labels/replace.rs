@@ -42,6 +42,41 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
         assert!(folder.ctl(&["status"]).contains("pair: in sync"));
         service.terminate();
     }
+    let error = refusal(&folder, &["b.img", "a.img"]);
+    for part in ["the member with devid 2 (UUID ", "is missing; `b.img` is not a member any more\n"]
+    {
+        assert!(error.contains(part), "no `{part}` in {error}");
+    }
+}
+
+/// What is to be done is said of all, so that it is done once.
+#[test]
+fn all_older_copies_are_named_and_given_up_at_once() {
+    let folder = created(3);
+    let names = ["a.img", "b.img", "c.img"];
+    for fill in [1, 2] {
+        let service = serve(&folder, &names);
+        client(&folder).write(0, &[fill; BLOCK]);
+        service.terminate();
+        for name in names.iter().filter(|_| fill == 1) {
+            fs::copy(folder.path(name), folder.path(&format!("old-{name}"))).unwrap();
+        }
+    }
+    for name in &names[1..] {
+        fs::rename(folder.path(&format!("old-{name}")), folder.path(name)).unwrap();
+    }
+    let error = refusal(&folder, &names);
+    for part in [
+        "current data of devid 2 and 3 in place of `b.img` and `c.img`; if they",
+        "rebuild `b.img` and `c.img` from the others with --discard b.img --discard c.img\n",
+    ] {
+        assert!(error.contains(part), "no `{part}` in {error}");
+    }
+    let discard = ["--discard", "b.img", "--discard", "c.img"];
+    let service = serve(&folder, &[&names[..], &discard].concat());
+    wait_until_in_sync(&folder);
+    assert_reads(&folder, 0, 2);
+    service.terminate();
 }
 
 /// What was written to it elsewhere is on no other member, so it is not overwritten unasked.

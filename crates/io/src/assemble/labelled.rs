@@ -45,8 +45,8 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
-    absent, discarded_copy, journal_note, left_help, missing_text, perhaps_older, problems,
-    trust_help, unsynced_note, without_effect,
+    absent, discarded_copy, journal_note, left_help, missing_text, not_members, perhaps_older,
+    problems, trust_help, unsynced_note,
 };
 use sizes::{check_old_copies, rebuild_note, rows};
 use spares::spares_of;
@@ -306,7 +306,7 @@ fn check_verdict(
                 [row] => newest.members[row].devid.to_string(),
                 _ => "DEVID".to_owned(),
             };
-            let missing = missing(&rows) + &without_effect(volume, discarded, devices);
+            let missing = missing(&rows) + &not_members(volume, discarded, devices);
             return Err(LabelledError::NeedsDegraded { name, missing, devid });
         }
         ArrayVerdict::Incomplete { missing: rows } if is_read_only && has_data(volume)? => {
@@ -323,7 +323,7 @@ fn check_verdict(
             return Err(LabelledError::NothingLeft { name, missing, help });
         }
         ArrayVerdict::Incomplete { missing: rows } => {
-            let missing = missing(&rows) + &without_effect(volume, discarded, devices);
+            let missing = missing(&rows) + &not_members(volume, discarded, devices);
             let was_cut = newest.members.iter().any(|member| member.has_lost_data);
             let trust = if was_cut { trust_help(newest) } else { "" };
             let help = left_help(newest) + trust;
@@ -419,8 +419,7 @@ fn build(
     }
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
     if let Some(kept) = kept {
-        let (is_clean, unsynced_bytes) = (newest.is_clean, volume.unsynced_bytes());
-        notes.extend(unsynced_note(&name, kept, is_clean, is_read_only, unsynced_bytes));
+        notes.extend(unsynced_note(&name, kept, (newest.is_clean, is_read_only), &volume));
     }
     if is_read_only {
         volume = volume.read_only();

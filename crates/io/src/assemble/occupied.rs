@@ -51,8 +51,8 @@ pub(super) fn refuse_occupied(
         if let Some(what) = occupant_before_data(open) {
             let what = format!(
                 "contains {what}, which clients would overwrite\n  help: check `path`: an array \
-                 has its data from 1 MiB on, so these are of another program; --occupied serves it \
-                 all the same"
+                 has its data from 1 MiB on, so these are of another program, or left from an \
+                 earlier use; --occupied serves it all the same"
             );
             return Err(AssembleError::Unfit { place: place(member), what });
         }

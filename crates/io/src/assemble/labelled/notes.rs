@@ -1,11 +1,13 @@
 //! What is said about the devices of a labelled volume: notes, and parts of errors.
 
+use crate::device_address::DeviceAddress;
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
 use mirrorball_core::label::{JournalRecovery, Label, LabelledMember, MemberLabel};
-use mirrorball_core::member::MemberState;
+use mirrorball_core::member::{Member, MemberState};
 use mirrorball_core::units::format_bytes;
+use mirrorball_core::volume::Volume;
 
 /// A note for each member that was out of sync before and has no device.
 pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String> {
@@ -37,18 +39,20 @@ pub(super) fn perhaps_older(newest: &Label, is_read_only: bool) -> String {
     )
 }
 
-/// Which of the devices that are discarded are no members, for an error about missing ones.
-pub(super) fn without_effect(
+/// Which of the devices are no members, for an error about missing ones.
+pub(super) fn not_members(
     volume: &ExaminedVolume,
     discarded: &[usize],
     devices: &[ExaminedDevice],
 ) -> String {
-    let is_unknown = |&at: &usize| {
-        discarded.contains(&volume.devices[at])
-            && volume.assembly.standings[at] == MemberStanding::Unknown
+    let is_unknown = |&at: &usize| volume.assembly.standings[at] == MemberStanding::Unknown;
+    let text = |at: usize| match discarded.contains(&volume.devices[at]) {
+        true => format!("; {}", discarded_copy(volume, devices, at)),
+        false => {
+            format!("; `{}` is not a member any more", devices[volume.devices[at]].address)
+        }
     };
-    let unknown = (0..volume.devices.len()).filter(is_unknown);
-    unknown.map(|at| format!("; {}", discarded_copy(volume, devices, at))).collect()
+    (0..volume.devices.len()).filter(is_unknown).map(text).collect()
 }
 
 /// The note about a discarded device that is another copy of a member, which is not rebuilt.
@@ -122,7 +126,6 @@ pub(super) fn trust_help(newest: &Label) -> &'static str {
 /// A line for each device that only the user can decide about.
 pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     let mut text = String::from("its devices do not agree");
-    let old_copy = volume.assembly.standings.iter().position(|it| *it == MemberStanding::OldCopy);
     for (at, &index) in volume.devices.iter().enumerate() {
         let device = &devices[index].address;
         text += &format!("\n  `{device}`: {}", device_text(volume, devices, at));
@@ -135,22 +138,39 @@ pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> S
             "\n  there are {count} versions of the data: members were used without each other"
         );
     }
-    if let Some(at) = old_copy {
-        let device = &devices[volume.devices[at]];
-        let label = device.label.as_ref().ok();
-        let row = label.and_then(|label| volume.assembly.newest.row(label.found.member));
-        if let Some(row) = row {
-            let devid = volume.assembly.newest.members[row].devid;
-            let copy = &device.address;
-            return format!(
-                "{text}\n  help: give the device that has the current data of devid {devid} in \
-                 place of `{copy}`; if it is lost, rebuild `{copy}` from the others with --discard \
-                 {copy}"
-            );
-        }
+    if let Some(help) = old_copies_help(volume, devices) {
+        return format!("{text}\n  help: {help}");
     }
     text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
             give up its data with --discard DEVICE, which rebuilds it from the others"
+}
+
+/// What to do about older copies of members in sync; `None` if there are none.
+fn old_copies_help(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> Option<String> {
+    let LabelAssembly { newest, standings, .. } = &volume.assembly;
+    let copies = (0..standings.len()).filter_map(|at| {
+        let device = &devices[volume.devices[at]];
+        let label = device.label.as_ref().ok().filter(|_| standings[at] == MemberStanding::OldCopy);
+        Some((newest.members[newest.row(label?.found.member)?].devid, &device.address))
+    });
+    let copies: Vec<(u64, &DeviceAddress)> = copies.collect();
+    let list = |text: fn(&(u64, &DeviceAddress)) -> String, separator: &str| {
+        copies.iter().map(text).collect::<Vec<String>>().join(separator)
+    };
+    let names = list(|(_, copy)| format!("`{copy}`"), " and ");
+    let options = list(|(_, copy)| format!("--discard {copy}"), " ");
+    let devids = list(|(devid, _)| devid.to_string(), " and ");
+    Some(match copies.len() {
+        0 => return None,
+        1 => format!(
+            "give the device that has the current data of devid {devids} in place of {names}; if \
+             it is lost, rebuild {names} from the others with {options}"
+        ),
+        _ => format!(
+            "give the devices that have the current data of devid {devids} in place of {names}; if \
+             they are lost, rebuild {names} from the others with {options}"
+        ),
+    })
 }
 
 /// What to say of entries of the journal that were not written in place.
@@ -177,10 +197,24 @@ pub(super) fn journal_note(
 pub(super) fn unsynced_note(
     name: &str,
     kept: &str,
-    is_clean: bool,
-    is_read_only: bool,
-    unsynced_bytes: u64,
+    (is_clean, is_read_only): (bool, bool),
+    volume: &Volume,
 ) -> Option<String> {
+    let has_data = |member: &Member| match member.state {
+        MemberState::InSync => true,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Failed => false,
+    };
+    let with_data = volume.members().iter().filter(|(_, member)| has_data(member)).count();
+    if volume.map().parities() == 0 && with_data <= 1 {
+        return (!is_clean).then(|| {
+            format!(
+                "`{name}` was not stopped in good order; a single member is in sync, so no {kept} \
+                 differ"
+            )
+        });
+    }
+    let unsynced_bytes = volume.unsynced_bytes();
     let size = format_bytes(unsynced_bytes);
     let when = match is_read_only {
         true => "when the volume is served without --read-only",
