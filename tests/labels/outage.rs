@@ -206,3 +206,29 @@ fn a_device_that_was_cut_is_refused() {
         assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
     }
 }
+
+/// Its socket is there, and the path is right.
+#[test]
+fn ctl_says_that_a_service_that_was_killed_does_not_listen_any_more() {
+    let folder = created(2);
+    serve(&folder, &["a.img", "b.img"]).stop("-KILL");
+    let output = folder.run(&["ctl", "--control", "control", "status"]);
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let part = "no service listens at control socket `control` any more: the one that made it was";
+    assert!(error.contains(part) && error.contains("help: start it again"), "{error}");
+}
+
+#[test]
+fn nothing_is_said_to_be_synchronised_with_a_single_member() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["members", "fail", "2"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.stop("-KILL");
+    let service = serve(&folder, &["a.img"]);
+    let note = "was not stopped in good order; a single member is in sync, so no mirrors differ";
+    assert!(has_line(&service, note), "{:?}", service.lines);
+    assert!(!has_line(&service, "synchronised while"), "{:?}", service.lines);
+    service.terminate();
+}

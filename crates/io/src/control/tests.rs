@@ -291,6 +291,11 @@ fn a_missing_service_is_named() {
     let error = ask::<String>(&path, &ControlRequest::Policy).unwrap_err().to_string();
     assert!(error.starts_with("cannot connect to control socket `"), "{error}");
     assert!(error.contains("help: give the path given to `emulate` or `serve`"), "{error}");
+    // Its socket is left.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let error = ask::<String>(&path, &ControlRequest::Policy).unwrap_err().to_string();
+    assert!(error.starts_with("no service listens at control socket `"), "{error}");
+    assert!(error.contains("help: start it again") && !error.contains("give the path"), "{error}");
 }
 
 /// The names of the events so far.

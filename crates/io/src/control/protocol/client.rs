@@ -30,6 +30,16 @@ pub enum AskError {
         /// What the system reported.
         error: io::Error,
     },
+    /// The socket is left of a service that does not run any more.
+    #[error(
+        "no service listens at control socket `{}` any more: the one that made it was killed, or \
+         crashed\n  help: start it again; its output, or the system's journal, may say why it ended",
+        path.display()
+    )]
+    NotListening {
+        /// The control socket.
+        path: PathBuf,
+    },
     /// The service did not answer in time.
     #[error(
         "no answer from control socket `{}` within {} s: the service is stopped or its machine \
@@ -156,6 +166,7 @@ fn check_path(path: &Path) -> Result<(), AskError> {
 fn broken(path: &Path, error: io::Error) -> AskError {
     match error.kind() {
         io::ErrorKind::WouldBlock => AskError::Silent { path: path.to_owned() },
+        io::ErrorKind::ConnectionRefused => AskError::NotListening { path: path.to_owned() },
         _ => AskError::Connection { path: path.to_owned(), error },
     }
 }
