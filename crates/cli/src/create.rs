@@ -60,7 +60,7 @@ pub(crate) struct CreateArgs {
 
     /// Keep a checksum of each 4 KiB of data: what a disk returns wrong is read from another mirror
     /// and repaired. Takes 4 GiB of each member per TiB of the volume. A volume cannot get them
-    /// later
+    /// later. Not for raid5 and raid6
     #[arg(long)]
     checksums: bool,
 }
