@@ -63,9 +63,13 @@ pub(super) fn request_problems(status: &ServiceStatus) -> String {
     let mut text = unfinished_text(status.unfinished_writes);
     let (reads, writes) = (status.failed_reads, status.failed_writes);
     if reads + writes > 0 {
+        let why = match status.mismatched_blocks {
+            0 => "too few members could serve them",
+            _ => "no mirror had the right data, or too few members could serve them",
+        };
         text += &format!(
-            "  {} and {} of clients failed: too few members could serve them (counted until a \
-             scrub has finished, or a restart)\n",
+            "  {} and {} of clients failed: {why} (counted until a scrub has finished, or a \
+             restart)\n",
             counted(reads, "read", "reads"),
             counted(writes, "write", "writes"),
         );
@@ -76,7 +80,8 @@ pub(super) fn request_problems(status: &ServiceStatus) -> String {
     if status.mismatched_blocks > 0 {
         text += &format!(
             "  {} did not match their checksums (`ctl members` shows on which members; those that \
-             another mirror has are repaired, and `ctl scrub start` checks all)\n",
+             another mirror has are repaired, and `ctl scrub start` checks all; what no mirror has \
+             right can be read again once it is written, for example from a backup)\n",
             counted(status.mismatched_blocks, "block of 4 KiB", "blocks of 4 KiB")
         );
     }

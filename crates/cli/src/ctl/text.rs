@@ -300,7 +300,7 @@ mod tests {
             "devid 6 (/dev/sd6): no connection with its server is open (it is tried again",
             "devid 5 (/dev/sd5) has lost data that no other member in sync has: its file was truncated, and \
              12 MiB from its start are left\n  (save what can be read",
-            "  7 reads and 2 writes of clients failed: too few members could serve them",
+            "  7 reads and 2 writes of clients failed: no mirror had the right data, or too few members",
             "  devid 1 (/dev/sd1): last error 2 min ago: write of 4096 bytes at byte 8192: no space\n",
             "  9 blocks of 4 KiB did not match their checksums (",
         ] {
