@@ -62,7 +62,7 @@ enum Action {
         #[arg(long)]
         check: bool,
     },
-    /// Show state and counters of each member; fail, remove, rebuild or replace one
+    /// Show state, device and counters of each member; fail, remove, rebuild or replace one
     #[command(override_usage = "mirrorball ctl --control <PATH> members [OPTIONS] [COMMAND]")]
     Members {
         #[command(subcommand)]

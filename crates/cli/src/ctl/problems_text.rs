@@ -260,8 +260,8 @@ fn scrub_doubt(devid: u64, status: &ServiceStatus) -> String {
     }
     let device = device_of(devid, status).map_or("DEVICE".to_owned(), quoted);
     format!(
-        "\n  (a scrub left blocks that do not match: if their wrong data are on devid {devid}, `ctl \
-         members replace {devid} {device}` copies all of it, and `ctl members rebuild {devid}` only \
-         what it missed)"
+        "\n  (a scrub left blocks that do not match: if their wrong data are on devid {devid}, \
+         `ctl members replace {devid} {device}` copies all of it, and `ctl members rebuild \
+         {devid}` only what it missed)"
     )
 }

@@ -127,7 +127,23 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         let count = blocks(scrub.left_blocks);
         text += &format!("  an earlier scrub left {count} as they were\n");
     }
-    text + &next_steps(scrub, left)
+    text + &rebuilt_text(scrub) + &next_steps(scrub, left)
+}
+
+/// Which members were rebuilt, so that what was found may be gone.
+fn rebuilt_text(scrub: &ScrubReport) -> String {
+    if scrub.is_well() || scrub.rebuilt_since.is_empty() {
+        return String::new();
+    }
+    let devids: Vec<String> = scrub.rebuilt_since.iter().map(u64::to_string).collect();
+    let (devids, was) = match devids.len() {
+        1 => (devids.concat(), "was"),
+        _ => (devids.join(" and "), "were"),
+    };
+    format!(
+        "  devid {devids} {was} rebuilt since this scrub started: `ctl scrub start` shows what is \
+         left\n"
+    )
 }
 
 /// What is to be done about blocks that were left as they were, and about those without a right
@@ -270,6 +286,7 @@ pub(super) mod tests {
             copies: 2,
             parities: 0,
             read_only: false,
+            rebuilt_since: vec![3, 4],
             rate_bytes_per_s: None,
         }
     }
@@ -305,6 +322,9 @@ pub(super) mod tests {
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
+        let rebuilt =
+            "  devid 3 and 4 were rebuilt since this scrub started: `ctl scrub start` shows";
+        assert!(next(2, 0, false).contains(rebuilt));
         let none = ScrubReport { read_only: true, ..paused_scrub() };
         assert!(!scrub_text(&none).contains("next: "), "nothing can be written");
     }

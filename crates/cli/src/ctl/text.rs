@@ -111,8 +111,8 @@ pub(super) fn member(member: &MemberReport) -> String {
     let last_error = last_error.unwrap_or_default();
     let mismatched = member.mismatched_blocks.map(|count| format!(", {count} bad checksums"));
     format!(
-        "devid {devid}: {}{}{device}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
-         writes ({written_bytes} bytes), {errors} errors{}{last_error}\n",
+        "devid {devid}: {}{}{device}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), \
+         {writes} writes ({written_bytes} bytes), {errors} errors{}{last_error}\n",
         member.state.name(),
         progress.unwrap_or_default(),
         mismatched.unwrap_or_default(),
@@ -286,7 +286,7 @@ mod tests {
             "pair: degraded; the file of devid 1 is not at its path\n",
             "devid 1: its file was removed, and nothing is at a b.img; the old file is still used",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
-            "devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack, as it was then",
+            "devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack, as it",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    it waits until members are rebuilt and \
              synchronised\n    mirrors differed in 3 blocks of 4 KiB\n",
@@ -295,13 +295,13 @@ mod tests {
             "    4 MiB were not compared: fewer than two mirrors were in sync\n",
             "    no mirror could read 1 block of 4 KiB\n",
             "    an earlier scrub left 2 blocks of 4 KiB as they were\n",
-            "  the rebuild of devid 2 (/dev/sd2) does not go on: 1 of 8 bytes (12.5 %), only what it missed: \
-             too few (it is tried again every 10 s)\n",
+            "  the rebuild of devid 2 (/dev/sd2) does not go on: 1 of 8 bytes (12.5 %), only what \
+             it missed: too few (it is tried again every 10 s)\n",
             "devid 6 (/dev/sd6): no connection with its server is open (it is tried again",
-            "devid 5 (/dev/sd5) has lost data that no other member in sync has: its file was truncated, and \
-             12 MiB from its start are left\n  (save what can be read",
-            "  7 reads and 2 writes of clients failed: no mirror had the right data, or too few members",
-            "  devid 1 (/dev/sd1): last error 2 min ago: write of 4096 bytes at byte 8192: no space\n",
+            "devid 5 (/dev/sd5) has lost data that no other member in sync has: its file was \
+             truncated, and 12 MiB from its start are left\n  (save what can be read",
+            "  7 reads and 2 writes of clients failed: no mirror had the right data, or too few",
+            "  devid 1 (/dev/sd1): last error 2 min ago: write of 4096 bytes at byte 8192: no",
             "  9 blocks of 4 KiB did not match their checksums (",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
@@ -317,8 +317,8 @@ mod tests {
              without --read-only\n",
             "  devid 4 is missing\n",
             "  devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack",
-            "  devid 2 (/dev/sd2) is in sync in 1 of 8 bytes (12.5 %), and is not rebuilt while the volume is \
-             read-only\n",
+            "  devid 2 (/dev/sd2) is in sync in 1 of 8 bytes (12.5 %), and is not rebuilt while \
+             the volume is read-only\n",
             "  read-only\n",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
@@ -343,8 +343,8 @@ mod tests {
     fn a_rebuild_that_goes_on_is_shown_with_its_limit() {
         let mut running = troubled_status();
         running.rebuilds[0].stalled = None;
-        let expected = "  rebuilding devid 2 (/dev/sd2): 1 of 8 bytes (12.5 %), only what it missed, at most \
-                        50 bytes/s\n";
+        let expected = "  rebuilding devid 2 (/dev/sd2): 1 of 8 bytes (12.5 %), only what it \
+                        missed, at most 50 bytes/s\n";
         assert!(status(&running).contains(expected), "{}", status(&running));
     }
 
@@ -360,7 +360,8 @@ mod tests {
         let doubt =
             "devid 3, `ctl members replace 3 /dev/sd3` copies all of it, and `ctl members reb";
         assert!(text.contains(doubt), "{text}");
-        let back = "devid 3 (/dev/sd3) has failed: flush: no (`ctl members rebuild 3` takes it back, `ctl mem";
+        let back =
+            "devid 3 (/dev/sd3) has failed: flush: no (`ctl members rebuild 3` takes it back, ";
         assert!(text.contains(back) && text.contains("every read is verified"), "{text}");
         let text = status(&status_of(2));
         assert!(text.contains("  checksums: reads are verified, but for 2 pages of 512"), "{text}");

@@ -13,7 +13,7 @@ use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Number of events that are kept.
 const KEPT: usize = 256;
@@ -31,6 +31,8 @@ pub(super) struct EventLog {
     seen: Option<SeenState>,
     reported: ReportedCounts,
     paths: PathWatch,
+    /// The devids of members that were rebuilt since the last scrub started.
+    rebuilt_since_scrub: BTreeSet<u64>,
     /// Gets each event.
     observer: Option<EventObserver>,
 }
@@ -105,10 +107,22 @@ impl EventLog {
         if let Some(observer) = &mut self.observer {
             observer(&change);
         }
+        match change {
+            StateChange::RebuildFinished { devid } => {
+                self.rebuilt_since_scrub.insert(devid);
+            }
+            StateChange::ScrubStarted => self.rebuilt_since_scrub.clear(),
+            _ => {}
+        }
         if self.events.len() == KEPT {
             self.events.pop_front();
         }
         self.events.push_back(ServiceEvent { number: self.count, time_unix_ms, change });
+    }
+
+    /// The devids of members that were rebuilt since the last scrub started.
+    pub(super) fn rebuilt_since_scrub(&self) -> Vec<u64> {
+        self.rebuilt_since_scrub.iter().copied().collect()
     }
 
     /// Returns true if an event was recorded since the last call.

@@ -1,11 +1,11 @@
 //! Requests that take members out of use, or put devices in their places.
 
-use super::ServiceParts;
 use super::events::reported_state;
 use super::protocol::{
     MemberError, MemberFailure, ReportedState, RequestError, RequestErrorKind, ScrubReport,
 };
 use super::scrub_state::scrub_report;
+use super::{Control, ServiceParts};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
@@ -61,8 +61,12 @@ pub(super) fn replacement(
 }
 
 /// Fails a member that works.
-pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
-    let doubt = scrub_doubt(devid, parts).unwrap_or_default();
+pub(super) fn fail(
+    devid: u64,
+    control: &Control,
+    parts: &mut ServiceParts<'_>,
+) -> Result<String, RequestError> {
+    let doubt = scrub_doubt(devid, control, parts).unwrap_or_default();
     let executor = &mut *parts.executor;
     let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
     let volume = executor.volume().ok_or_else(|| RequestError {
@@ -181,11 +185,11 @@ fn way_back(devid: u64, volume: &Volume) -> String {
 
 /// What a rebuild of a member does not mend, if the last scrub left blocks that do not match. A
 /// spare that takes the place gets all data.
-fn scrub_doubt(devid: u64, parts: &ServiceParts<'_>) -> Option<String> {
+fn scrub_doubt(devid: u64, control: &Control, parts: &ServiceParts<'_>) -> Option<String> {
     let executor = &*parts.executor;
     let volume = executor.volume().filter(|it| it.label().is_some() && it.spares().is_empty())?;
     let member = volume.members().find(devid)?;
-    scrub_report(parts.scrub, executor).filter(ScrubReport::has_left_blocks)?;
+    scrub_report(control, parts.scrub, executor).filter(ScrubReport::has_left_blocks)?;
     let device = parts.rebuild.device(member, executor);
     let device = device.map_or("DEVICE".to_owned(), |device| device.absolute());
     Some(format!(

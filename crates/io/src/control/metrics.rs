@@ -168,7 +168,7 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
         families.push(failed_family(executor));
         families.extend(rebuild_families(&rebuilds(executor, parts.rebuild)));
     }
-    families.extend(scrub_report(parts.scrub, executor).iter().flat_map(scrub_families));
+    families.extend(scrub_report(control, parts.scrub, executor).iter().flat_map(scrub_families));
     if let Some(volume) = executor.volume() {
         let samples = volume.counters().into_iter().map(|counter| {
             let member = counter.member.map(|member| &volume.members()[member].config);

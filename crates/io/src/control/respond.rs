@@ -58,7 +58,7 @@ pub(super) fn respond(
         ControlRequest::SetPolicy { name, object, keep } => {
             return policy_request(control, client, PolicyRequest { name, object, keep }, parts);
         }
-        ControlRequest::Fail { devid } => encode(fail(devid, parts)),
+        ControlRequest::Fail { devid } => encode(fail(devid, control, parts)),
         ControlRequest::Remove { devid } => encode(remove(devid, parts.executor, parts.rebuild)),
         ControlRequest::Events { follow } => {
             control.begin_events(client, follow, parts.executor);
@@ -93,13 +93,18 @@ pub(super) fn respond(
         }
         ControlRequest::Scrub { action, repair, from, rate_bytes_per_s } => {
             let request = ScrubRequest { repairs: repair, from, rate: rate_bytes_per_s };
-            scrub(action, request, parts)
+            scrub(control, action, request, parts)
         }
     })
 }
 
 /// Does something with the scrub; a start is what the request says.
-fn scrub(action: ScrubAction, request: ScrubRequest, parts: &mut ServiceParts<'_>) -> String {
+fn scrub(
+    control: &Control,
+    action: ScrubAction,
+    request: ScrubRequest,
+    parts: &mut ServiceParts<'_>,
+) -> String {
     let ServiceParts { executor, scrub, .. } = parts;
     let done = match action {
         ScrubAction::Start => scrub.start(request, executor),
@@ -109,7 +114,7 @@ fn scrub(action: ScrubAction, request: ScrubRequest, parts: &mut ServiceParts<'_
         ScrubAction::Status => Ok(()),
     };
     match done {
-        Ok(()) => encode(Ok(scrub_report(scrub, executor))),
+        Ok(()) => encode(Ok(scrub_report(control, scrub, executor))),
         Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
     }
 }

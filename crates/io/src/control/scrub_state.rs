@@ -1,5 +1,6 @@
 //! The last scrub of a volume, as clients of the control socket see it.
 
+use super::Control;
 use super::protocol::{BadRangeReport, OddMember, ScrubReport};
 use crate::executor::Executor;
 use crate::scrub::Scrub;
@@ -7,7 +8,11 @@ use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::volume::Volume;
 
 /// How far the last scrub is, and what it found; `None` if there was none.
-pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {
+pub(super) fn scrub_report(
+    control: &Control,
+    scrub: &Scrub,
+    executor: &Executor,
+) -> Option<ScrubReport> {
     let progress = scrub.progress()?;
     let (ranges, has_more_bad_ranges) = scrub.bad_ranges();
     let volume = executor.volume();
@@ -38,6 +43,7 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
         copies,
         parities,
         read_only: volume.is_some_and(Volume::is_read_only),
+        rebuilt_since: control.events.rebuilt_since_scrub(),
         rate_bytes_per_s: progress.rate,
     })
 }

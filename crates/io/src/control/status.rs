@@ -57,7 +57,7 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
         checksums: volume.is_some_and(Volume::has_checksums),
         read_only: volume.is_some_and(Volume::is_read_only),
-        scrub: scrub_report(scrub, executor),
+        scrub: scrub_report(control, scrub, executor),
         rebuild_bytes_per_s: rebuild.rate(),
         connections: server.connections(),
         exports: exports.collect(),

@@ -33,7 +33,7 @@ pub enum AskError {
     /// The socket is left of a service that does not run any more.
     #[error(
         "no service listens at control socket `{}` any more: the one that made it was killed, or \
-         crashed\n  help: start it again; its output, or the system's journal, may say why it ended",
+         crashed\n  help: start it again; its output or the system's journal may say why it ended",
         path.display()
     )]
     NotListening {

@@ -85,6 +85,10 @@ pub struct ScrubReport {
     /// True if the volume cannot be written, so that nothing can be repaired.
     #[serde(default)]
     pub read_only: bool,
+    /// The devids of members that were rebuilt since it started, while the service ran: what it
+    /// found may be gone.
+    #[serde(default)]
+    pub rebuilt_since: Vec<u64>,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
 }
@@ -121,7 +125,7 @@ impl From<BadRange> for BadRangeReport {
 }
 
 impl ScrubReport {
-    /// Returns true if it, or one before it, left blocks that differ or do not match their parities.
+    /// Returns true if it or one before it left blocks that differ or do not match their parities.
     pub fn has_left_blocks(&self) -> bool {
         self.differing_blocks > self.repaired_blocks || self.left_blocks > 0
     }
