@@ -59,6 +59,11 @@ fn the_last_error_of_a_member_that_stays_is_shown() {
     for part in [" s ago: write of ", " bytes at byte ", ": No space left on device"] {
         assert!(line.contains(part), "no `{part}` in {status}");
     }
+    assert!(!folder.ctl(&["events"]).contains("resync"), "there is nothing to compare with");
+    let reason = "\"reason\":\"devid 1: write of ";
+    assert!(folder.ctl(&["events"]).contains(reason));
+    let printed = "because too few members could serve them; last error of devid 1: write of ";
+    wait_until("a line on stderr", || service.has_printed(printed));
     let members = folder.ctl(&["members"]);
     let shown = members.lines().next().unwrap();
     assert!(shown.starts_with("devid 1: in sync, ") && shown.contains(", last error "), "{shown}");

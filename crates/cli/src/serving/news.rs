@@ -54,10 +54,12 @@ fn line(change: &StateChange) -> Option<String> {
         StateChange::RebuildStalled { devid, reason } => {
             format!("the rebuild of devid {devid} does not go on: {reason}")
         }
-        StateChange::RequestsFailed { reads, writes } => format!(
-            "{} and {} of clients failed since the start, because too few members could serve them",
+        StateChange::RequestsFailed { reads, writes, reason } => format!(
+            "{} and {} of clients failed since the start, because too few members could serve \
+             them{}",
             counted(*reads, "read", "reads"),
             counted(*writes, "write", "writes"),
+            reason.as_ref().map(|it| format!("; last error of {it}")).unwrap_or_default(),
         ),
         StateChange::MemberReplaced { devid, device } => {
             format!("devid {devid} is on {device} now")

@@ -222,7 +222,8 @@ impl ReportedCounts {
         if has_doubled(self.failed_requests, failed.all()) {
             self.failed_requests = failed.all();
             let FailedRequests { reads, writes } = failed;
-            changes.push(StateChange::RequestsFailed { reads, writes });
+            let reason = last_error(executor);
+            changes.push(StateChange::RequestsFailed { reads, writes, reason });
         }
         if has_doubled(self.lost_checksum_pages, now.lost_checksum_pages) {
             self.lost_checksum_pages = now.lost_checksum_pages;
@@ -230,6 +231,17 @@ impl ReportedCounts {
         }
         changes
     }
+}
+
+/// The last error of the members that are used: perhaps why a request failed.
+fn last_error(executor: &Executor) -> Option<String> {
+    let members = executor.volume()?.members().iter();
+    let used = members.filter(|(_, member)| member.state != MemberState::Failed);
+    let errors = used.filter_map(|(index, member)| {
+        let (fault, age) = executor.last_error(index)?;
+        Some((age, format!("devid {}: {fault}", member.config.devid)))
+    });
+    errors.min_by_key(|(age, _)| *age).map(|(_, error)| error)
 }
 
 fn devid(executor: &Executor, member: MemberIndex) -> u64 {

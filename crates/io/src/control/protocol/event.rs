@@ -149,6 +149,9 @@ pub enum StateChange {
         reads: u64,
         /// Number of writes, flushes and discards.
         writes: u64,
+        /// The last error of a member that is used, if there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// A member was rebuilt, and is in sync.
     RebuildFinished {
