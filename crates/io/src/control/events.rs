@@ -81,7 +81,7 @@ impl Signals {
         let fault = volume.and_then(Volume::policy_fault);
         Signals {
             members_version: volume.map_or(0, Volume::members_version),
-            is_unsynced: volume.is_some_and(|volume| volume.unsynced_bytes() > 0),
+            is_unsynced: volume.is_some_and(is_unsynced),
             mismatched_blocks: volume.map_or(0, Volume::all_mismatched_blocks),
             lost_checksum_pages: volume.map_or(0, Volume::lost_checksum_pages),
             failed_requests: executor.failed_requests(),
@@ -200,7 +200,7 @@ impl EventLog {
             changes.extend(member_change((devid(executor, index), fault, loss), was, now));
         }
         let was = before.as_ref().map(|before| &before.signals);
-        changes.extend(resync_change(was.is_some_and(|was| was.is_unsynced), executor));
+        changes.extend(resync_change(was.is_some_and(|was| was.is_unsynced), &signals, executor));
         changes.extend(stalled_changes(was.map_or(&[], |was| &was.stalled), &signals, executor));
         changes.extend(self.reported.changes(&signals, executor));
         let fault = executor.volume().and_then(Volume::policy_fault);
@@ -254,10 +254,16 @@ pub(super) fn damaged_bytes(executor: &Executor, member: MemberIndex) -> Option<
     executor.volume().is_some_and(|volume| !volume.is_complete()).then_some(left_bytes)
 }
 
+/// Returns true if mirrors may differ. A single member that is left has none.
+fn is_unsynced(volume: &Volume) -> bool {
+    let used = volume.members().iter().filter(|(_, member)| member.state != MemberState::Failed);
+    volume.unsynced_bytes() > 0 && used.count() > 1
+}
+
 /// The event of a resync that started or ended.
-fn resync_change(was_unsynced: bool, executor: &Executor) -> Option<StateChange> {
+fn resync_change(was: bool, now: &Signals, executor: &Executor) -> Option<StateChange> {
     let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
-    match (was_unsynced, unsynced_bytes > 0) {
+    match (was, now.is_unsynced) {
         (false, true) => Some(StateChange::ResyncStarted { unsynced_bytes }),
         (true, false) => Some(StateChange::ResyncFinished),
         _ => None,
