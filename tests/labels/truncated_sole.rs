@@ -167,9 +167,7 @@ fn nothing_is_read_from_the_last_member_once_most_of_its_file_was_freed() {
     let hole = ["--punch-hole", "--offset", "6MiB", "--length", "14MiB"];
     let path = folder.path("a.img");
     assert!(Command::new("fallocate").args(hole).arg(path).status().unwrap().success());
-    wait_until("the loss to be found", || {
-        folder.ctl(&["status"]).contains("a.img) has lost data")
-    });
+    wait_until("the loss to be found", || folder.ctl(&["status"]).contains("a.img) has lost data"));
     for offset in [0, BEHIND] {
         let read = client(&folder).request(NbdRequest::Read, offset, &[], BLOCK);
         assert!(read.is_err(), "{offset}");
