@@ -123,7 +123,7 @@ pub(super) struct Machine {
     /// True if in this run of the service a write of metadata was lost on the only member in sync.
     has_lost_record: bool,
     /// True while the volume lacks data because a member was cut short that it could not do
-    /// without: it does not start from what the member has left.
+    /// without, or the labels do not say yet what the member has left: it does not start from that.
     has_cut_member: bool,
     /// True if only the user can start the volume now.
     is_refused: bool,

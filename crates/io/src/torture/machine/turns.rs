@@ -151,7 +151,7 @@ impl Machine {
             }
             let is_short = matches!(self.simulation.fault(disk.file), FileFault::Ends(_));
             disk.is_cut_recorded |= (is_kept || has_failed) && is_short && is_recorded(row);
-            self.has_cut_member |= is_kept && !is_complete;
+            self.has_cut_member |= is_kept && !(is_complete && is_recorded(row));
         }
         self.has_cut_member &= !(is_complete && (0..self.rows.len()).all(is_recorded));
         Ok(())
