@@ -49,7 +49,9 @@ fn a_device_whose_log_is_newer_than_that_of_the_others_was_diverged() {
     let with_record = |sequence| {
         let mut devices = devices(&[newest.clone(), found(2, 5, &[1], &[InSync; 2])]);
         devices[0].record = Some(DirtyRecord { sequence: 200, ..DirtyRecord::default() });
-        devices[1].record = Some(DirtyRecord { sequence, ..DirtyRecord::default() });
+        let least_sequence = sequence - 1;
+        devices[1].record =
+            Some(DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() });
         let standing = assemble(&devices, &[]).standings[1];
         let own = own_data(&newest.label, &devices[1]);
         (standing, own, can_catch_up(&newest.label, &devices[1]))
@@ -62,6 +64,10 @@ fn a_device_whose_log_is_newer_than_that_of_the_others_was_diverged() {
     assert_eq!(with_record(103), (stale, OwnData::None, false));
     assert_eq!(with_record(116), (diverged, OwnData::Some, false));
     let mut devices = devices(&[newest, found(2, 5, &[1], &[InSync; 2])]);
-    devices[1].record = Some(DirtyRecord { sequence: 116, ..DirtyRecord::default() });
+    let record = DirtyRecord { sequence: 116, least_sequence: 115, ..DirtyRecord::default() };
+    devices[1].record = Some(record);
     assert_eq!(assemble(&devices, &[1]).standings[1], stale, "the user gave its data up");
+    // After a jump of the numbers: what it carries is of before it left.
+    devices[1].record.as_mut().unwrap().least_sequence = 101;
+    assert_eq!(assemble(&devices, &[]).standings[1], stale);
 }

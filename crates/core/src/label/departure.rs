@@ -37,5 +37,10 @@ pub(super) fn went_on(newest: &Label, found: &MemberLabel, record: Option<&Dirty
     // A volume without a record has none to compare with.
     let past = past.filter(|past| past.sequence != Some(0));
     let ahead = past.and_then(|past| ahead(past, record));
-    found.calls_in_sync(found.member) && ahead.is_some_and(|records| records >= GONE_ON)
+    // The record of one that left carries what was so before it left.
+    let least = record.map_or(0, |record| record.least_sequence);
+    let has_later = past.and_then(|past| past.sequence).is_some_and(|at| least > at + AHEAD_MAX);
+    found.calls_in_sync(found.member)
+        && has_later
+        && ahead.is_some_and(|records| records >= GONE_ON)
 }

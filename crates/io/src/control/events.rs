@@ -265,7 +265,7 @@ fn resync_change(was: bool, now: &Signals, executor: &Executor) -> Option<StateC
     let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
     match (was, now.is_unsynced) {
         (false, true) => Some(StateChange::ResyncStarted { unsynced_bytes }),
-        (true, false) => Some(StateChange::ResyncFinished),
+        (true, false) if unsynced_bytes == 0 => Some(StateChange::ResyncFinished),
         _ => None,
     }
 }

@@ -75,16 +75,17 @@ impl Driver {
         Some(low * DATA_UNIT)
     }
 
-    /// Where the last data of a file before `end` end; `None` if it has none there, or that is not
-    /// known.
-    pub(crate) fn data_end(&self, file: Handle, end: u64) -> Option<u64> {
+    /// Where the last data of a range of a file end, its begin if it has none there; `None` if that
+    /// is not known.
+    pub(crate) fn data_end(&self, file: Handle, range: Range<u64>) -> Option<u64> {
         let Resource::Fd(fd) = &self.descriptors.get(file).resource else { return None };
-        let mut data_end = self.last_data(file, 0..end)?;
-        while data_end < end
-            && let Ok(begin) = rustix::fs::seek(fd, SeekFrom::Data(data_end))
-            && begin < end
+        let mut data_end = range.start;
+        while let Ok(begin) = rustix::fs::seek(fd, SeekFrom::Data(data_end))
+            && begin < range.end
+            && let Ok(hole) = rustix::fs::seek(fd, SeekFrom::Hole(begin))
+            && hole > data_end
         {
-            data_end = rustix::fs::seek(fd, SeekFrom::Hole(begin)).ok()?.min(end);
+            data_end = hole.min(range.end);
         }
         Some(data_end)
     }

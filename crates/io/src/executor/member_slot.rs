@@ -49,7 +49,8 @@ pub(super) struct MemberSlot {
     pub(super) fault_at: Nanos,
     /// True if its file was truncated. What it reads counts only where it is in sync.
     pub(super) was_cut: bool,
-    /// True if all was allocated for its file at the last look that was at the one before.
+    /// True if all was allocated for its file at the last look that was at the one before, or all
+    /// up to its end, and nothing was written since.
     pub(super) has_all_allocated: bool,
     /// The length that its file had at least since it was truncated.
     length_since_cut: Option<u64>,
@@ -188,8 +189,10 @@ impl MemberSlot {
         let is_settled = keeps_allocated && self.length_since_cut.is_none();
         // Not of what is set aside behind the end, which may go.
         let allocated_bytes = size.allocated_bytes.min(size.size_bytes);
-        let is_known = keeps_allocated && self.allocated_bytes_max > 0;
-        self.has_all_allocated = is_known && allocated_bytes >= self.allocated_bytes_max;
+        let is_quiet = self.changes_in_flight == 0 && self.ended_changes.is_empty();
+        let all_bytes = self.allocated_bytes_max.min(size.size_bytes);
+        self.has_all_allocated =
+            keeps_allocated && is_quiet && all_bytes > 0 && allocated_bytes >= all_bytes;
         let cut = match is_cut {
             true if end < least_bytes => Cut::At(end.saturating_sub(begin_bytes)),
             true => Cut::Regrown,

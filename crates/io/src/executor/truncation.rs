@@ -178,7 +178,7 @@ impl Executor {
     }
 
     /// The bytes that are left of a file which no I/O of the service can have made longer since it
-    /// was cut. Others may have: it ends with its last data, or where nothing was written yet.
+    /// was cut. Others may have: it ends with the last data that are older than that.
     fn cut_end(&self, member: MemberIndex, end: u64) -> u64 {
         // Others may call everything data.
         let Store::Real { handle, begin_bytes, keeps_allocated: true, .. } =
@@ -186,7 +186,9 @@ impl Executor {
         else {
             return end;
         };
-        let data_end = self.driver.data_end(handle, begin_bytes + end);
+        let last = begin_bytes + self.certain_bytes(member, end);
+        let unit = last..(last + DATA_UNIT).min(begin_bytes + end);
+        let data_end = self.driver.data_end(handle, unit);
         data_end.map_or(end, |at| at.saturating_sub(begin_bytes))
     }
 
