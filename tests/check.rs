@@ -30,10 +30,9 @@ fn check_prints_a_summary_of_each_file_and_every_error() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("job.fio"), "the others are checked");
 }
 
-/// Arrays with parity are simulated; on members without labels they are refused, before anything is
-/// opened.
+/// Arrays with parity are simulated; on real members they are refused, before anything is written.
 #[test]
-fn parity_is_simulated_and_needs_labels_on_real_members() {
+fn parity_is_simulated_and_refused_on_real_members() {
     let place = Place::new();
     let text = stdout(&place.run(&["check", "five-hdd-raid6"]));
     let line = "raid6 over 5 members, layout md-raid6-left-symmetric with chunks of 512 KiB";
@@ -47,12 +46,15 @@ fn parity_is_simulated_and_needs_labels_on_real_members() {
         File::create(place.path(name)).unwrap().set_len(24 << 20).unwrap();
     }
     place.write("raid5.toml", &format!("profile = \"raid5\"\n{members}"));
-    let refusal = "profile raid5 needs labels";
-    let create = "mirrorball create";
-    place.refuses(&["serve", "raid5.toml", "--export", "nbd:unix:socket"], &[refusal, create]);
+    let (why, help) = ("parity is simulated and emulated, not served", "mdadm --create");
+    let serve = ["serve", "raid5.toml", "--export", "nbd:unix:socket"];
+    place.refuses(&serve, &["profile raid5: ", why, help]);
+    place.refuses(&["create", "raid5.toml"], &["raid5: ", why, help, "such as raid1"]);
+    assert!(std::fs::read(place.path("a.img")).unwrap().iter().all(|&byte| byte == 0));
     place.write("md.toml", &format!("layout = \"md-raid5\"\n{members}"));
-    let refusal = "layout md-raid5-left-symmetric needs labels";
-    place.refuses(&["serve", "md.toml", "--export", "nbd:unix:socket"], &[refusal, "wrong data"]);
+    let serve = ["serve", "md.toml", "--export", "nbd:unix:socket"];
+    place.refuses(&serve, &["layout md-raid5-left-symmetric: ", why]);
+    place.refuses(&["create", "md.toml"], &["raid5: ", why]);
     place.write("wide.toml", "layout = \"md-raid6\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 3\n");
     place.refuses(&["check", "wide.toml"], &["needs at least 4 members, but the array has 3"]);
     place.write(

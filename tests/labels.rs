@@ -9,7 +9,6 @@ mod loop_devices;
 mod md;
 mod occupied;
 mod outage;
-mod parity;
 mod replace;
 mod scrub;
 mod spares;

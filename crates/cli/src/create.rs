@@ -222,10 +222,6 @@ fn report(
         let size = format_bytes(created.checksum_bytes);
         text += &format!("  checksums of the data take {size} of each member\n");
     }
-    if array.has_journal() {
-        let size = format_bytes(array.journal_bytes());
-        text += &format!("  the journal takes {size} of each member\n");
-    }
     for member in members.iter().filter(|member| member.state != MemberState::InSync) {
         text += &format!("  devid {} is rebuilt when the volume is served\n", member.devid);
     }
@@ -235,11 +231,8 @@ fn report(
         count => text += &format!("  {count} spares take the places of members that fail\n"),
     }
     if created.label.resync_from.is_some() {
-        let what =
-            if array.has_journal() { "computes the parities" } else { "synchronises the mirrors" };
-        text += &format!(
-            "  the server {what} after the start; the volume can be used during this time\n"
-        );
+        text += "  the server synchronises the mirrors after the start; the volume can be used \
+                 during this time\n";
     }
     let devices: Vec<String> = devices.iter().map(|device| quoted(&device.to_string())).collect();
     text += &format!("serve it with\n  mirrorball serve {} --export ADDRESS\n", devices.join(" "));

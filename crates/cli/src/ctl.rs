@@ -56,7 +56,7 @@ enum Action {
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
         /// Exit with code 1 if a member is not in sync, the file of a member was removed or
-        /// replaced, a spare is missing or failed, mirrors or parities may not match, or the last
+        /// replaced, a spare is missing or failed, mirrors may not match, or the last
         /// scrub left blocks that do not match or cannot be read. Whether a scrub was finished: see
         /// `scrub status --check`
         #[arg(long)]
@@ -271,7 +271,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 && answer.misplaced.is_empty()
                 && answer.failed_reads + answer.failed_writes == 0
                 && answer.mismatched_blocks + answer.lost_checksum_pages == 0
-                && answer.unfinished_writes == 0
                 && answer.spares.iter().all(is_ready);
             if *check && (!is_well || has_bad_blocks) {
                 return Ok(Ending::FoundFailure);

@@ -72,7 +72,7 @@ struct VolumeReport {
     /// The program that chooses in place of `policy`.
     program: Option<ProgramRow>,
     clean: bool,
-    /// Where the part begins whose mirrors or parities were never synchronised; `None` for none.
+    /// Where the part begins whose mirrors were never synchronised; `None` for none.
     resync_from: Option<u64>,
     /// True if data have checksums.
     checksums: bool,

@@ -308,11 +308,9 @@ impl Args {
                 None => error.into(),
             }),
             LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
-            error @ (LabelledError::Assemble(AssembleError::Recovery(_))
-            | LabelledError::Doubtful { .. }
+            error @ (LabelledError::Doubtful { .. }
             | LabelledError::NeedsDegraded { .. }
             | LabelledError::Announced(_)
-            | LabelledError::Journal { .. }
             | LabelledError::Incomplete { .. }
             | LabelledError::NothingLeft { .. }) => Failure::Fault(error.into()),
             error => Failure::WrongUse(error.into()),

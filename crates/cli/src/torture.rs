@@ -44,20 +44,15 @@ pub(crate) struct Args {
     /// Test volumes with checksums: data that a disk damaged must not be returned
     #[arg(long, conflicts_with = "lying_flush")]
     checksums: bool,
-
-    /// Test volumes with parity: raid5 and raid6
-    #[arg(long, conflicts_with_all = ["lying_flush", "checksums"])]
-    parity: bool,
 }
 
 impl Args {
     /// What the simulated members promise, and the option that says so.
     fn promises(&self) -> (Promises, &'static str) {
-        match (self.lying_flush, self.checksums, self.parity) {
-            (true, _, _) => (Promises::FlushLies, " --lying-flush"),
-            (_, true, _) => (Promises::KeptWithChecksums, " --checksums"),
-            (_, _, true) => (Promises::KeptWithParity, " --parity"),
-            (false, false, false) => (Promises::Kept, ""),
+        match (self.lying_flush, self.checksums) {
+            (true, _) => (Promises::FlushLies, " --lying-flush"),
+            (_, true) => (Promises::KeptWithChecksums, " --checksums"),
+            (false, false) => (Promises::Kept, ""),
         }
     }
 }
@@ -102,12 +97,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
          damaged data without checksums and starts with copies a few seconds old\n",
         report.failures
     ))?;
-    if args.parity {
-        let replays = report.replays;
-        screen::print(&format!(
-            "after {replays} crashes, writes were found in the journal and repeated\n"
-        ))?;
-    }
     Ok(Ending::Done)
 }
 

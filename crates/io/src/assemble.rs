@@ -5,7 +5,6 @@ mod clear;
 mod create;
 pub(crate) mod durable_label;
 mod fallback;
-pub(crate) mod journal;
 pub(crate) mod labelled;
 mod layout_notes;
 mod md;
@@ -32,7 +31,6 @@ pub use backing::BackingError;
 use backing::open_backing;
 pub use clear::{ClearError, clear};
 pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
-pub use journal::{JournalFault, RecoveryError};
 pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
 pub use md::{MdError, MdOptions, SuperblockError, serve_md};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -48,6 +46,11 @@ pub use start_policy::{StartPolicy, start_policy};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What to do about a volume with parity.
+pub(crate) const PARITY_HELP: &str = "use a profile with copies, such as raid1 or raid1c3; for \
+     parity on real disks make an md array, with `mdadm --create`. `emulate` serves disk models \
+     with parity";
 
 /// Where emulated members keep their data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,9 +213,6 @@ pub enum AssembleError {
         /// Why not.
         what: String,
     },
-    /// Nothing can be written to a member before the volume starts.
-    #[error(transparent)]
-    Recovery(#[from] RecoveryError),
     /// Members do not fit the profile.
     #[error(transparent)]
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
@@ -362,7 +362,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
 }
 
-/// Refuses an array with parity on members without labels, so without a journal.
+/// Refuses an array with parity.
 ///
 /// # Errors
 /// If the array has parity.
@@ -374,12 +374,8 @@ fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
         Some(_) => format!("layout {}", array.layout),
         None => format!("profile {}", array.profile),
     };
-    let error = Diagnostic::new(format!(
-        "{name} needs labels: without them, a crash in the middle of a write leaves parities that \
-         do not match the data, and reads after the loss of a member would return wrong data"
-    ));
-    let help = "`mirrorball create FILE` writes labels to the members, and then serve DEVICE...";
-    Err(error.in_file(&array.file_name).with_help(help))
+    let error = Diagnostic::new(format!("{name}: parity is simulated and emulated, not served"));
+    Err(error.in_file(&array.file_name).with_help(PARITY_HELP))
 }
 
 /// Refuses an array with a cache tier in front of it.

@@ -419,7 +419,6 @@ mod tests {
             program: None,
             members: Vec::new(),
             spares: Vec::new(),
-            has_begun_journals: false,
             is_read_only: false,
         };
         let found = MemberLabel { member: Uuid([member; 16]), label };

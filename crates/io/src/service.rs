@@ -469,14 +469,12 @@ fn unfinished_note(volume: &Volume) -> Option<String> {
                 .to_owned(),
         );
     }
-    let kept = volume.map().redundancy().unwrap_or("mirrors");
     (!label.is_clean).then(|| match volume.unsynced_bytes() {
-        0 => format!(
-            "the end of the volume could not be recorded: its {kept} are synchronised after the \
-             next start"
-        ),
+        0 => "the end of the volume could not be recorded: its mirrors are synchronised after the \
+              next start"
+            .to_owned(),
         bytes => format!(
-            "{kept} may still differ in {}, which are synchronised after the next start",
+            "mirrors may still differ in {}, which are synchronised after the next start",
             format_bytes(bytes)
         ),
     })

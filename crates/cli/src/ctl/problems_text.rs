@@ -60,7 +60,7 @@ fn last_errors(status: &ServiceStatus) -> String {
 
 /// Requests of clients that failed, and what they found wrong.
 pub(super) fn request_problems(status: &ServiceStatus) -> String {
-    let mut text = unfinished_text(status.unfinished_writes);
+    let mut text = String::new();
     let (reads, writes) = (status.failed_reads, status.failed_writes);
     if reads + writes > 0 {
         let why = match status.mismatched_blocks {
@@ -73,8 +73,6 @@ pub(super) fn request_problems(status: &ServiceStatus) -> String {
             counted(reads, "read", "reads"),
             counted(writes, "write", "writes"),
         );
-    }
-    if reads + writes > 0 || status.unfinished_writes > 0 {
         text += &last_errors(status);
     }
     if status.mismatched_blocks > 0 {
@@ -141,18 +139,6 @@ fn damaged_text(member: &DamagedMember, status: &ServiceStatus) -> String {
         "  {name} has lost data that no other member in sync has: {reason}, and {left} from \
          its start are left\n  ({help})\n"
     )
-}
-
-/// What writes with parity mean that failed in place.
-fn unfinished_text(writes: usize) -> String {
-    match writes {
-        0 => String::new(),
-        _ => format!(
-            "  unfinished writes: {writes} (what they change can be rebuilt once all of it is \
-             written again, or a restart of the server has repeated them: it starts only if their \
-             members can be written, so if one is full, free space for it)\n"
-        ),
-    }
 }
 
 /// What is to be done about a member whose file is not at its path.

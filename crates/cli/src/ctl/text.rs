@@ -23,12 +23,8 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         VolumeHealth::Resyncing => "resyncing",
         VolumeHealth::Degraded => "degraded",
     };
-    let what_differs = match status.profile.as_deref() {
-        Some("raid5" | "raid6") => "parities may not match",
-        _ => "mirrors may differ",
-    };
     let health = match status.health {
-        VolumeHealth::Resyncing if status.read_only => what_differs,
+        VolumeHealth::Resyncing if status.read_only => "mirrors may differ",
         _ => health,
     };
     let mut text = format!("{}: {health}{}\n", status.name, misplaced_members(status));
@@ -50,7 +46,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
             true => "synchronised when the volume is served without --read-only",
             false => "being synchronised",
         };
-        text += &format!("  {what_differs} in {size}, which are {when}\n");
+        text += &format!("  mirrors may differ in {size}, which are {when}\n");
     }
     text += &request_problems(status);
     if status.active_bytes > 0 {
@@ -259,7 +255,6 @@ mod tests {
                 stalled: Some("too few".to_owned()),
             }],
             unsynced_bytes: 4 << 20,
-            unfinished_writes: 1,
             active_bytes: 8 << 20,
             labelled: true,
             checksums: true,
@@ -280,8 +275,6 @@ mod tests {
             "  no other member may fail now\n  profile raid1, policy pid\n",
             "  checksums: every read is verified\n",
             "mirrors may differ in 4 MiB, which are being synchronised\n",
-            "  unfinished writes: 1 (what they change can be",
-            "it starts only if their members can be written",
             "after a crash now, 8 MiB would be synchronised\n",
             "pair: degraded; the file of devid 1 is not at its path\n",
             "devid 1: its file was removed, and nothing is at a b.img; the old file is still used",

@@ -370,7 +370,6 @@ mod tests {
                 only_missed: true,
                 stalled: None,
             }],
-            unfinished_writes: 0,
             unsynced_bytes: 0,
             active_bytes: 0,
             labelled: false,

@@ -207,15 +207,6 @@ impl ChunkMap {
         self.copies as usize
     }
 
-    /// What it keeps besides the data, in a word for messages: `None` if nothing.
-    pub fn redundancy(&self) -> Option<&'static str> {
-        match (self.parities(), self.copies) {
-            (0, 1) => None,
-            (0, _) => Some("mirrors"),
-            _ => Some("parities"),
-        }
-    }
-
     /// Size of the volume in bytes.
     #[inline]
     pub fn capacity_bytes(&self) -> u64 {

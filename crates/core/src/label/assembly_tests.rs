@@ -47,7 +47,6 @@ pub(in super::super) fn found(
         program: None,
         members: members.collect(),
         spares: Vec::new(),
-        has_begun_journals: false,
         is_read_only: false,
     };
     MemberLabel { member: Uuid([number; 16]), label }

@@ -59,8 +59,6 @@ pub(super) enum BlockKind {
     Checksums = 5,
     /// What a spare says of itself.
     Spare = 6,
-    /// An entry of the journal.
-    Journal = 7,
 }
 
 impl BlockKind {
@@ -201,22 +199,6 @@ impl Page {
         let checksum = crc32c(&self.0[..CHECKSUM]);
         self.put(CHECKSUM, &checksum.to_le_bytes());
         self.0
-    }
-
-    /// Returns true if the first bytes of a block are those of this kind, volume, member and
-    /// offset. A write that a crash tore leaves that so, because a sector is old or new.
-    pub(super) fn begins_as(
-        bytes: &[u8],
-        kind: BlockKind,
-        (volume, member): (Uuid, Uuid),
-        offset: u64,
-    ) -> bool {
-        let Some(&bytes) = bytes.first_chunk() else { return false };
-        let page = Page(Box::new(bytes));
-        page.array(0) == MAGIC
-            && page.u16(8) == kind as u16
-            && (page.array(24), page.array(40)) == (volume.0, member.0)
-            && page.u64(56) == offset
     }
 
     /// Takes a block that was read from `offset` of a member, and checks everything but its body.

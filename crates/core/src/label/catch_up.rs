@@ -8,8 +8,8 @@
 //! themselves from earlier, which were started without it, and it has data that they lack.
 
 use super::assembly::{FoundMember, LabelAssembly, MemberStanding, least_sequence, left_at};
-use super::contents::{DataId, HISTORY, Label, LabelledMember, Lineage, MemberLabel};
-use super::departure::{AHEAD_MAX, ahead, departure_sequence, past, went_on};
+use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel};
+use super::departure::{AHEAD_MAX, ahead, past, went_on};
 use super::dirty_record::DirtyRecord;
 use super::stale_map::StaleMap;
 use crate::member::MemberState;
@@ -121,42 +121,17 @@ pub fn assembled_map(
 }
 
 impl LabelAssembly {
-    /// The label that says which members the volume starts without, though the newest label calls
-    /// them current; `None` if there are none. If a member in sync is among them, the data have
-    /// this id from then on. `found` has what each device holds.
-    pub fn label_of_absence(&self, found: &[FoundMember], id: DataId) -> Option<Label> {
-        let mut label = self.newest.clone();
-        let in_sync = |row: &&LabelledMember| row.state == MemberState::InSync;
-        let count = label.members.iter().filter(in_sync).count();
-        for (row, member) in label.members.iter_mut().zip(&self.members) {
-            let is_current = member.found.is_some_and(|index| self.standings[index].is_current());
-            if !is_current {
-                row.state = MemberState::Failed;
-            }
+    /// The sequence number that the dirty log of every member in sync has at least. After a stop in
+    /// good order all have the newest record.
+    pub(crate) fn log_sequence(&self, found: &[FoundMember]) -> u64 {
+        if !self.newest.is_clean {
+            return least_sequence(&self.standings, found);
         }
-        if label.members.iter().filter(in_sync).count() < count {
-            label.lineage = label.lineage.successor(id, label.generation);
-            let (least, newest) = self.log_sequences(found);
-            label.lineage.history[0].sequence = departure_sequence(least, newest);
-            label.lineage.history[0].was_complete = count == label.members.len();
-        }
-        (label.members != self.newest.members).then_some(label)
-    }
-
-    /// The sequence number that the dirty log of every member in sync has at least, and the newest
-    /// that one may have. After a stop in good order all have the newest record.
-    pub(crate) fn log_sequences(&self, found: &[FoundMember]) -> (u64, u64) {
         let in_sync = found.iter().zip(&self.standings);
         let in_sync = in_sync.filter(|(_, it)| **it == MemberStanding::InSync);
-        let sequences: Vec<u64> = in_sync
-            .map(|(device, _)| device.record.as_ref().map_or(0, |record| record.sequence))
-            .collect();
-        let newest = sequences.iter().max().copied().unwrap_or(0);
-        match self.newest.is_clean {
-            true => (sequences.iter().min().copied().unwrap_or(0), newest),
-            // One more may have been under way.
-            false => (least_sequence(&self.standings, found), newest + 1),
-        }
+        let sequence =
+            |(device, _): (&FoundMember, _)| device.record.as_ref().map_or(0, |it| it.sequence);
+        in_sync.map(sequence).min().unwrap_or(0)
     }
 }
 

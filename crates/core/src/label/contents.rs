@@ -9,7 +9,6 @@
 //! | 208 | 1 | 1 if the volume was stopped in good order |
 //! | 209 | 1 | profile, in the order of [`Profile::ALL`] |
 //! | 210 | 1 | number of members |
-//! | 211 | 1 | 1 if the journal of each member with data has an entry or a checkpoint |
 //! | 212 | 4 | limit of members in a striped chunk; 0 for none |
 //! | 216 | 8 | size of a chunk of md raid10; 0 for none |
 //! | 224 | 8 | block size |
@@ -197,10 +196,6 @@ pub struct Label {
     pub members: Vec<LabelledMember>,
     /// The spares. Versions that do not know them write labels without them.
     pub spares: Vec<LabelledSpare>,
-    /// True if the journal of each member that has data was written to, and no entry is missing
-    /// that was: one in which there is nothing was overwritten. Versions that do not know this
-    /// write labels without it.
-    pub has_begun_journals: bool,
     /// True if the label has features that a writer must know and this program does not.
     pub is_read_only: bool,
 }
@@ -276,8 +271,7 @@ impl Label {
         let LabelledArray { profile, layout, stripe_width_max, .. } = self.array;
         let profile = Profile::ALL.iter().position(|&other| other == profile);
         let profile = profile.expect("the list has every profile");
-        let (is_clean, has_begun) = (u8::from(self.is_clean), u8::from(self.has_begun_journals));
-        page.put(208, &[is_clean, profile as u8, self.members.len() as u8, has_begun]);
+        page.put(208, &[u8::from(self.is_clean), profile as u8, self.members.len() as u8]);
         page.put(212, &stripe_width_max.unwrap_or(0).to_le_bytes());
         page.put(216, &layout.chunk_bytes().unwrap_or(0).to_le_bytes());
         page.put(224, &self.array.block_bytes.to_le_bytes());
@@ -345,7 +339,6 @@ impl Label {
             spares: (0..SPARES_MAX)
                 .filter_map(|index| LabelledSpare::decode(&page, SPARES + index * SPARE_ROW_BYTES))
                 .collect(),
-            has_begun_journals: page.u8(211) == 1,
             is_read_only: header.is_read_only,
         };
         Ok(MemberLabel { member: header.member, label })
@@ -438,7 +431,6 @@ fn decode_program(page: &Page) -> Result<Option<KeptProgram>, BlockError> {
 
 fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
     let impossible = |_| BlockError::Malformed("an unknown layout");
-    // Versions without journals take profiles with parity for unknown ones.
     let profile = Profile::ALL.get(usize::from(page.u8(209)));
     let layout: ArrayLayout = page.text(LAYOUT, TEXT_ROOM)?.parse().map_err(impossible)?;
     let layout = match page.u64(216) {

@@ -1,9 +1,8 @@
-//! Where the data of a labelled volume are on its members: what labels, tables of checksums and
-//! journals leave.
+//! Where the data of a labelled volume are on its members: what labels and tables of checksums
+//! leave.
 
 use super::checksum_page::{checksum_table_bytes, tail_begin};
 use super::contents::LabelledArray;
-use super::journal::journal_bytes;
 use crate::geometry::{ArrayLayout, ChunkMap, GeometryError};
 use crate::member::MemberConfig;
 use crc32c::crc32c;
@@ -24,10 +23,10 @@ impl LabelledArray {
         }
     }
 
-    /// The members without what the tables of checksums or the journals take of them.
+    /// The members without what the tables of checksums take of them.
     pub fn data_configs(&self, members: &[MemberConfig]) -> Vec<MemberConfig> {
         let sizes = members.iter().map(|member| member.size_bytes);
-        let begins = self.checksum_tables(sizes.clone()).or_else(|| self.journals(sizes));
+        let begins = self.checksum_tables(sizes);
         let mut members = members.to_vec();
         for (member, begin) in members.iter_mut().zip(begins.into_iter().flatten()) {
             member.size_bytes = begin;
@@ -41,23 +40,6 @@ impl LabelledArray {
         let table_bytes = checksum_table_bytes(self.profile, sizes.clone());
         let begins = sizes.map(|size_bytes| tail_begin(size_bytes, table_bytes));
         self.has_checksums.then(|| begins.collect())
-    }
-
-    /// Returns true if the members have journals: with parity.
-    pub fn has_journal(&self) -> bool {
-        self.profile.parities() > 0
-    }
-
-    /// Bytes of each member that its journal takes; zero without parity.
-    pub fn journal_bytes(&self) -> u64 {
-        if self.has_journal() { journal_bytes() } else { 0 }
-    }
-
-    /// Where the journal begins on each of the members, which have these sizes; `None` without
-    /// parity. It goes to the end of the member, but for less than a MiB.
-    pub fn journals(&self, sizes: impl Iterator<Item = u64>) -> Option<Vec<u64>> {
-        let begins = sizes.map(|size_bytes| tail_begin(size_bytes, journal_bytes()));
-        self.has_journal().then(|| begins.collect())
     }
 }
 

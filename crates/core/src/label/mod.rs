@@ -10,7 +10,6 @@
 //! - `catch_up`: whether a member that comes back needs only those.
 //! - `scrub_record`: the progress of a scrub.
 //! - `checksum_page`: the checksums of the data.
-//! - `journal`: with parity, what is to be written to full stripes, before it is.
 //! - `spare`: devices that take the place of members that fail.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
@@ -47,7 +46,6 @@ mod contents;
 mod data_area;
 mod departure;
 mod dirty_record;
-mod journal;
 mod scrub_record;
 mod slots;
 mod spare;
@@ -71,10 +69,6 @@ pub(crate) use departure::departure_sequence;
 pub use dirty_record::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, may_lack_record,
     newest_record,
-};
-pub use journal::{
-    DoubtfulEntry, JOURNAL_BYTES, JOURNAL_ROWS_BYTES, JOURNAL_SLOTS, JournalEntry, JournalPart,
-    JournalRecovery, MemberJournal, RepeatedWrite, recover_journal,
 };
 pub use scrub_record::{
     SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,

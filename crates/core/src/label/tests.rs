@@ -43,7 +43,6 @@ fn label() -> Label {
             member(3, MemberState::Rebuilding { recovered_bytes: 1 << 20 }),
         ],
         spares: Vec::new(),
-        has_begun_journals: false,
         is_read_only: false,
     }
 }

@@ -45,7 +45,6 @@ impl Volume {
             if self.has_lost_writes() {
                 self.log.iter_mut().for_each(|log| log.on_failed_flush(io.member));
                 self.labels.iter_mut().for_each(|labels| labels.on_failed_flush(io.member));
-                self.on_failed_flush_of_journal(io.member);
             }
         }
         if self.races.has_queued_reads() {

@@ -12,17 +12,15 @@
 
 use super::Volume;
 use super::dirty_log::DirtyLog;
-use super::journal::Journal;
-use super::keys::{PieceKey, RequestKey, StripeKey};
+use super::keys::{PieceKey, RequestKey};
 use super::label_writer::{LabelWriter, VolumeLabels};
 use super::scrub_keeper::ScrubKeeper;
 use super::stale_regions::StaleRegions;
 use super::unsynced_regions::{REGION_BYTES, regions};
-use crate::geometry::FullStripe;
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
 use crate::label::{DIRTY_REGIONS_MAX, KeptProgram, Label, LabelledSpare, SPARES_MAX, Uuid};
-use crate::member::{Member, MemberIndex, MemberState};
+use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
 /// A rebuild is recorded in this many steps, so at most one is repeated after a restart.
@@ -41,17 +39,6 @@ pub(super) enum MetadataJob {
     Scrub,
     /// The page of checksums with this number.
     Checksums(u32),
-    /// An entry of the journal.
-    Journal {
-        /// The operation.
-        op: StripeKey,
-        /// The column of the member.
-        column: u8,
-    },
-    /// The flush after which entries leave the journal.
-    JournalFlush,
-    /// A checkpoint of the journal.
-    Checkpoint,
     /// The flush of the pages of checksums, before the labels say that the volume was stopped.
     Stop,
 }
@@ -70,11 +57,11 @@ impl Volume {
     /// Keeps the labels and the dirty log of the members up to date.
     ///
     /// # Panics
-    /// If the label has other members than the volume.
+    /// If the label has other members than the volume, or the volume has parity.
     pub fn with_labels(mut self, labels: VolumeLabels) -> Volume {
         self.has_one_buffer = true;
         assert_eq!(labels.label.members.len(), self.members().len(), "a row for each member");
-        self.begin_journal(&labels);
+        assert!(self.stripes.is_none(), "a volume with parity has no labels");
         let (sequence, least_sequence) = (labels.sequence, labels.least_sequence);
         let unsynced = labels.unsynced.clone();
         let regions = self.capacity_bytes().div_ceil(REGION_BYTES);
@@ -102,36 +89,6 @@ impl Volume {
             self.insert_unsynced(start..start + REGION_BYTES);
         }
         self
-    }
-
-    /// Begins the journal of a volume with parity. Rows are unsynced until the first
-    /// synchronisation has ended, and torn where entries were not written in place.
-    fn begin_journal(&mut self, labels: &VolumeLabels) {
-        let end = self.capacity_bytes();
-        let from = labels.label.resync_from.filter(|&from| from < end && self.stripes.is_some());
-        let unsynced = from.map(|from| self.full_stripe(from));
-        let torn: Vec<(FullStripe, Range<u64>)> = match &self.stripes {
-            Some(_) => {
-                let torn = labels.torn.iter().filter(|(offset, _)| *offset < end);
-                let within =
-                    |offset: u64, rows: &Range<u64>| rows.start..rows.end.min(end - offset);
-                torn.map(|(at, rows)| (self.full_stripe(*at), within(*at, rows))).collect()
-            }
-            None => return,
-        };
-        let stripes = self.stripes_mut();
-        unsynced.iter().for_each(|stripe| stripes.torn.unsync_from(stripe, end));
-        torn.iter().for_each(|(stripe, rows)| stripes.torn.tear(stripe, rows));
-        let sizes = labels.label.members.iter().map(|member| member.size_bytes);
-        let begins = labels.label.array.journals(sizes).expect("the profile has parity");
-        let is_rebuilt = |(_, it): (_, &Member)| matches!(it.state, MemberState::Rebuilding { .. });
-        let has_joined = self.members().iter().any(is_rebuilt);
-        let mut journal = Journal::new(begins, labels.journal_sequence, has_joined);
-        let has_lost_data = labels.label.members.iter().any(|row| row.has_lost_data);
-        if has_joined && has_lost_data && !labels.label.has_begun_journals {
-            journal.on_entries_lost();
-        }
-        self.journal = Some(Box::new(journal));
     }
 
     /// Refuses writes and repairs nothing.
@@ -319,11 +276,14 @@ impl Volume {
         let piece = self.pieces.get(key);
         let request = self.requests.get(piece.request).request;
         let writes = match piece.kind {
-            RequestKind::Write | RequestKind::Discard | RequestKind::RepairStripes => true,
+            RequestKind::Write | RequestKind::Discard => true,
             RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Repair(_) => false,
             // After this flush a member may be in sync, though nothing had to be copied to it.
             RequestKind::Flush if matches!(request.kind, RequestKind::Rebuild(_)) => false,
-            RequestKind::Read | RequestKind::Flush | RequestKind::Scrub => return false,
+            RequestKind::Read
+            | RequestKind::Flush
+            | RequestKind::Scrub
+            | RequestKind::RepairStripes => return false,
         };
         let is_repair = matches!(piece.kind, RequestKind::Repair(_));
         let range = piece.plan.range();
@@ -350,11 +310,6 @@ impl Volume {
             self.start_record();
             return true;
         }
-        let is_of_rebuild = matches!(request.kind, RequestKind::Rebuild(_));
-        if is_of_rebuild && self.waits_for_checkpoint(key) {
-            return true;
-        }
-        let log = self.log.as_mut().expect("a volume with labels has a log");
         let piece = self.pieces.get_mut(key);
         match is_repair && request.kind != RequestKind::Resync {
             true if piece.is_logged => {}

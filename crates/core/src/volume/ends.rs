@@ -51,10 +51,6 @@ impl Volume {
             self.end_request(key);
         } else if pending.parked == pending.pieces_left {
             self.rewrite_parked(key);
-        } else if pending.pieces_left == 1
-            && let Some(gate) = pending.gate.take()
-        {
-            self.finish_gate(gate);
         }
     }
 

@@ -36,10 +36,7 @@ impl Volume {
                 self.scrub.record().encode(volume, labels.uuid(io.member))
             }
             MetadataJob::Checksums(number) => self.page_bytes(number, io.member),
-            MetadataJob::Journal { .. } | MetadataJob::Checkpoint => {
-                panic!("its bytes are those of `journal_write`")
-            }
-            MetadataJob::JournalFlush | MetadataJob::Stop => unreachable!("it is a flush"),
+            MetadataJob::Stop => unreachable!("it is a flush"),
         }
     }
 
@@ -151,11 +148,6 @@ impl Volume {
         self.states.set_catching_up(member, false);
         let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else { return };
         labels.on_data_lost(member, state == MemberState::Failed && !had_failed);
-        if let (Some(journal), true) = (&mut self.journal, state != MemberState::Failed) {
-            // It is behind the data.
-            labels.has_begun_journals = false;
-            journal.on_entries_lost();
-        }
         if let MemberState::Rebuilding { recovered_bytes } = state {
             labels.on_progress(member, recovered_bytes.min(durable_bytes));
         }
@@ -165,18 +157,11 @@ impl Volume {
     /// How long a member must be: to the end of what is allocated, or of what the labels have
     /// behind that.
     pub fn used_bytes(&self, member: MemberIndex) -> u64 {
-        let has_more = self.labels.is_some() && (self.has_checksums() || self.journal.is_some());
+        let has_more = self.labels.is_some() && self.has_checksums();
         match has_more {
             true => self.members()[member].config.size_bytes,
             false => self.map().allocated(member).end,
         }
-    }
-
-    /// Returns false if a member may lack entries of the journal that it had, and the labels do not
-    /// say so yet: by them, what it lacks was not written in place.
-    pub fn is_journal_loss_recorded(&self) -> bool {
-        let lacks_entries = self.journal.as_ref().is_some_and(|journal| journal.lacks_entries());
-        !lacks_entries || self.label().is_some_and(|label| !label.has_begun_journals)
     }
 
     /// Takes whether the file of a member has a guard; see
@@ -219,9 +204,6 @@ impl Volume {
             }
             (Op::Read | Op::Write, MetadataJob::Checksums(number)) => {
                 self.page_range(number, member, op)
-            }
-            (Op::Write, MetadataJob::Journal { .. } | MetadataJob::Checkpoint) => {
-                self.journal_place(job, member)
             }
             _ => (0, 0),
         };
@@ -277,9 +259,6 @@ impl Volume {
             }
             MetadataJob::Scrub => self.on_scrub_record_io(),
             MetadataJob::Checksums(number) => self.on_page_io(number, io, result.is_ok()),
-            MetadataJob::Journal { op, .. } => self.on_journal_io(op, io.member, result.is_ok()),
-            MetadataJob::JournalFlush => self.on_journal_flushed(io.member, result.is_ok()),
-            MetadataJob::Checkpoint => self.on_checkpoint_io(io.member, result.is_ok()),
             MetadataJob::Stop => self.on_stop_flushed(result.is_ok()),
         }
     }
@@ -311,11 +290,6 @@ impl Volume {
         let held = std::mem::take(&mut labels.held);
         held.into_iter().for_each(|key| self.finish(key));
         waiting.into_iter().for_each(|key| self.issue_first(key));
-        let stripes = self.journal.as_mut().map(|journal| std::mem::take(&mut journal.held));
-        stripes.into_iter().flatten().for_each(|key| self.resume_entry(key));
-        if self.journal.is_some() {
-            self.advance_journal();
-        }
     }
 
     /// Fails the pieces that waited for labels which cannot be written.
@@ -324,9 +298,6 @@ impl Volume {
         let waiting = std::mem::take(&mut labels.waiting);
         let held = std::mem::take(&mut labels.held);
         held.into_iter().chain(waiting).for_each(|key| self.fail_piece(key));
-        let stripes = self.journal.as_mut().map(|journal| std::mem::take(&mut journal.held));
-        stripes.into_iter().flatten().for_each(|key| self.abandon_entry(key));
-        self.fail_journal_waiters();
     }
 
     /// Ends a piece without success.

@@ -19,7 +19,6 @@ use crate::label::{
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 /// The labels that a volume starts with.
 #[derive(Clone, Debug)]
@@ -50,11 +49,6 @@ pub struct VolumeLabels {
     pub map_generation: u64,
     /// Members to be rebuilt that lack no other regions.
     pub catching_up: Vec<MemberIndex>,
-    /// With parity, the number of the next entry of the journal.
-    pub journal_sequence: u64,
-    /// With parity, rows of entries that were not written in place: the first byte of a full
-    /// stripe, and rows of it.
-    pub torn: Vec<(u64, Range<u64>)>,
     /// Seed of data ids: not to be used for another start.
     pub seed: u64,
 }
@@ -112,13 +106,11 @@ impl VolumeLabels {
                 .collect(),
             behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
             sequence: records.map(|record| record.sequence).max().unwrap_or(0),
-            least_sequence: assembly.log_sequences(found).0,
+            least_sequence: assembly.log_sequence(found),
             unsynced: unsynced_regions(assembly, found, capacity_bytes),
             scrub: devices_in_use(assembly)
                 .filter_map(|index| found[index].scrub)
                 .max_by_key(|record| record.sequence),
-            journal_sequence: 0,
-            torn: Vec::new(),
             seed,
         }
     }
@@ -141,8 +133,7 @@ fn unsynced_regions(
     found: &[FoundMember],
     capacity_bytes: u64,
 ) -> Vec<u32> {
-    // With parity, the journal has what was under way.
-    if assembly.newest.is_clean || assembly.newest.array.has_journal() {
+    if assembly.newest.is_clean {
         return Vec::new();
     }
     let records = devices_in_use(assembly).filter_map(|index| found[index].record.as_ref());
@@ -187,7 +178,6 @@ pub(super) struct LabelWriter {
     pub(super) policy: String,
     pub(super) program: Option<KeptProgram>,
     pub(super) spares: Vec<LabelledSpare>,
-    pub(super) has_begun_journals: bool,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(super) waiting: Vec<PieceKey>,
@@ -244,7 +234,6 @@ impl LabelWriter {
             policy: label.policy.clone(),
             program: label.program.clone(),
             spares: label.spares.clone(),
-            has_begun_journals: label.has_begun_journals,
             uuids: label.members.iter().map(|row| row.uuid).collect(),
             committed: label,
             slots,
@@ -273,7 +262,6 @@ impl LabelWriter {
             && self.committed.policy == self.policy
             && self.committed.program == self.program
             && self.committed.spares == self.spares
-            && self.committed.has_begun_journals == self.has_begun_journals
             && rows.all(|((row, (uuid, has_guard)), (_, member))| {
                 (row.uuid, row.has_guard) == (*uuid, *has_guard) && is_true(row.state, member.state)
             })
@@ -477,7 +465,6 @@ impl LabelWriter {
         label.policy.clone_from(&self.policy);
         label.program.clone_from(&self.program);
         label.spares.clone_from(&self.spares);
-        label.has_begun_journals = self.has_begun_journals;
         self.is_due = false;
         let mut has_left = false;
         let was_complete = label.members.iter().all(|row| row.state == MemberState::InSync);

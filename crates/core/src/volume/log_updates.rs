@@ -22,10 +22,9 @@ enum Leaving {
 }
 
 impl Volume {
-    /// Number of regions in the dirty log; zero without labels, or with a journal.
+    /// Number of regions in the dirty log; zero without labels.
     pub fn active_regions(&self) -> usize {
-        let log = self.log.as_deref().filter(|_| self.journal.is_none());
-        log.map_or(0, |log| log.active().len())
+        self.log.as_deref().map_or(0, |log| log.active().len())
     }
 
     /// Bytes of the volume that a crash now would have synchronised: the regions in the dirty log,
@@ -37,8 +36,7 @@ impl Volume {
             return 0;
         }
         let from = self.label().and_then(|label| label.resync_from).unwrap_or(capacity_bytes);
-        let log = self.log.as_deref().filter(|_| self.journal.is_none());
-        let logged = log.map_or(0, |log| {
+        let logged = self.log.as_deref().map_or(0, |log| {
             let begins = log.active().map(|region| u64::from(region) * REGION_BYTES);
             begins.filter(|&begin| begin < from).count() as u64
         });
@@ -53,10 +51,7 @@ impl Volume {
             return;
         }
         let pieces = log.waiting.iter().map(|&key| self.pieces.get(key));
-        let is_logged = |kind| {
-            let (write, discard) = (RequestKind::Write, RequestKind::Discard);
-            [write, discard, RequestKind::RepairStripes].contains(&kind)
-        };
+        let is_logged = |kind| [RequestKind::Write, RequestKind::Discard].contains(&kind);
         let writes = pieces.filter(|piece| is_logged(piece.kind));
         let mut wanted: Vec<u32> =
             writes.flat_map(|piece| region_numbers(&piece.plan.range())).collect();

@@ -52,8 +52,6 @@ mod durability;
 mod eligibility;
 mod ends;
 mod held_ranges;
-mod journal;
-mod journal_updates;
 mod keys;
 mod label_claims;
 mod label_updates;
@@ -65,7 +63,6 @@ mod pieces;
 mod plan;
 mod race;
 mod range_locks;
-mod range_set;
 mod reads;
 mod recovered_ranges;
 mod row_plan;
@@ -84,13 +81,11 @@ mod stripe_steps;
 mod target;
 #[cfg(test)]
 mod tests;
-mod torn_rows;
 mod unflushed_repairs;
 mod unsynced_regions;
 
 pub use checksum_checks::DifferingBlock;
 pub use eligibility::EligibleMirrors;
-pub use journal_updates::JournalWrite;
 pub use label_writer::VolumeLabels;
 pub use row_plan::RmwLevel;
 pub use stripe_steps::{
@@ -112,7 +107,6 @@ use checksum_pages::PageWrites;
 use checksum_store::ChecksumStore;
 use dirty_log::DirtyLog;
 use durability::{MetadataJob, OwnIo};
-use journal::Journal;
 use keys::{IoKey, PieceKey, RequestKey, StripeKey};
 use label_writer::LabelWriter;
 use member_states::MemberStates;
@@ -151,8 +145,6 @@ pub struct Volume {
     labels: Option<Box<LabelWriter>>,
     /// With labels, the log of regions that may have writes in flight.
     log: Option<Box<DirtyLog>>,
-    /// With labels and parity, the journal of writes to full stripes.
-    journal: Option<Box<Journal>>,
     unsynced: UnsyncedRegions,
     /// With checksums, those in memory.
     checksums: Option<Box<ChecksumStore>>,
@@ -181,8 +173,6 @@ struct PendingRequest {
     flushed_to: Option<u64>,
     /// Number of its pieces that are to be rewritten once no other piece is read.
     parked: u32,
-    /// With labels and parity, the piece that ends when all others have.
-    gate: Option<PieceKey>,
     /// Of a flush: where the part that is not synchronised begins once it succeeded.
     resync_from: Option<u64>,
     result: Result<(), VolumeError>,
@@ -221,8 +211,6 @@ enum Work {
     StartStripe(StripeKey),
     /// Do the next rows of this operation.
     NextRows(StripeKey),
-    /// Enter the rows of this operation in the journal.
-    Journal(StripeKey),
     /// Hand out an I/O of this operation.
     StripeIo { op: StripeKey, index: u16 },
 }
@@ -276,7 +264,6 @@ impl Volume {
             replies: VecDeque::new(),
             labels: None,
             log: None,
-            journal: None,
             unsynced: UnsyncedRegions::default(),
             checksums: None,
             page_writes: PageWrites::default(),
@@ -365,9 +352,6 @@ impl Volume {
         if let (MemberState::Rebuilding { .. }, Some(log)) = (state, &mut self.log) {
             log.on_joined(member, 0);
         }
-        if let (MemberState::Rebuilding { .. }, Some(journal)) = (state, &mut self.journal) {
-            journal.on_joined();
-        }
         if let Some(labels) = &mut self.labels {
             labels.forget_progress(member);
         }
@@ -389,7 +373,6 @@ impl Volume {
             member_changes: 0,
             flushed_to: None,
             parked: 0,
-            gate: None,
             resync_from: None,
             result: Ok(()),
         };
@@ -426,10 +409,6 @@ impl Volume {
                 }
                 Work::NextRows(op) => {
                     self.plan_stripe(op);
-                    None
-                }
-                Work::Journal(op) => {
-                    self.journal_stripe(op);
                     None
                 }
                 Work::Start(piece) => {

@@ -39,8 +39,6 @@ pub(super) struct Piece {
     pub(super) is_logged: bool,
     /// True if it uses the page with the checksums of its span.
     pub(super) has_page: bool,
-    /// True if it stands for a whole request to full stripes, which it begins and ends.
-    pub(super) is_gate: bool,
     /// With parity, true if it is to be read from its member.
     pub(super) is_decided: bool,
     /// The race that its reads belong to.
@@ -65,7 +63,6 @@ impl Piece {
             is_parked: false,
             is_logged: false,
             has_page: false,
-            is_gate: false,
             is_decided: false,
             race: None,
         }
@@ -86,7 +83,6 @@ impl Piece {
     pub(super) fn needs_lock(&self) -> bool {
         match self.kind {
             RequestKind::Flush => false,
-            RequestKind::Rebuild(_) if self.is_gate => false,
             RequestKind::Read => !self.failed.is_empty() || !self.doubted.is_empty(),
             _ => true,
         }

@@ -22,20 +22,6 @@ impl Volume {
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
             _ => {
                 check_range(request, self.layout.capacity_bytes())?;
-                let range = request.offset..request.offset + request.length;
-                match request.kind {
-                    RequestKind::Write if self.journal.is_some() => {
-                        self.add_gate(key, request.kind, range);
-                        return Ok(());
-                    }
-                    RequestKind::RepairStripes if self.journal.is_some() => {
-                        let begin = self.full_stripe(range.start).volume_offset;
-                        let range = begin..self.whole_stripes_end(&range);
-                        self.add_gate(key, request.kind, range);
-                        return Ok(());
-                    }
-                    _ => {}
-                }
                 if self.stripes.is_some() {
                     self.cut_into_stripes(key, request);
                     return Ok(());
@@ -56,10 +42,7 @@ impl Volume {
     /// Cuts a flush into one piece for each member. If some data is in sync on none of them, what
     /// was written there is lost.
     fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
-        if self.has_lost_writes() {
-            return Err(VolumeError::Unwritable);
-        }
-        if !self.holds_all_data() || self.lacks_torn_data() {
+        if self.has_lost_writes() || !self.holds_all_data() {
             return Err(VolumeError::Unwritable);
         }
         let resync_from = self.resync_from_after_flush();
@@ -107,10 +90,6 @@ impl Volume {
             self.rebuild_page(key, number);
         }
         let mut rest = self.layout.allocated(member, range);
-        if self.journal.is_some() {
-            self.add_gate(key, request.kind, 0..0);
-            return Ok(());
-        }
         if self.stripes.is_some() {
             self.cut_rebuild_into_stripes(key, member, rest);
             return Ok(());
@@ -179,9 +158,6 @@ impl Volume {
     pub(super) fn issue_first(&mut self, key: PieceKey) {
         if !self.has_page(key) || self.labels.is_some() && self.must_wait(key) {
             return;
-        }
-        if self.pieces.get(key).is_gate {
-            return self.open_gate(key);
         }
         let piece = self.pieces.get(key);
         let (op, purpose) = match piece.kind {

@@ -79,16 +79,6 @@ impl Layout {
         PiecePlan::new(0, &MappedRange { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 })
     }
 
-    /// The plan of a request to full stripes, which has no target.
-    pub(super) fn gate_plan(&self, range: Range<u64>) -> PiecePlan {
-        let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
-        let length = range.end - range.start;
-        PiecePlan::new(
-            range.start,
-            &MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 0 },
-        )
-    }
-
     /// The part of a range of a member that holds data.
     pub(super) fn allocated(&self, member: MemberIndex, range: Range<u64>) -> Range<u64> {
         let allocated = self.map.allocated(member);

@@ -31,17 +31,6 @@ pub enum RmwLevel {
     NoMoreReads,
 }
 
-/// What the parities of some rows are worth.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Parity {
-    /// They match the data.
-    Right,
-    /// They match the data if these were written since the volume was made.
-    Unsynced,
-    /// They may not match the data, and nothing is recovered from them.
-    Torn,
-}
-
 /// Which columns of a stripe can be used, for some rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ColumnStates {
@@ -60,10 +49,6 @@ pub(super) struct ColumnStates {
     pub(super) writable: ColumnSet,
     /// Columns whose medium failed.
     pub(super) spoiled: ColumnSet,
-    /// What the parities are worth.
-    pub(super) parity: Parity,
-    /// True if what could not be read was tried again.
-    pub(super) has_retried: bool,
 }
 
 /// What is computed from what was read.
@@ -113,7 +98,7 @@ impl ColumnStates {
         }
         let old = covered.or(parities);
         let can_compute = others.is_within(self.readable);
-        let can_update = self.parity == Parity::Right && old.is_within(self.readable);
+        let can_update = old.is_within(self.readable);
         let updates = match level {
             RmwLevel::Never => false,
             RmwLevel::FewerReads => old.count() < others.count(),
@@ -125,33 +110,16 @@ impl ColumnStates {
         if can_compute {
             return access(Arithmetic::Compute, others);
         }
-        if self.parity == Parity::Torn {
-            // The parities are in doubt already, and stay so.
-            let nothing = Arithmetic::Nothing;
-            let access =
-                Access { reads: ColumnSet::default(), arithmetic: nothing, writes: covered };
-            return covered.is_within(self.in_sync).then_some(access);
-        }
         let (wanted, missing) = (others.and(self.readable), others.without(self.readable));
-        let access = self.recover_for_parities(wanted, missing)?;
+        let access = self.recover(wanted, missing)?;
         Some(Access { writes: writes.or(access.writes), ..access })
-    }
-
-    /// How to write the columns in `covered` in rows that a torn entry of the journal has: with all
-    /// others, which are as the parities say then, also if the entry is written again before.
-    /// `None` if not all of those can be read.
-    pub(super) fn rewrite(&self, covered: ColumnSet) -> Option<Access> {
-        let reads = self.data.without(covered);
-        let writes = self.data.or(self.parities).and(self.writable);
-        let access = Access { reads, arithmetic: Arithmetic::Compute, writes };
-        reads.is_within(self.readable).then_some(access)
     }
 
     /// How to read the columns in `covered`: from their members, but those that cannot be read, or
     /// are not preferred where n others are, from n others.
     pub(super) fn read(&self, covered: ColumnSet) -> Option<Access> {
         let others = self.readable.and(self.preferred);
-        let has_others = self.parity == Parity::Right && others.count() >= self.data.count();
+        let has_others = others.count() >= self.data.count();
         let direct = covered.and(if has_others { others } else { self.readable });
         if direct == covered {
             let (reads, writes) = (direct, ColumnSet::default());
@@ -168,9 +136,6 @@ impl ColumnStates {
     /// How to find out whether a stripe is right, and to correct it. With no more columns than data
     /// there is nothing to compare: they are only read.
     pub(super) fn scrub(&self) -> Option<Access> {
-        if self.parity != Parity::Right {
-            return self.resync();
-        }
         let unread = self.data.or(self.parities).without(self.readable);
         let lost = unread.and(self.in_sync).without(self.spoiled);
         let spare = self.readable.count().checked_sub(self.data.count())?;
@@ -186,65 +151,20 @@ impl ColumnStates {
         }
     }
 
-    /// How to write parities that match the data. In unsynced rows, data that cannot be read are
-    /// what the first parities say; the others are made to match.
-    pub(super) fn resync(&self) -> Option<Access> {
-        let parities = self.parities.and(self.writable);
-        if self.data.is_within(self.readable) {
-            let (reads, arithmetic) = (self.data, Arithmetic::Compute);
-            return Some(Access { reads, arithmetic, writes: parities });
-        }
-        if self.parity == Parity::Torn {
-            return None;
-        }
-        let access = self.recover_for_parities(ColumnSet::default(), parities)?;
-        let writes = access.writes.or(parities.without(access.reads));
-        Some(Access { writes, ..access })
-    }
-
-    /// Recovers columns for parities that are computed from them. In unsynced rows a member that
-    /// could not be read, twice, may hold other data than is recovered, so it gets these.
-    fn recover_for_parities(&self, first: ColumnSet, wanted: ColumnSet) -> Option<Access> {
-        let access = self.recover(first, wanted)?;
-        let kept = match self.parity {
-            Parity::Unsynced => self.data.without(self.readable).and(self.in_sync),
-            Parity::Right | Parity::Torn => ColumnSet::default(),
-        };
-        let kept = kept.without(access.writes);
-        if kept.is_empty() {
-            return Some(access);
-        }
-        let Arithmetic::Recover { missing, wanted } = access.arithmetic else { return None };
-        let arithmetic = Arithmetic::Recover { missing, wanted: wanted.or(kept) };
-        let access = Access { arithmetic, writes: access.writes.or(kept), ..access };
-        self.has_retried.then_some(access)
-    }
-
-    /// How to write a column that its member lost. In torn rows parities are computed if all data
-    /// can be read; else nothing can be done there.
+    /// How to write a column that its member lost.
     pub(super) fn rebuild(&self, column: u8) -> Option<Access> {
         let one = ColumnSet::one(column);
         let others = ColumnStates { readable: self.readable.without(one), ..*self };
-        if self.parity != Parity::Torn {
-            let access = others.recover(ColumnSet::default(), one)?;
-            let writes = access.writes.or(one.and(self.writable));
-            return Some(Access { writes, ..access });
-        }
-        let none = ColumnSet::default();
-        let nothing = Access { reads: none, arithmetic: Arithmetic::Nothing, writes: none };
-        Some(others.resync().unwrap_or(nothing))
+        let access = others.recover(ColumnSet::default(), one)?;
+        let writes = access.writes.or(one.and(self.writable));
+        Some(Access { writes, ..access })
     }
 
     /// Recovers the columns in `wanted` from n columns that can be read, those in `first` and then
-    /// those that are preferred, and rewrites what is spoiled. In unsynced rows, data are first.
+    /// those that are preferred, and rewrites what is spoiled.
     fn recover(&self, first: ColumnSet, wanted: ColumnSet) -> Option<Access> {
         let needed = self.data.count();
-        // What a member has counts, not what the parities say of it.
-        let first = match self.parity {
-            Parity::Unsynced => first.or(self.data.and(self.readable)),
-            Parity::Right | Parity::Torn => first,
-        };
-        if self.parity == Parity::Torn || self.readable.count() < needed {
+        if self.readable.count() < needed {
             return None;
         }
         let preferred = self.readable.and(self.preferred).without(first);
@@ -271,8 +191,6 @@ mod tests {
             preferred: all,
             writable: all,
             spoiled: ColumnSet::default(),
-            parity: Parity::Right,
-            has_retried: false,
         }
     }
 
@@ -344,71 +262,6 @@ mod tests {
             assert!(access.writes.is_empty());
         }
         assert_eq!(without(raid6, &[2, 3, 5]).read(ColumnSet::one(2)), None);
-        let torn = ColumnStates { parity: Parity::Torn, ..without(raid6, &[2]) };
-        assert_eq!(
-            torn.read(ColumnSet::one(2)),
-            None,
-            "parities that may be wrong recover nothing"
-        );
-    }
-
-    /// Torn rows: column 0 of the four is lost.
-    #[test]
-    fn torn_rows_are_written_without_their_parities() {
-        let torn = ColumnStates { parity: Parity::Torn, ..without(healthy(4, 2), &[0]) };
-        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
-        let write = |written: &[u8]| {
-            let access = torn.write(columns(written), RmwLevel::FewerReads)?;
-            Some((access.arithmetic, access.reads, access.writes))
-        };
-        let computed = Some((Arithmetic::Compute, columns(&[1, 2, 3]), columns(&[4, 5])));
-        assert_eq!(write(&[0]), computed, "all data are known then");
-        let plain = Some((Arithmetic::Nothing, columns(&[]), columns(&[1])));
-        assert_eq!(write(&[1]), plain);
-        let back = ColumnStates { writable: columns(&[0, 1, 2, 3, 4, 5]), ..torn };
-        assert_eq!(back.rebuild(0).unwrap().writes, columns(&[]), "it is lost");
-        assert_eq!(back.rebuild(4).unwrap().writes, columns(&[]), "data are missing");
-        let whole = ColumnStates { readable: columns(&[0, 1, 2, 3, 5]), ..back };
-        assert_eq!(whole.rebuild(4).unwrap().arithmetic, Arithmetic::Compute);
-        assert_eq!(whole.rebuild(4).unwrap().writes, columns(&[4, 5]));
-    }
-
-    /// What was never written is what it reads as: from its member, or else from the parities.
-    #[test]
-    fn unsynced_rows_are_recovered_and_their_parities_computed() {
-        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
-        let unsynced = ColumnStates { parity: Parity::Unsynced, ..healthy(4, 2) };
-        let access = unsynced.write(columns(&[1]), RmwLevel::NoMoreReads).unwrap();
-        assert_eq!(access.arithmetic, Arithmetic::Compute, "the old parities are not relied on");
-        assert_eq!((access.reads, access.writes), (columns(&[0, 2, 3]), columns(&[1, 4, 5])));
-        let left_out = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..unsynced };
-        assert_eq!(left_out.read(columns(&[1])).unwrap().reads, columns(&[1]));
-        assert_eq!(unsynced.scrub(), unsynced.resync());
-        // Without column 0, which the first parity has then, the other one is made to match it.
-        let degraded = without(unsynced, &[0]);
-        let recovers = |wanted| Arithmetic::Recover { missing: columns(&[0, 5]), wanted };
-        let access = degraded.write(columns(&[1]), RmwLevel::NoMoreReads).unwrap();
-        assert_eq!(access.arithmetic, recovers(columns(&[0])));
-        assert_eq!((access.reads, access.writes), (columns(&[1, 2, 3, 4]), columns(&[1, 4, 5])));
-        let access = degraded.resync().unwrap();
-        assert_eq!(access.arithmetic, recovers(columns(&[5])));
-        assert_eq!((access.reads, access.writes), (columns(&[1, 2, 3, 4]), columns(&[5])));
-        assert_eq!(degraded.read(columns(&[0])).unwrap().arithmetic, recovers(columns(&[0])));
-        // A member in back-off is read all the same.
-        let in_backoff = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..degraded };
-        assert_eq!(in_backoff.resync().unwrap().reads, columns(&[1, 2, 3, 4]));
-        // Column 0 could not be read just now: it may hold something else.
-        let lost = ColumnStates { readable: degraded.readable, ..unsynced };
-        assert_eq!((lost.write(columns(&[1]), RmwLevel::Never), lost.resync()), (None, None));
-        let twice = ColumnStates { has_retried: true, ..lost };
-        let access = twice.write(columns(&[1]), RmwLevel::Never).unwrap();
-        assert_eq!(access.writes, columns(&[0, 1, 4, 5]), "it gets what the parities say");
-        assert_eq!(twice.resync().unwrap().writes, columns(&[0, 5]));
-        assert_eq!(twice.read(columns(&[0])).unwrap().writes, columns(&[]), "a read keeps it");
-        let spoiled = ColumnStates { spoiled: columns(&[0]), ..lost };
-        let access = spoiled.write(columns(&[1]), RmwLevel::Never).unwrap();
-        assert_eq!(access.writes, columns(&[0, 1, 4, 5]), "it is rewritten");
-        assert_eq!(spoiled.resync().unwrap().writes, columns(&[0, 5]));
     }
 
     #[test]

@@ -80,8 +80,7 @@ impl Volume {
 
     fn end_stop(&mut self) {
         self.stop = Stop::None;
-        let has_torn = self.journal.as_ref().is_some_and(|journal| journal.has_torn());
-        let has_lost_writes = self.has_lost_writes() || has_torn;
+        let has_lost_writes = self.has_lost_writes();
         let Some(labels) = &mut self.labels else { return };
         let first = self.unsynced.next(0).map(|region| region * REGION_BYTES);
         let is_logged = first.is_some_and(|first| labels.resync_from.is_none_or(|it| first < it));

@@ -1,12 +1,9 @@
 //! Requests to a volume with parity: how they become operations on full stripes.
 
 use super::column_rows::ColumnRows;
-use super::durability::region_numbers;
-use super::keys::{PieceKey, RequestKey, StripeKey};
-use super::piece::Piece;
+use super::keys::{RequestKey, StripeKey};
 use super::row_plan::RmwLevel;
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork};
-use super::target::PlanTarget;
 use super::{Volume, Work};
 use crate::geometry::FullStripe;
 use crate::io::{Request, RequestKind};
@@ -30,8 +27,8 @@ impl Volume {
         self
     }
 
-    /// Cuts a read into pieces, one for each strip, and a write, scrub or resync into operations on
-    /// the stripes that it touches. A discard does nothing: members would return anything for it,
+    /// Cuts a read into pieces, one for each strip, and a write or scrub into operations on the
+    /// stripes that it touches. A discard does nothing: members would return anything for it,
     /// and the parities would no longer match.
     pub(super) fn cut_into_stripes(&mut self, key: RequestKey, request: &Request) {
         let (mut offset, end) = (request.offset, request.offset + request.length);
@@ -44,63 +41,13 @@ impl Volume {
             offset = part.end;
             match request.kind {
                 RequestKind::Write => self.add_stripe_write(key, stripe, part, request.background),
-                RequestKind::Resync => self.add_whole_stripe(key, StripeWork::Resync, stripe),
                 RequestKind::RepairStripes => {
                     self.add_whole_stripe(key, StripeWork::Repair, stripe);
                 }
-                _ => self.add_whole_stripe(key, StripeWork::Scrub, stripe),
+                RequestKind::Scrub => self.add_whole_stripe(key, StripeWork::Scrub, stripe),
+                kind => unreachable!("{kind:?} of a volume with parity"),
             }
         }
-    }
-
-    /// Adds a piece that stands for a request to full stripes: it waits for what such requests of
-    /// mirrors wait for, begins the operations, and ends after them.
-    pub(super) fn add_gate(&mut self, request: RequestKey, kind: RequestKind, range: Range<u64>) {
-        self.requests.get_mut(request).pieces_left += 1;
-        let plan = self.layout.gate_plan(range);
-        let gate = Piece { is_gate: true, ..Piece::new(request, kind, plan) };
-        let key = self.pieces.insert(gate);
-        self.start(key);
-    }
-
-    /// Begins the operations of a request that need not wait.
-    pub(super) fn open_gate(&mut self, key: PieceKey) {
-        let owner = self.pieces.get(key).request;
-        let pending = self.requests.get_mut(owner);
-        pending.gate = Some(key);
-        let request = pending.request;
-        match request.kind {
-            RequestKind::Rebuild(member) => {
-                let range = request.offset..request.offset + request.length;
-                let range = self.layout.allocated(member, range);
-                self.cut_rebuild_into_stripes(owner, member, range);
-            }
-            _ => self.cut_into_stripes(owner, &request),
-        }
-        let pending = self.requests.get_mut(owner);
-        if pending.pieces_left == 1 && pending.gate.take().is_some() {
-            self.finish_gate(key);
-        }
-    }
-
-    /// Ends a request whose operations ended, once the labels say what it relies on.
-    pub(super) fn finish_gate(&mut self, key: PieceKey) {
-        self.pieces.get_mut(key).good.insert(PlanTarget::FIRST);
-        self.finish(key);
-    }
-
-    /// Returns true if a member that is rebuilt may lack a write to these rows of its column.
-    fn may_lack_rows(&self, member: MemberIndex, stripe: &FullStripe, place: &ColumnRows) -> bool {
-        // Each write to the rows writes their parities.
-        let columns = match place.column < stripe.data {
-            true => place.column..place.column + 1,
-            false => 0..stripe.data,
-        };
-        let mut regions = columns.flat_map(|column| {
-            let start = stripe.volume_offset + u64::from(column) * stripe.strip_bytes;
-            region_numbers(&(start + place.rows.start..start + place.rows.end))
-        });
-        regions.any(|region| self.may_lack(member, region))
     }
 
     /// Cuts the rebuild of a range of a member into operations on the stripes that it touches.
@@ -117,9 +64,6 @@ impl Volume {
             range.start += length;
             let rows = column.offset..column.offset + length;
             let place = ColumnRows { column: column.number, rows };
-            if !self.may_lack_rows(member, &stripe, &place) {
-                continue;
-            }
             let extents = vec![StripeExtent { request: key, place }];
             self.requests.get_mut(key).pieces_left += 1;
             self.add_stripe_op(StripeOp::new(StripeWork::Rebuild(column.number), stripe, extents));

@@ -6,7 +6,6 @@ use super::keys::{RequestKey, StripeKey};
 use super::range_locks::RangeLocks;
 use super::row_plan::{RmwLevel, RowPlan};
 use super::stripe_steps::{StripeBuffer, StripeFinding, StripeStep};
-use super::torn_rows::{TornRows, spread};
 use crate::column_set::ColumnSet;
 use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
 use crate::io::{Op, Purpose, VolumeError};
@@ -26,7 +25,6 @@ pub(super) struct Stripes {
     /// The writes that have not started and may be joined, each with the first byte of its stripe,
     /// in the order in which they came. Nearly always they start in this order.
     pub(super) joinable: VecDeque<(u64, StripeKey)>,
-    pub(super) torn: TornRows,
     /// What scrubs and repairs found since it was last taken.
     pub(super) findings: Vec<StripeFinding>,
     /// True if the policy is asked which columns a read leaves out.
@@ -84,6 +82,12 @@ impl Stripes {
     }
 }
 
+/// Rows of a stripe in a space where those of other stripes are elsewhere: a strip is no longer
+/// than the data of its stripe.
+fn spread(stripe: &FullStripe, rows: &Range<u64>) -> Range<u64> {
+    stripe.volume_offset + rows.start..stripe.volume_offset + rows.end
+}
+
 /// The rows from the first to the last of some extents.
 pub(super) fn rows_of(extents: &[StripeExtent]) -> Range<u64> {
     let starts = extents.iter().map(|extent| extent.place.rows.start);
@@ -105,8 +109,6 @@ pub(super) enum StripeWork {
     Scrub,
     /// Compares and corrects.
     Repair,
-    /// Writes parities that match the data.
-    Resync,
 }
 
 /// A part of a request on one column.
@@ -114,23 +116,6 @@ pub(super) enum StripeWork {
 pub(super) struct StripeExtent {
     pub(super) request: RequestKey,
     pub(super) place: ColumnRows,
-}
-
-/// The entry of the journal for the rows that are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct EntryWrite {
-    /// Its sequence number.
-    pub(super) sequence: u64,
-    /// The oldest live entry when it began.
-    pub(super) oldest: u64,
-    /// The void entries then, a bit for each from the oldest on.
-    pub(super) void: u64,
-    /// The members that get it, a bit for each.
-    pub(super) participants: u16,
-    /// Number of members on which it is not known to be durable.
-    pub(super) left: usize,
-    /// True if a member that stays could not be written.
-    pub(super) has_failed: bool,
 }
 
 /// An operation on a full stripe, which holds the lock of its rows once it started.
@@ -141,9 +126,8 @@ pub(super) struct StripeOp {
     pub(super) rows: Range<u64>,
     /// The requests that it serves: at least one.
     pub(super) extents: Vec<StripeExtent>,
-    /// Rows to do, the next last; but for writes, each range is torn or is not. Bad spots of
-    /// different columns seldom are in the same rows, so rows that cannot be done together are
-    /// divided.
+    /// Rows to do, the next last. Bad spots of different columns seldom are in the same rows, so
+    /// rows that cannot be done together are divided.
     pub(super) todo: Vec<Range<u64>>,
     /// Columns that could not be read.
     pub(super) lost: ColumnSet,
@@ -162,13 +146,9 @@ pub(super) struct StripeOp {
     pub(super) is_writing: bool,
     /// True if what could not be read was tried again.
     pub(super) has_retried: bool,
-    /// True if what could not be written was tried again.
-    pub(super) has_rewritten: bool,
     /// True if a read failed since the plans were made.
     pub(super) needs_plan: bool,
     pub(super) background: bool,
-    /// With a journal, the entry of the rows that are written now.
-    pub(super) entry: Option<EntryWrite>,
     /// Rows that could not be done.
     pub(super) failures: Vec<(Range<u64>, VolumeError)>,
 }
@@ -196,10 +176,8 @@ impl StripeOp {
             pending: 0,
             is_writing: false,
             has_retried: false,
-            has_rewritten: false,
             needs_plan: false,
             background: false,
-            entry: None,
             failures: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::column_rows::{joined, segments};
 use super::keys::StripeKey;
-use super::row_plan::{Access, Arithmetic, ColumnStates, Parity, RowPlan};
+use super::row_plan::{Access, ColumnStates, RowPlan};
 use super::stripe_ops::{StripeOp, StripeWork};
 use super::{Volume, Work};
 use crate::column_set::ColumnSet;
@@ -32,9 +32,7 @@ impl Volume {
             StripeWork::Write => (VolumeError::Unwritable, Purpose::User),
             StripeWork::Read => (VolumeError::Unreadable, Purpose::User),
             StripeWork::Scrub | StripeWork::Repair => (VolumeError::Unreadable, Purpose::Scrub),
-            StripeWork::Rebuild(_) | StripeWork::Resync => {
-                (VolumeError::Unreadable, Purpose::Rebuild)
-            }
+            StripeWork::Rebuild(_) => (VolumeError::Unreadable, Purpose::Rebuild),
         };
         op.failures.extend(refused.into_iter().map(|rows| (rows, error)));
         let is_over = plans.is_empty();
@@ -59,13 +57,7 @@ impl Volume {
         };
         let places = op.extents.iter().map(|extent| &extent.place);
         match op.work {
-            StripeWork::Write => {
-                for (rows, covered) in segments(places, window) {
-                    let parts = self.stripes().torn.cut(&op.stripe, &rows);
-                    parts.for_each(|part| plan(part, covered));
-                }
-            }
-            StripeWork::Read => {
+            StripeWork::Write | StripeWork::Read => {
                 segments(places, window).for_each(|(rows, covered)| plan(rows, covered));
             }
             _ => plan(window, ColumnSet::default()),
@@ -95,48 +87,23 @@ impl Volume {
     fn access(&self, op: &StripeOp, rows: &Range<u64>, covered: ColumnSet) -> Option<Access> {
         let states = self.column_states(op, rows);
         match op.work {
-            StripeWork::Write
-                if self.journal.as_ref().is_some_and(|it| it.has_torn_rows(&op.stripe, rows)) =>
-            {
-                states.rewrite(covered)
-            }
             StripeWork::Write => states.write(covered, self.stripes().rmw_level),
             StripeWork::Read => states.read(covered),
             // What is missing would be recovered from what may be wrong.
-            StripeWork::Repair if states.parity == Parity::Right && states.is_incomplete() => None,
+            StripeWork::Repair if states.is_incomplete() => None,
             StripeWork::Scrub | StripeWork::Repair => states.scrub(),
-            StripeWork::Resync => states.resync(),
-            // Data in torn rows are given up only if they cannot be read a second time.
-            StripeWork::Rebuild(_)
-                if states.parity == Parity::Torn && !op.lost.is_empty() && !op.has_retried =>
-            {
-                None
-            }
-            StripeWork::Rebuild(column) => {
-                let access = states.rebuild(column)?;
-                // What is lost is not on record there, so the member is not called in sync.
-                let is_lost = access.arithmetic == Arithmetic::Nothing && column < op.stripe.data;
-                (!is_lost || self.labels.is_none()).then_some(access)
-            }
+            StripeWork::Rebuild(column) => states.rebuild(column),
         }
     }
 
     fn column_states(&self, op: &StripeOp, rows: &Range<u64>) -> ColumnStates {
         let stripe = &op.stripe;
-        let torn = &self.stripes().torn;
         let all = ColumnSet::range(0..stripe.columns());
         let where_member = |is_wanted: &dyn Fn(u8) -> bool| {
             ColumnSet::of(all.iter().filter(|column| is_wanted(*column)))
         };
         let member = |column| self.layout.map().column(stripe, column).0;
         let in_sync = self.in_sync_columns(stripe, rows);
-        let parity = torn.parity(stripe, rows);
-        let there = match parity {
-            Parity::Right | Parity::Unsynced => in_sync,
-            Parity::Torn => {
-                ColumnSet::of(in_sync.iter().filter(|it| !torn.are_lost(stripe, *it, rows)))
-            }
-        };
         let writable = match in_sync == all {
             true => all,
             false => where_member(&|column| !self.states.is_failed(member(column))),
@@ -149,12 +116,10 @@ impl Volume {
             data: ColumnSet::range(0..stripe.data),
             parities: ColumnSet::range(stripe.data..stripe.columns()),
             in_sync,
-            readable: there.without(op.lost),
+            readable: in_sync.without(op.lost),
             preferred: at_work.without(op.left_out),
             writable,
             spoiled: op.spoiled,
-            has_retried: op.has_retried,
-            parity,
         }
     }
 

@@ -3,13 +3,12 @@
 //! The pieces of a request in one full stripe are decided together. If all of them can and should
 //! be read from their members, they are, without a lock. Else they are one operation on the stripe,
 //! under the lock of its rows: what it reads for one of them is read for all. A policy that
-//! reconstructs is asked where the parities can be relied on and there are more columns than it
-//! takes; all other policies are never asked, since there is one copy of each block.
+//! reconstructs is asked where there are more columns than it takes; all other policies are never
+//! asked, since there is one copy of each block.
 
 use super::column_rows::ColumnRows;
 use super::keys::{PieceKey, RequestKey};
 use super::piece::Piece;
-use super::row_plan::Parity;
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork, rows_of};
 use super::target::PlanTarget;
 use super::{TargetIo, Volume, Work, choice};
@@ -77,10 +76,9 @@ impl Volume {
     fn can_read_strip(&self, piece: &Piece) -> bool {
         let plan = &piece.plan;
         let (member, offset) = plan.location(PlanTarget::FIRST);
-        let can_serve = self.states.all_eligible()
+        self.states.all_eligible()
             || (self.states.is_in_sync(member, offset, plan.length)
-                && !self.states.is_in_backoff(member));
-        can_serve && !self.stripes().torn.is_lost(&plan.range())
+                && !self.states.is_in_backoff(member))
     }
 
     /// Reads a piece and the next pieces of its request in the same stripe.
@@ -131,7 +129,7 @@ impl Volume {
     ) -> ColumnSet {
         let eligible = self.eligible_columns(stripe, rows);
         let spare = eligible.count().saturating_sub(stripe.data.into());
-        if spare == 0 || self.stripes().torn.parity(stripe, rows) != Parity::Right {
+        if spare == 0 {
             return ColumnSet::default();
         }
         let nowhere = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };

@@ -7,14 +7,13 @@
 use super::column_rows::{ColumnRows, joined};
 use super::durability::OwnIo;
 use super::keys::{IoKey, PieceKey, StripeKey};
-use super::row_plan::{Arithmetic, Parity, RowPlan};
+use super::row_plan::{Arithmetic, RowPlan};
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork, Stripes};
 use super::stripe_steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 use super::target::PlanTarget;
 use super::{InFlightIo, Volume, Work};
 use crate::column_set::ColumnSet;
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole};
-use crate::label::JOURNAL_ROWS_BYTES;
 use crate::slab::SlabKey;
 use crate::units::Nanos;
 use std::ops::Range;
@@ -44,36 +43,16 @@ impl Volume {
 
     /// Starts an operation whose rows are locked for it.
     pub(super) fn start_stripe(&mut self, key: StripeKey) {
-        let has_journal = self.journal.is_some();
         let stripes = self.stripes_mut();
         let op = stripes.ops.get_mut(key);
         let (stripe, rows_bytes) = (op.stripe, op.rows.end - op.rows.start);
-        let window_bytes = if has_journal { JOURNAL_ROWS_BYTES } else { u64::MAX };
-        op.todo = match op.work {
-            // Its plans are cut there instead.
-            StripeWork::Write => windows(&op.rows, window_bytes),
-            work => {
-                let parts = stripes.torn.cut(&stripe, &op.rows);
-                // Where the parities count, they are the same already.
-                let parts = parts.filter(|rows| {
-                    work != StripeWork::Resync
-                        || stripes.torn.parity(&stripe, rows) != Parity::Right
-                });
-                let mut parts: Vec<Range<u64>> = parts.collect();
-                parts.reverse();
-                parts
-            }
-        };
+        op.todo = vec![op.rows.clone()];
         if op.work == StripeWork::Write {
             let at = stripes.joinable.iter().position(|(_, other)| *other == key);
             stripes.joinable.remove(at.expect("a write may be joined until it starts"));
         }
-        let is_over = self.stripes().ops.get(key).todo.is_empty();
         self.add_step(key, || StripeStep::Begin { stripe: Box::new(stripe), rows_bytes });
-        match is_over {
-            true => self.end_stripe(key),
-            false => self.plan_stripe(key),
-        }
+        self.plan_stripe(key);
     }
 
     /// Issues a member I/O of an operation; `None` if its member cannot take it any more.
@@ -276,14 +255,10 @@ impl Volume {
         let purpose = match op.work {
             StripeWork::Write => Purpose::User,
             StripeWork::Read | StripeWork::Scrub | StripeWork::Repair => Purpose::Repair,
-            StripeWork::Rebuild(_) | StripeWork::Resync => Purpose::Rebuild,
+            StripeWork::Rebuild(_) => Purpose::Rebuild,
         };
         match writes.is_empty() {
             true => self.end_window(key),
-            false if purpose == Purpose::User && self.journal.is_some() => {
-                self.journal_stripe(key);
-            }
-            false if self.waits_for_entries(key) => {}
             false => self.queue_stripe_ios(key, writes, Op::Write, purpose),
         }
     }
@@ -318,17 +293,4 @@ impl Volume {
     pub(super) fn stripes_mut(&mut self) -> &mut Stripes {
         self.stripes.as_deref_mut().expect("the volume has parity")
     }
-}
-
-/// Cuts rows into windows of this many bytes at most, the first last.
-fn windows(rows: &Range<u64>, window_bytes: u64) -> Vec<Range<u64>> {
-    let mut windows = Vec::new();
-    let mut start = rows.start;
-    while start < rows.end {
-        let end = rows.end.min(start.saturating_add(window_bytes));
-        windows.push(start..end);
-        start = end;
-    }
-    windows.reverse();
-    windows
 }

@@ -9,7 +9,7 @@
 
 use super::Volume;
 use super::keys::StripeKey;
-use super::row_plan::{Arithmetic, Parity, RowPlan};
+use super::row_plan::{Arithmetic, RowPlan};
 use super::stripe_ops::{StripeOp, StripeWork};
 use super::stripe_steps::{StripeBuffer, StripeFinding, StripeProblem, StripeStep, WrongRows};
 use crate::column_set::ColumnSet;
@@ -112,11 +112,7 @@ impl Volume {
         while offset < range.end {
             let stripe = self.full_stripe(offset);
             let end = range.end.min(stripe.volume_offset + stripe.length());
-            // Where parities do not count a scrub computes them, if it may.
-            let parity = self.stripes().torn.parity(&stripe, &(0..stripe.strip_bytes));
-            let counts = parity == Parity::Right || !self.is_read_only;
-            let is_compared = counts && self.has_spare_column(&stripe);
-            bytes += if is_compared { end - offset } else { 0 };
+            bytes += if self.has_spare_column(&stripe) { end - offset } else { 0 };
             offset = end;
         }
         bytes

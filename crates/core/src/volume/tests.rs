@@ -14,8 +14,7 @@ mod power_cuts;
 mod races;
 mod reconstruction;
 mod stripe_memory;
-mod torn_rows;
-mod unsynced_rows;
+mod stripe_operations;
 
 use super::*;
 use crate::geometry::{ChunkMap, GeometryError, Profile};

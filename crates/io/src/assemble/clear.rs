@@ -1,7 +1,7 @@
 //! Removing labels: makes a member, a former member or a spare an ordinary device again.
 //!
 //! The metadata area is zeroed, from 4 KiB to 1 MiB, and read back. Data are left as they are, and
-//! so are checksums and the journal at the end of a member, which name the volume that they are of.
+//! so are checksums at the end of a member, which name the volume that they are of.
 //! A file gets the length back that it had before it was served.
 
 use super::AssembleError;

@@ -4,13 +4,12 @@
 //! earlier volume is left. Then each slot is written on all members, and flushed, before the next:
 //! a crash leaves either no volume or one that can be created again.
 
-use super::AssembleError;
-use super::journal::first_checkpoints;
 use super::layout_notes::layout_notes;
 pub(super) use super::occupied::occupant;
 use super::occupied::occupant_before_data;
 use super::open::{MemberOpener, Open, OpenPurpose, without_guard};
 use super::wipe::{clear_metadata, wipe, wipe_begin};
+use super::{AssembleError, PARITY_HELP};
 use crate::entropy::random_bytes;
 use crate::examine::label_from;
 use crate::label_limits;
@@ -134,19 +133,9 @@ pub enum CreateError {
          create a volume with `mirrorball create --checksums` on other devices, and copy the data"
     )]
     NoSpaceForChecksums,
-    /// An array with parity cannot have checksums.
-    #[error(
-        "--checksums: a volume with {0} cannot have checksums, only one with copies\n  help: leave \
-         out --checksums, or use a profile with copies, such as raid1"
-    )]
-    ChecksumsOfParity(Profile),
-    /// An array with parity that has data cannot be labelled.
-    #[error(
-        "an array with parity cannot be adopted: its journal needs space at the end of each \
-         member, where the array has data\n  help: create a volume on other devices, and copy the \
-         data"
-    )]
-    NoSpaceForJournal,
+    /// The array has parity.
+    #[error("{0}: parity is simulated and emulated, not served\n  help: {PARITY_HELP}")]
+    Parity(Profile),
     /// There is no such member.
     #[error(
         "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
@@ -228,10 +217,7 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
         return Err(CreateError::NoSpaceForChecksums);
     }
     let candidates = open_candidates(creation, OpenPurpose::Adopt)?;
-    let Candidates { members, devices, map, array, .. } = &candidates;
-    if array.has_journal() {
-        return Err(CreateError::NoSpaceForJournal);
-    }
+    let Candidates { members, devices, map, .. } = &candidates;
     for ((_, open), device) in members.iter().zip(devices) {
         if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
             let (device, volume) = (device.clone(), found.found.label.array.name);
@@ -276,6 +262,9 @@ fn open_candidates(
 ) -> Result<Candidates, CreateError> {
     let CreateOptions { array, name, policy, checksums, options } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
+    if array.profile.parities() > 0 {
+        return Err(CreateError::Parity(array.profile));
+    }
     if array.members.len() > LABELLED_MEMBERS_MAX {
         let count = array.members.len();
         return unfit(format!(
@@ -313,13 +302,8 @@ fn open_candidates(
         has_checksums: *checksums,
         map_checksum: 0,
     };
-    if *checksums && labelled.has_journal() {
-        return Err(CreateError::ChecksumsOfParity(labelled.profile));
-    }
     if *checksums {
         labelled.block_bytes = labelled.block_bytes.max(CHECKSUM_BLOCK_BYTES);
-    }
-    if *checksums || labelled.has_journal() {
         map = opener.allocate(array, &labelled.data_configs(&configs))?;
     }
     labelled.map_checksum = map_checksum(&map);
@@ -462,7 +446,6 @@ fn write_labels(
         program: creation.policy.program.clone(),
         members: rows,
         spares: Vec::new(),
-        has_begun_journals: false,
         is_read_only: false,
     };
     for (device, open) in &spares {
@@ -472,11 +455,6 @@ fn write_labels(
     }
     for ((_, open), device) in members.iter().zip(&devices) {
         clear_metadata(open).map_err(|error| write_error(device, error))?;
-    }
-    label.has_begun_journals = label.array.has_journal();
-    let checkpoints = first_checkpoints(&label);
-    for (((_, open), device), (offset, bytes)) in members.iter().zip(&devices).zip(checkpoints) {
-        open.write(offset, &bytes).map_err(|error| write_error(device, error))?;
     }
     for (generation, slot) in (1..).zip(LABEL_SLOTS) {
         label.generation = generation;

@@ -1,6 +1,5 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
-mod absence;
 mod announced;
 mod choice;
 mod described;
@@ -8,9 +7,7 @@ mod error;
 mod notes;
 mod sizes;
 mod spares;
-mod unreadable;
 
-use super::journal;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::start_policy::{StartPolicy, start_policy};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
@@ -26,9 +23,7 @@ use crate::executor::Executor;
 use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 use crate::spares::FoundSpare;
-use absence::record_absence;
-pub(crate) use announced::starts;
-use announced::{accept_announcement, announced_text, check_lost, starts_without};
+use announced::{accept_announcement, announced_text, check_lost};
 use choice::{choose, no_such_volume};
 use described::array_spec;
 pub use error::LabelledError;
@@ -37,7 +32,7 @@ use mirrorball_core::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
 use mirrorball_core::label::{
-    BlockError, JournalRecovery, Label, LabelledMember, NewestLabel, SpareBlock, Uuid,
+    BlockError, Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Registry;
@@ -45,14 +40,12 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
-    absent, discarded_copy, journal_note, left_help, missing_text, not_members, perhaps_older,
-    problems, trust_help, unsynced_note,
+    LEFT_HELP, absent, discarded_copy, missing_text, not_members, perhaps_older, problems,
+    trust_help, unsynced_note,
 };
 use sizes::{check_old_copies, rebuild_note, rows};
 use spares::spares_of;
 use std::sync::Arc;
-use unreadable::JournalReader;
-pub(crate) use unreadable::without_unreadable;
 
 /// How to serve a volume whose members have labels.
 pub struct LabelledOptions {
@@ -86,55 +79,31 @@ pub struct LabelledOptions {
 /// If the labels do not agree, members are missing, or a device cannot be used.
 pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledError> {
     let mut notes = Vec::new();
-    let Opened { mut devices, opened, spares } = open_devices(&serving, &mut notes)?;
+    let Opened { devices, opened, spares } = open_devices(&serving, &mut notes)?;
     let discarded = discarded(&serving, &devices)?;
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
     notes.extend(check_lost(&volume, &serving)?);
     check_old_copies(&volume, &devices, &opened)?;
-    let name = volume.assembly.newest.array.name.clone();
+    let LabelledArray { name, profile, .. } = volume.assembly.newest.array.clone();
+    if profile.parities() > 0 {
+        return Err(LabelledError::Parity { name, profile });
+    }
     let access = serving.options.access;
-    let journals = JournalReader::new(&volume, &opened, access);
-    let read = |index, offset, length| journals.read(index, offset, length);
-    let starts = |volume: &ExaminedVolume| starts_without(volume, &discarded, &serving);
-    let (volume, left_out) =
-        without_unreadable(volume, &discarded, &devices, access, read, starts, &mut notes)?;
     check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
-    let mut volume = record_absence(volume, &serving, &mut devices, &opened, &left_out)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
     let (rows, short) = rows(&volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
-    let address = |member| member_address(&volume, &devices, member);
-    let cut: Vec<MemberIndex> = short.iter().map(|(member, _)| *member).collect();
-    let rows_cut = (&rows[..], &cut[..]);
-    let mut recovery = journal::recover(&volume.assembly, rows_cut, address, access, &mut notes)?;
-    notes.extend(journal_note(&name, &recovery, access));
-    volume.assembly.newest.has_begun_journals = recovery.has_begun;
-    let replays = std::mem::take(&mut recovery.replays);
-    let found = (found, recovery);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
     let mut assembly = Assembly { spares, ..assembly };
-    if access == MemberAccess::ReadOnly {
-        assembly.executor.overlay(replays);
-    }
     // Before the file can be made as long again.
     for (member, size_bytes) in short {
         assembly.executor.on_found_short(member, size_bytes);
         assembly.notes.extend(rebuild_note(member, &assembly.executor));
     }
     Ok(assembly)
-}
-
-/// The device of a member that was found.
-fn member_address<'a>(
-    volume: &ExaminedVolume,
-    devices: &'a [ExaminedDevice],
-    member: MemberIndex,
-) -> &'a DeviceAddress {
-    let at = volume.assembly.members[member.get()].found.expect("the device was found");
-    &devices[volume.devices[at]].address
 }
 
 /// What was opened: devices with a label, and spares.
@@ -326,7 +295,7 @@ fn check_verdict(
             let missing = missing(&rows) + &not_members(volume, discarded, devices);
             let was_cut = newest.members.iter().any(|member| member.has_lost_data);
             let trust = if was_cut { trust_help(newest) } else { "" };
-            let help = left_help(newest) + trust;
+            let help = LEFT_HELP.to_owned() + trust;
             return Err(LabelledError::Incomplete { name, missing, help });
         }
         ArrayVerdict::Doubtful => {
@@ -384,14 +353,11 @@ fn has_data(volume: &ExaminedVolume) -> Result<bool, LabelledError> {
     }))
 }
 
-/// What the devices of a volume hold of labels, and what their journals say.
-type Found = (Vec<FoundMember>, JournalRecovery);
-
 /// Builds the executor of a volume: its name, what its labels say, its map and what its devices
 /// hold.
 fn build(
     serving: &LabelledOptions,
-    (name, assembly, map, found): (String, &LabelAssembly, ChunkMap, Found),
+    (name, assembly, map, found): (String, &LabelAssembly, ChunkMap, Vec<FoundMember>),
     array: &ArraySpec,
     rows: Vec<Option<Open>>,
     mut notes: Vec<String>,
@@ -406,20 +372,17 @@ fn build(
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
     let capacity_bytes = map.capacity_bytes();
-    let kept = map.redundancy();
+    let has_mirrors = map.copies() > 1;
     let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
     let mut volume = volume.with_block_bytes(block_bytes);
     let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
-    let (found, recovery) = found;
-    let mut labels = VolumeLabels::of(assembly, &found, capacity_bytes, seed);
-    (labels.journal_sequence, labels.torn) = (recovery.next, recovery.torn);
-    volume = volume.with_labels(labels);
+    volume = volume.with_labels(VolumeLabels::of(assembly, &found, capacity_bytes, seed));
     if newest.array.has_checksums {
         volume = volume.with_checksums();
     }
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
-    if let Some(kept) = kept {
-        notes.extend(unsynced_note(&name, kept, (newest.is_clean, is_read_only), &volume));
+    if has_mirrors {
+        notes.extend(unsynced_note(&name, (newest.is_clean, is_read_only), &volume));
     }
     if is_read_only {
         volume = volume.read_only();
@@ -461,6 +424,3 @@ fn configs(
     };
     members.map(config).collect()
 }
-
-#[cfg(test)]
-mod cut_tests;

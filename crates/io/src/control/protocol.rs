@@ -274,10 +274,6 @@ pub struct ServiceStatus {
     /// Bytes of the volume whose mirrors may differ.
     #[serde(default)]
     pub unsynced_bytes: u64,
-    /// Number of writes that failed in place on a member that the volume cannot do without, and are
-    /// repeated at the next start; with parity.
-    #[serde(default)]
-    pub unfinished_writes: usize,
     /// Bytes of the volume that a crash now would have synchronised.
     #[serde(default)]
     pub active_bytes: u64,

@@ -51,7 +51,6 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         misplaced: misplaced(executor, rebuild),
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
-        unfinished_writes: volume.map_or(0, Volume::unfinished_writes),
         active_bytes: volume.map_or(0, Volume::crash_resync_bytes),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),

@@ -217,10 +217,8 @@ impl Executor {
             let late = self.clock.model(self.driver.now()).saturating_sub(due);
             slot.stats.lateness.record(self.clock.real(late));
         }
-        match io.result {
-            Err(error) => self.note_error(io.member, io.failed(), error),
-            Ok(()) if io.op == Op::Read && !slot.overlay.is_empty() => self.apply_overlay(&io),
-            Ok(()) => {}
+        if let Err(error) = io.result {
+            self.note_error(io.member, io.failed(), error);
         }
         match io.origin {
             Origin::Volume(id) => {
@@ -259,23 +257,6 @@ impl Executor {
                 self.end_request(io.request, io.result.map_err(|_| error));
             }
         }
-    }
-
-    /// Replaces what a read got, where the overlay of its member has other bytes.
-    fn apply_overlay(&mut self, io: &ActiveIo) {
-        let overlay = &self.slots[io.member.get()].overlay;
-        if !overlay.overlaps(&(io.offset..io.offset + io.length)) {
-            return;
-        }
-        let to = place(&self.requests, io);
-        let mut bytes = self.driver.bytes_of_part(to).to_vec();
-        overlay.apply(io.offset, &mut bytes);
-        // Other reads may still write to other parts of the buffer.
-        let buffer = self.driver.acquire(to.length);
-        let from = Slice::data(buffer, 0, to.length);
-        self.driver.bytes_mut(from).copy_from_slice(&bytes);
-        self.driver.deliver(from, to);
-        self.driver.release(buffer);
     }
 
     /// True if discarded ranges of a target read as zeroes. Becomes false when a discard ends that

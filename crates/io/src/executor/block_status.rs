@@ -53,8 +53,7 @@ impl Executor {
             (Target::Volume, None) => return vec![StatusSegment { length, sources: None }],
             (Target::Member(member), _) => {
                 let mirror = Mirror { member, offset, copy: 0 };
-                let sources = all(&[mirror]).filter(|_| !self.is_overlaid(&mirror, length));
-                return vec![StatusSegment { length, sources }];
+                return vec![StatusSegment { length, sources: all(&[mirror]) }];
             }
         };
         let (mut segments, mut done) = (Vec::new(), 0);
@@ -65,18 +64,11 @@ impl Executor {
             let serves = |mirror: &&Mirror| of(mirror).is_in_sync(mirror.offset, 1);
             let serving: Vec<Mirror> = extent.mirrors().iter().filter(serves).copied().collect();
             let whole = serving.iter().any(|it| of(it).is_in_sync(it.offset, extent.length));
-            let is_overlaid = serving.iter().any(|it| self.is_overlaid(it, extent.length));
-            let sources = if whole && !is_overlaid { all(&serving) } else { None };
+            let sources = if whole { all(&serving) } else { None };
             segments.push(StatusSegment { length: extent.length, sources });
             done += extent.length;
         }
         segments
-    }
-
-    /// Returns true if reads of a mirror do not return what its file has.
-    fn is_overlaid(&self, mirror: &Mirror, length: u64) -> bool {
-        let range = mirror.offset..mirror.offset + length;
-        self.slots[mirror.member.get()].overlay.overlaps(&range)
     }
 
     /// The memory of a mirror; an empty list for a member without data, which is a hole.

@@ -6,7 +6,6 @@
 
 use super::MemberStats;
 use super::member_fault::MemberFault;
-use super::overlay::Overlay;
 use super::shared_flush::SharedFlush;
 use crate::driver::Driver;
 use crate::member::{GUARD_BYTES, Store};
@@ -40,8 +39,6 @@ pub(super) enum Cut {
 pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
-    /// What reads of it return in place of what it has.
-    pub(super) overlay: Overlay,
     pub(super) stats: MemberStats,
     /// What went wrong last, before it failed.
     pub(super) fault: Option<MemberFault>,
@@ -83,7 +80,6 @@ impl MemberSlot {
             is_missing: matches!(store, Store::Absent),
             config,
             store,
-            overlay: Overlay::default(),
             stats: MemberStats::default(),
             fault: None,
             fault_at: Nanos::ZERO,
@@ -141,7 +137,6 @@ impl MemberSlot {
         (self.fault, self.was_cut) = (None, false);
         self.ended_changes.clear();
         (self.length_since_cut, self.stays_short) = (None, false);
-        self.overlay = Overlay::default();
     }
 
     /// What is left of a file that was truncated since the last call; `None` if it was not. I/Os

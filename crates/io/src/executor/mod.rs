@@ -30,7 +30,6 @@ mod keys;
 mod member_fault;
 mod member_slot;
 mod mirror_compare;
-mod overlay;
 #[cfg(test)]
 mod parity_tests;
 mod precise_sleep;
@@ -57,7 +56,6 @@ pub use mirror_compare::BlockDifference;
 use mirror_compare::MirrorCompare;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, RequestKind, VolumeError};
-use mirrorball_core::label::RepeatedWrite;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -232,14 +230,6 @@ impl Executor {
     pub fn reset_times(&mut self) {
         for slot in &mut self.slots {
             slot.stats.reset_times();
-        }
-    }
-
-    /// Has reads of members return what these writes, in this order, would leave there. Nothing is
-    /// written.
-    pub(crate) fn overlay(&mut self, writes: Vec<RepeatedWrite>) {
-        for RepeatedWrite { member, offset, data } in writes {
-            self.slots[member.get()].overlay.insert(offset, data);
         }
     }
 

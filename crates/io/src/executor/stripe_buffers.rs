@@ -15,7 +15,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::geometry::FullStripe;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::volume::{
-    BufferRows, JournalWrite, RequestRows, StripeBuffer, StripePlace, StripeStep, Volume, WrongRows,
+    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, Volume, WrongRows,
 };
 use mirrorball_parity::{ParityMismatch, StripeBytes};
 use std::collections::BTreeMap;
@@ -129,14 +129,6 @@ impl Executor {
         self.driver.copy(from, Slice::data(buffer, 0, from.length));
         let (key, within) = self.place_in_request(data);
         self.late_data.push(LateData { buffer, request: key, within, length: from.length });
-    }
-
-    /// The data of an entry of the journal, one after the other.
-    pub(super) fn journal_data(&self, write: &JournalWrite) -> Vec<u8> {
-        let Some(number) = write.buffer else { return Vec::new() };
-        let stripe = self.stripes.stripe(number);
-        let rows = write.data.iter().map(|rows| self.driver.bytes(stripe.slice(rows)));
-        rows.flatten().copied().collect()
     }
 
     fn slice_of_request(&self, data: &RequestRows) -> Slice {

@@ -118,7 +118,7 @@ impl Executor {
     /// checksums, whose volumes are not labelled again.
     fn can_be_trusted(&self) -> bool {
         let volume = self.volume.as_ref();
-        volume.is_none_or(|it| !it.has_checksums() && it.map().profile().parities() == 0)
+        volume.is_none_or(|it| !it.has_checksums())
     }
 
     /// Makes files that were cut as long again, once labels say what is left of them: until then,
@@ -151,7 +151,6 @@ impl Executor {
     /// and whether its journal is.
     fn is_recorded(&self, member: MemberIndex) -> bool {
         let volume = self.volume.as_ref().filter(|volume| !volume.is_read_only());
-        let volume = volume.filter(|volume| volume.is_journal_loss_recorded());
         let states = volume.and_then(|volume| {
             let recorded = volume.label()?.members.get(member.get())?.state;
             Some((volume.members()[member].state, recorded))
@@ -254,7 +253,3 @@ fn last_untouched(
         }
     }
 }
-
-#[cfg(test)]
-#[path = "truncation_tests.rs"]
-mod tests;

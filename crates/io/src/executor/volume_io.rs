@@ -112,10 +112,7 @@ impl Executor {
     /// A buffer with the metadata that an I/O writes.
     pub(super) fn metadata_buffer(&mut self, io: &MemberIo) -> BufferKey {
         let volume = self.volume.as_ref().expect("the volume asked for it");
-        let bytes = match volume.journal_write(io) {
-            Some(write) => write.encode(&self.journal_data(&write)),
-            None => volume.metadata_bytes(io),
-        };
+        let bytes = volume.metadata_bytes(io);
         let buffer = self.driver.acquire(bytes.len());
         let slice = Slice::data(buffer, 0, bytes.len());
         self.driver.bytes_mut(slice).copy_from_slice(&bytes);

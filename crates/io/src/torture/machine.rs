@@ -8,16 +8,12 @@ mod front;
 mod halves;
 mod identity;
 mod nbd_client;
-mod recovery;
 mod start;
-#[cfg(test)]
-mod torn_tests;
 mod turns;
 
 use super::Promises;
 use super::history::{BLOCKS, Operation, spares};
 use super::model::{BLOCK_BYTES, Model, ReadStart};
-use crate::assemble::journal::first_checkpoints;
 use crate::driver::buffers::BufferKey;
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use clients::ClientRequest;
@@ -52,7 +48,6 @@ pub(super) struct Tally {
     pub(super) recoveries_cut: u64,
     pub(super) divergences: u64,
     pub(super) spares_used: u64,
-    pub(super) replays: u64,
 }
 
 /// A request of a client.
@@ -141,16 +136,10 @@ pub(super) struct Machine {
 }
 
 /// The profile and the number of members of the volume of a seed.
-pub(super) fn shape(seed: u64, promises: Promises) -> (Profile, usize) {
+pub(super) fn shape(seed: u64) -> (Profile, usize) {
     const MIRRORED: [(Profile, usize); 4] =
         [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)];
-    const WITH_PARITY: [(Profile, usize); 4] =
-        [(Profile::Raid5, 3), (Profile::Raid6, 4), (Profile::Raid5, 4), (Profile::Raid6, 5)];
-    let shapes = match promises {
-        Promises::KeptWithParity => WITH_PARITY,
-        _ => MIRRORED,
-    };
-    shapes[(seed % 4) as usize]
+    MIRRORED[(seed % 4) as usize]
 }
 
 /// Size of the members of a seed: in a fifth, the volume has enough regions that a member which
@@ -158,15 +147,9 @@ pub(super) fn shape(seed: u64, promises: Promises) -> (Profile, usize) {
 fn member_bytes(seed: u64, promises: Promises) -> u64 {
     match (seed % 5, promises, seed % 4) {
         (2, _, _) => 37 << 20,
-        (_, Promises::KeptWithChecksums, 3) | (_, Promises::KeptWithParity, _) => 21 << 20,
+        (_, Promises::KeptWithChecksums, 3) => 21 << 20,
         _ => 11 << 20,
     }
-}
-
-/// Returns true if the members of a seed were not empty when the volume was made, so that it has to
-/// be synchronised.
-fn has_old_data(seed: u64, promises: Promises) -> bool {
-    promises == Promises::KeptWithParity && seed % 7 == 3
 }
 
 impl Machine {
@@ -179,10 +162,9 @@ impl Machine {
             partial_every: rng.below(20),
             ..SimOptions::default()
         });
-        let (profile, count) = shape(seed, promises);
+        let (profile, count) = shape(seed);
         let has_checksums = promises == Promises::KeptWithChecksums;
-        let mut label = new_label(profile, count, member_bytes(seed, promises), has_checksums);
-        label.resync_from = has_old_data(seed, promises).then_some(0);
+        let label = new_label(profile, count, member_bytes(seed, promises), has_checksums);
         let mut machine = Machine {
             simulation,
             disks: Vec::new(),
@@ -218,13 +200,9 @@ impl Machine {
             let (uuid, size_bytes) = (spare_uuid(disk), machine.member_bytes());
             machine.label.spares.push(LabelledSpare { uuid, size_bytes });
         }
-        let checkpoints = first_checkpoints(&machine.label);
         for row in 0..count {
             let (file, slot) = (machine.add_disk(), LABEL_SLOTS[0]);
             machine.rows.push(file);
-            if let Some((offset, bytes)) = checkpoints.get(row) {
-                machine.simulation.write_file(file, *offset, bytes);
-            }
             let block = machine.label.encode(machine.label.members[row].uuid, slot);
             machine.simulation.write_file(file, slot, &block);
             if promises == Promises::FlushLies {
@@ -232,27 +210,7 @@ impl Machine {
                 machine.disk(file).is_bad = true;
             }
         }
-        if machine.label.resync_from.is_some() {
-            machine.add_old_data();
-        }
         machine
-    }
-
-    /// Fills the stripes of the clients' blocks with other data than zeroes, of which nothing is
-    /// promised.
-    fn add_old_data(&mut self) {
-        let map = self.map();
-        for block in 0..BLOCKS {
-            self.model.damage(block);
-            let stripe =
-                map.full_stripe(self.block_offset(&map, block)).expect("the volume has parity");
-            for column in 0..stripe.columns() {
-                let (member, start) = map.column(&stripe, column);
-                let word = self.rng.next_u64().to_le_bytes();
-                let bytes = word.repeat(stripe.strip_bytes as usize / word.len());
-                self.simulation.write_file(self.rows[member.get()], start, &bytes);
-            }
-        }
     }
 
     pub(super) fn member_bytes(&self) -> u64 {
@@ -331,7 +289,6 @@ impl Machine {
                     self.turn(until - self.simulation.now())?;
                 }
             }
-            Operation::Damage(_) if self.has_parity() => {}
             Operation::Scrub => self.start_scrub(),
             Operation::Settle => return self.settle(),
             Operation::Damage(damage) => return self.damage(damage),
@@ -373,13 +330,9 @@ impl Machine {
         }
     }
 
-    fn has_parity(&self) -> bool {
-        self.promises == Promises::KeptWithParity
-    }
-
     /// Where a block of the clients is on the volume.
     fn block_offset(&self, map: &ChunkMap, block: u64) -> u64 {
-        offset_of(self.promises, map.capacity_bytes(), block)
+        offset_of(map.capacity_bytes(), block)
     }
 
     pub(super) fn map(&self) -> ChunkMap {
@@ -388,15 +341,7 @@ impl Machine {
     }
 }
 
-/// Where a block is on a volume of this size. With parity, four share their rows.
-fn offset_of(promises: Promises, capacity_bytes: u64, block: u64) -> u64 {
-    const NEIGHBOURS: u64 = 4;
-    const STRIP_BYTES: u64 = 64 << 10;
-    let (group, groups, within) = match promises {
-        Promises::KeptWithParity => {
-            (block / NEIGHBOURS, BLOCKS / NEIGHBOURS, block % NEIGHBOURS * STRIP_BYTES)
-        }
-        _ => (block, BLOCKS, 0),
-    };
-    capacity_bytes / groups / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * group + within
+/// Where a block is on a volume of this size.
+fn offset_of(capacity_bytes: u64, block: u64) -> u64 {
+    capacity_bytes / BLOCKS / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * block
 }

@@ -4,7 +4,6 @@ mod cut;
 mod repairs;
 mod scrubs;
 mod starts;
-mod torn;
 
 use super::*;
 use crate::geometry::ArrayLayout;
@@ -53,7 +52,6 @@ pub(super) fn new_label(
         program: None,
         members,
         spares: Vec::new(),
-        has_begun_journals: false,
         is_read_only: false,
     }
 }
@@ -65,8 +63,6 @@ pub(super) fn volume_of(label: Label, unsynced: Vec<u32>) -> Volume {
     configs.iter_mut().zip(&label.members).for_each(|(config, row)| config.state = row.state);
     let has_checksums = label.array.has_checksums;
     let labels = VolumeLabels {
-        journal_sequence: 1000,
-        torn: Vec::new(),
         slots: vec![0; label.members.len()],
         label,
         behind: Vec::new(),

@@ -2,7 +2,6 @@
 //! allows loses what was acknowledged, and nothing else is read. Beyond these losses see `beyond`.
 
 mod beyond;
-mod long_run;
 
 use super::parity::check_parities;
 use super::*;

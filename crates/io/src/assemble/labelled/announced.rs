@@ -49,18 +49,8 @@ pub(super) fn check_lost(
 }
 
 /// Returns true if no member has to be given up, so that the volume starts, perhaps degraded.
-pub(crate) fn starts(volume: &ExaminedVolume) -> bool {
+fn starts(volume: &ExaminedVolume) -> bool {
     matches!(volume.verdict, Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. }))
-}
-
-/// Returns true if the volume starts, perhaps degraded, with what the user gives up.
-pub(super) fn starts_without(
-    volume: &ExaminedVolume,
-    discarded: &[usize],
-    serving: &LabelledOptions,
-) -> bool {
-    let verdict = accept_announcement(volume, discarded, serving);
-    matches!(verdict, Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. }))
 }
 
 /// The verdict, where an announcement counts that the user accepts: nothing is written, or one of

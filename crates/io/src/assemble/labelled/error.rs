@@ -1,7 +1,8 @@
 //! Errors of volumes that are served by the labels of their members.
 
-use crate::assemble::{AssembleError, JournalFault};
+use crate::assemble::{AssembleError, PARITY_HELP};
 use crate::examine::{DeviceError, MapError};
+use mirrorball_core::geometry::Profile;
 
 /// Why a labelled volume cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -140,21 +141,17 @@ pub enum LabelledError {
         /// What else can be done.
         help: &'static str,
     },
-    /// The journal of a member that the volume cannot do without cannot be used.
+    /// The volume has parity.
     #[error(
-        "cannot start `{name}`: the journal of `{device}` {fault}; the volume was not stopped in \
-         good order, {}\n  help: {help}",
-        .fault.consequence()
+        "cannot start `{name}`: it is a {profile} of an earlier version, and parity is simulated \
+         and emulated, not served\n  help: copy the data with the version that created it; \
+         {PARITY_HELP}"
     )]
-    Journal {
+    Parity {
         /// The volume.
         name: String,
-        /// The device.
-        device: String,
-        /// Why.
-        fault: JournalFault,
-        /// What to do.
-        help: String,
+        /// Its profile.
+        profile: Profile,
     },
     /// The data cannot be found on the members.
     #[error(transparent)]

@@ -2,9 +2,8 @@
 
 use crate::device_address::DeviceAddress;
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
-use crate::member::file::MemberAccess;
 use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
-use mirrorball_core::label::{JournalRecovery, Label, LabelledMember, MemberLabel};
+use mirrorball_core::label::{Label, LabelledMember, MemberLabel};
 use mirrorball_core::member::{Member, MemberState};
 use mirrorball_core::units::format_bytes;
 use mirrorball_core::volume::Volume;
@@ -95,26 +94,14 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
 }
 
 /// What to do with members that left a volume that cannot start without them.
-pub(super) fn left_help(newest: &Label) -> String {
-    let (count, parities) = (newest.members.len(), newest.array.profile.parities());
-    match parities {
-        0 => "a member that left, unless it was truncated, may have the rest as it was then: look \
-              at it alone with --read-only, and if it is right, start it alone with --degraded"
-            .to_owned(),
-        _ => format!(
-            "save that, and make the volume again with `create`. A member that left has its part \
-             of the data as it was then: --read-only without the other devices serves that, and if \
-             {} of the {count} members left at the same time, they have all of it, and start \
-             without the others with --degraded",
-            count - parities
-        ),
-    }
-}
+pub(super) const LEFT_HELP: &str = "a member that left, unless it was truncated, may have the rest \
+     as it was then: look at it alone with --read-only, and if it is right, start it alone with \
+     --degraded";
 
 /// What to do about members whose labels say that they lost data, if they did not; the end of a
-/// sentence. Labels of volumes with parity or checksums are made with the volume only.
+/// sentence. Labels of volumes with checksums are made with the volume only.
 pub(super) fn trust_help(newest: &Label) -> &'static str {
-    match newest.array.profile.parities() > 0 || newest.array.has_checksums {
+    match newest.array.has_checksums {
         true => "",
         false => {
             "; if you know that those of a member are right, remove the labels with `mirrorball \
@@ -173,30 +160,9 @@ fn old_copies_help(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> Optio
     })
 }
 
-/// What to say of entries of the journal that were not written in place.
-pub(super) fn journal_note(
-    name: &str,
-    recovery: &JournalRecovery,
-    access: MemberAccess,
-) -> Option<String> {
-    let count = recovery.replays.len();
-    match access {
-        _ if count == 0 => None,
-        MemberAccess::ReadWrite => Some(format!(
-            "`{name}` was not stopped in good order: {count} writes of its journal were repeated"
-        )),
-        MemberAccess::ReadOnly => Some(format!(
-            "`{name}` was not stopped in good order: {count} writes of its journal are left; reads \
-             return what they write, but the members are not changed until the volume is served \
-             without --read-only"
-        )),
-    }
-}
-
-/// What to say of mirrors, or parities, that may not match at the start.
+/// What to say of mirrors that may differ at the start.
 pub(super) fn unsynced_note(
     name: &str,
-    kept: &str,
     (is_clean, is_read_only): (bool, bool),
     volume: &Volume,
 ) -> Option<String> {
@@ -206,10 +172,10 @@ pub(super) fn unsynced_note(
         MemberState::Failed => false,
     };
     let with_data = volume.members().iter().filter(|(_, member)| has_data(member)).count();
-    if volume.map().parities() == 0 && with_data <= 1 {
+    if with_data <= 1 {
         return (!is_clean).then(|| {
             format!(
-                "`{name}` was not stopped in good order; a single member is in sync, so no {kept} \
+                "`{name}` was not stopped in good order; a single member is in sync, so no mirrors \
                  differ"
             )
         });
@@ -223,16 +189,15 @@ pub(super) fn unsynced_note(
     match is_clean {
         true if unsynced_bytes == 0 => None,
         true => Some(format!(
-            "the {kept} of `{name}` are not synchronised yet: {size} are left, which are \
+            "the mirrors of `{name}` are not synchronised yet: {size} are left, which are \
              synchronised {when}"
         )),
-        false if unsynced_bytes == 0 && kept == "parities" => None,
         false if unsynced_bytes == 0 => Some(format!(
-            "`{name}` was not stopped in good order; no write was under way, so its {kept} are \
+            "`{name}` was not stopped in good order; no write was under way, so its mirrors are \
              equal"
         )),
         false => Some(format!(
-            "`{name}` was not stopped in good order, or before it was synchronised: {kept} may \
+            "`{name}` was not stopped in good order, or before it was synchronised: mirrors may \
              differ in {size}, which are synchronised {when}"
         )),
     }

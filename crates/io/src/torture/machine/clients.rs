@@ -96,7 +96,7 @@ impl Machine {
             value = self.model.begin_write(block, request.sends_data());
         }
         let capacity_bytes = served.front.executor().size_bytes(Target::Volume);
-        let offset = offset_of(self.promises, capacity_bytes, block);
+        let offset = offset_of(capacity_bytes, block);
         let (offset, length) =
             if request == ClientRequest::Flush { (0, 0) } else { (offset, BLOCK_BYTES) };
         let data = if request.sends_data() { contents(block, value) } else { Vec::new() };

@@ -126,8 +126,7 @@ impl Machine {
     /// Starts a scrub that repairs: of mirrors, by the data of the first member. It is refused
     /// while one is under way.
     pub(super) fn start_scrub(&mut self) {
-        let from = Some(1).filter(|_| !self.has_parity());
-        let request = ScrubRequest { repairs: true, from, rate: None };
+        let request = ScrubRequest { repairs: true, from: Some(1), rate: None };
         match self.served.as_mut().map(|served| &mut served.front) {
             None => {}
             Some(Front::Parts(parts)) => {

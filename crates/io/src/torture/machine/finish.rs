@@ -6,13 +6,10 @@ use super::{Machine, TURNS_MAX};
 use crate::driver::sim::FileFault;
 use crate::executor::SCRUB_BLOCK_BYTES;
 use crate::scrub::ScrubRequest;
-use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::{ScrubProgress, ScrubState};
-use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::Mirror;
-use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use mirrorball_parity::StripeBytes;
 
 impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
@@ -70,15 +67,9 @@ impl Machine {
         if self.tally.damages > 0 {
             self.repair_damage()?;
         }
-        match self.has_parity() {
-            true => self.scrub_stripes()?,
-            false => self.scrub()?,
-        }
+        self.scrub()?;
         self.end(End::Stop)?;
-        match self.has_parity() {
-            true => self.verify_parities(),
-            false => self.compare(),
-        }
+        self.compare()
     }
 
     /// Ends the faults of all disks, but for flushes that lie.
@@ -91,29 +82,6 @@ impl Machine {
                 self.simulation.set_fault(file, FileFault::None);
             }
         }
-    }
-
-    /// All parities match the data.
-    pub(super) fn verify_parities(&self) -> Result<(), String> {
-        let map = self.map();
-        let mut offset = 0;
-        while offset < map.capacity_bytes() {
-            let stripe = map.full_stripe(offset).expect("the volume has parity");
-            let strip_bytes = stripe.strip_bytes as usize;
-            let columns = (0..stripe.columns()).map(|column| {
-                let (member, start) = map.column(&stripe, column);
-                self.simulation.read_file(self.rows[member.get()], start, strip_bytes)
-            });
-            let mut bytes = columns.collect::<Vec<Vec<u8>>>().concat();
-            let exponents: Vec<u8> = (0..stripe.data).map(|it| stripe.exponent(it)).collect();
-            let parities = stripe.parities.into();
-            let columns = StripeBytes::new(&mut bytes, &exponents, parities);
-            if !columns.verify(0..strip_bytes).is_empty() {
-                return Err(format!("the parities of the stripe at offset {offset} do not match"));
-            }
-            offset += stripe.length();
-        }
-        Ok(())
     }
 
     /// Damages a copy of some data without an error, and has it found and repaired: from most
@@ -178,37 +146,6 @@ impl Machine {
         Err("a scrub does not end".to_owned())
     }
 
-    /// Has a scrub check all parities, and find and repair a strip that is damaged without an
-    /// error. Two parities tell which strip it is, and give back what it had.
-    fn scrub_stripes(&mut self) -> Result<(), String> {
-        self.end_scrub()?;
-        let (map, bit) = (self.map(), 1 << self.rng.below(8));
-        let place = random_place(&map, &mut self.rng);
-        let file = self.rows[place.0.get()];
-        let good = self.simulation.read_file(file, place.1, 1);
-        for (is_damaged, repairs) in [(false, false), (true, false), (true, true), (false, false)] {
-            self.may_differ |= is_damaged;
-            if is_damaged {
-                self.simulation.write_file(file, place.1, &[good[0] ^ bit]);
-            }
-            let progress = self.scrub_to_end(repairs, None)?;
-            let found = u64::from(is_damaged);
-            let is_located = is_damaged && map.parities() == 2;
-            let is_right = (progress.differing_blocks, progress.repaired_blocks)
-                == (found, u64::from(repairs))
-                && progress.odd_blocks[place.0.get()] == u64::from(is_located)
-                && (progress.uncompared_bytes, progress.unreadable_blocks) == (0, 0);
-            if !is_right {
-                return Err(format!("a scrub found {progress:?}, and {found} strip is damaged"));
-            }
-        }
-        let is_given_back = self.simulation.read_file(file, place.1, 1) == good;
-        match map.parities() == 1 || is_given_back {
-            true => Ok(()),
-            false => Err("a repair kept the damaged strip".to_owned()),
-        }
-    }
-
     /// All mirrors hold the same.
     fn compare(&self) -> Result<(), String> {
         const STEP_BYTES: u64 = 1 << 20;
@@ -228,12 +165,4 @@ impl Machine {
         }
         Ok(())
     }
-}
-
-/// A byte of some column of a full stripe: its member and the offset there.
-fn random_place(map: &ChunkMap, rng: &mut Rng) -> (MemberIndex, u64) {
-    let offset = rng.below(map.capacity_bytes());
-    let stripe = map.full_stripe(offset).expect("the volume has parity");
-    let (member, start) = map.column(&stripe, rng.below(stripe.columns().into()) as u8);
-    (member, start + rng.below(stripe.strip_bytes))
 }

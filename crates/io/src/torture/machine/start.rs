@@ -20,8 +20,8 @@ use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ArrayLayout, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
-    DataId, JournalRecovery, LABEL_SLOTS, Label, LabelledArray, LabelledMember, LabelledSpare,
-    Lineage, SPARE_OFFSET, SpareBlock, Uuid, map_checksum,
+    DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember, LabelledSpare, Lineage,
+    SPARE_OFFSET, SpareBlock, Uuid, map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -73,8 +73,6 @@ pub(super) struct Assembled {
     pub(super) assembly: LabelAssembly,
     pub(super) found: Vec<FoundMember>,
     pub(super) disks: Vec<ObjectId>,
-    /// Indexes of the disks whose data are given up.
-    pub(super) left_out: Vec<usize>,
 }
 
 /// Opens the disks of members.
@@ -220,7 +218,7 @@ impl Machine {
         let is_left_out = |&index: &usize| left_out.contains(&labelled[index]);
         let left_out: Vec<usize> = (0..labelled.len()).filter(is_left_out).collect();
         let assembly = (!found.is_empty()).then(|| assemble(&found, &left_out));
-        Ok(assembly.map(|assembly| Assembled { assembly, found, disks: labelled, left_out }))
+        Ok(assembly.map(|assembly| Assembled { assembly, found, disks: labelled }))
     }
 
     /// Starts the volume from the members that work and are not left out. Disks that are no members
@@ -279,20 +277,11 @@ impl Machine {
                 ));
             }
         }
-        let Some(left_out) = self.unusable(&found)? else {
-            self.has_cut_member = true;
-            return Ok(());
-        };
-        let found = self.assembled(&present, &left_out)?.ok_or("a label is lost")?;
-        self.start_assembled(found, (&present, &left_out))
+        self.start_assembled(&found, &present)
     }
 
-    /// Starts the volume from these disks, without the data of some of them.
-    fn start_assembled(
-        &mut self,
-        mut found: Assembled,
-        (present, left_out): (&[ObjectId], &[ObjectId]),
-    ) -> Result<(), String> {
+    /// Starts the volume from what was found on these disks.
+    fn start_assembled(&mut self, found: &Assembled, present: &[ObjectId]) -> Result<(), String> {
         self.tally.starts += 1;
         self.changes += 1;
         self.model.forget_reads();
@@ -308,20 +297,10 @@ impl Machine {
             FoundSpare { address, uuid: spare_uuid(disk), size_bytes }
         });
         let spares = spares.collect();
-        while self.record_absence(&found) {
-            found = self.assembled(present, left_out)?.ok_or("a label is lost")?;
-        }
-        let recovery = self.replay(&found);
-        found.assembly.newest.has_begun_journals = recovery.has_begun;
-        self.serve(&found, recovery, spares)
+        self.serve(found, spares)
     }
 
-    fn serve(
-        &mut self,
-        assembled: &Assembled,
-        recovery: JournalRecovery,
-        spares: Vec<FoundSpare>,
-    ) -> Result<(), String> {
+    fn serve(&mut self, assembled: &Assembled, spares: Vec<FoundSpare>) -> Result<(), String> {
         let Assembled { assembly, found, .. } = assembled;
         let map = self.map();
         let mut configs = self.label.map_configs();
@@ -337,8 +316,7 @@ impl Machine {
         let policy = Spec::parse(policy).and_then(|spec| spec.build(&devids));
         let policy = policy.map_err(|error| error.to_string())?;
         let seed = self.rng.next_u64();
-        let mut labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
-        (labels.journal_sequence, labels.torn) = (recovery.next, recovery.torn);
+        let labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
         self.tally.catch_ups += labels.catching_up.len() as u64;
         let members = Members::new(configs.iter().cloned());
         let mut volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
@@ -427,7 +405,6 @@ pub(super) fn new_label(
         program: None,
         members: (1..=count as u64).map(member).collect(),
         spares: Vec::new(),
-        has_begun_journals: profile.parities() > 0,
         is_read_only: false,
     }
 }

@@ -338,33 +338,3 @@ fn a_failed_write_across_the_end_of_what_is_left_leaves_mirrors_that_may_differ(
     assert!(run(&mut volume, write, is_of_second).is_err());
     assert!(volume.is_unsynced(&(7 * MIB - 65536..7 * MIB)));
 }
-
-/// Its journal is gone, and nothing waits for the checkpoint that ends the entries in it.
-#[test]
-fn a_checkpoint_ends_the_entries_of_a_member_that_stays_and_lost_its_journal() {
-    let label = new_label(Profile::Raid5, 3, 41 * MIB, false);
-    let mut volume = volume_of(Label { has_begun_journals: true, ..label }, Vec::new());
-    let [lost, cut] = [MemberIndex(0), MemberIndex(2)];
-    volume.lose_member(lost);
-    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
-    let begin = volume.journal.as_ref().unwrap().begin(cut);
-    volume.on_data_lost(cut, 30 * MIB);
-    let (mut checkpoints, mut labels) = (0, Vec::new());
-    while let Some(io) = volume.poll_io(Nanos::ZERO) {
-        if io.member == cut && io.op == Op::Write && io.purpose == Purpose::Metadata {
-            checkpoints += u32::from(io.offset >= begin);
-            if crate::label::LABEL_SLOTS.contains(&io.offset) {
-                let label = Label::decode(&volume.metadata_bytes(&io), io.offset).unwrap().label;
-                labels.push((checkpoints, label.has_begun_journals));
-            }
-        }
-        volume.complete(io.id, Ok(()), Nanos::ZERO);
-    }
-    assert_eq!(labels, [(0, false), (0, false), (1, true), (1, true)], "announced and committed");
-    assert!(!volume.journal.as_ref().unwrap().needs_checkpoint());
-    // A start that has the label of before goes on with it.
-    let label = Label { has_begun_journals: false, ..volume.label().unwrap().clone() };
-    let mut volume = volume_of(label, Vec::new());
-    assert_eq!(run(&mut volume, (RequestKind::Write, 0, 4096), |_| false), Ok(()));
-    assert!(volume.label().unwrap().has_begun_journals);
-}

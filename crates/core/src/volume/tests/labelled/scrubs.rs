@@ -2,35 +2,12 @@
 
 use super::*;
 use crate::label::{STALE_MAP_BYTES, STALE_MAP_OFFSET};
-use crate::volume::durability::region_numbers;
 use std::cell::Cell;
-
-/// Runs a request to its end, in whose stripes these rows are found wrong.
-fn run_stripes(
-    volume: &mut Volume,
-    (kind, offset, length): (RequestKind, u64, u64),
-    wrong: &[WrongRows],
-    fails: impl Fn(&MemberIo) -> bool,
-) -> Result<(), VolumeError> {
-    let id = RequestId(1);
-    volume.submit(Request { id, kind, offset, length, stream: 0, cpu: 0, background: false });
-    loop {
-        while let Some(io) = volume.poll_io(Nanos::ZERO) {
-            let result = if fails(&io) { Err(IoError::Medium) } else { Ok(()) };
-            volume.complete(io.id, result, Nanos::ZERO);
-        }
-        match volume.poll_stripe_step() {
-            Some((buffer, StripeStep::Verify(_))) => volume.on_verified(buffer, wrong),
-            Some(_) => {}
-            None => return volume.poll_reply().expect("it has ended").result,
-        }
-    }
-}
 
 /// Writes to a region, and waits until it has left the log.
 fn write_until_idle(volume: &mut Volume, region: u64) {
     let write = (RequestKind::Write, region * REGION_BYTES, 4096);
-    assert_eq!(run_stripes(volume, write, &[], |_| false), Ok(()));
+    assert_eq!(run(volume, write, |_| false), Ok(()));
     for tick in 1..6 {
         let now = Nanos::from_secs(tick * 3);
         volume.on_timeout(now);
@@ -38,32 +15,6 @@ fn write_until_idle(volume: &mut Volume, region: u64) {
             volume.complete(io.id, Ok(()), now);
         }
     }
-}
-
-/// No write of a client tells that the member lacks the repair.
-#[test]
-fn a_member_that_fails_in_a_repair_of_a_stripe_gets_its_region_when_it_comes_back() {
-    let mut volume = volume_of(new_label(Profile::Raid5, 3, 41 * MIB, false), Vec::new());
-    // The stripe is in two regions.
-    let stripe = volume.map().full_stripe(2 * REGION_BYTES - 4096).unwrap();
-    let rows = stripe.strip_bytes - 4096..stripe.strip_bytes;
-    let parity = volume.map().column(&stripe, stripe.data).0;
-    let repair = (RequestKind::RepairStripes, stripe.volume_offset, 4096);
-    let wrong = [WrongRows { rows, column: None }];
-    let is_data = |io: &MemberIo| io.op == Op::Write && io.purpose != Purpose::Metadata;
-    let fails = |io: &MemberIo| io.member == parity && is_data(io);
-    let result = run_stripes(&mut volume, repair, &wrong, fails);
-    assert_eq!(result, Err(VolumeError::Unwritable));
-    assert_eq!(volume.members()[parity].state, MemberState::Failed);
-    assert_eq!(volume.label().unwrap().members[parity.get()].state, MemberState::Failed);
-    write_until_idle(&mut volume, 5);
-    volume.set_member_state(parity, MemberState::Rebuilding { recovered_bytes: 0 });
-    volume.states.set_catching_up(parity, true);
-    let regions = (0..8).filter(|&region| volume.may_lack(parity, region));
-    let end = stripe.volume_offset + stripe.length();
-    let mut expected: Vec<u32> = region_numbers(&(stripe.volume_offset..end)).collect();
-    expected.push(5);
-    assert_eq!(regions.collect::<Vec<u32>>(), expected);
 }
 
 #[test]
