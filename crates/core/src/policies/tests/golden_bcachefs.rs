@@ -1,6 +1,6 @@
 //! Golden decisions of bcachefs: means to the nanosecond, draws by their probabilities.
 
-use super::script::{Script, Step, complete, members, read};
+use super::script::{Script, complete, members, read};
 
 fn latency_ns(script: &Script, devid: u64) -> i64 {
     script.counter("latency_ns", Some(devid))
@@ -9,36 +9,6 @@ fn latency_ns(script: &Script, devid: u64) -> i64 {
 /// Plays one read from a member that takes `wait_ms`.
 fn read_alone(script: &mut Script, devid: u64, wait_ms: u64, because: &'static str) {
     script.follow(&[read(0, devid, because), complete(devid, wait_ms)]);
-}
-
-/// All draws here have one outcome, because the mean of some member is 0.
-#[test]
-fn means_begin_at_zero() {
-    let mut script = Script::new("bcachefs/inverse-square-latency", members(3, |_| ()));
-    read_alone(&mut script, 3, 32, "all at 0: the later of two wins, twice");
-    assert_eq!(latency_ns(&script, 3), 1_000_000, "a first sample of 32 ms counts 1/32");
-    read_alone(&mut script, 2, 64, "1 and 2 at 0: 2; then 3, below 0 + 1, is never above 1");
-    assert_eq!(latency_ns(&script, 2), 2_000_000);
-    script.play(&Step::Eligible(&[2, 3]));
-    script.play(&Step::Write { devid: 2, offset: 0, length: 4096 });
-    script.play(&complete(2, 500));
-    assert_eq!(latency_ns(&script, 2), 2_000_000, "a write does not count");
-    script.play(&Step::Eligible(&[1, 2, 3]));
-    read_alone(&mut script, 1, 96, "1 alone at 0: neither 2 nor 3 draws above its own square");
-    assert_eq!(latency_ns(&script, 1), 3_000_000);
-    script.play(&Step::Eligible(&[1]));
-    read_alone(&mut script, 1, 35, "alone");
-    assert_eq!(latency_ns(&script, 1), 4_000_000, "(31 x 3 + 35) / 32");
-    read_alone(&mut script, 1, 68, "alone");
-    assert_eq!(latency_ns(&script, 1), 6_000_000, "(31 x 4 + 68) / 32");
-    read_alone(&mut script, 1, 9, "alone");
-    assert_eq!(latency_ns(&script, 1), 6_093_750, "3 of 6 ms away, half of it, is not near");
-    read_alone(&mut script, 1, 5_000, "alone");
-    assert_eq!(
-        latency_ns(&script, 1),
-        68_403_320,
-        "(31 x 6.09375 + 2000) / 32: two seconds at most"
-    );
 }
 
 /// Of samples near the mean one in 32 is used. From 4 ms towards 5, each used sample leaves 31/32

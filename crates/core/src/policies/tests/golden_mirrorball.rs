@@ -1,24 +1,6 @@
 //! Golden decisions of `mirrorball/first` and `mirrorball/random`.
 
-use super::script::{Script, Step, follow, members, read};
-
-#[test]
-fn first() {
-    follow(
-        "mirrorball/first",
-        members(3, |_| ()),
-        &[
-            read(0, 1, "the first stripe"),
-            read(0, 1, "its queue does not matter"),
-            read(1 << 20, 1, "nor does the offset"),
-            Step::Eligible(&[2, 3]),
-            read(0, 2, "the first eligible stripe"),
-            Step::Eligible(&[1, 3]),
-            read(0, 1, "the first stripe is back"),
-            read(4096, 1, "and stays"),
-        ],
-    );
-}
+use super::script::{Script, members};
 
 /// The generator is xoshiro256++ of seed 1; these are its first draws below 3, plus one. A change
 /// of generator, or of how the policy draws from it, changes every published result.

@@ -1,63 +1,11 @@
 //! Decisions of modifiers, worked out by hand from their definitions.
 
-use super::script::{Script, Step, complete, follow, members, read, read_long};
+use super::script::{Script, Step, complete, members, read};
 use crate::io::{MemberIo, ReadRole};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx};
 use crate::rng::Rng;
 use crate::units::{MIB, Nanos};
-
-#[test]
-fn write_mostly_leaves_its_member_to_those_who_have_no_other() {
-    let steps = [
-        read(0, 1, "the turn goes among 1 and 3"),
-        read(0, 3, "2 is left out of the turn"),
-        read(0, 1, "and again"),
-        Step::Eligible(&[2, 3]),
-        read(0, 3, "one is left: the policy is not called"),
-        read(0, 3, "nor is it now"),
-        Step::Eligible(&[2]),
-        read(0, 2, "no other can serve"),
-        Step::Eligible(&[1, 2, 3]),
-        read(0, 3, "the pointer is after 1, as it was before the others were excluded"),
-    ];
-    follow(
-        "gmirror/round-robin+write-mostly:2",
-        members(3, |config| config.priority = 0),
-        &[
-            // gmirror lists equals with the later first.
-            read(0, 3, "the head of the list 3, 1"),
-            read(0, 1, "then the other"),
-            read(0, 3, "and again"),
-        ],
-    );
-    let in_order = |config: &mut crate::member::MemberConfig| {
-        config.priority = 10 - config.devid as u32;
-    };
-    follow("gmirror/round-robin+write-mostly:2", members(3, in_order), &steps);
-}
-
-#[test]
-fn write_mostly_twice_leaves_both_alone() {
-    let steps = [
-        read(0, 1, "2 and 3 are write-mostly"),
-        read(MIB, 1, "wherever"),
-        Step::Eligible(&[2, 3]),
-        read_long(0, 8192, 2, "neither is better: the policy chooses among both"),
-    ];
-    follow("first+write-mostly:3+write-mostly:2", members(3, |_| {}), &steps);
-}
-
-#[test]
-fn prefer_member_takes_what_it_can_serve() {
-    let steps = [
-        read(0, 3, "preferred"),
-        read(MIB, 3, "whatever its queue"),
-        Step::Eligible(&[1, 2]),
-        read(0, 1, "not there: the policy chooses"),
-    ];
-    follow("first+prefer-member:3", members(3, |_| {}), &steps);
-}
 
 #[test]
 fn a_split_is_cut_among_what_is_left() {

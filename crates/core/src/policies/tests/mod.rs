@@ -1,20 +1,15 @@
 //! Tests of the table and of properties of every policy. Golden decisions and the parser have files
 //! of their own.
 
+mod golden;
 mod golden_auto;
 mod golden_bcachefs;
 mod golden_btrfs;
-mod golden_gmirror;
-mod golden_kakra;
-mod golden_linux;
 mod golden_md_old;
-mod golden_md_zfs;
 mod golden_mirrorball;
 mod golden_modifiers;
 mod golden_multipath;
-mod golden_other;
 mod golden_prequal;
-mod golden_ranges;
 mod golden_reconstruction;
 mod golden_research;
 mod parsers;

@@ -357,6 +357,7 @@ fn errors_in_modifiers_say_what_is_wrong_and_what_to_write() {
     assert_eq!(absent("pid+write-mostly:2"), message("write-mostly"));
     assert_eq!(absent("pid+write-mostly:1+prefer-member:2"), message("prefer-member"));
     assert_eq!(absent("devid:2"), message("btrfs/devid"));
+    assert_eq!(absent("md/raid1:2"), message("md/raid1"));
     // The default of an omitted devid is the array's first.
     let message = "`+prefer-member:1` and `+write-mostly:1` contradict each other";
     assert_eq!(absent("pid+prefer-member+write-mostly:1"), message);

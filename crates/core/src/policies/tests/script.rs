@@ -21,8 +21,8 @@ pub(super) struct Reader {
 /// One line of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A read, the devid that must serve it (0 for a split), and why.
-    Read { offset: u64, length: u64, who: Reader, from: u64, because: &'static str },
+    /// A read of 4 KiB, the devid that must serve it (0 for a split), and why.
+    Read { offset: u64, from: u64, because: &'static str },
     /// The oldest I/O in flight on the member completes after this wait.
     Complete { devid: u64, wait_ms: u64 },
     /// The newest I/O in flight on the member is cancelled: the member had not begun it.
@@ -50,22 +50,7 @@ pub(super) struct Script {
 
 /// A read of 4 KiB by stream 0.
 pub(super) fn read(offset: u64, from: u64, because: &'static str) -> Step {
-    read_long(offset, 4096, from, because)
-}
-
-/// A read of some length by stream 0.
-pub(super) fn read_long(offset: u64, length: u64, from: u64, because: &'static str) -> Step {
-    Step::Read { offset, length, who: Reader::default(), from, because }
-}
-
-/// A read of 4 KiB at 0 by a given stream.
-pub(super) fn read_by(stream: u64, from: u64, because: &'static str) -> Step {
-    Step::Read { offset: 0, length: 4096, who: Reader { stream, cpu: 0 }, from, because }
-}
-
-/// A read of 4 KiB at 0 on a given CPU.
-pub(super) fn read_on_cpu(cpu: u32, from: u64, because: &'static str) -> Step {
-    Step::Read { offset: 0, length: 4096, who: Reader { stream: 0, cpu }, from, because }
+    Step::Read { offset, from, because }
 }
 
 /// The oldest I/O in flight on a member completes.
@@ -129,11 +114,15 @@ impl Script {
         }
     }
 
-    /// The order of the chunk's stripes, by devid.
-    pub(super) fn with_stripes(mut self, devids: &[u64]) -> Script {
+    /// Sets the order of the chunk's stripes, by devid.
+    pub(super) fn set_stripes(&mut self, devids: &[u64]) {
         self.stripes = devids.to_vec();
+        self.set_eligible(devids);
+    }
+
+    /// Makes all stripes but these dead.
+    pub(super) fn set_eligible(&mut self, devids: &[u64]) {
         self.eligible = devids.to_vec();
-        self
     }
 
     /// Plays every step, and panics with the list of choices if one differs from the expected one.
@@ -141,11 +130,11 @@ impl Script {
         let mut report = String::new();
         let mut wrong = 0;
         for step in steps {
-            let Step::Read { offset, length, who, from, because } = *step else {
+            let Step::Read { offset, from, because } = *step else {
                 self.play(step);
                 continue;
             };
-            let actual = self.read_as(who, offset, length);
+            let actual = self.read(offset, 4096, 0);
             let mark = if actual == from { "  " } else { "! " };
             wrong += usize::from(actual != from);
             report += &format!("{mark}read {offset} from {actual}, not {from}: {because}\n");
@@ -158,7 +147,7 @@ impl Script {
         self.read_as(Reader { stream, cpu: 0 }, offset, length)
     }
 
-    fn read_as(&mut self, reader: Reader, offset: u64, length: u64) -> u64 {
+    pub(super) fn read_as(&mut self, reader: Reader, offset: u64, length: u64) -> u64 {
         let (read, choice) = self.choose_as(reader, offset, length);
         let mirrors = self.mirrors(offset);
         match choice {
@@ -194,8 +183,8 @@ impl Script {
     /// Plays a step that is not a read.
     pub(super) fn play(&mut self, step: &Step) {
         match *step {
-            Step::Read { offset, length, who, .. } => {
-                self.read_as(who, offset, length);
+            Step::Read { offset, .. } => {
+                self.read(offset, 4096, 0);
             }
             Step::Complete { devid, wait_ms } => self.complete(devid, wait_ms),
             Step::Cancel { devid } => self.cancel(devid),
