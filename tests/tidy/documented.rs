@@ -1,11 +1,12 @@
-//! The documentation lists what the code defines: each model profile, model parameter and job
-//! option has its row in a chapter.
+//! The documentation and the code name each other: each model profile, model parameter and job
+//! option has its row in a chapter, and each test that the page of promises names exists.
 //!
 //! Names are gathered from the sources and looked for, between backticks, in their chapter. Whether
 //! the row is right is for people to check.
 
 use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
+use std::collections::BTreeSet;
 
 /// A chapter, what it must name, and how to find these names in the tree.
 struct Requirement {
@@ -41,6 +42,37 @@ pub(crate) fn names(tree: &Tree) -> Vec<Offence> {
         }
     }
     offences
+}
+
+/// The page whose promises name the tests that hold them.
+const PROMISES: &str = "docs/promises.md";
+
+/// Names of tests on the page of promises for which there is no function.
+pub(crate) fn promised_tests(tree: &Tree) -> Vec<Offence> {
+    let Some(page) = tree.find(PROMISES) else { return Vec::new() };
+    let functions: BTreeSet<&str> = tree.rust().flat_map(functions).collect();
+    let mut offences = Vec::new();
+    for (line, text) in page.lines() {
+        // Between backticks: every second part.
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_test = name.contains('_') && name.bytes().all(is_word);
+            if is_test && !functions.contains(name) {
+                offences.push(page.offence(line, format!("there is no test `{name}`")));
+            }
+        }
+    }
+    offences
+}
+
+/// Returns true for the letters of a test's name.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'
+}
+
+/// The names of the functions of a file.
+fn functions(file: &File) -> impl Iterator<Item = &str> {
+    let pairs = file.tokens.windows(2).filter(|pair| pair[0].ident() == Some("fn"));
+    pairs.filter_map(|pair| pair[1].ident())
 }
 
 /// The built-in profiles, by their files.
@@ -109,5 +141,16 @@ pub(crate) fn names_canary() -> Canary {
             "crates/disk/src/hdd/parameters.rs:4",
             "crates/sim/src/job/options.rs:1",
         ],
+    }
+}
+
+pub(crate) fn promised_tests_canary() -> Canary {
+    let page = "| a kill | `kill -9` keeps all | `a_kill` |\n| a cut | `a_cut` | `a_power_cut` |\n";
+    Canary {
+        files: vec![
+            (PROMISES, page.into()),
+            ("tests/labels.rs", "#[test]\nfn a_kill() {}\n#[test]\nfn a_cut() {}".into()),
+        ],
+        caught_at: vec!["docs/promises.md:2"],
     }
 }

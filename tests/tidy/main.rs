@@ -40,7 +40,7 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 20] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
@@ -61,6 +61,11 @@ const CHECKS: [Check; 19] = [
         canary: type_names::across_crates_canary,
     },
     Check { name: "documented", find: documented::names, canary: documented::names_canary },
+    Check {
+        name: "promised tests",
+        find: documented::promised_tests,
+        canary: documented::promised_tests_canary,
+    },
     Check { name: "file pages", find: words::pages, canary: words::pages_canary },
     Check { name: "banned words", find: words::banned, canary: words::banned_canary },
     Check { name: "trailing space", find: words::trailing, canary: words::trailing_canary },
