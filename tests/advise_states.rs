@@ -138,7 +138,7 @@ fn what_a_far_layout_takes_and_which_disk_of_drbd_is_local_is_said() {
     assert!(text.contains("devid 1 is taken for the local disk, and no network"), "{text}");
 }
 
-/// What was asked for differs in the way to the array only.
+/// The requests differ in the way to the array only.
 #[test]
 fn one_array_has_one_description() {
     let folder = Folder::new();

@@ -38,7 +38,7 @@ fn every_form_tells_the_same_choices() {
     assert_eq!(table, with(&[]), "the same again");
 }
 
-/// What is reported is what a comparison with the same seed did: all reads of the job, by member.
+/// The report equals a comparison with the same seed: all reads of the job, by member.
 #[test]
 fn the_choices_are_those_of_a_comparison() {
     let folder = folder();

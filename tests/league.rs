@@ -9,7 +9,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const KEPT: &str = "league/results/table.md";
 /// The saved tables of the random league, of a seed that no policy was developed on.
 const JUDGED: &str = "league/results/random-judged.md";
-/// What stands around the part of it in the README.
+/// Marks around its part in the README.
 const MARKS: [&str; 2] = ["<!-- league -->\n", "<!-- end of league -->\n"];
 /// Number of its policies that are shown there, and those that people run.
 const SHOWN: usize = 8;

@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// What `ctl status` prints.
+    /// Output of `ctl status`.
     fn status(&self, more: &[&str]) -> String {
         self.folder.ctl(&[&["status"], more].concat())
     }

@@ -67,7 +67,7 @@ fn rows(folder: &Folder, results: &str, policy: &str) -> Vec<String> {
     rows.collect()
 }
 
-/// What the chapter promises: from a new folder to a row in the table.
+/// The steps of the chapter: from a new folder to a row in the table.
 #[test]
 fn a_new_policy_is_compiled_checked_and_compared() {
     let Some(folder) = folder() else { return };

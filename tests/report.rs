@@ -36,7 +36,7 @@ impl Deref for Place {
     }
 }
 
-/// What a run that succeeded said in addition to its results.
+/// Standard error of a run that succeeded.
 fn succeeds(output: &Output) -> String {
     stdout(output);
     stderr(output)

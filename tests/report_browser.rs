@@ -120,7 +120,7 @@ fn hovering_tells_the_figure(browser: &Browser, results: &Path) {
     }
 }
 
-/// What the tip says with the pointer over the first chart of a kind, so far from its left edge.
+/// Text of the tip with the pointer over the first chart of a kind, so far from its left edge.
 fn hover(browser: &Browser, kind: &str, place: f64) -> String {
     let find = format!(
         "const plot = document.querySelector('.chart[data-kind=\"{kind}\"] .plot');

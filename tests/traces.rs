@@ -76,7 +76,7 @@ fn a_replay_is_compared_checked_and_run_again_when_its_trace_changes() {
     folder.refuses(&compare, &["replay.fio:1: read_iolog: web.csv:501: the line has 4 of 5"]);
 }
 
-/// What fio says that it did is what is read from its log.
+/// The counts of fio equal those read from its log.
 #[test]
 fn the_log_of_the_installed_fio_is_read() {
     if Command::new("fio").arg("--version").output().is_err() {

@@ -1,4 +1,4 @@
-//! What is checked of an object before it is compiled: nothing makes the host panic or hang.
+//! Checks of an object before it is compiled: nothing makes the host panic or hang.
 //!
 //! A run takes microseconds, while one of `program_object`, which compiles what is accepted, takes
 //! milliseconds. Put objects of `mirrorball program build` into `corpus/program_checks` before the

@@ -1,5 +1,5 @@
-//! What `mirrorball bench` refuses before it runs anything, because it would measure, or compare
-//! with, something else than what was meant.
+//! Requests that `mirrorball bench` refuses before it runs anything, because it would measure, or
+//! compare with, something else than what was meant.
 
 use super::machine::Machine;
 use crate::common::{stderr, stdout};

@@ -42,7 +42,7 @@ impl Folder {
         self.command(arguments).output().unwrap()
     }
 
-    /// What `mirrorball ctl` prints about the service with the control socket `control`.
+    /// Output of `mirrorball ctl` about the service with the control socket `control`.
     pub(crate) fn ctl(&self, arguments: &[&str]) -> String {
         stdout(&self.run(&[&["ctl", "--control", "control"], arguments].concat()))
     }

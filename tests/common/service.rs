@@ -12,9 +12,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A running service. A test that fails ends it in good order, so that it unmounts its files.
 pub(crate) struct Service {
     process: Child,
-    /// What it printed to standard error before `ready`.
+    /// Standard error before `ready`.
     pub(crate) lines: Vec<String>,
-    /// What it printed since.
+    /// Standard error since then.
     later_lines: Arc<Mutex<Vec<String>>>,
 }
 

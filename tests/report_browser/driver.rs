@@ -56,7 +56,7 @@ impl Browser {
         browser
     }
 
-    /// What a script returns.
+    /// Result of a script.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.tell("/execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -68,7 +68,7 @@ impl Browser {
         self.tell("/execute/async", &json!({ "script": script, "args": [] }));
     }
 
-    /// What a script returns, asked again until it is true.
+    /// Result of a script, asked again until it is true.
     ///
     /// # Panics
     /// If it is not after many times.

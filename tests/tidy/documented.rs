@@ -112,7 +112,7 @@ fn options(tree: &Tree) -> Vec<Name<'_>> {
     names
 }
 
-/// What `pick` finds in each three tokens that follow each other.
+/// Results of `pick` for each three tokens that follow each other.
 fn windows<'a>(
     file: &'a File,
     pick: impl Fn(&'a Token, &'a Token, &'a Token) -> Option<&'a str>,

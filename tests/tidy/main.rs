@@ -14,11 +14,13 @@
 mod circles;
 mod compiled_in;
 mod dead;
+mod doc_words;
 mod documented;
 mod layers;
 mod lengths;
 mod modules;
 mod policies;
+mod predicates;
 mod source;
 mod type_names;
 mod unused;
@@ -40,7 +42,7 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 22] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
@@ -66,6 +68,8 @@ const CHECKS: [Check; 20] = [
         find: documented::promised_tests,
         canary: documented::promised_tests_canary,
     },
+    Check { name: "openings", find: doc_words::openings, canary: doc_words::openings_canary },
+    Check { name: "predicates", find: predicates::act, canary: predicates::act_canary },
     Check { name: "file pages", find: words::pages, canary: words::pages_canary },
     Check { name: "banned words", find: words::banned, canary: words::banned_canary },
     Check { name: "trailing space", find: words::trailing, canary: words::trailing_canary },

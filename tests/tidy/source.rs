@@ -12,7 +12,7 @@ use std::path::Path;
 /// Folders that are never walked: built, generated or foreign.
 const SKIPPED_FOLDERS: [&str; 6] =
     [".git", "target", "corpus", "artifacts", "mirrorball-results", "proptest-regressions"];
-/// What is walked: by extension, and by name where there is none.
+/// Files that are walked: by extension, and by name where there is none.
 const EXTENSIONS: [&str; 5] = ["rs", "toml", "md", "fio", "sh"];
 const SCRIPTS: [&str; 2] = ["test", ".ci/run"];
 
@@ -37,7 +37,7 @@ pub(crate) struct Token {
     pub(crate) kind: Kind,
 }
 
-/// What a token is.
+/// Kind of a token.
 pub(crate) enum Kind {
     Ident(String),
     /// As written, quotes included.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 pub(crate) struct Offence {
     pub(crate) path: String,
     pub(crate) line: usize,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub(crate) what: String,
 }
 
@@ -110,13 +110,12 @@ impl File {
         self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
     }
 
-    /// Its name without folder and extension.
+    /// Name without folder and extension.
     pub(crate) fn stem(&self) -> &str {
         let name = self.name();
         name.rsplit_once('.').map_or(name, |(stem, _)| stem)
     }
 
-    /// Its name without folder.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit_once('/').map_or(&self.path, |(_, name)| name)
     }

@@ -77,7 +77,7 @@ pub(crate) struct Args {
 
     /// Work in the background of every run [default: what the job declares]
     #[arg(long, value_enum)]
-    background: Option<Load>,
+    background: Option<LoadArg>,
 
     /// End a job's rounds as soon as each setting is known to be faster, slower or equal
     #[arg(long)]
@@ -168,7 +168,7 @@ const RUN_OPTIONS: [&str; 16] = [
 
 /// Work in the background.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Load {
+enum LoadArg {
     /// A scrub of btrfs, or a check of md
     Scrub,
     /// A defragmentation of files that bench creates, on btrfs
@@ -287,9 +287,9 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
         lateness_max: args.lateness_max,
         stops_early: args.stop_early,
         background: args.background.map(|load| match load {
-            Load::Scrub => BackgroundLoad::Scrub,
-            Load::Defrag => BackgroundLoad::Defrag,
-            Load::None => BackgroundLoad::Nothing,
+            LoadArg::Scrub => BackgroundLoad::Scrub,
+            LoadArg::Defrag => BackgroundLoad::Defrag,
+            LoadArg::None => BackgroundLoad::Nothing,
         }),
         only_plans: args.plan,
         command: &words.join(" "),

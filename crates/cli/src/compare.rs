@@ -200,7 +200,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
 }
 
-/// The sections of each job, by the name of the job.
 /// The error if an input is the name of a page, which `--report` does not take here.
 fn report_file(args: &Args) -> Option<anyhow::Error> {
     let mut names = args.jobs.iter().chain([&args.array]);

@@ -124,7 +124,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
     report("adopted", &created)
 }
 
-/// What the labels are to say, and what may be overwritten.
+/// Contents of the labels, and what may be overwritten.
 struct LabelOptions<'a> {
     name: &'a Option<String>,
     policy: &'a Option<String>,
@@ -179,7 +179,7 @@ fn with_options(
     Ok((created, devices::of_array(&array)?))
 }
 
-/// What the labels are to say of the policy.
+/// Text of the policy for the labels.
 fn recorded_policy(asked: Option<&str>, array: &ArraySpec) -> Result<KeptPolicy, Failure> {
     let Some(asked) = asked else {
         let started = serving::start_policy(None, array)?;

@@ -46,8 +46,8 @@ pub(crate) struct Args {
     action: Action,
 
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Text, global = true)]
-    format: Format,
+    #[arg(short, long, value_enum, default_value_t = StatusFormat::Text, global = true)]
+    format: StatusFormat,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -247,7 +247,7 @@ enum ScrubCommand {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum StatusFormat {
     /// Plain text
     Text,
     /// JSON for programs
@@ -311,13 +311,19 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 }
 
 /// Shows the members and spares, or does something with one.
-fn members(control: &Path, format: Format, action: Option<&MemberAction>) -> Result<(), Failure> {
+fn members(
+    control: &Path,
+    format: StatusFormat,
+    action: Option<&MemberAction>,
+) -> Result<(), Failure> {
     let request = match action {
         None => {
             let members: Vec<MemberReport> = ask(control, &ControlRequest::Members)?;
             let spares = match format {
-                Format::Text => ask::<ServiceStatus>(control, &ControlRequest::Status)?.spares,
-                Format::Json => Vec::new(),
+                StatusFormat::Text => {
+                    ask::<ServiceStatus>(control, &ControlRequest::Status)?.spares
+                }
+                StatusFormat::Json => Vec::new(),
             };
             let text = |members: &Vec<MemberReport>| {
                 members.iter().map(member).chain(spares.iter().map(spare)).collect()
@@ -412,7 +418,7 @@ fn spare_name(name: &str) -> Result<String, Failure> {
 /// Does something with the scrub, and shows it.
 fn scrub(
     control: &Path,
-    format: Format,
+    format: StatusFormat,
     command: Option<&ScrubCommand>,
 ) -> Result<Ending, Failure> {
     let request = |action| ControlRequest::Scrub {
@@ -469,13 +475,13 @@ fn failure(error: AskError) -> Failure {
 }
 
 fn print<T: Serialize>(
-    format: Format,
+    format: StatusFormat,
     answer: &T,
     text: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
     screen::print(&match format {
-        Format::Text => screen::broken(&screen::escaped(&text(answer))),
-        Format::Json => {
+        StatusFormat::Text => screen::broken(&screen::escaped(&text(answer))),
+        StatusFormat::Json => {
             let json = serde_json::to_string_pretty(answer);
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"
         }

@@ -217,7 +217,7 @@ fn summary(array: &DetectedArray) -> String {
     )
 }
 
-/// What `detect` takes for this array.
+/// Facts that `detect` assumed for this array.
 fn target(array: &DetectedArray) -> &str {
     array.mount.as_deref().unwrap_or(&array.name)
 }

@@ -39,19 +39,19 @@ pub(crate) struct Args {
     scan: Option<PathBuf>,
 
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(short, long, value_enum, default_value_t = ExamineFormat::Text)]
+    format: ExamineFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ExamineFormat {
     /// Plain text
     Text,
     /// JSON for programs
     Json,
 }
 
-/// What was found.
+/// Result for one device.
 #[derive(Debug, Serialize)]
 struct Examination {
     volumes: Vec<VolumeReport>,
@@ -91,7 +91,7 @@ struct VolumeReport {
 struct SpareRow {
     uuid: String,
     size_bytes: u64,
-    /// Its device, if that was found.
+    /// Device, if that was found.
     device: Option<String>,
 }
 
@@ -111,7 +111,7 @@ struct MemberRow {
 struct ProgramRow {
     /// `program:FILE`, with parameters and modifiers.
     reference: String,
-    /// Its name, with the hash of its object.
+    /// Name, with the hash of its object.
     name: String,
     /// True if a fault ended it, so that the volume starts with `policy`.
     has_faulted: bool,
@@ -158,12 +158,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let others = devices.iter().filter_map(other).collect();
     let examination = Examination { volumes: found, others, other_spares };
-    if matches!(args.format, Format::Text) {
+    if matches!(args.format, ExamineFormat::Text) {
         say_others(&examination);
     }
     screen::print(&match args.format {
-        Format::Text => screen::escaped(&text(&examination)),
-        Format::Json => {
+        ExamineFormat::Text => screen::escaped(&text(&examination)),
+        ExamineFormat::Json => {
             let json = serde_json::to_string_pretty(&examination);
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"
         }

@@ -7,7 +7,7 @@ use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::evaluation::recipe;
 use mirrorball_lab::experiment::inputs::{load_array, load_job};
 
-/// What understands the value of an argument.
+/// Parsers of the value of an argument.
 type Reader = fn(&str) -> Result<(), String>;
 
 /// Commands, arguments of theirs that are names of ours, and what understands these.
@@ -80,7 +80,7 @@ fn examples(command: &Command) -> Vec<String> {
     calls.chain(command.get_subcommands().flat_map(examples)).collect()
 }
 
-/// What is wrong with the names in an example.
+/// Mistakes in the names of an example.
 fn misnamed(matches: &ArgMatches) -> Vec<String> {
     let (command, matches) = matches.subcommand().unwrap();
     let of_command = NAMES.iter().filter(|(of, ..)| *of == command);

@@ -37,12 +37,12 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(short, long, value_enum, default_value_t = ModelsFormat::Table)]
+    format: ModelsFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ModelsFormat {
     /// Tables for a terminal
     Table,
     /// All figures as JSON
@@ -50,7 +50,7 @@ enum Format {
 }
 
 /// A profile with its simulated figures.
-struct TitledTable {
+struct ProfileFigures {
     profile: ModelProfile,
     comparisons: Vec<FigureCheck>,
     demerits: Vec<(&'static ModelWorkload, Demerit, String)>,
@@ -61,13 +61,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         None => ModelProfile::builtins().collect(),
         Some(name) => named(name).map_err(|error| Failure::WrongUse(error.into()))?,
     };
-    let sheets: Vec<TitledTable> = profiles.into_iter().map(TitledTable::new).collect();
+    let sheets: Vec<ProfileFigures> = profiles.into_iter().map(ProfileFigures::new).collect();
     let text = match args.format {
-        Format::Json => {
-            let values: Vec<Value> = sheets.iter().map(TitledTable::json).collect();
+        ModelsFormat::Json => {
+            let values: Vec<Value> = sheets.iter().map(ProfileFigures::json).collect();
             format!("{:#}\n", Value::Array(values))
         }
-        Format::Table => {
+        ModelsFormat::Table => {
             let tables: Vec<String> =
                 sheets.iter().map(|sheet| sheet.table(args.name.is_some())).collect();
             tables.join("\n")
@@ -96,15 +96,15 @@ fn named(name: &str) -> Result<Vec<ModelProfile>, Diagnostic> {
     }
 }
 
-impl TitledTable {
-    fn new(profile: ModelProfile) -> TitledTable {
+impl ProfileFigures {
+    fn new(profile: ModelProfile) -> ProfileFigures {
         let demerits = profile.distributions.iter().map(|published| {
             let seen = observe(&profile, published.workload, published.measured_at, SEED);
             let figure = demerit(&published.quantiles, &seen.latencies);
             (published.workload, figure, published.source.clone())
         });
         let demerits = demerits.collect();
-        TitledTable { comparisons: compare(&profile, SEED), demerits, profile }
+        ProfileFigures { comparisons: compare(&profile, SEED), demerits, profile }
     }
 
     fn table(&self, detailed: bool) -> String {

@@ -33,12 +33,12 @@ pub(crate) struct Args {
 
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: PageFormat,
 }
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum PageFormat {
     /// Plain text for a terminal.
     Text,
     /// Markdown; without a name, the chapter `every-policy.md` of the documentation.
@@ -46,7 +46,7 @@ enum Format {
 }
 
 /// A policy or modifier, as listings and pages show it.
-struct Entry {
+struct PolicyEntry {
     usage: String,
     aliases: &'static [&'static str],
     summary: &'static str,
@@ -58,9 +58,9 @@ struct Entry {
 }
 
 /// Entries under one heading: a family, or the modifiers.
-struct Group {
+struct PolicyGroup {
     heading: String,
-    entries: Vec<Entry>,
+    entries: Vec<PolicyEntry>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
@@ -70,10 +70,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     if let Some(family) = args.name.as_deref().and_then(family) {
         let mut text = match args.format {
-            Format::Text => listing(screen::width_columns(), &groups_named(family)),
-            Format::Markdown => chapter(&groups_named(family)),
+            PageFormat::Text => listing(screen::width_columns(), &groups_named(family)),
+            PageFormat::Markdown => chapter(&groups_named(family)),
         };
-        if let (Format::Text, Ok(spec)) = (args.format, Spec::parse(family)) {
+        if let (PageFormat::Text, Ok(spec)) = (args.format, Spec::parse(family)) {
             text += &format!(
                 "`{family}` alone is an alias of `{}`.\n",
                 spec.info().map_or("", |info| info.name)
@@ -87,10 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         system.print_note();
     }
     let text = match (args.format, entries) {
-        (Format::Text, None) => listing(screen::width_columns(), &groups_of(args.system.as_ref())),
-        (Format::Text, Some(entries)) => screen::broken(&each(&entries, page)),
-        (Format::Markdown, None) => chapter(&groups()),
-        (Format::Markdown, Some(entries)) => each(&entries, section),
+        (PageFormat::Text, None) => {
+            listing(screen::width_columns(), &groups_of(args.system.as_ref()))
+        }
+        (PageFormat::Text, Some(entries)) => screen::broken(&each(&entries, page)),
+        (PageFormat::Markdown, None) => chapter(&groups()),
+        (PageFormat::Markdown, Some(entries)) => each(&entries, section),
     };
     screen::print(&text)?;
     Ok(Ending::Done)
@@ -106,7 +108,7 @@ fn family(name: &str) -> Option<&str> {
 }
 
 /// The group of a family, or all groups.
-fn groups_named(family: &str) -> Vec<Group> {
+fn groups_named(family: &str) -> Vec<PolicyGroup> {
     let of_family = FAMILIES.iter().zip(groups());
     let named = of_family.filter(|(policies, _)| policies[0].family() == family);
     match family {
@@ -116,7 +118,7 @@ fn groups_named(family: &str) -> Vec<Group> {
 }
 
 /// Finds the policy with this name and its modifiers, or only the modifiers if there is no policy.
-fn find(name: &str) -> Result<Vec<Entry>, Failure> {
+fn find(name: &str) -> Result<Vec<PolicyEntry>, Failure> {
     // A modifier without a policy is parsed with the policy `first`.
     let alone = name.starts_with('+');
     let text = if alone { format!("first{name}") } else { name.to_owned() };
@@ -136,34 +138,34 @@ fn find(name: &str) -> Result<Vec<Entry>, Failure> {
         };
         Failure::WrongUse(error.with_help(help).into())
     })?;
-    let policy = spec.info().filter(|_| !alone).map(Entry::from);
-    Ok(policy.into_iter().chain(spec.modifiers().map(Entry::from)).collect())
+    let policy = spec.info().filter(|_| !alone).map(PolicyEntry::from);
+    Ok(policy.into_iter().chain(spec.modifiers().map(PolicyEntry::from)).collect())
 }
 
-fn each(entries: &[Entry], write: fn(&Entry) -> String) -> String {
+fn each(entries: &[PolicyEntry], write: fn(&PolicyEntry) -> String) -> String {
     entries.iter().map(write).collect::<Vec<String>>().join("\n")
 }
 
-fn groups() -> Vec<Group> {
+fn groups() -> Vec<PolicyGroup> {
     let families = FAMILIES.iter().map(|family| {
         let mut systems: Vec<&str> = family.iter().map(|info| info.origin.system).collect();
         systems.dedup();
-        Group {
+        PolicyGroup {
             heading: format!("{} ({})", family[0].family(), systems.join(", ")),
-            entries: family.iter().map(Entry::from).collect(),
+            entries: family.iter().map(PolicyEntry::from).collect(),
         }
     });
-    let modifiers = Group {
+    let modifiers = PolicyGroup {
         heading: "modifiers (after any policy, as in `zfs/mirror+hedge`)".to_owned(),
-        entries: modifiers::ALL.iter().map(Entry::from).collect(),
+        entries: modifiers::ALL.iter().map(PolicyEntry::from).collect(),
     };
     families.chain([modifiers]).collect()
 }
 
 /// The groups of what a system offers; all of them without a system.
-fn groups_of(system: Option<&ChosenSystem>) -> Vec<Group> {
+fn groups_of(system: Option<&ChosenSystem>) -> Vec<PolicyGroup> {
     let Some(chosen) = system else { return groups() };
-    let is_offered = |entry: &Entry| {
+    let is_offered = |entry: &PolicyEntry| {
         let name = entry.usage.split([':', '[']).next().unwrap_or_default();
         let info = mirrorball_core::policies::all().find(|info| info.name == name);
         info.is_some_and(|info| {
@@ -172,7 +174,7 @@ fn groups_of(system: Option<&ChosenSystem>) -> Vec<Group> {
             })
         })
     };
-    let kept = |mut group: Group| {
+    let kept = |mut group: PolicyGroup| {
         group.entries.retain(is_offered);
         (!group.entries.is_empty()).then_some(group)
     };
@@ -181,7 +183,7 @@ fn groups_of(system: Option<&ChosenSystem>) -> Vec<Group> {
 
 /// Lists each name with its parameters, aliases and summary, by family. Lines are wrapped if the
 /// width is known.
-fn listing(width_columns: Option<usize>, groups: &[Group]) -> String {
+fn listing(width_columns: Option<usize>, groups: &[PolicyGroup]) -> String {
     let usages = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.usage.len());
     // An entry with many parameters may be wider than the first column.
     let most = width_columns.map_or(36, |columns| (columns / 3).min(36));
@@ -193,7 +195,7 @@ fn listing(width_columns: Option<usize>, groups: &[Group]) -> String {
     let mut text = String::new();
     for group in groups {
         text += &format!("{}\n", wrap(&group.heading, 2));
-        for Entry { usage, aliases, summary, .. } in &group.entries {
+        for PolicyEntry { usage, aliases, summary, .. } in &group.entries {
             let about = match aliases {
                 [] => (*summary).to_owned(),
                 aliases => format!("{summary} [{}]", aliases.join(", ")),
@@ -217,14 +219,14 @@ fn hanging(indent: usize) -> String {
     format!("\n{:indent$}", "")
 }
 
-fn page(entry: &Entry) -> String {
+fn page(entry: &PolicyEntry) -> String {
     let facts = facts(entry).into_iter().map(|(name, fact)| format!("{name}: {fact}.\n"));
     let facts: String = facts.collect();
     format!("{}: {}\n\n{facts}\n{}", entry.usage, entry.summary, entry.page)
 }
 
 /// Aliases, parameters and origin of an entry, each under a name.
-fn facts(entry: &Entry) -> Vec<(String, String)> {
+fn facts(entry: &PolicyEntry) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     if !entry.aliases.is_empty() {
         facts.push(("aliases".to_owned(), entry.aliases.join(", ")));
@@ -267,7 +269,7 @@ fn availability(policy: &'static str) -> Vec<(String, String)> {
 }
 
 /// The chapter: a table per family, then a section per entry.
-fn chapter(groups: &[Group]) -> String {
+fn chapter(groups: &[PolicyGroup]) -> String {
     let mut text =
         "# Every policy and modifier\n\nMade by `mirrorball policies --format markdown` \
                     from the sources; do not edit.\n[policies.md](policies.md) explains how to \
@@ -288,7 +290,7 @@ fn chapter(groups: &[Group]) -> String {
 }
 
 /// The section of one entry; the headings of its page are one level below its own.
-fn section(entry: &Entry) -> String {
+fn section(entry: &PolicyEntry) -> String {
     let facts = facts(entry).into_iter().map(|(name, fact)| format!("| {name} | {fact} |\n"));
     let facts = "| | |\n|---|---|\n".to_owned() + &facts.collect::<String>();
     let page = entry.page.lines().map(|line| match line.strip_prefix("# ") {
@@ -306,9 +308,9 @@ fn capitalised(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-impl From<&'static PolicyInfo> for Entry {
-    fn from(info: &'static PolicyInfo) -> Entry {
-        Entry {
+impl From<&'static PolicyInfo> for PolicyEntry {
+    fn from(info: &'static PolicyInfo) -> PolicyEntry {
+        PolicyEntry {
             usage: info.usage(),
             aliases: info.aliases,
             summary: info.summary,
@@ -320,9 +322,9 @@ impl From<&'static PolicyInfo> for Entry {
     }
 }
 
-impl From<&ModifierInfo> for Entry {
-    fn from(info: &ModifierInfo) -> Entry {
-        Entry {
+impl From<&ModifierInfo> for PolicyEntry {
+    fn from(info: &ModifierInfo) -> PolicyEntry {
+        PolicyEntry {
             usage: info.usage(),
             aliases: &[],
             summary: info.summary,

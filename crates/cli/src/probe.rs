@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
     /// Kind of device [default: found by timing]
     #[arg(long, value_enum)]
-    class: Option<Class>,
+    class: Option<DeviceClassArg>,
 
     /// Probe a disk model in virtual time instead of a device: a built-in model, or a profile
     #[arg(long, value_name = "MODEL|FILE", conflicts_with = "targets")]
@@ -73,12 +73,12 @@ pub(crate) struct Args {
     force: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ProbeFormat::Text)]
+    format: ProbeFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Class {
+enum DeviceClassArg {
     /// A hard disk
     Hdd,
     /// A solid-state disk
@@ -88,7 +88,7 @@ enum Class {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ProbeFormat {
     /// Tables for a terminal
     Text,
     /// Everything as JSON
@@ -104,9 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let existing = check_outputs(args)?;
     let budget = if args.full { Budget::Full } else { Budget::Quick };
     let class = args.class.map(|class| match class {
-        Class::Hdd => DeviceClass::Hdd,
-        Class::Ssd => DeviceClass::Ssd,
-        Class::Network => DeviceClass::Network,
+        DeviceClassArg::Hdd => DeviceClass::Hdd,
+        DeviceClassArg::Ssd => DeviceClass::Ssd,
+        DeviceClassArg::Network => DeviceClass::Network,
     });
     let options = ProbeOptions { budget, class };
     let stop = stop_at_ctrl_c("ending the measurement, and fitting a model to what was measured");
@@ -156,8 +156,8 @@ fn check_outputs(args: &Args) -> Result<Existing, Failure> {
     }
     // `-o -` is what `--format toml` prints.
     let format = match (args.format, on_stdout(args)) {
-        (Format::Json, Some(_)) => "json",
-        (Format::Toml, Some("--report")) => "toml",
+        (ProbeFormat::Json, Some(_)) => "json",
+        (ProbeFormat::Toml, Some("--report")) => "toml",
         _ => return Ok(existing),
     };
     let option = on_stdout(args).unwrap_or_default();
@@ -178,7 +178,7 @@ fn on_stdout(args: &Args) -> Option<&'static str> {
 }
 
 /// Adds to an error without a help what to do where the class was named.
-fn without_class(error: Diagnostic, class: Option<Class>) -> Diagnostic {
+fn without_class(error: Diagnostic, class: Option<DeviceClassArg>) -> Diagnostic {
     match (class, &error.help) {
         (Some(_), None) => error.with_help("leave out --class"),
         _ => error,
@@ -269,9 +269,9 @@ pub(crate) fn whole_seconds(time: Nanos) -> String {
 
 fn print(args: &Args, outcome: &ProbeOutcome) -> Result<(), Failure> {
     let text = match args.format {
-        Format::Text => text(outcome),
-        Format::Toml => outcome.profile_text(),
-        Format::Json => {
+        ProbeFormat::Text => text(outcome),
+        ProbeFormat::Toml => outcome.profile_text(),
+        ProbeFormat::Json => {
             let json = serde_json::to_string_pretty(outcome).context("cannot write JSON");
             json.map_err(Failure::Fault)? + "\n"
         }

@@ -86,7 +86,7 @@ pub(crate) fn run(_args: &Args) -> Result<Ending, Failure> {
     Err(no_programs())
 }
 
-/// What this build says of programs.
+/// Note of this build about programs.
 #[cfg(not(feature = "programs"))]
 fn no_programs() -> Failure {
     Failure::WrongUse(mirrorball_core::policies::Registry::no_loader().into())

@@ -1,4 +1,4 @@
-//! What policies are ranked by, and compared with: the options of `compare` and of `report`.
+//! Ranking and reference of policies: the options of `compare` and of `report`.
 
 use anyhow::{Result, anyhow};
 use mirrorball_core::diagnostic::Diagnostic;

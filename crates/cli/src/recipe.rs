@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    format: Format,
+    format: RecipeFormat,
 
     /// Write to this file instead of the terminal
     #[arg(short, long, value_name = "FILE")]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum RecipeFormat {
     /// Tables for a terminal.
     Text,
     /// Everything as JSON.
@@ -128,10 +128,10 @@ fn repeat(recipes: &[Recipe]) -> Result<Vec<Repetition>> {
 
 fn written(args: &Args, done: &[Repetition]) -> Result<String> {
     Ok(match args.format {
-        Format::Json => serde_json::to_string_pretty(done)? + "\n",
-        Format::Markdown if args.all => markdown::page(done),
-        Format::Markdown => done.iter().map(markdown::section).collect(),
-        Format::Text => {
+        RecipeFormat::Json => serde_json::to_string_pretty(done)? + "\n",
+        RecipeFormat::Markdown if args.all => markdown::page(done),
+        RecipeFormat::Markdown => done.iter().map(markdown::section).collect(),
+        RecipeFormat::Text => {
             let parts = done.iter().map(|one| text::render(one, screen::style()));
             parts.collect::<Vec<_>>().join("\n\n")
         }
@@ -142,8 +142,8 @@ fn written(args: &Args, done: &[Repetition]) -> Result<String> {
 fn check_listing(args: &Args) -> Result<()> {
     let option = match args.format {
         _ if args.report => "--report",
-        Format::Text => return Ok(()),
-        Format::Json | Format::Markdown => "--format",
+        RecipeFormat::Text => return Ok(()),
+        RecipeFormat::Json | RecipeFormat::Markdown => "--format",
     };
     Err(anyhow!("{option} has no effect without a recipe\n  help: give names of recipes, or --all"))
 }

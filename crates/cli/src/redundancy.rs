@@ -1,7 +1,7 @@
 //! How many copies a volume keeps, and how many members may fail, in words.
 
 use mirrorball_core::units::counted;
-/// What a volume keeps of each byte.
+/// Redundancy of a volume.
 #[derive(Clone, Copy)]
 pub(crate) struct Redundancy {
     /// Number of copies.

@@ -1,4 +1,4 @@
-//! What goes to the terminal: plain or coloured text on stdout, and when; and notes on stderr.
+//! Output to the terminal: plain or coloured text on stdout, and when; and notes on stderr.
 
 use crate::ending::Failure;
 use anyhow::Context;

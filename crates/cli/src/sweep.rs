@@ -145,7 +145,7 @@ pub(crate) fn run(_args: &Args) -> Result<Ending, Failure> {
     Err(no_sweeps())
 }
 
-/// What this build says of sweeps.
+/// Note of this build about sweeps.
 #[cfg(not(feature = "sweeps"))]
 pub(crate) fn no_sweeps() -> Failure {
     Failure::WrongUse(anyhow::anyhow!(

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 }
 
 /// The state of the service at one time.
-struct Sample {
+struct StatusSample {
     status: ServiceStatus,
     stats: ServiceStats,
     at: Instant,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 fn watch(
     terminal: &Terminal,
     control: &Path,
-    first: Sample,
+    first: StatusSample,
     every: Duration,
     ended: &AtomicBool,
 ) -> Result<(), Failure> {
@@ -107,10 +107,10 @@ fn quits(keys: &[u8]) -> bool {
             && keys.iter().any(|key| matches!(*key, b'q' | b'Q' | CTRL_C)))
 }
 
-fn sample(control: &Path) -> Result<Sample, Failure> {
+fn sample(control: &Path) -> Result<StatusSample, Failure> {
     let status = ask(control, &ControlRequest::Status)?;
     let stats = ask(control, &ControlRequest::Stats { reset: false })?;
-    Ok(Sample { status, stats, at: Instant::now() })
+    Ok(StatusSample { status, stats, at: Instant::now() })
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What the simulated members promise, and the option that says so.
+    /// Promises of the simulated members, and the option that selects them.
     fn promises(&self) -> (Promises, &'static str) {
         match (self.lying_flush, self.checksums) {
             (true, _) => (Promises::FlushLies, " --lying-flush"),

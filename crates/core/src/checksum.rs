@@ -16,7 +16,7 @@ pub const CHECKSUM_BLOCK_BYTES: u64 = 4096;
 /// The checksum of a block of which none is known: it was never written, or discarded.
 pub const UNKNOWN: u32 = 0;
 
-/// What tells the data of two mirrors of a block apart.
+/// Word that tells the data of two mirrors of a block apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockDigest {
     /// Their checksum.

@@ -22,9 +22,9 @@ pub struct Diagnostic {
     pub line: Option<usize>,
     /// The character in the line, counted from 1. Without a line it has no meaning.
     pub column: Option<usize>,
-    /// What is wrong: lower case, no full stop.
+    /// The problem: lower case, no full stop.
     pub message: String,
-    /// What to do, or what was probably meant.
+    /// Advice: what to do, or what was probably meant.
     pub help: Option<String>,
 }
 

@@ -18,9 +18,9 @@ use crate::units::Nanos;
 pub struct Mirror {
     /// The member that holds it.
     pub member: MemberIndex,
-    /// Its first byte on that member.
+    /// First byte on that member.
     pub offset: u64,
-    /// Its index among *all* copies of the block, eligible or not, in the order in which the chunk
+    /// Index among *all* copies of the block, eligible or not, in the order in which the chunk
     /// lists its stripes (in btrfs, the emptiest member at allocation first).
     pub copy: u8,
 }
@@ -235,7 +235,7 @@ pub struct PolicyFault {
     pub ended_program: Option<String>,
     /// The policy, what it did, and in which operation, on one line.
     pub summary: String,
-    /// What the policy was shown when it did so, on several lines.
+    /// Input of the policy when it did so, on several lines.
     pub dump: String,
 }
 

@@ -158,7 +158,7 @@ impl fmt::Debug for Nanos {
 pub struct UnitError {
     /// The text; empty if there was none.
     text: String,
-    /// What is wrong, after a name of the text; a sentence of its own if there was none.
+    /// The problem, after a name of the text; a sentence of its own if there was none.
     problem: String,
 }
 
@@ -180,10 +180,10 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// What can be written for a quantity, for errors.
-struct Quantity {
+/// Notations of a quantity, for errors.
+struct QuantityKind {
     name: &'static str,
-    /// What it is without bounds, in the comparative: a duration is too `long`.
+    /// Comparative of a value without bounds: a duration is too `long`.
     excess: &'static str,
     examples: &'static str,
     units: &'static [(&'static str, f64)],
@@ -195,7 +195,7 @@ struct Quantity {
 /// Values below this keep the sum of two inside a `u64`.
 const VALUE_BOUND: f64 = (1_u64 << 63) as f64;
 
-const DURATION: Quantity = Quantity {
+const DURATION: QuantityKind = QuantityKind {
     name: "duration",
     excess: "long",
     examples: "15us, 1.5ms, 10s or 2m",
@@ -204,7 +204,7 @@ const DURATION: Quantity = Quantity {
     bound: "106751d",
 };
 
-const SIZE: Quantity = Quantity {
+const SIZE: QuantityKind = QuantityKind {
     name: "size",
     excess: "large",
     examples: "4096, 256K, 50GiB or 2TB",
@@ -213,8 +213,8 @@ const SIZE: Quantity = Quantity {
     bound: "8E",
 };
 
-const RATE: Quantity =
-    Quantity { name: "rate", examples: "190MB/s or 1.2GB/s", bound: "8E/s", ..SIZE };
+const RATE: QuantityKind =
+    QuantityKind { name: "rate", examples: "190MB/s or 1.2GB/s", bound: "8E/s", ..SIZE };
 
 const DURATION_UNITS: [(&str, f64); 7] = [
     ("ns", 1.0),
@@ -313,7 +313,7 @@ pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
 }
 
 /// Reads `number`, the part of `text` that holds a number and a unit.
-fn parse_scaled(text: &str, number: &str, quantity: &Quantity) -> Result<u64, UnitError> {
+fn parse_scaled(text: &str, number: &str, quantity: &QuantityKind) -> Result<u64, UnitError> {
     let number = number.trim();
     let split = number.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(number.len());
     let (digits, unit) = (&number[..split], number[split..].trim_start());
@@ -329,13 +329,13 @@ fn parse_scaled(text: &str, number: &str, quantity: &Quantity) -> Result<u64, Un
     if value * scale < VALUE_BOUND {
         return Ok((value * scale).round() as u64);
     }
-    let Quantity { excess, bound, .. } = quantity;
+    let QuantityKind { excess, bound, .. } = quantity;
     let problem = format!("is too {excess}: it must be less than {bound}");
     Err(UnitError { text: text.trim().to_owned(), problem })
 }
 
 /// The error for a number with an unknown unit; names one that differs in case only.
-fn unknown_unit(text: &str, number: &str, unit: &str, quantity: &Quantity) -> UnitError {
+fn unknown_unit(text: &str, number: &str, unit: &str, quantity: &QuantityKind) -> UnitError {
     let mut units = quantity.units.iter().map(|(name, _)| *name);
     let (text, units_help) = (text.trim(), quantity.units_help);
     let problem = match units.find(|name| name.eq_ignore_ascii_case(unit)) {
@@ -356,8 +356,8 @@ fn unknown_unit(text: &str, number: &str, unit: &str, quantity: &Quantity) -> Un
     UnitError { text: text.to_owned(), problem }
 }
 
-fn malformed(text: &str, quantity: &Quantity) -> UnitError {
-    let Quantity { name, examples, units_help, .. } = quantity;
+fn malformed(text: &str, quantity: &QuantityKind) -> UnitError {
+    let QuantityKind { name, examples, units_help, .. } = quantity;
     let text = text.trim();
     let problem = match text {
         "" => format!("the {name} is missing: write for example {examples}"),

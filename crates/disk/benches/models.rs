@@ -1,4 +1,4 @@
-//! What one simulated read costs inside a model: every built-in profile, random 4 KiB reads in
+//! Cost of one simulated read inside a model: every built-in profile, random 4 KiB reads in
 //! closed loop at depths 1, 4 and 32.
 //!
 //! A simulation of eight hard disks has to reach 1.5 million reads per second and core, and one of

@@ -104,7 +104,7 @@ use toml::de::DeTable;
 pub struct ArrayFile {
     /// The path of the file, or the name of a built-in array.
     pub file_name: String,
-    /// Its text.
+    /// Text.
     pub text: String,
     /// The array.
     pub spec: ArraySpec,

@@ -17,7 +17,7 @@ const BLOCK_BYTES: u64 = 4 * KIB;
 /// Most bytes that are written back at once.
 const WRITE_BACK_BYTES_MAX: u64 = 512 * KIB;
 
-/// What is in the cache in front of a disk.
+/// Contents of the cache in front of a disk.
 #[derive(Clone, Debug)]
 pub struct CacheContents {
     capacity_blocks: usize,
@@ -151,8 +151,8 @@ impl CacheContents {
         blocks as f64 / self.capacity_blocks.max(1) as f64
     }
 
-    /// Takes the next dirty blocks to write back, which are neighbours, in the order of addresses.
-    /// They count as clean from now on.
+    /// Marks the next dirty blocks, which are neighbours, for write-back, in the order of
+    /// addresses. They count as clean from now on.
     pub(crate) fn take_dirty(&mut self) -> Option<ByteRange> {
         let from = self.dirty.range(self.write_back_from..).next().or(self.dirty.first());
         let first = *from?;

@@ -49,7 +49,7 @@ const DIRTY_SHARE_MAX: f64 = 0.7;
 pub struct CacheSpec {
     /// The cache device. All of its capacity is cache, and nothing else uses it.
     pub device: ModelProfile,
-    /// What writes do.
+    /// Mode of writes.
     pub mode: CacheMode,
     /// A stream of this many bytes or more bypasses the cache; never if zero.
     pub sequential_cutoff_bytes: u64,
@@ -59,7 +59,7 @@ pub struct CacheSpec {
     pub warm_share: f64,
 }
 
-/// What a write does with the cache.
+/// Effect of a write on the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheMode {
     /// It is written to both devices.
@@ -79,7 +79,7 @@ pub struct CacheTier {
     blocks: CacheContents,
     streams: RecentStreams,
     is_writing_back: bool,
-    requests: Slab<RequestKey, CachedRequest>,
+    requests: Slab<TierRequestKey, CachedRequest>,
     parts: Slab<PartKey, TierPart>,
     /// I/Os that are to be handed out.
     ready: VecDeque<TierIo>,
@@ -108,7 +108,7 @@ pub enum TierDevice {
     Cache,
 }
 
-/// What a cache did.
+/// Counters of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheTierCounts {
     /// Bytes of all reads.
@@ -132,7 +132,7 @@ pub struct CacheTierCounts {
 
 mirrorball_core::slab_key! {
     /// Names a request in flight.
-    struct RequestKey;
+    struct TierRequestKey;
 }
 
 mirrorball_core::slab_key! {
@@ -153,15 +153,15 @@ struct CachedRequest {
 /// An I/O that a device was given, or is to be given.
 #[derive(Clone, Copy, Debug)]
 struct TierPart {
-    purpose: Purpose,
+    purpose: TierPurpose,
     device: TierDevice,
 }
 
-/// What an I/O of a device is for.
+/// Purpose of an I/O of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Purpose {
+enum TierPurpose {
     /// A request waits for it.
-    Request(RequestKey),
+    Request(TierRequestKey),
     /// It writes to the cache what was read from the backing device.
     Insertion,
     /// It reads dirty blocks from the cache, to write them to the backing device.
@@ -197,7 +197,7 @@ impl CacheMode {
     pub const ALL: [CacheMode; 3] =
         [CacheMode::WriteThrough, CacheMode::WriteBack, CacheMode::WriteAround];
 
-    /// Its name, which is that of bcache.
+    /// Name, which is that of bcache.
     pub fn name(self) -> &'static str {
         match self {
             CacheMode::WriteThrough => "writethrough",
@@ -226,8 +226,8 @@ impl CacheTier {
         }
     }
 
-    /// Takes a request, by the addresses of the backing device. [`CacheTier::poll_io`] returns its
-    /// parts.
+    /// Accepts a request, by the addresses of the backing device. [`CacheTier::poll_io`] returns
+    /// its parts.
     pub fn submit(&mut self, io: DiskIo) {
         let mut runs = std::mem::take(&mut self.runs);
         self.cut(io, &mut runs);
@@ -235,7 +235,7 @@ impl CacheTier {
         let request = CachedRequest { io, parts_in_flight: 0, result: Ok(()), is_inserted };
         let key = self.requests.insert(request);
         for run in &runs {
-            self.start_part(io.op, run.range, device_of(run), Purpose::Request(key));
+            self.start_part(io.op, run.range, device_of(run), TierPurpose::Request(key));
         }
         self.runs = runs;
         self.write_back();
@@ -247,7 +247,7 @@ impl CacheTier {
         self.ready.pop_front()
     }
 
-    /// Takes the end of an I/O of a device. Returns the end of the request that waited for it, if
+    /// Records the end of an I/O of a device. Returns the end of the request that waited for it, if
     /// it was the last part of one. Further I/Os may be ready afterwards.
     ///
     /// # Panics
@@ -256,13 +256,13 @@ impl CacheTier {
         let key = PartKey::from_slot(part.tag as u32);
         let TierPart { purpose, .. } = self.parts.remove(key).expect("an I/O completes once");
         let ended = match purpose {
-            Purpose::Request(request) => self.end_request_part(request, part),
-            Purpose::Insertion => None,
-            Purpose::WriteBackRead(range) => {
-                self.start_part(Op::Write, range, TierDevice::Backing, Purpose::WriteBackWrite);
+            TierPurpose::Request(request) => self.end_request_part(request, part),
+            TierPurpose::Insertion => None,
+            TierPurpose::WriteBackRead(range) => {
+                self.start_part(Op::Write, range, TierDevice::Backing, TierPurpose::WriteBackWrite);
                 None
             }
-            Purpose::WriteBackWrite => {
+            TierPurpose::WriteBackWrite => {
                 self.is_writing_back = false;
                 self.counts.failed_write_backs += u64::from(part.result.is_err());
                 None
@@ -272,12 +272,12 @@ impl CacheTier {
         ended
     }
 
-    /// What it did so far.
+    /// Counters so far.
     pub fn counts(&self) -> CacheTierCounts {
         self.counts
     }
 
-    /// What is in the cache.
+    /// Contents of the cache.
     pub fn contents(&self) -> &CacheContents {
         &self.blocks
     }
@@ -291,12 +291,13 @@ impl CacheTier {
     /// Nothing waits in the cache itself; other requests may have reached one of two devices, so
     /// they complete.
     pub(crate) fn cancellable_part(&self, tag: u64) -> Option<(TierDevice, u64)> {
-        let wanted = |&(_, request): &(RequestKey, &CachedRequest)| request.io.tag == tag;
+        let wanted = |&(_, request): &(TierRequestKey, &CachedRequest)| request.io.tag == tag;
         let (key, request) = self.requests.iter().find(wanted)?;
         if request.io.op != Op::Read || request.parts_in_flight > 1 {
             return None;
         }
-        let is_its_part = |(_, part): &(PartKey, &TierPart)| part.purpose == Purpose::Request(key);
+        let is_its_part =
+            |(_, part): &(PartKey, &TierPart)| part.purpose == TierPurpose::Request(key);
         let (part, &TierPart { device, .. }) = self.parts.iter().find(is_its_part)?;
         Some((device, u64::from(part.slot())))
     }
@@ -304,7 +305,7 @@ impl CacheTier {
     /// Removes the last part of a read, which was cancelled, and the read.
     pub(crate) fn cancel_part(&mut self, tag: u64) {
         let part = self.parts.remove(PartKey::from_slot(tag as u32));
-        if let Some(TierPart { purpose: Purpose::Request(request), .. }) = part {
+        if let Some(TierPart { purpose: TierPurpose::Request(request), .. }) = part {
             self.requests.remove(request);
         }
     }
@@ -332,16 +333,18 @@ impl CacheTier {
         DiskIo { tag, op, offset, length }
     }
 
-    fn start_part(&mut self, op: Op, range: ByteRange, device: TierDevice, purpose: Purpose) {
+    fn start_part(&mut self, op: Op, range: ByteRange, device: TierDevice, purpose: TierPurpose) {
         let tag = u64::from(self.parts.insert(TierPart { purpose, device }).slot());
         let io = self.io_on(device, op, range, tag);
         let request = match purpose {
-            Purpose::Request(key) => {
+            TierPurpose::Request(key) => {
                 let request = self.requests.get_mut(key);
                 request.parts_in_flight += 1;
                 Some(request.io.tag)
             }
-            Purpose::Insertion | Purpose::WriteBackRead(_) | Purpose::WriteBackWrite => None,
+            TierPurpose::Insertion
+            | TierPurpose::WriteBackRead(_)
+            | TierPurpose::WriteBackWrite => None,
         };
         self.ready.push_back(TierIo { device, io, request });
     }
@@ -420,7 +423,7 @@ impl CacheTier {
         }
     }
 
-    fn end_request_part(&mut self, key: RequestKey, part: Completion) -> Option<Completion> {
+    fn end_request_part(&mut self, key: TierRequestKey, part: Completion) -> Option<Completion> {
         let request = self.requests.get_mut(key);
         request.parts_in_flight -= 1;
         request.result = request.result.and(part.result);
@@ -443,7 +446,7 @@ impl CacheTier {
         for &BlockRun { range, .. } in runs.iter().filter(|run| !run.is_cached) {
             self.blocks.insert(range);
             self.counts.inserted_bytes += range.length;
-            self.start_part(Op::Write, range, TierDevice::Cache, Purpose::Insertion);
+            self.start_part(Op::Write, range, TierDevice::Cache, TierPurpose::Insertion);
         }
         self.runs = runs;
     }
@@ -456,7 +459,7 @@ impl CacheTier {
         let Some(range) = self.blocks.take_dirty() else { return };
         self.is_writing_back = true;
         self.counts.written_back_bytes += range.length;
-        self.start_part(Op::Read, range, TierDevice::Cache, Purpose::WriteBackRead(range));
+        self.start_part(Op::Read, range, TierDevice::Cache, TierPurpose::WriteBackRead(range));
     }
 }
 

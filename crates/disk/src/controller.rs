@@ -69,7 +69,7 @@ pub struct WriteBackCache {
 /// A write of cached data to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteBack {
-    /// Its number; returned with its end.
+    /// Number of the request; returned with its end.
     pub number: u64,
     /// First byte, on the volume.
     pub offset: u64,
@@ -77,7 +77,7 @@ pub struct WriteBack {
     pub length: u64,
 }
 
-/// What becomes of a submitted request.
+/// Fate of a submitted request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// The cache completes it.
@@ -88,7 +88,7 @@ pub enum Admission {
     PassedOn,
 }
 
-/// What a controller did.
+/// Counters of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerCounts {
     /// Writes copied into the cache.
@@ -148,12 +148,12 @@ impl WriteBackCache {
         }
     }
 
-    /// What it did so far.
+    /// Counters so far.
     pub fn counts(&self) -> ControllerCounts {
         self.counts
     }
 
-    /// Takes a request. A flush is done at once, because the battery keeps the cache.
+    /// Accepts a request. A flush is done at once, because the battery keeps the cache.
     pub fn submit(&mut self, request: Request) -> Admission {
         let range = request.offset..request.offset + request.length;
         match request.kind {

@@ -17,7 +17,7 @@
 
 use crate::model::{Completion, DiskIo, Model, ModelParameters};
 use crate::quantity;
-use crate::time_queue::TimeQueue;
+use crate::time_queue::DueQueue;
 use mirrorball_core::io::Op;
 use mirrorball_core::units::Nanos;
 use serde::{Deserialize, Deserializer};
@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayParameters {
-    /// What every operation takes on its server (`"2ms"`).
+    /// Time of every operation on its server (`"2ms"`).
     #[serde(deserialize_with = "quantity::duration")]
     pub service: Nanos,
     /// How many operations are served at once; 1 if not given.
@@ -69,7 +69,7 @@ impl ModelParameters for DelayParameters {
         Ok(())
     }
 
-    /// What is in service: the queue before the servers is the host's.
+    /// I/O in service: the queue before the servers is the host's.
     fn queue_depth(&self) -> u32 {
         self.servers
     }
@@ -88,9 +88,9 @@ impl ModelParameters for DelayParameters {
 pub struct Delay {
     parameters: DelayParameters,
     /// When each server becomes free, one entry per server.
-    servers: TimeQueue<()>,
-    /// What was submitted and has not been handed out, by its time of completion.
-    pending: TimeQueue<Planned>,
+    servers: DueQueue<()>,
+    /// I/O that was submitted and has not been handed out, by its time of completion.
+    pending: DueQueue<Planned>,
     /// How many were submitted so far.
     submitted: u64,
     /// The I/Os that [`Model::cancel`] schedules again; empty between calls.
@@ -113,11 +113,11 @@ impl Delay {
     /// If there is no server.
     pub fn new(parameters: DelayParameters) -> Delay {
         assert!(parameters.servers > 0, "a disk without a server never completes anything");
-        let mut servers = TimeQueue::default();
+        let mut servers = DueQueue::default();
         for _ in 0..parameters.servers {
             servers.push(Nanos::ZERO, ());
         }
-        let pending = TimeQueue::default();
+        let pending = DueQueue::default();
         Delay { parameters, servers, pending, submitted: 0, replanned: Vec::new() }
     }
 

@@ -20,7 +20,7 @@ mod clock;
 
 use crate::cache_contents::CacheContents;
 use crate::model::{Completion, DiskIo, Model};
-use bad_ranges::BadRanges;
+use bad_ranges::FaultRanges;
 use clock::{ClockRate, DiskClock, SlowPeriod};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::rng::Rng;
@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 /// From an instant up to, not including, another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultWindow {
-    /// Its first instant.
+    /// First instant.
     pub from: Nanos,
     /// The first instant after it; [`Nanos::MAX`] for never.
     pub until: Nanos,
@@ -92,7 +92,7 @@ pub struct Faulty {
     inner: Box<dyn Model>,
     clock: DiskClock,
     errors: Vec<(f64, FaultWindow)>,
-    bad_ranges: BadRanges,
+    bad_ranges: FaultRanges,
     /// In order of their start; those before index `deaths_struck` have been handled.
     deaths: Vec<FaultWindow>,
     deaths_struck: usize,
@@ -103,7 +103,7 @@ pub struct Faulty {
     sequence: u64,
     /// The last instant at which something was submitted or happened.
     now: Nanos,
-    /// What has completed and was not handed out yet.
+    /// Completions that were not handed out yet.
     ready: VecDeque<Completion>,
     inner_completions: Vec<Completion>,
 }
@@ -130,7 +130,7 @@ impl Faulty {
     pub fn new(inner: Box<dyn Model>, faults: &[Fault], seed: u64) -> Faulty {
         let mut periods = Vec::new();
         let mut errors = Vec::new();
-        let mut bad_ranges = BadRanges::default();
+        let mut bad_ranges = FaultRanges::default();
         let mut deaths = Vec::new();
         for &fault in faults {
             match fault {

@@ -19,7 +19,7 @@ pub enum Dimension {
 /// A unit of published figures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FigureUnit {
-    /// Its name in a profile.
+    /// Name in a profile.
     pub name: &'static str,
     /// The quantity that it measures.
     pub dimension: Dimension,
@@ -30,7 +30,7 @@ pub struct FigureUnit {
 /// A statistic of the measurements of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistic {
-    /// Its name in a figure: the part after the slash.
+    /// Name in a figure: the part after the slash.
     pub name: &'static str,
     /// The quantity that it measures.
     pub dimension: Dimension,
@@ -117,7 +117,7 @@ impl Statistic {
         &STATISTICS
     }
 
-    /// Its value in seconds, per second or bytes per second.
+    /// Value in seconds, per second or bytes per second.
     pub fn read(&self, seen: &Observation) -> f64 {
         (self.read)(seen)
     }

@@ -19,7 +19,7 @@
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 
-/// What is fixed about a link.
+/// Fixed figures of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkParameters {
     /// By which members refer to it.
@@ -28,7 +28,7 @@ pub struct LinkParameters {
     pub read_rate: Option<u64>,
     /// Bytes per second towards the disks, or `None` if it never limits.
     pub write_rate: Option<u64>,
-    /// What one crossing takes, in either direction.
+    /// Time of one crossing, in either direction.
     pub latency: Nanos,
     /// The most that chance adds to one crossing.
     pub jitter: Nanos,

@@ -46,7 +46,7 @@ impl DiskIo {
 
 /// The timing behaviour of one disk, link or fault.
 pub trait Model: Send {
-    /// Takes an I/O at `now`, which is never earlier than any time passed before.
+    /// Accepts an I/O at `now`, which is never earlier than any time passed before.
     fn submit(&mut self, now: Nanos, io: DiskIo);
 
     /// When something happens next inside the model (not always a completion), or `None` when it
@@ -72,7 +72,7 @@ pub trait Model: Send {
     /// oracle asks; it sees the model's future draws of chance.
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos;
 
-    /// What is in the cache in front of the disk, if it has one. A run that follows another one on
+    /// Contents of the cache in front of the disk, if it has one. A run that follows another one on
     /// the same array begins with it.
     fn cache_contents(&self) -> Option<CacheContents> {
         None

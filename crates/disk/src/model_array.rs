@@ -163,7 +163,7 @@ impl ModelArray {
         }
     }
 
-    /// What is in the caches in front of members, in the order of members.
+    /// Contents of the caches in front of members, in the order of members.
     pub fn cache_contents(&self) -> Vec<Option<CacheContents>> {
         self.members.iter().map(|slot| slot.model.cache_contents()).collect()
     }

@@ -10,17 +10,17 @@ use std::collections::VecDeque;
 
 /// Entries of type `T`, each with the instant at which it is due.
 #[derive(Clone, Debug)]
-pub(crate) struct TimeQueue<T> {
+pub(crate) struct DueQueue<T> {
     entries: VecDeque<(Nanos, T)>,
 }
 
-impl<T> Default for TimeQueue<T> {
-    fn default() -> TimeQueue<T> {
-        TimeQueue { entries: VecDeque::new() }
+impl<T> Default for DueQueue<T> {
+    fn default() -> DueQueue<T> {
+        DueQueue { entries: VecDeque::new() }
     }
 }
 
-impl<T> TimeQueue<T> {
+impl<T> DueQueue<T> {
     /// When the first entry is due, or `None` if there is none.
     #[inline]
     pub(crate) fn first_due(&self) -> Option<Nanos> {
@@ -41,7 +41,7 @@ impl<T> TimeQueue<T> {
         }
     }
 
-    /// Takes the first entry if it is due at `now` or before.
+    /// Removes and returns the first entry if it is due at `now` or before.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         match self.first_due() {
@@ -55,7 +55,8 @@ impl<T> TimeQueue<T> {
         self.entries.iter().map(|(_, entry)| entry).find(|entry| wanted(entry))
     }
 
-    /// Takes the first entry that `wanted` picks by its instant and itself, out of turn.
+    /// Removes and returns the first entry that `wanted` picks by its instant and itself, out of
+    /// turn.
     pub(crate) fn take(&mut self, wanted: impl Fn(Nanos, &T) -> bool) -> Option<(Nanos, T)> {
         let place = self.entries.iter().position(|(due, entry)| wanted(*due, entry))?;
         self.entries.remove(place)
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn entries_come_out_by_time_and_ties_by_entry() {
-        let mut queue = TimeQueue::default();
+        let mut queue = DueQueue::default();
         for (due, name) in [(5, 'a'), (3, 'b'), (5, 'c'), (4, 'd'), (3, 'e')] {
             queue.push(Nanos(due), name);
         }
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_taken_out_of_turn() {
-        let mut queue = TimeQueue::default();
+        let mut queue = DueQueue::default();
         for (due, name) in [(5, 'a'), (3, 'b'), (5, 'c')] {
             queue.push(Nanos(due), name);
         }

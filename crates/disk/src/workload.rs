@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// A workload with which models and drives are measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ModelWorkload {
-    /// Its name in a figure: the part before the slash.
+    /// Name in a figure: the part before the slash.
     pub name: &'static str,
     /// One line for a listing.
     pub summary: &'static str,
@@ -44,7 +44,7 @@ pub struct Observation {
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Agent {
     op: Op,
-    pattern: Pattern,
+    pattern: AddressPattern,
     block_bytes: u64,
     depth: u64,
     /// Number of writes after which it flushes; zero for never.
@@ -52,7 +52,7 @@ struct Agent {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Pattern {
+enum AddressPattern {
     /// Anywhere on the disk, on a multiple of the block size.
     Random,
     /// From the first byte on: the outer tracks of a disk.
@@ -129,13 +129,13 @@ const WORKLOADS: [ModelWorkload; 22] = [
     ModelWorkload::new(
         "seqread-1m",
         "sequential 1 MiB reads from the start, 4 in flight",
-        &[Agent::sequential(Op::Read, Pattern::Sequential, 4)],
+        &[Agent::sequential(Op::Read, AddressPattern::Sequential, 4)],
     )
     .lasting(200, 2_000),
     ModelWorkload::new(
         "seqread-spread",
         "sequential 1 MiB reads at 16 places over the disk",
-        &[Agent::sequential(Op::Read, Pattern::Spread, 4)],
+        &[Agent::sequential(Op::Read, AddressPattern::Spread, 4)],
     )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
     ModelWorkload::new(
@@ -151,19 +151,19 @@ const WORKLOADS: [ModelWorkload; 22] = [
     ModelWorkload::new(
         "seqwrite-1m",
         "sequential 1 MiB writes from the start, 4 in flight",
-        &[Agent::sequential(Op::Write, Pattern::Sequential, 4)],
+        &[Agent::sequential(Op::Write, AddressPattern::Sequential, 4)],
     )
     .lasting(1_000, 2_000),
     ModelWorkload::new(
         "seqwrite-full",
         "sequential 1 MiB writes from the start, 4 in flight, after 180 GB of them",
-        &[Agent::sequential(Op::Write, Pattern::Sequential, 4)],
+        &[Agent::sequential(Op::Write, AddressPattern::Sequential, 4)],
     )
     .lasting(172_000, 2_000),
     ModelWorkload::new(
         "seqwrite-spread",
         "sequential 1 MiB writes at 16 places over the disk",
-        &[Agent::sequential(Op::Write, Pattern::Spread, 4)],
+        &[Agent::sequential(Op::Write, AddressPattern::Spread, 4)],
     )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
     ModelWorkload::new(
@@ -225,22 +225,22 @@ impl ModelWorkload {
 
 impl Agent {
     const fn random_reads(depth: u64) -> Agent {
-        let pattern = Pattern::Random;
+        let pattern = AddressPattern::Random;
         Agent { op: Op::Read, pattern, block_bytes: 4 * KIB, depth, flush_every: 0 }
     }
 
     const fn random_writes(depth: u64, flush_every: u64) -> Agent {
-        let pattern = Pattern::Random;
+        let pattern = AddressPattern::Random;
         Agent { op: Op::Write, pattern, block_bytes: 4 * KIB, depth, flush_every }
     }
 
-    const fn sequential(op: Op, pattern: Pattern, depth: u64) -> Agent {
+    const fn sequential(op: Op, pattern: AddressPattern, depth: u64) -> Agent {
         Agent { op, pattern, block_bytes: MIB, depth, flush_every: 0 }
     }
 
     /// 128 KiB at depth 32: how data sheets of solid-state disks measure sequential rates.
     const fn deep(op: Op) -> Agent {
-        Agent { block_bytes: 128 * KIB, ..Agent::sequential(op, Pattern::Sequential, 32) }
+        Agent { block_bytes: 128 * KIB, ..Agent::sequential(op, AddressPattern::Sequential, 32) }
     }
 }
 
@@ -366,9 +366,9 @@ impl WorkloadRun<'_> {
         }
         let blocks = self.capacity_bytes / row.block_bytes;
         let block = match row.pattern {
-            Pattern::Random => self.rng.below(blocks),
-            Pattern::Sequential => sequence % blocks,
-            Pattern::Spread => {
+            AddressPattern::Random => self.rng.below(blocks),
+            AddressPattern::Sequential => sequence % blocks,
+            AddressPattern::Spread => {
                 let run = SPREAD_RUN_BYTES / row.block_bytes;
                 let place = sequence / run % SPREAD_PLACES;
                 place * (blocks / SPREAD_PLACES) + sequence % run

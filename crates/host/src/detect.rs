@@ -54,7 +54,7 @@ pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
     all.map(|found| found.map(with_version_noted)).collect()
 }
 
-/// What is found on the machine that keeps no copies, each in words.
+/// Storage of the machine that keeps no copies, each in words.
 pub fn detect_without_copies(sysroot: &Sysroot) -> Vec<String> {
     find::without_copies(sysroot)
 }

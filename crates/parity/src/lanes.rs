@@ -5,7 +5,7 @@
 //! of them runs. Only the product with a factor is written twice: no compiler finds the shuffle of
 //! bytes by which AVX2 looks up 32 products at once.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the call of a function compiled for AVX2; see the page above")]
 
 use crate::field::POLYNOMIAL;
 #[cfg(target_arch = "x86_64")]
@@ -26,7 +26,7 @@ const fn bytes(byte: u8) -> u64 {
 
 /// A column in the order of Horner's rule.
 #[derive(Clone, Copy)]
-pub(crate) struct Term<'a> {
+pub(crate) struct RowTerm<'a> {
     pub(crate) bytes: &'a [u8],
     /// How often the sum so far is doubled before this column is added.
     pub(crate) doublings: u32,
@@ -78,7 +78,7 @@ macro_rules! for_processor {
 
 for_processor! {
     /// Writes the sums of `terms`.
-    sum(terms: &[Term<'_>], sums: &mut Sums<'_>) {
+    sum(terms: &[RowTerm<'_>], sums: &mut Sums<'_>) {
         let length = terms.first().map_or(0, |term| term.bytes.len());
         for at in (0..length).step_by(BLOCK_BYTES) {
             let (mut p, mut q) = (ZERO, ZERO);
@@ -105,7 +105,7 @@ for_processor! {
 
 for_processor! {
     /// Writes the sum of `terms` to `p`: the sums without Q, in less time.
-    sum_p(terms: &[Term<'_>], p: &mut [u8]) {
+    sum_p(terms: &[RowTerm<'_>], p: &mut [u8]) {
         for at in (0..p.len()).step_by(BLOCK_BYTES) {
             let sum = terms.iter().fold(ZERO, |sum, term| add(sum, load(&term.bytes[at..])));
             store(&mut p[at..], sum);

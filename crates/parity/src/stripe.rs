@@ -1,7 +1,7 @@
 //! Operations on a full stripe in memory.
 
 use crate::field::{inverse, multiply, power_of_2};
-use crate::lanes::{BLOCK_BYTES, Sums, Term, Updated, add_multiple, replace, scale, sum, sum_p};
+use crate::lanes::{BLOCK_BYTES, RowTerm, Sums, Updated, add_multiple, replace, scale, sum, sum_p};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -153,7 +153,7 @@ impl<'a> StripeBytes<'a> {
         self.add(a, b, rows, 1);
     }
 
-    /// What P and Q differ by from those of the data.
+    /// Differences of P and Q from those of the data.
     fn differences(&self, page: &Range<usize>) -> Vec<Vec<u8>> {
         let data = self.data();
         let mut sums = vec![vec![0; page.len()]; 2];
@@ -197,7 +197,7 @@ impl<'a> StripeBytes<'a> {
 
     /// The columns of data but those in `without`, in the order of Horner's rule, and the doublings
     /// after the last.
-    fn terms(&self, rows: &Range<usize>, without: &[usize]) -> (Vec<Term<'_>>, u32) {
+    fn terms(&self, rows: &Range<usize>, without: &[usize]) -> (Vec<RowTerm<'_>>, u32) {
         terms(self.bytes, self.column_bytes, self.exponents, rows, without)
     }
 
@@ -263,7 +263,7 @@ fn terms<'a>(
     exponents: &[u8],
     rows: &Range<usize>,
     without: &[usize],
-) -> (Vec<Term<'a>>, u32) {
+) -> (Vec<RowTerm<'a>>, u32) {
     let mut order: Vec<usize> =
         (0..exponents.len()).filter(|column| !without.contains(column)).collect();
     order.sort_by_key(|&column| Reverse(exponents[column]));
@@ -272,7 +272,7 @@ fn terms<'a>(
         let start = column * column_bytes;
         let doublings = u32::from(std::mem::replace(&mut exponent, exponents[column]));
         let doublings = doublings - u32::from(exponents[column]);
-        Term { bytes: &bytes[start + rows.start..start + rows.end], doublings }
+        RowTerm { bytes: &bytes[start + rows.start..start + rows.end], doublings }
     };
     let terms = order.iter().map(term).collect();
     (terms, exponent.into())

@@ -1,11 +1,11 @@
-//! What an object exports: its description, parameters, operations and the place of contexts.
+//! Exports of an object: its description, parameters, operations and the place of contexts.
 
 #![allow(unsafe_code, reason = "memory that the host reads and writes; see each place")]
 
 use core::cell::UnsafeCell;
 use core::ptr;
 
-/// What a policy is; [`program!`](crate::program) makes it. Texts end with a zero byte.
+/// Description of a policy; [`program!`](crate::program) makes it. Texts end with a zero byte.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
@@ -19,7 +19,7 @@ pub struct Program {
     pub version: [u8; 16],
     /// Policy that decides after a fault; empty for the least in flight.
     pub fallback: [u8; 72],
-    /// What the policy does, in one line.
+    /// Summary of the policy, in one line.
     pub summary: [u8; 128],
 }
 
@@ -64,7 +64,7 @@ impl Parameter {
         Parameter { value, min, max, meaning: text(meaning) }
     }
 
-    /// Its value.
+    /// Value.
     pub fn get(&self) -> u64 {
         // SAFETY: the reference is valid. The host writes the value before the first operation, so
         // the compiler must not take the default for it.

@@ -38,7 +38,7 @@ const EXAMPLES: [(&str, &str); 8] = [
 const MIRRORS: [(u16, f64); 2] = [(2, 100.0), (4, 120.0)];
 const LOAD_BOUND_MS: f64 = 50.0;
 
-/// What a sample is of.
+/// Subject of a sample.
 type Call = fn(&mut DecisionTable) -> Choice;
 
 const CALLS: [(&str, Call); 2] =

@@ -33,7 +33,7 @@ struct Calls {
 
 /// How far the search is with a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Search {
+enum CallSearch {
     Unseen,
     /// It is being called.
     Open,
@@ -103,17 +103,17 @@ impl CallGraph {
 
     /// Index of a function that may call itself, directly or by others.
     pub(crate) fn recursive_function(&self) -> Option<usize> {
-        let mut searches = vec![Search::Unseen; self.bodies.len()];
+        let mut searches = vec![CallSearch::Unseen; self.bodies.len()];
         (0..self.bodies.len()).find_map(|body| self.search(body, &mut searches))
     }
 
     /// Looks for a call back to a function that is being called. Its depth is at most the number of
     /// functions.
-    fn search(&self, body: usize, searches: &mut [Search]) -> Option<usize> {
+    fn search(&self, body: usize, searches: &mut [CallSearch]) -> Option<usize> {
         match searches[body] {
-            Search::Done => return None,
-            Search::Open => return Some(self.imports + body),
-            Search::Unseen => searches[body] = Search::Open,
+            CallSearch::Done => return None,
+            CallSearch::Open => return Some(self.imports + body),
+            CallSearch::Unseen => searches[body] = CallSearch::Open,
         }
         let calls = &self.bodies[body];
         let by_pointer = calls.types.iter().flat_map(|&kind| self.reachable(kind));
@@ -124,7 +124,7 @@ impl CallGraph {
                 return Some(found);
             }
         }
-        searches[body] = Search::Done;
+        searches[body] = CallSearch::Done;
         None
     }
 

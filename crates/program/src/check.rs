@@ -8,7 +8,7 @@ use crate::abi::{CHOOSE_FUEL, EVENT_FUEL};
 use crate::contexts::write_event;
 use crate::dump::{choose_text, event_text};
 use crate::fault::CallFault;
-use crate::helpers::Operation;
+use crate::helpers::HelperOperation;
 use crate::instance::ProgramInstance;
 use crate::policy::ask;
 use crate::program::Program;
@@ -31,7 +31,7 @@ const TIMED_CALLS: u32 = 1_000;
 /// Number of batches.
 const TIMED_BATCHES: u32 = 20;
 
-/// What the calls of an operation took.
+/// Times of the calls of an operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OperationCost {
     /// The operation.
@@ -173,7 +173,7 @@ impl Trial {
         let members = Members::new(configs);
         let mut instance = program.start(values)?;
         instance.show_members(&members);
-        instance.notify(Operation::Init).map_err(|fault| {
+        instance.notify(HelperOperation::Init).map_err(|fault| {
             Diagnostic::new(format!("{} cannot start: {}", program.name, fault.summary()))
         })?;
         let (now, draw) = (Nanos(1), Rng::new(u64::from(mirrors)));
@@ -199,7 +199,8 @@ impl Trial {
             superseded: false,
         };
         for outcome in [None, Some(&outcome)] {
-            let operation = if outcome.is_none() { Operation::Submit } else { Operation::Complete };
+            let operation =
+                if outcome.is_none() { HelperOperation::Submit } else { HelperOperation::Complete };
             write_event(self.instance.context_mut(), &io, outcome, now);
             let done = self.instance.event(operation, &mut rng);
             done.map_err(|fault| (fault, event_text(&io, outcome, now)))?;
@@ -214,7 +215,7 @@ impl Trial {
         let member = MemberIndex(self.draw.below(u64::from(self.mirrors)) as u16);
         self.members.get_mut(member).config.size_bytes += GIB;
         self.instance.show_members(&self.members);
-        self.instance.notify(Operation::Change).map_err(|fault| (fault, String::new()))
+        self.instance.notify(HelperOperation::Change).map_err(|fault| (fault, String::new()))
     }
 
     fn account(&self, costs: &mut [OperationCost], operation: &str, limit: u64) {
@@ -252,11 +253,11 @@ impl Trial {
                 .map(drop)?,
                 "submit" => {
                     write_event(self.instance.context_mut(), &io, None, self.now);
-                    self.instance.event(Operation::Submit, &mut rng)?;
+                    self.instance.event(HelperOperation::Submit, &mut rng)?;
                 }
                 _ => {
                     write_event(self.instance.context_mut(), &io, None, self.now);
-                    self.instance.event(Operation::Complete, &mut rng)?;
+                    self.instance.event(HelperOperation::Complete, &mut rng)?;
                 }
             }
         }

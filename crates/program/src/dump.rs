@@ -1,4 +1,4 @@
-//! What a program was shown when it failed, as text: a structure of C with the names of
+//! Input of a program when it failed, as text: a structure of C with the names of
 //! `mirrorball_policy.h`, which can be pasted into a test of the policy.
 
 use crate::abi::{CHOOSE_BYTES, CONTEXT_BYTES, EVENT_BYTES, MIRROR_BYTES};
@@ -9,12 +9,12 @@ use mirrorball_core::policy::{Mirror, Read};
 use mirrorball_core::units::Nanos;
 
 /// Name of a field, and its bytes.
-type Field = (&'static str, usize);
+type DumpField = (&'static str, usize);
 
 /// A field that is zero, and left out.
 const RESERVED: &str = "reserved";
 
-const CHOOSE: [Field; 10] = [
+const CHOOSE: [DumpField; 10] = [
     ("abi", 4),
     ("nr", 4),
     ("now_ns", 8),
@@ -27,9 +27,9 @@ const CHOOSE: [Field; 10] = [
     ("members", 4),
 ];
 
-const MIRROR: [Field; 3] = [("offset", 8), ("copy", 4), (RESERVED, 4)];
+const MIRROR: [DumpField; 3] = [("offset", 8), ("copy", 4), (RESERVED, 4)];
 
-const MEMBER: [Field; 21] = [
+const MEMBER: [DumpField; 21] = [
     ("index", 4),
     ("flags", 4),
     ("devid", 8),
@@ -53,7 +53,7 @@ const MEMBER: [Field; 21] = [
     ("errors", 8),
 ];
 
-const EVENT: [Field; 12] = [
+const EVENT: [DumpField; 12] = [
     ("now_ns", 8),
     ("offset", 8),
     ("length", 8),
@@ -106,7 +106,12 @@ pub(crate) fn event_text(io: &MemberIo, outcome: Option<&Outcome>, now: Nanos) -
 
 /// Appends the fields that begin a structure, little endian; returns the bytes behind them. Lines
 /// that it begins are indented by `indent` columns.
-fn put_fields<'a>(text: &mut String, fields: &[Field], bytes: &'a [u8], indent: usize) -> &'a [u8] {
+fn put_fields<'a>(
+    text: &mut String,
+    fields: &[DumpField],
+    bytes: &'a [u8],
+    indent: usize,
+) -> &'a [u8] {
     let mut rest = bytes;
     for (name, length) in fields {
         let (value, behind) = rest.split_at(*length);

@@ -1,15 +1,15 @@
 //! Why a program was ended, for people.
 
 use crate::foreign_text::shown_name;
-use crate::helpers::{HelperFault, Operation};
+use crate::helpers::{HelperFault, HelperOperation};
 use wasmtime::{Trap, WasmBacktrace};
 
-/// What a program did that ended it, and where.
+/// Fault that ended a program, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CallFault {
     /// The operation that ran.
-    pub(crate) operation: Operation,
-    /// What the program did, as a clause without subject: `divided by zero`.
+    pub(crate) operation: HelperOperation,
+    /// The fault, as a clause without subject: `divided by zero`.
     pub(crate) what: String,
     /// Functions that ran, the innermost first, with the offset in the object.
     pub(crate) frames: Vec<String>,
@@ -18,11 +18,11 @@ pub(crate) struct CallFault {
 impl CallFault {
     /// A fault that the host found in what the program returned.
     pub(crate) fn of_result(what: impl Into<String>) -> CallFault {
-        CallFault { operation: Operation::Choose, what: what.into(), frames: Vec::new() }
+        CallFault { operation: HelperOperation::Choose, what: what.into(), frames: Vec::new() }
     }
 
     /// Explains the error of a call.
-    pub(crate) fn of_call(operation: Operation, error: &wasmtime::Error) -> CallFault {
+    pub(crate) fn of_call(operation: HelperOperation, error: &wasmtime::Error) -> CallFault {
         let what = match (error.downcast_ref::<HelperFault>(), error.downcast_ref::<Trap>()) {
             (Some(fault), _) => fault.to_string(),
             (None, Some(trap)) => describe(*trap),

@@ -12,7 +12,7 @@ pub(crate) fn shown_name(name: &str) -> String {
     cut(name, NAME_CHARACTERS)
 }
 
-/// What the engine says of an object, on one line.
+/// Message of the engine about an object, on one line.
 pub(crate) fn shown_message(message: &str) -> String {
     let words: Vec<&str> = message.split_whitespace().collect();
     cut(&words.join(" "), MESSAGE_CHARACTERS)

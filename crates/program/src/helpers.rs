@@ -5,15 +5,15 @@ use mirrorball_core::rng::Rng;
 use std::fmt;
 use wasmtime::{Caller, Engine, Linker, Memory, StoreLimits};
 
-/// What the helpers read and change; one for each instance.
+/// State of the helpers; one for each instance.
 pub(crate) struct HostState {
     /// Operation that runs.
-    pub(crate) operation: Operation,
+    pub(crate) operation: HelperOperation,
     /// The volume's generator while an operation runs that may draw.
     pub(crate) rng: Rng,
     /// Records of all members, `MEMBER_BYTES` each; filled only for programs that ask for members.
     pub(crate) members: Vec<u8>,
-    /// What `mb_hedge`, `mb_split` or `mb_read_all` asked for.
+    /// Request by `mb_hedge`, `mb_split` or `mb_read_all`.
     pub(crate) wish: Wish,
     /// Counters by id.
     pub(crate) counters: [i64; COUNTERS],
@@ -27,7 +27,7 @@ pub(crate) struct HostState {
 
 /// An operation of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operation {
+pub(crate) enum HelperOperation {
     /// The start of the instance.
     Start,
     /// `init`.
@@ -72,7 +72,7 @@ pub(crate) enum HelperFault {
         /// Name of the helper.
         helper: &'static str,
         /// The operation.
-        operation: Operation,
+        operation: HelperOperation,
     },
     /// `mb_member` was given a place outside of the program's memory.
     #[error("gave mb_member a place outside of its memory")]
@@ -82,15 +82,15 @@ pub(crate) enum HelperFault {
     UnknownCounter(u32),
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for HelperOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Operation::Start => "the start",
-            Operation::Init => "init",
-            Operation::Change => "change",
-            Operation::Choose => "choose",
-            Operation::Submit => "submit",
-            Operation::Complete => "complete",
+            HelperOperation::Start => "the start",
+            HelperOperation::Init => "init",
+            HelperOperation::Change => "change",
+            HelperOperation::Choose => "choose",
+            HelperOperation::Submit => "submit",
+            HelperOperation::Complete => "complete",
         })
     }
 }
@@ -99,7 +99,7 @@ impl HostState {
     /// The state of an instance that is about to start.
     pub(crate) fn new(limits: StoreLimits) -> HostState {
         HostState {
-            operation: Operation::Start,
+            operation: HelperOperation::Start,
             rng: Rng::new(0),
             members: Vec::new(),
             wish: Wish::Nothing,
@@ -111,7 +111,7 @@ impl HostState {
     }
 
     /// Fails unless the running operation is one of `allowed`.
-    fn check(&self, helper: &'static str, allowed: &[Operation]) -> Result<(), HelperFault> {
+    fn check(&self, helper: &'static str, allowed: &[HelperOperation]) -> Result<(), HelperFault> {
         let operation = self.operation;
         if allowed.contains(&operation) {
             Ok(())
@@ -137,13 +137,19 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
 
 fn random(mut caller: Caller<'_, HostState>) -> wasmtime::Result<u64> {
     let state = caller.data_mut();
-    state.check("random", &[Operation::Choose, Operation::Submit, Operation::Complete])?;
+    state.check(
+        "random",
+        &[HelperOperation::Choose, HelperOperation::Submit, HelperOperation::Complete],
+    )?;
     Ok(state.rng.next_u64())
 }
 
 fn member(mut caller: Caller<'_, HostState>, index: u32, place: u32) -> wasmtime::Result<i64> {
     let state = caller.data();
-    state.check("member", &[Operation::Choose, Operation::Init, Operation::Change])?;
+    state.check(
+        "member",
+        &[HelperOperation::Choose, HelperOperation::Init, HelperOperation::Change],
+    )?;
     let Some(memory) = state.memory else {
         return Err(HelperFault::MemberPlace.into());
     };
@@ -158,19 +164,19 @@ fn member(mut caller: Caller<'_, HostState>, index: u32, place: u32) -> wasmtime
 }
 
 fn hedge(mut caller: Caller<'_, HostState>, backup: u32, after_ns: u64) -> wasmtime::Result<()> {
-    caller.data().check("hedge", &[Operation::Choose])?;
+    caller.data().check("hedge", &[HelperOperation::Choose])?;
     caller.data_mut().wish = Wish::Hedge { backup, after_ns };
     Ok(())
 }
 
 fn split(mut caller: Caller<'_, HostState>, mask: u32) -> wasmtime::Result<()> {
-    caller.data().check("split", &[Operation::Choose])?;
+    caller.data().check("split", &[HelperOperation::Choose])?;
     caller.data_mut().wish = Wish::Split(mask);
     Ok(())
 }
 
 fn read_all(mut caller: Caller<'_, HostState>, mask: u32) -> wasmtime::Result<()> {
-    caller.data().check("read_all", &[Operation::Choose])?;
+    caller.data().check("read_all", &[HelperOperation::Choose])?;
     caller.data_mut().wish = Wish::All(mask);
     Ok(())
 }

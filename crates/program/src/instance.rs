@@ -4,7 +4,7 @@ use crate::abi::{CHOOSE_FUEL, MEMBER_BYTES};
 use crate::abi::{CONTEXT_BYTES, EVENT_FUEL, INIT_FUEL, MEMORY_BYTES_MAX};
 use crate::contexts::write_member;
 use crate::fault::CallFault;
-use crate::helpers::{HostState, Operation};
+use crate::helpers::{HelperOperation, HostState};
 use mirrorball_core::member::Members;
 use mirrorball_core::rng::Rng;
 use wasmtime::{Engine, InstancePre, Memory, Store, StoreLimitsBuilder, TypedFunc};
@@ -27,7 +27,7 @@ pub(crate) struct ProgramInstance {
     draws: bool,
 }
 
-/// What instances of a program are made of.
+/// Parts of all instances of a program.
 #[derive(Clone)]
 pub(crate) struct InstanceSource {
     pub(crate) engine: Engine,
@@ -91,7 +91,7 @@ impl ProgramInstance {
                 draws,
             })
         };
-        start().map_err(|error| CallFault::of_call(Operation::Start, &error))
+        start().map_err(|error| CallFault::of_call(HelperOperation::Start, &error))
     }
 
     /// The program's memory.
@@ -148,20 +148,24 @@ impl ProgramInstance {
     #[inline]
     pub(crate) fn choose(&mut self, rng: &mut Rng) -> Result<i64, CallFault> {
         let context = self.context;
-        self.prepare(Operation::Choose, CHOOSE_FUEL);
+        self.prepare(HelperOperation::Choose, CHOOSE_FUEL);
         exchange(rng, &mut self.store, self.draws);
         let result = self.choose.call(&mut self.store, context);
         exchange(rng, &mut self.store, self.draws);
-        result.map_err(|error| CallFault::of_call(Operation::Choose, &error))
+        result.map_err(|error| CallFault::of_call(HelperOperation::Choose, &error))
     }
 
     /// Calls `submit` or `complete` on the context that was written.
     #[inline]
-    pub(crate) fn event(&mut self, operation: Operation, rng: &mut Rng) -> Result<(), CallFault> {
+    pub(crate) fn event(
+        &mut self,
+        operation: HelperOperation,
+        rng: &mut Rng,
+    ) -> Result<(), CallFault> {
         let context = self.context;
         self.prepare(operation, EVENT_FUEL);
         let function = match operation {
-            Operation::Submit => &self.submit,
+            HelperOperation::Submit => &self.submit,
             _ => &self.complete,
         };
         let Some(function) = function else { return Ok(()) };
@@ -172,10 +176,10 @@ impl ProgramInstance {
     }
 
     /// Calls `init` or `change`, if the program has it.
-    pub(crate) fn notify(&mut self, operation: Operation) -> Result<(), CallFault> {
+    pub(crate) fn notify(&mut self, operation: HelperOperation) -> Result<(), CallFault> {
         self.prepare(operation, INIT_FUEL);
         let function = match operation {
-            Operation::Init => &self.init,
+            HelperOperation::Init => &self.init,
             _ => &self.change,
         };
         let Some(function) = function else { return Ok(()) };
@@ -184,7 +188,7 @@ impl ProgramInstance {
     }
 
     #[inline]
-    fn prepare(&mut self, operation: Operation, fuel: u64) {
+    fn prepare(&mut self, operation: HelperOperation, fuel: u64) {
         self.store.data_mut().operation = operation;
         self.store.set_fuel(fuel).expect("the engine counts fuel");
     }

@@ -9,7 +9,7 @@ use crate::foreign_text::{shown_message, shown_name};
 use crate::helpers::{HostState, linker};
 use crate::instance::InstanceSource;
 use crate::metadata::{Metadata, read_parameter};
-use crate::object::Object;
+use crate::object::ObjectFile;
 use crate::program::{ParameterPlace, Program};
 use crate::sha256::hex_digest;
 use crate::structure::{self, Refusal};
@@ -32,7 +32,7 @@ pub struct Loader {
     linker: Linker<HostState>,
 }
 
-/// What an object says of itself.
+/// Statements of an object about itself.
 struct Description {
     metadata: Metadata,
     /// Address of the context.
@@ -123,7 +123,7 @@ impl Loader {
             Refusal::Outside(error) => error,
         })?;
         Module::validate(&self.engine, object).map_err(invalid)?;
-        let object = Object::read(object).map_err(|error| invalid(error.into()))?;
+        let object = ObjectFile::read(object).map_err(|error| invalid(error.into()))?;
         check_imports(&object)?;
         check_operations(&object)?;
         let context = object.place("mb_context", CONTEXT_BYTES)?;
@@ -155,7 +155,7 @@ fn invalid(error: wasmtime::Error) -> Diagnostic {
 }
 
 /// Checks that an object imports helpers only.
-fn check_imports(object: &Object<'_>) -> Result<(), Diagnostic> {
+fn check_imports(object: &ObjectFile<'_>) -> Result<(), Diagnostic> {
     for (from, name, is_function) in object.imports() {
         if from != HELPER_MODULE || !HELPERS.contains(&name) || !is_function {
             let helpers = HELPERS.map(|name| format!("mb_{name}")).join(", ");
@@ -172,7 +172,7 @@ fn check_imports(object: &Object<'_>) -> Result<(), Diagnostic> {
 
 /// Checks that an object has the required operations, that all have the right type, and that its
 /// memory is exported and small enough.
-fn check_operations(object: &Object<'_>) -> Result<(), Diagnostic> {
+fn check_operations(object: &ObjectFile<'_>) -> Result<(), Diagnostic> {
     for operation in OPERATIONS {
         let OperationType { name, parameters, results, is_required } = operation;
         match object.function(name) {
@@ -209,7 +209,7 @@ fn check_operations(object: &Object<'_>) -> Result<(), Diagnostic> {
 
 /// The parameters in the order of their exports, and where each is.
 fn read_parameters(
-    object: &Object<'_>,
+    object: &ObjectFile<'_>,
 ) -> Result<Vec<(ParameterPlace, ProgramParameter)>, Diagnostic> {
     let mut parameters = Vec::new();
     for export in object.exports() {

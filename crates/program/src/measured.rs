@@ -21,21 +21,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub struct MeasuringLoader {
     loader: Loader,
-    costs: Costs,
+    costs: CallCosts,
 }
 
 /// The costs of all calls so far, by operation.
-type Costs = Arc<Mutex<Vec<OperationCost>>>;
+type CallCosts = Arc<Mutex<Vec<OperationCost>>>;
 
 #[derive(Debug)]
 struct MeasuredProgram {
     program: Program,
-    costs: Costs,
+    costs: CallCosts,
 }
 
 struct MeasuredPolicy {
     policy: ProgramPolicy,
-    costs: Costs,
+    costs: CallCosts,
 }
 
 impl MeasuringLoader {

@@ -1,4 +1,4 @@
-//! What an object says about itself: name, version, fallback, and parameters.
+//! Statements of an object about itself: name, version, fallback, and parameters.
 
 use crate::abi::{PARAMETER_BYTES, PROGRAM_BYTES, VERSION};
 use crate::foreign_text::shown_name;

@@ -1,4 +1,4 @@
-//! What an object says of itself before it is compiled: imports, exports, and constants in data.
+//! Statements of an object before it is compiled: imports, exports, and constants in data.
 //!
 //! Compiling takes milliseconds, so everything that can be refused is refused here. The object was
 //! validated; what the file reads again it does not trust, though.
@@ -15,7 +15,7 @@ const PAGE_BYTES: u64 = 64 << 10;
 
 /// The sections of an object that are looked at.
 #[derive(Default)]
-pub(crate) struct Object<'a> {
+pub(crate) struct ObjectFile<'a> {
     types: Vec<FuncType>,
     imports: Vec<wasmparser::Import<'a>>,
     /// Type of each function, imported ones first.
@@ -25,17 +25,17 @@ pub(crate) struct Object<'a> {
     exports: Vec<wasmparser::Export<'a>>,
     /// Size of the memory, if the object has one.
     memory_bytes: Option<u64>,
-    /// What the memory holds at the start, and where.
+    /// Contents of the memory at the start, with places.
     segments: Vec<(u32, &'a [u8])>,
 }
 
-impl<'a> Object<'a> {
+impl<'a> ObjectFile<'a> {
     /// Reads an object.
     ///
     /// # Errors
     /// If it is malformed.
-    pub(crate) fn read(bytes: &'a [u8]) -> wasmparser::Result<Object<'a>> {
-        let mut object = Object::default();
+    pub(crate) fn read(bytes: &'a [u8]) -> wasmparser::Result<ObjectFile<'a>> {
+        let mut object = ObjectFile::default();
         for payload in Parser::new(0).parse_all(bytes) {
             match payload? {
                 Payload::TypeSection(types) => {
@@ -85,7 +85,7 @@ impl<'a> Object<'a> {
         Ok(object)
     }
 
-    /// What the object imports: module, name, and whether it is a function.
+    /// Imports of the object: module, name, and whether it is a function.
     pub(crate) fn imports(&self) -> impl Iterator<Item = (&'a str, &'a str, bool)> + '_ {
         let is_function = |kind| matches!(kind, TypeRef::Func(_));
         self.imports.iter().map(move |it| (it.module, it.name, is_function(it.ty)))
@@ -136,7 +136,7 @@ impl<'a> Object<'a> {
     /// Address of exported data of a size.
     ///
     /// # Errors
-    /// As [`Object::data`].
+    /// As [`ObjectFile::data`].
     pub(crate) fn place(&self, name: &str, size: usize) -> Result<u32, Diagnostic> {
         let global = self.exported(name, ExternalKind::Global);
         let place = global.and_then(|index| *self.constants.get(index)?).ok_or_else(|| {

@@ -4,7 +4,7 @@ use crate::abi::COUNTERS;
 use crate::contexts::{set_explained, write_choose, write_event};
 use crate::dump::{choose_text, event_text};
 use crate::fault::CallFault;
-use crate::helpers::{Operation, Wish};
+use crate::helpers::{HelperOperation, Wish};
 use crate::instance::{InstanceSource, ProgramInstance};
 use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::Members;
@@ -106,8 +106,8 @@ impl ProgramPolicy {
     fn notify(&mut self, io: &MemberIo, outcome: Option<&Outcome>, ctx: &mut Ctx<'_>) {
         let Some(instance) = &mut self.instance else { return };
         let (operation, has_operation) = match outcome {
-            None => (Operation::Submit, instance.has_submit()),
-            Some(_) => (Operation::Complete, instance.has_complete()),
+            None => (HelperOperation::Submit, instance.has_submit()),
+            Some(_) => (HelperOperation::Complete, instance.has_complete()),
         };
         if !has_operation {
             return;
@@ -154,7 +154,8 @@ impl ReadPolicy for ProgramPolicy {
     fn on_members_change(&mut self, members: &Members) {
         self.fallback.on_members_change(members);
         let Some(instance) = &mut self.instance else { return };
-        let operation = if self.has_begun { Operation::Change } else { Operation::Init };
+        let operation =
+            if self.has_begun { HelperOperation::Change } else { HelperOperation::Init };
         self.has_begun = true;
         instance.show_members(members);
         if let Err(fault) = instance.notify(operation) {

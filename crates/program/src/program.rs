@@ -32,7 +32,7 @@ impl Program {
         &self.metadata.version
     }
 
-    /// What the policy does, in one line.
+    /// Summary of the policy, in one line.
     pub fn summary(&self) -> &str {
         &self.metadata.summary
     }

@@ -58,7 +58,7 @@ impl From<BinaryReaderError> for Refusal {
     }
 }
 
-/// What an object has so far.
+/// Counts of an object so far.
 #[derive(Default)]
 struct Totals {
     instructions: usize,
@@ -68,7 +68,7 @@ struct Totals {
 }
 
 /// A block that is not closed yet.
-struct Block {
+struct CodeBlock {
     is_loop: bool,
     /// Branches that lead to its end, or to its head if it is a loop.
     arrivals: usize,
@@ -159,7 +159,7 @@ fn check_function(
         locals = locals.saturating_add(group?.0 as usize);
     }
     at_most("local variables in a function", locals, LOCALS_MAX)?;
-    let mut blocks = vec![Block::new(false)];
+    let mut blocks = vec![CodeBlock::new(false)];
     let mut branches = 0;
     for operator in body.get_operators_reader()? {
         let operator = operator?;
@@ -174,13 +174,13 @@ fn check_function(
                     outer.add(&block);
                 }
             }
-            Operator::Block { .. } => blocks.push(Block::new(false)),
+            Operator::Block { .. } => blocks.push(CodeBlock::new(false)),
             Operator::Loop { .. } => {
                 totals.loops += 1;
                 at_most("loops", totals.loops, LOOPS_MAX)?;
-                blocks.push(Block::new(true));
+                blocks.push(CodeBlock::new(true));
             }
-            Operator::If { .. } => blocks.push(Block { arrivals: 1, ..Block::new(false) }),
+            Operator::If { .. } => blocks.push(CodeBlock { arrivals: 1, ..CodeBlock::new(false) }),
             Operator::Br { relative_depth } | Operator::BrIf { relative_depth } => {
                 arrive(&mut blocks, *relative_depth);
             }
@@ -214,9 +214,9 @@ fn check_function(
     at_most("branches and calls", totals.branches, BRANCHES_MAX)
 }
 
-impl Block {
-    fn new(is_loop: bool) -> Block {
-        Block { is_loop, arrivals: 0, set: [0; LOCALS_MAX / 64] }
+impl CodeBlock {
+    fn new(is_loop: bool) -> CodeBlock {
+        CodeBlock { is_loop, arrivals: 0, set: [0; LOCALS_MAX / 64] }
     }
 
     fn set_local(&mut self, local: usize) {
@@ -225,8 +225,8 @@ impl Block {
         }
     }
 
-    /// Takes over what was set in a block inside of this one.
-    fn add(&mut self, inner: &Block) {
+    /// Merges the variables that were set in a block inside of this one.
+    fn add(&mut self, inner: &CodeBlock) {
         for (word, more) in self.set.iter_mut().zip(inner.set) {
             *word |= more;
         }
@@ -245,7 +245,7 @@ impl Block {
 }
 
 /// Counts a branch to the block that is `depth` blocks outside of the innermost one.
-fn arrive(blocks: &mut [Block], depth: u32) {
+fn arrive(blocks: &mut [CodeBlock], depth: u32) {
     let place = blocks.len().checked_sub(depth as usize + 1);
     if let Some(block) = place.and_then(|place| blocks.get_mut(place)) {
         block.arrivals += 1;

@@ -14,9 +14,9 @@ pub enum Language {
 /// A file of a new policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TemplateFile {
-    /// Its name, in the folder of the policy.
+    /// Name, in the folder of the policy.
     pub name: String,
-    /// What it contains.
+    /// Contents.
     pub text: String,
 }
 

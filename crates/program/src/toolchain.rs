@@ -83,13 +83,13 @@ pub enum ToolchainError {
         tool: String,
         /// The source.
         path: PathBuf,
-        /// What the tool printed.
+        /// Output of the tool.
         output: String,
     },
     /// A tool cannot be run, or a file cannot be written.
     #[error("cannot compile: {what}: {error}")]
     System {
-        /// What was done.
+        /// The result.
         what: String,
         /// Why it failed.
         error: io::Error,

@@ -6,9 +6,9 @@
 
 mod scrub;
 
-pub(crate) use scrub::Scrub;
+pub(crate) use scrub::ScrubClient;
 
-use crate::client::{Action, Client, ClientRequest, Origin, RequestEnd};
+use crate::client::{Action, Client, ClientRequest, RequestEnd, RequestOrigin};
 use crate::read_ahead::IoRange;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberIndex;
@@ -32,7 +32,7 @@ pub(crate) struct Defrag {
 }
 
 /// Rebuilds a member from its recovery offset to its end.
-pub(crate) struct Rebuild {
+pub(crate) struct RebuildClient {
     member: MemberIndex,
     next: IoRange,
     rate_limit: RateLimit,
@@ -149,14 +149,14 @@ impl Client for Defrag {
     }
 }
 
-impl Rebuild {
+impl RebuildClient {
     /// Rebuilds `stale`, a range of `member`.
-    pub(crate) fn new(member: MemberIndex, stale: IoRange, rate_limit: RateLimit) -> Rebuild {
-        Rebuild { member, next: stale, rate_limit, in_flight: 0 }
+    pub(crate) fn new(member: MemberIndex, stale: IoRange, rate_limit: RateLimit) -> RebuildClient {
+        RebuildClient { member, next: stale, rate_limit, in_flight: 0 }
     }
 }
 
-impl Client for Rebuild {
+impl Client for RebuildClient {
     fn next_action(&mut self, now: Nanos) -> Action {
         if self.next.length == 0 {
             return Action::End;
@@ -191,7 +191,13 @@ impl Client for Rebuild {
 
 /// A request of background work. Its latency is not measured, so the intended start is zero.
 fn request(kind: RequestKind, offset: u64, length: u64) -> ClientRequest {
-    ClientRequest { kind, origin: Origin::Application, offset, length, intended: Nanos::ZERO }
+    ClientRequest {
+        kind,
+        origin: RequestOrigin::Application,
+        offset,
+        length,
+        intended: Nanos::ZERO,
+    }
 }
 
 /// Bytes of `range` in whole extents.
@@ -241,7 +247,7 @@ mod tests {
     #[test]
     fn rebuild_covers_its_range_and_ends() {
         let stale = IoRange { offset: 4096, length: 5 * REBUILD_BYTES + 512 };
-        let mut rebuild = Rebuild::new(MemberIndex(1), stale, RateLimit::new(None));
+        let mut rebuild = RebuildClient::new(MemberIndex(1), stale, RateLimit::new(None));
         let requests: Vec<ClientRequest> =
             (0..9).flat_map(|_| drive(&mut rebuild, Nanos::ZERO)).collect();
         assert_eq!(requests.iter().map(|request| request.length).sum::<u64>(), stale.length);

@@ -22,14 +22,14 @@ use std::collections::BTreeMap;
 pub(crate) struct Checkers {
     now: Nanos,
     ios: BTreeMap<u64, MemberIo>,
-    requests: BTreeMap<u64, OpenRequest>,
+    requests: BTreeMap<u64, CheckedRequest>,
     in_flight: Vec<MemberInFlight>,
     flushed: Vec<Nanos>,
 }
 
 /// A request without a reply so far.
 #[derive(Debug)]
-struct OpenRequest {
+struct CheckedRequest {
     kind: RequestKind,
     length: u64,
     submitted_at: Nanos,
@@ -39,7 +39,7 @@ struct OpenRequest {
     bytes_read: u64,
 }
 
-/// What a member has in flight, by the count of the checkers.
+/// I/O of a member in flight, by the count of the checkers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MemberInFlight {
     reads: u32,
@@ -58,7 +58,7 @@ impl Checkers {
 
     pub(crate) fn on_request(&mut self, request: &Request, now: Nanos) {
         self.at(now);
-        let open = OpenRequest {
+        let open = CheckedRequest {
             kind: request.kind,
             length: request.length,
             submitted_at: now,

@@ -9,7 +9,7 @@ use mirrorball_core::units::Nanos;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ClientRequest {
     pub(crate) kind: RequestKind,
-    pub(crate) origin: Origin,
+    pub(crate) origin: RequestOrigin,
     /// First byte: of the volume, or of the member for a rebuild.
     pub(crate) offset: u64,
     /// Number of bytes.
@@ -20,7 +20,7 @@ pub(crate) struct ClientRequest {
 
 /// The part of a client that made a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
+pub(crate) enum RequestOrigin {
     /// The application, or the background worker itself.
     Application,
     /// The page cache, which reads a read-ahead window.
@@ -38,7 +38,7 @@ pub(crate) enum RequestEnd {
     CacheHit,
 }
 
-/// What a client does next.
+/// Next action of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     /// Submits a request; the engine asks for the next action at once.

@@ -4,7 +4,7 @@
 //! data, or the third quarter of a volume without any, and writes to the second half of the free
 //! part.
 
-use crate::background::{Defrag, RateLimit, Rebuild, Scrub};
+use crate::background::{Defrag, RateLimit, RebuildClient, ScrubClient};
 use crate::client::Client;
 use crate::file_client::{FileClient, make_file};
 use crate::job::{Background, BackgroundKind, Section};
@@ -157,7 +157,7 @@ impl<'a> ClientFactory<'a> {
         Ok(match work.kind {
             BackgroundKind::Scrub => {
                 let share = work.from_percent.unwrap_or(0);
-                Box::new(Scrub::new(self.volume.map(), share, rate_limit))
+                Box::new(ScrubClient::new(self.volume.map(), share, rate_limit))
             }
             BackgroundKind::Defrag => {
                 let (source, target) = self.defrag_ranges();
@@ -169,7 +169,7 @@ impl<'a> ClientFactory<'a> {
             }
             BackgroundKind::Rebuild => {
                 let (member, stale) = self.rebuild_target(work)?;
-                Box::new(Rebuild::new(member, stale, rate_limit))
+                Box::new(RebuildClient::new(member, stale, rate_limit))
             }
         })
     }

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 /// Bits after the point of a worth.
 const WORTH_BITS: u32 = 32;
 
-/// What the next read would do on each of its mirrors.
+/// Foreseen effect of the next read on each of its mirrors.
 #[derive(Clone, Default)]
 pub(crate) struct ImpactForecast {
     // Uncontended: engine and oracle run on one thread, but a policy must be `Send`.
@@ -67,7 +67,7 @@ impl FairOracle {
         FairOracle { forecast, in_flight: BTreeMap::new(), on_member: BTreeMap::new() }
     }
 
-    /// What a delay of one nanosecond costs the I/O that other streams have in flight on a member.
+    /// Cost of a delay of one nanosecond to the I/O that other streams have in flight on a member.
     fn worth_on(&self, member: MemberIndex, read: &Read) -> u128 {
         let range = (member, 0)..=(member, u64::MAX);
         let worth = |(&(_, stream), &count): (&(MemberIndex, u64), &u64)| {
@@ -79,7 +79,7 @@ impl FairOracle {
         self.on_member.range(range).filter(is_other).map(worth).sum()
     }
 
-    /// What a delay of one nanosecond of a stream's I/O costs, `read` being in flight too.
+    /// Cost of a delay of one nanosecond of a stream's I/O, `read` being in flight too.
     fn worth(&self, stream: u64, read: &Read) -> u128 {
         let in_flight = self.in_flight.get(&stream).copied().unwrap_or(0);
         let own = u64::from(stream == read.stream && !read.background);
@@ -126,7 +126,7 @@ impl ReadPolicy for FairOracle {
     }
 }
 
-/// Takes one off a count, and removes it when it is zero.
+/// Subtracts one from a count, and removes it when it is zero.
 fn decrement<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
     let count = counts.get_mut(key).expect("what completes was submitted");
     *count -= 1;

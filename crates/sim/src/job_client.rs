@@ -5,7 +5,7 @@
 //! windows; all other requests go to the volume as they are. Like fio, both end at their first
 //! failed request.
 
-use crate::client::{Action, Client, ClientRequest, Origin, RequestEnd};
+use crate::client::{Action, Client, ClientRequest, RequestEnd, RequestOrigin};
 use crate::read_ahead::{IoRange, ReadAhead};
 use crate::workload::{Issue, Next, ReplayStream, Workload};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -67,7 +67,7 @@ impl RequestStream {
         match next {
             Next::Issue(Issue { kind, offset, length, intended }) => {
                 self.in_flight += 1;
-                let origin = Origin::Application;
+                let origin = RequestOrigin::Application;
                 Action::Submit(ClientRequest { kind, origin, offset, length, intended })
             }
             Next::NotBefore(until) => Action::Sleep(until),
@@ -146,7 +146,7 @@ impl BufferedClient {
     /// The next read-ahead window to read.
     fn next_window(&mut self, now: Nanos) -> Option<ClientRequest> {
         let IoRange { offset, length } = self.read_ahead.poll()?;
-        let (kind, origin) = (RequestKind::Read, Origin::ReadAhead);
+        let (kind, origin) = (RequestKind::Read, RequestOrigin::ReadAhead);
         Some(ClientRequest { kind, origin, offset, length, intended: now })
     }
 
@@ -192,7 +192,7 @@ impl Client for BufferedClient {
         end: RequestEnd,
         now: Nanos,
     ) -> Option<ClientRequest> {
-        if request.origin == Origin::Application {
+        if request.origin == RequestOrigin::Application {
             return Some(self.requests.on_end(*request, end, now));
         }
         let ended = if end == RequestEnd::Failed {

@@ -25,7 +25,7 @@ pub enum PolicyUnderTest<'a> {
     Canary,
 }
 
-/// What an oracle is shown before each choice.
+/// Input of an oracle before each choice.
 pub(crate) enum Forecast {
     /// For the greedy oracle.
     Completions(CompletionForecast),

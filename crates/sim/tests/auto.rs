@@ -19,7 +19,7 @@ model = "hdd-7k2-ent"
 fault = [{ slow = 4.0, from = "10s", until = "20s" }]
 "#;
 
-/// What the second answers is 2 ms on its way.
+/// Wait of the second: 2 ms.
 const FAR: &str = r#"
 name = "one is far"
 profile = "raid1"

@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowColumn {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What its values are.
+    /// Type of its values.
     pub kind: ColumnKind,
 }
 
-/// What the values of a column are.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Texts.

@@ -22,7 +22,7 @@ const POLICIES: usize = 3;
 const PART: u64 = 64;
 /// The shortest time that is simulated.
 const SHORTEST: Nanos = Nanos::from_millis(1);
-/// What a cell costs without its requests, in requests.
+/// Cost of a cell without its requests, in requests.
 const CELL: f64 = 1_000.0;
 
 /// The plan with what the cells of each pair cost.

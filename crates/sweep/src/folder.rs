@@ -31,7 +31,7 @@ const ENDING: &str = "parquet";
 #[derive(Debug)]
 pub struct SweepFolder {
     path: PathBuf,
-    /// Its plan.
+    /// Plan.
     pub plan: SweepPlan,
     hash: String,
     /// The cells, in the order of the plan.
@@ -41,7 +41,7 @@ pub struct SweepFolder {
     places: HashMap<CellKey, usize>,
 }
 
-/// What the parts of a sweep hold.
+/// Contents of the parts of a sweep.
 #[derive(Debug, Default)]
 pub struct DoneCells {
     /// Whether each cell is done, in the order of the plan.

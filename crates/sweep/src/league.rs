@@ -88,7 +88,7 @@ pub fn standings(
     collector.finish()
 }
 
-/// What is wrong with the rows of a cell that the table cannot be made of.
+/// Mistake in the rows of a cell that keeps the table from being made.
 fn damaged(folder: &SweepFolder, place: usize) -> String {
     format!("the rows of a cell are damaged: {}", folder.shown(place))
 }

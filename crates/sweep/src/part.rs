@@ -32,7 +32,7 @@ pub const GROUP_ROWS: usize = 65_536;
 /// The key of the footer under which the hash of the plan is.
 const PLAN: &str = "mirrorball.plan";
 
-/// What a file of rows is for.
+/// Use of a file of rows.
 #[derive(Clone, Copy, Debug)]
 pub enum FilePurpose<'a> {
     /// A part of a sweep, which this program reads.

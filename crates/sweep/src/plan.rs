@@ -33,7 +33,7 @@ pub struct SweepPlan {
     /// The random league that the cells are of, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub league: Option<LeagueSource>,
-    /// What runs together.
+    /// Cells that run together.
     pub pairs: Vec<SweepPair>,
     /// The arrays.
     pub arrays: Vec<SweepInput>,
@@ -44,7 +44,7 @@ pub struct SweepPlan {
 /// An array or a job of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepInput {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
     /// The file.
     pub text: String,
@@ -66,7 +66,7 @@ pub struct SweepPair {
     pub seed: u64,
     /// Number of repeats, the same for all pairs.
     pub repeats: u32,
-    /// What one of its cells costs, about, in simulated requests.
+    /// Approximate cost of one of its cells, in simulated requests.
     #[serde(default = "one")]
     pub cost: u32,
 }
@@ -114,11 +114,11 @@ pub type CellKey = u128;
 /// One cell of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SweepCell {
-    /// Its pair, by number.
+    /// Pair, by number.
     pub pair: u32,
-    /// Its policy, by number.
+    /// Policy, by number.
     pub policy: u32,
-    /// Its repeat, from zero.
+    /// Repeat, from zero.
     pub repeat: u32,
 }
 
@@ -180,7 +180,7 @@ impl SweepPlan {
         Ok(plan)
     }
 
-    /// Its text.
+    /// Text.
     pub fn text(&self) -> String {
         serde_json::to_string_pretty(self).expect("a plan is plain data") + "\n"
     }

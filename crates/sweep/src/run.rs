@@ -55,7 +55,7 @@ pub struct SweepOutcome {
 /// Which part of a sweep a process runs: shard `number` of `count`, from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardChoice {
-    /// Its number.
+    /// Number.
     pub number: u32,
     /// Number of shards.
     pub count: u32,
@@ -86,7 +86,7 @@ impl ShardChoice {
     }
 }
 
-/// What a unit costs.
+/// Cost of a unit.
 fn cost(folder: &SweepFolder, places: &[usize]) -> u64 {
     let of_cell = |&place: &usize| {
         let pair = folder.cells[place].pair;
@@ -105,7 +105,7 @@ fn units(folder: &SweepFolder, places: impl IntoIterator<Item = usize>) -> Vec<V
     units.into_values().collect()
 }
 
-/// What is done and not yet written.
+/// Rows that are done and not yet written.
 struct Batch {
     done: DoneCells,
     rows: BTreeMap<usize, Vec<CellRow>>,

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use mirrorball_core::rng::Rng;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a check of saved cells found.
+/// Result of a check of saved cells.
 #[derive(Debug, Default)]
 pub struct Verification {
     /// Number of cells that were run again.

@@ -1,4 +1,4 @@
-//! What a trace is like, as text for people.
+//! Description of a trace, as text for people.
 
 use crate::record::TraceOp;
 use crate::summary::{Bins, SizeCount, TraceSummary};

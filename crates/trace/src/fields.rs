@@ -22,7 +22,7 @@ pub(crate) fn comma_fields<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Di
     Err(Diagnostic::new(message).with_help(OTHER_FORMAT))
 }
 
-/// What to do about a line of another shape.
+/// Advice for a line of another shape.
 pub(crate) const OTHER_FORMAT: &str =
     "correct or remove the line, or name the format of the file if it is another";
 

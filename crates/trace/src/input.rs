@@ -68,7 +68,7 @@ impl FrameReader {
         }
     }
 
-    /// What follows the last end mark.
+    /// Bytes after the last end mark.
     fn last(&mut self) -> Result<Option<&[u8]>, Diagnostic> {
         let (begin, end) = (self.start, self.end);
         self.start = self.end;

@@ -175,14 +175,15 @@ impl TraceReader {
             let Some(record) = parsed.and_then(check).map_err(|error| self.placed(error))? else {
                 continue;
             };
-            if self.device.is_none() || self.is_wanted(record.device) {
+            if self.device.is_none() || self.wants(record.device) {
                 return Ok(Some(record));
             }
         }
         Ok(None)
     }
 
-    fn is_wanted(&mut self, device: u32) -> bool {
+    /// Compares a device with the wanted one, whose number it learns from the name.
+    fn wants(&mut self, device: u32) -> bool {
         if self.wanted.is_none() && self.device == Some(self.devices.name(device)) {
             self.wanted = Some(device);
         }

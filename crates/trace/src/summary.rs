@@ -1,4 +1,4 @@
-//! What a trace is like, found in one pass and in memory of constant size.
+//! Summary of a trace, found in one pass and in memory of constant size.
 //!
 //! Two histograms adapt themselves: the requests over time, and over the addresses. Each has a
 //! fixed number of bins; when a request lies behind the last, neighbours are joined and each bin
@@ -47,14 +47,14 @@ pub struct DeviceSummary {
 /// A histogram whose bins widen as it grows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bins {
-    /// What a bin spans: nanoseconds or bytes.
+    /// Span of a bin: nanoseconds or bytes.
     pub width: u64,
     /// Number of requests, and of reads and of writes among them, in each bin. Ends with the last
     /// that has one.
     pub counts: Vec<[u64; 3]>,
 }
 
-/// What a trace is like.
+/// Summary of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceSummary {
     /// Hash of all requests, as 32 hexadecimal digits.
@@ -70,7 +70,7 @@ pub struct TraceSummary {
     pub read_sizes: Vec<SizeCount>,
     /// Sizes of writes, by size.
     pub write_sizes: Vec<SizeCount>,
-    /// Its devices, in the order of appearance.
+    /// Devices, in the order of appearance.
     pub devices: Vec<DeviceSummary>,
     /// Where the request with the highest address ends.
     pub end_bytes: u64,

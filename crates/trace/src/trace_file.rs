@@ -12,16 +12,16 @@ use std::time::SystemTime;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceFile {
     path: PathBuf,
-    /// Its format, as given or detected.
+    /// Format, as given or detected.
     pub format: &'static TraceFormat,
     /// The one device that is read; all if `None`.
     pub device: Option<String>,
     /// Size and time of modification when the format was found.
-    version: Version,
+    version: FormatVersion,
 }
 
 /// Size in bytes and time of modification, where the file system has one.
-type Version = (u64, Option<SystemTime>);
+type FormatVersion = (u64, Option<SystemTime>);
 
 impl TraceFile {
     /// The trace at `path`, in the format of this name, or in the one that its first lines are in.
@@ -61,13 +61,13 @@ impl TraceFile {
         Ok(TraceReader::new(Box::new(file), &self.shown(), self.format, device, seed))
     }
 
-    /// Its path, for messages.
+    /// Path, for messages.
     pub fn shown(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-fn read_head(path: &Path) -> io::Result<(Vec<u8>, Version)> {
+fn read_head(path: &Path) -> io::Result<(Vec<u8>, FormatVersion)> {
     let mut head = Vec::new();
     let file = File::open(path)?;
     let version = version_of(&file.metadata()?);
@@ -75,7 +75,7 @@ fn read_head(path: &Path) -> io::Result<(Vec<u8>, Version)> {
     Ok((head, version))
 }
 
-fn version_of(metadata: &Metadata) -> Version {
+fn version_of(metadata: &Metadata) -> FormatVersion {
     (metadata.len(), metadata.modified().ok())
 }
 

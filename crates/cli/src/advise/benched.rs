@@ -2,7 +2,7 @@
 //! simulations.
 
 use super::question::chosen_system;
-use super::target::{self, Target};
+use super::target::{self, AdviseTarget};
 use super::{Args, Failure};
 use crate::screen;
 use anyhow::{Result, bail};
@@ -21,7 +21,7 @@ use std::path::Path;
 /// measured.
 pub(super) fn answer(
     args: &Args,
-    target: &Target,
+    target: &AdviseTarget,
     folder: &Path,
 ) -> Result<(ArrayAnswer, bool), Failure> {
     let detected = load_array(&target.array).map_err(Failure::WrongUse)?.1;

@@ -5,7 +5,7 @@
 //! complete; Ctrl-C keeps those of the disks before, and what was measured of the one that is read.
 
 use super::question::Question;
-use super::target::{self, Target};
+use super::target::{self, AdviseTarget};
 use super::{Args, ProbeBudget};
 use crate::ending::Failure;
 use crate::output_file::{self, Existing};
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The array with fitted models, and how complete they are.
 pub(super) struct Measured {
     /// The array, with the models that were fitted.
-    pub(super) target: Target,
+    pub(super) target: AdviseTarget,
     /// False if `--probe` left a member in service without a fitted model.
     pub(super) is_complete: bool,
     /// Whether Ctrl-C ended the measurement.
@@ -46,7 +46,7 @@ struct MemberOnDisk {
     part: Option<Partition>,
 }
 
-/// What is to be read, and what cannot be.
+/// Devices to read, and those that cannot be read.
 #[derive(Default)]
 struct Selection {
     disks: Vec<MeasuredDisk>,
@@ -68,7 +68,7 @@ struct OutputFiles {
 /// If nothing can be measured, or a file cannot be written.
 pub(super) fn with_fitted(
     args: &Args,
-    target: Target,
+    target: AdviseTarget,
     jobs: &[String],
 ) -> Result<Measured, Failure> {
     let Some(budget) = args.probe else {
@@ -96,15 +96,15 @@ pub(super) fn with_fitted(
     let options = ProbeOptions { budget: budget.into(), class: None };
     let stop = stop_at_ctrl_c("ending the measurement, and keeping what was measured");
     let stop = stop.map_err(Failure::Fault)?;
-    let mut session = Session { files, edit, options, stop, fitted: 0 };
+    let mut session = BenchCommand { files, edit, options, stop, fitted: 0 };
     let all = session.run(&spec, &selection)?;
     let target = session.save(target)?;
     let is_interrupted = stop.load(Ordering::Relaxed);
     Ok(Measured { target, is_complete: is_complete && all, is_interrupted })
 }
 
-/// What the array does in the background, which would disturb a measurement.
-fn background_work(target: &Target, spec: &ArraySpec) -> Option<String> {
+/// Background work of the array, which would disturb a measurement.
+fn background_work(target: &AdviseTarget, spec: &ArraySpec) -> Option<String> {
     if target.is_detected {
         return target.activity.clone();
     }
@@ -258,7 +258,7 @@ impl OutputFiles {
 }
 
 /// A measurement that runs.
-struct Session<'a> {
+struct BenchCommand<'a> {
     files: OutputFiles,
     edit: ArrayEdit,
     options: ProbeOptions,
@@ -267,7 +267,7 @@ struct Session<'a> {
     fitted: usize,
 }
 
-impl Session<'_> {
+impl BenchCommand<'_> {
     /// Measures each disk, and returns true if all have a model that can be used.
     fn run(&mut self, spec: &ArraySpec, selection: &Selection) -> Result<bool, Failure> {
         let most = most_time(self.options.budget);
@@ -332,7 +332,7 @@ impl Session<'_> {
     }
 
     /// Writes the array file, and returns the target that it describes.
-    fn save(&self, target: Target) -> Result<Target, Failure> {
+    fn save(&self, target: AdviseTarget) -> Result<AdviseTarget, Failure> {
         if self.fitted == 0 {
             screen::say("no disk has a model that was fitted, so no array file was written");
             return Ok(target);
@@ -346,7 +346,7 @@ impl Session<'_> {
         output_file::write(path, &text, existing).map_err(Failure::Fault)?;
         let path = path.display().to_string();
         screen::say(format_args!("the array with its fitted models is described in {path}"));
-        Ok(Target { array: path, ..target })
+        Ok(AdviseTarget { array: path, ..target })
     }
 }
 
@@ -383,18 +383,18 @@ mod tests {
             OutputFiles { array: folder.path().join("a.toml"), existing: Existing::Keep(None) };
         let options = ProbeOptions { budget: Budget::Quick, class: None };
         let (edit, stop) = (ArrayEdit::new(&file), AtomicBool::new(false));
-        let mut session = Session { files, edit, options, stop: &stop, fitted: 0 };
+        let mut session = BenchCommand { files, edit, options, stop: &stop, fitted: 0 };
         let member = |devid| [MemberOnDisk { devid, part: None }];
         let profile = ModelProfile::builtin("hdd-15k").unwrap();
         let mut outcome = probe_model(&profile, None, options).unwrap();
         outcome.verdict = ProbeVerdict::Doubtful(vec!["the host was late".to_owned()]);
         assert!(!session.take("devid 2", &member(2), &outcome).unwrap());
-        assert_eq!(session.save(Target::file("b.toml".to_owned())).unwrap().array, "b.toml");
+        assert_eq!(session.save(AdviseTarget::file("b.toml".to_owned())).unwrap().array, "b.toml");
         outcome.verdict = ProbeVerdict::Good;
         assert!(session.take("devid 1", &member(1), &outcome).unwrap());
         let error = session.take("devid 1", &member(1), &outcome).unwrap_err();
         assert!(error.cause().to_string().contains("already exists"), "{}", error.cause());
-        let target = session.save(Target::file("b.toml".to_owned())).unwrap();
+        let target = session.save(AdviseTarget::file("b.toml".to_owned())).unwrap();
         assert_eq!(target.array, folder.path().join("a.toml").display().to_string());
         let (_, spec) = load_array(&target.array).unwrap();
         let stated = [Some(ModelConfidence::Fitted), Some(ModelConfidence::ClassDefault)];

@@ -1,6 +1,6 @@
 //! The question about one array: what is run, and the answer.
 
-use super::target::{self, FOLDER, Target};
+use super::target::{self, AdviseTarget, FOLDER};
 use super::{Args, STANDARD_MIX};
 use crate::compare::system::{ChosenSystem, Offered};
 use crate::compare::{self, progress};
@@ -42,7 +42,11 @@ impl Question {
     ///
     /// # Errors
     /// If the array, a job or an option cannot be used, or no read of the array has a choice.
-    pub(super) fn new(args: &Args, target: &Target, jobs: &[String]) -> Result<Question, Failure> {
+    pub(super) fn new(
+        args: &Args,
+        target: &AdviseTarget,
+        jobs: &[String],
+    ) -> Result<Question, Failure> {
         let array = load_array(&target.array).map_err(Failure::WrongUse)?.1;
         let chosen = chosen_system(args, &target.array, &array).map_err(Failure::WrongUse)?;
         let condition = array.source.as_ref().and_then(|source| source.condition.as_deref());
@@ -66,7 +70,7 @@ impl Question {
     /// If the system, a job or an option cannot be used, or members are paths to one device.
     pub(super) fn check(
         args: &Args,
-        target: &Target,
+        target: &AdviseTarget,
         spec: &ArraySpec,
         jobs: &[String],
     ) -> Result<(), Failure> {

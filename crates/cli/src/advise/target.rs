@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 /// Folder for what was detected and for the results.
 pub(super) const FOLDER: &str = "mirrorball-results";
 
-/// What advice is asked for.
-pub(super) struct Target {
+/// Subject of the advice.
+pub(super) struct AdviseTarget {
     /// The array file, or the name of a built-in array.
     pub(super) array: String,
-    /// What is unusual about the array's state.
+    /// Unusual conditions of the array.
     pub(super) condition: Option<String>,
     /// Whether it was detected on a machine just now.
     pub(super) is_detected: bool,
-    /// What a detected array does in the background.
+    /// Background work of a detected array.
     pub(super) activity: Option<String>,
     /// Members that the advice takes for in service, and that are not.
     pub(super) out_of_service: Vec<OutOfService>,
@@ -47,7 +47,7 @@ pub(super) fn array_and_jobs(args: &Args) -> (Option<&String>, Vec<String>) {
 }
 
 /// The array file that was named, or one of what was detected.
-pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failure> {
+pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, Failure> {
     if let Some(name) = array {
         let is_builtin = ArrayFile::builtin_names().any(|builtin| builtin == name);
         if name.ends_with(".toml") || is_builtin && !Path::new(name).exists() {
@@ -55,7 +55,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
                 let error = "--sysroot has no effect with a built-in array or an array file";
                 return Err(Failure::WrongUse(anyhow!("{error}\n  help: leave it out")));
             }
-            return Ok(Target::file(name.clone()));
+            return Ok(AdviseTarget::file(name.clone()));
         }
     }
     let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
@@ -80,14 +80,14 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
     screen::say(format_args!("the array is described in {array}"));
-    Ok(Target { array, condition, is_detected: true, activity, out_of_service })
+    Ok(AdviseTarget { array, condition, is_detected: true, activity, out_of_service })
 }
 
-impl Target {
+impl AdviseTarget {
     /// An array file, or a built-in array.
-    pub(super) fn file(array: String) -> Target {
+    pub(super) fn file(array: String) -> AdviseTarget {
         let out_of_service = Vec::new();
-        Target { array, condition: None, is_detected: false, activity: None, out_of_service }
+        AdviseTarget { array, condition: None, is_detected: false, activity: None, out_of_service }
     }
 }
 

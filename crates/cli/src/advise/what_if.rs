@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::question::Question;
-use super::target::{self, Target};
+use super::target::{self, AdviseTarget};
 use crate::ending::Failure;
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
@@ -50,7 +50,7 @@ impl FromStr for HardwareChange {
 }
 
 impl HardwareChange {
-    /// What is changed, and what it takes if md cannot do it to an array of this layout.
+    /// The change, and the steps that it takes if md cannot make it to an array of this layout.
     pub(super) fn described(&self, layout: ArrayLayout) -> String {
         match (self, layout.kind()) {
             (HardwareChange::Add(_), LayoutKind::MdRaid10Far) => {
@@ -79,8 +79,8 @@ impl fmt::Display for HardwareChange {
 /// If there is no such model.
 pub(super) fn with_missing_replaced(
     args: &Args,
-    mut target: Target,
-) -> Result<(Target, Vec<HardwareChange>), Failure> {
+    mut target: AdviseTarget,
+) -> Result<(AdviseTarget, Vec<HardwareChange>), Failure> {
     let changes = args.what_if.clone();
     if changes.is_empty() {
         return Ok((target, changes));

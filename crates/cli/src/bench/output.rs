@@ -1,4 +1,4 @@
-//! What `bench` prints: its plan, and at its end the results and what is not among them.
+//! Output of `bench`: its plan, and at its end the results and what is missing from them.
 
 use super::prediction::Prediction;
 use crate::ending::Failure;
@@ -15,7 +15,7 @@ pub(super) fn has_tables(format: &Format) -> bool {
     format.name == FORMATS[0].name
 }
 
-/// What is going to be run.
+/// Summary of the runs to come.
 pub(super) fn outline(bench: &Bench) -> String {
     let plan = &bench.plan;
     let seconds = bench.duration().as_secs_f64();

@@ -10,7 +10,7 @@ use mirrorball_lab::experiment::study::{Criteria, Study};
 use mirrorball_lab::report::{Style, draw};
 use std::path::{Path, PathBuf};
 
-/// What was predicted.
+/// Predictions of a job.
 pub(super) struct Prediction {
     folder: PathBuf,
     set: ResultSet,

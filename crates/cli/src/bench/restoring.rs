@@ -1,4 +1,4 @@
-//! What became of settings that `bench` changed.
+//! Report of settings that `bench` changed and restored.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;

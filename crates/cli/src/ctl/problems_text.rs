@@ -1,4 +1,4 @@
-//! What is wrong with a volume and its members, and what is to be done, in words.
+//! Problems of a volume and its members, with what to do about each, in words.
 
 use super::scrub_text::limit_text;
 use crate::compare::quoted;
@@ -141,7 +141,7 @@ fn damaged_text(member: &DamagedMember, status: &ServiceStatus) -> String {
     )
 }
 
-/// What is to be done about a member whose file is not at its path.
+/// Advice for a member whose file is not at its path.
 fn misplaced_text(member: &Misplaced, status: &ServiceStatus) -> String {
     let Misplaced { devid, at_path, path, size_bytes, renamed, path_now } = member;
     if *renamed {
@@ -183,7 +183,7 @@ pub(super) fn misplaced_members(status: &ServiceStatus) -> String {
     }
 }
 
-/// What becomes of a member whose server does not answer.
+/// Consequence for a member whose server does not answer.
 fn unreachable_text(devid: u64, status: &ServiceStatus) -> String {
     let name = member_name(devid, status);
     let help = match status.read_only {
@@ -195,7 +195,7 @@ fn unreachable_text(devid: u64, status: &ServiceStatus) -> String {
     format!("  {name}: no connection with its server is open ({help})\n")
 }
 
-/// What is to be done about a member that has failed or is missing.
+/// Advice for a member that has failed or is missing.
 fn failed_text(devid: u64, status: &ServiceStatus) -> String {
     if status.removed.contains(&devid) {
         return format!(
@@ -238,7 +238,7 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
     )
 }
 
-/// What a rebuild of a member that failed does not mend.
+/// Damage that a rebuild of a failed member does not repair.
 fn scrub_doubt(devid: u64, status: &ServiceStatus) -> String {
     let is_in_doubt = status.scrub.as_ref().is_some_and(ScrubReport::has_left_blocks);
     if !is_in_doubt || !status.labelled {

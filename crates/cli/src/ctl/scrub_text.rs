@@ -1,4 +1,4 @@
-//! What `ctl` prints of scrubs, in words.
+//! Text of `ctl` about scrubs.
 
 use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::control::protocol::{
@@ -22,7 +22,7 @@ fn blocks(count: u64) -> String {
     counted(count, "block of 4 KiB", "blocks of 4 KiB")
 }
 
-/// What a scrub compares, in words.
+/// Blocks that a scrub compares, in words.
 struct ScrubWords {
     fine: &'static str,
     differing: &'static str,
@@ -146,7 +146,7 @@ fn rebuilt_text(scrub: &ScrubReport) -> String {
     )
 }
 
-/// What is to be done about blocks that were left as they were, and about those without a right
+/// Advice for blocks that were left as they were, and for those without a right
 /// copy.
 fn next_steps(scrub: &ScrubReport, left: u64) -> String {
     if scrub.state == ReportedScrubState::Running || scrub.read_only {
@@ -184,7 +184,7 @@ fn next_steps(scrub: &ScrubReport, left: u64) -> String {
     text
 }
 
-/// What is to be done where one parity does not match: nothing shows which member is wrong.
+/// Advice where one parity does not match: nothing shows which member is wrong.
 const ONE_PARITY: &str = "nothing shows which member has the wrong data: fail one (`ctl members \
                           fail DEVID`), and compare what you read with what you know; if it was \
                           wrong, `ctl members replace DEVID DEVICE` with its own device or another \

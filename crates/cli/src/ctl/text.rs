@@ -1,4 +1,4 @@
-//! What `ctl` prints, in words.
+//! Text output of `ctl`.
 
 use super::problems_text::{
     checksums_text, last_error_text, member_problems, misplaced_members, rebuild_text,
@@ -67,7 +67,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     text + &format!("  {connections}, I/O backend {}\n", status.backend)
 }
 
-/// What the volume keeps, and how many members may fail; of a degraded one, how many more.
+/// Copies that the volume keeps, and how many members may fail; of a degraded one, how many more.
 fn redundancy(status: &ServiceStatus) -> String {
     let (Some(copies), Some(parities)) = (status.copies, status.parities) else {
         return String::new();

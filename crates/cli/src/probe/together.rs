@@ -1,6 +1,6 @@
 //! `mirrorball probe DEVICE DEVICE…`: what several devices share on the way to the host.
 
-use super::{Args, Format, whole_seconds};
+use super::{Args, ProbeFormat, whole_seconds};
 use crate::ending::{Ending, Failure};
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
@@ -31,11 +31,11 @@ pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
         Err(error) => return Err(Failure::Fault(error.into())),
     };
     let text = match args.format {
-        Format::Json => {
+        ProbeFormat::Json => {
             let json = serde_json::to_string_pretty(&rates).context("cannot write JSON");
             json.map_err(Failure::Fault)? + "\n"
         }
-        Format::Text | Format::Toml => {
+        ProbeFormat::Text | ProbeFormat::Toml => {
             format!("{}\n{}", draw(&rates.grid(), screen::style()), rates.conclusion())
         }
     };
@@ -51,7 +51,7 @@ fn check(args: &Args) -> Result<(), Failure> {
         ("--class", args.class.is_some()),
         ("-o", args.output.is_some()),
         ("--report", args.report.is_some()),
-        ("--format toml", matches!(args.format, Format::Toml)),
+        ("--format toml", matches!(args.format, ProbeFormat::Toml)),
     ];
     if let Some((option, _)) = for_one.iter().find(|(_, is_given)| *is_given) {
         return Err(Failure::WrongUse(anyhow!(

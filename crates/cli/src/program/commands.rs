@@ -22,7 +22,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What `check` simulates: array, job and simulated time. Hard disks and SSDs, with two or three
+/// Simulations of `check`: array, job and simulated time. Hard disks and SSDs, with two or three
 /// mirrors, writes, sequential streams and background work.
 const SIMULATIONS: [(&str, &str, Nanos); 5] = [
     ("hdd-ssd-raid1", "rand-4k-qd32", Nanos::from_millis(100)),

@@ -1,4 +1,4 @@
-//! What `mirrorball sweep` does.
+//! Commands of `mirrorball sweep`.
 
 use super::{Action, RunArgs, Shard};
 use crate::ending::{Ending, Failure};

@@ -27,7 +27,7 @@ pub(super) struct ScreenSize {
 
 /// How a line is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Emphasis {
+pub(super) enum TextEmphasis {
     Plain,
     Bold,
     Dim,
@@ -35,15 +35,15 @@ pub(super) enum Emphasis {
     Yellow,
 }
 
-impl Emphasis {
+impl TextEmphasis {
     /// The parameter of the control sequence "select graphic rendition".
     fn code(self) -> u8 {
         match self {
-            Emphasis::Plain => 0,
-            Emphasis::Bold => 1,
-            Emphasis::Dim => 2,
-            Emphasis::Underlined => 4,
-            Emphasis::Yellow => 33,
+            TextEmphasis::Plain => 0,
+            TextEmphasis::Bold => 1,
+            TextEmphasis::Dim => 2,
+            TextEmphasis::Underlined => 4,
+            TextEmphasis::Yellow => 33,
         }
     }
 }
@@ -51,7 +51,7 @@ impl Emphasis {
 /// A line of a frame. It has no control characters and is no wider than the terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ScreenLine {
-    pub(super) emphasis: Emphasis,
+    pub(super) emphasis: TextEmphasis,
     pub(super) text: String,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Takes over the terminal at stdin and stdout.
+    /// Opens the terminal at stdin and stdout.
     ///
     /// # Errors
     /// If stdin is not a terminal, or stdout cannot be written.
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_frame_is_drawn_from_the_corner_and_does_not_scroll() {
         let line = |emphasis, text: &str| ScreenLine { emphasis, text: text.to_owned() };
-        let text = paint(&[line(Emphasis::Bold, "title"), line(Emphasis::Plain, "row")]);
+        let text = paint(&[line(TextEmphasis::Bold, "title"), line(TextEmphasis::Plain, "row")]);
         assert_eq!(text, "\x1b[H\x1b[1mtitle\x1b[0m\x1b[K\r\n\x1b[0mrow\x1b[0m\x1b[K\x1b[J");
         assert_eq!(paint(&[]), "\x1b[H\x1b[J");
     }

@@ -4,7 +4,7 @@
 //! Rates and means are over the time between the samples; p99 is over the whole run, because one
 //! second is too short for it. A narrow terminal shows fewer columns, a wide one a longer bar.
 
-use super::terminal::{Emphasis, ScreenLine, ScreenSize};
+use super::terminal::{ScreenLine, ScreenSize, TextEmphasis};
 use console::{measure_text_width, truncate_str};
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{
@@ -36,11 +36,11 @@ const MEMBER_COLUMNS: [MemberColumn; 10] = [
 ];
 /// Index of the bar in [`MEMBER_COLUMNS`], the column that grows.
 const BAR: usize = 4;
-/// Its width for a share of 100 % on a terminal of 80 columns, and at most.
+/// Width for a share of 100 % on a terminal of 80 columns, and at most.
 const BAR_COLUMNS: usize = 10;
 const BAR_COLUMNS_MAX: usize = 40;
 
-/// What one frame shows, without the layout.
+/// Contents of one frame, without the layout.
 pub(super) struct TopView {
     /// Parts of the title, which may be wrapped between them.
     title: Vec<String>,
@@ -54,7 +54,7 @@ struct MemberRow {
     devid: String,
     state: String,
     reads_per_s: String,
-    /// Its part of all reads, from 0 to 1.
+    /// Part of all reads, from 0 to 1.
     share: f64,
     writes_per_s: String,
     queue: String,
@@ -70,13 +70,14 @@ impl TopView {
         before: Option<(&ServiceStats, f64)>,
         stats: &ServiceStats,
     ) -> TopView {
-        let changes: Vec<Change> = stats
+        let changes: Vec<ValueChange> = stats
             .members
             .iter()
             .enumerate()
             .map(|(index, now)| {
                 let then = before.and_then(|(stats, s)| Some((stats.members.get(index)?, s)));
-                then.map(|(then, seconds)| Change::between(then, now, seconds)).unwrap_or_default()
+                then.map(|(then, seconds)| ValueChange::between(then, now, seconds))
+                    .unwrap_or_default()
             })
             .collect();
         let all_reads: f64 = changes.iter().map(|change| change.reads_per_s).sum();
@@ -93,26 +94,26 @@ impl TopView {
     /// The lines of a frame that fits a terminal of this size. The last line is the help.
     pub(super) fn frame(&self, size: ScreenSize) -> Vec<ScreenLine> {
         let width = size.columns;
-        let mut lines = wrapped(&self.title, width, Emphasis::Bold);
-        lines.extend(wrapped(&self.warning, width, Emphasis::Yellow));
+        let mut lines = wrapped(&self.title, width, TextEmphasis::Bold);
+        lines.extend(wrapped(&self.warning, width, TextEmphasis::Yellow));
         let columns = member_columns(width);
         let headings = columns.iter().map(|&(index, width)| (MEMBER_COLUMNS[index].heading, width));
-        lines.push(cells(headings, width, Emphasis::Underlined));
+        lines.push(cells(headings, width, TextEmphasis::Underlined));
         for row in &self.members {
             let texts = columns.iter().map(|&(index, width)| match index {
                 BAR => ("█".repeat((row.share * width as f64).round() as usize), width),
                 index => ((MEMBER_COLUMNS[index].text)(row), width),
             });
-            lines.push(cells(texts, width, Emphasis::Plain));
+            lines.push(cells(texts, width, TextEmphasis::Plain));
         }
         if !self.counters.is_empty() {
-            lines.push(ScreenLine { emphasis: Emphasis::Plain, text: String::new() });
+            lines.push(ScreenLine { emphasis: TextEmphasis::Plain, text: String::new() });
             lines.extend(self.counter_lines(width));
         }
         let room = size.lines.saturating_sub(1);
         let hidden = lines.len().saturating_sub(room);
         lines.truncate(room);
-        let blank = || ScreenLine { emphasis: Emphasis::Plain, text: String::new() };
+        let blank = || ScreenLine { emphasis: TextEmphasis::Plain, text: String::new() };
         lines.resize_with(room, blank);
         lines.push(help(&columns, hidden, width));
         lines
@@ -129,33 +130,33 @@ impl TopView {
         let heading = cells(
             headings.clone().into_iter().zip([name, devid, value]),
             width,
-            Emphasis::Underlined,
+            TextEmphasis::Underlined,
         );
         let rows = self.counters.iter().map(move |texts| {
-            cells(texts.iter().zip([name, devid, value]), width, Emphasis::Plain)
+            cells(texts.iter().zip([name, devid, value]), width, TextEmphasis::Plain)
         });
         [heading].into_iter().chain(rows)
     }
 }
 
-/// What a member did between two samples.
+/// Activity of a member between two samples.
 #[derive(Default)]
-struct Change {
+struct ValueChange {
     reads_per_s: f64,
     writes_per_s: f64,
     /// Mean wait of its reads; `None` if there were none.
     mean: Option<Nanos>,
 }
 
-impl Change {
-    fn between(then: &MemberStatsReport, now: &MemberStatsReport, seconds: f64) -> Change {
+impl ValueChange {
+    fn between(then: &MemberStatsReport, now: &MemberStatsReport, seconds: f64) -> ValueChange {
         let total = |stats: &MemberStatsReport| {
             u128::from(stats.read_wait.mean_ns) * u128::from(stats.read_wait.count)
         };
         let grown = |now: u64, then: u64| now.saturating_sub(then) as f64;
         let reads = grown(now.member.reads, then.member.reads);
         let spent = total(now).saturating_sub(total(then)) as f64;
-        Change {
+        ValueChange {
             reads_per_s: reads / seconds,
             writes_per_s: grown(now.member.writes, then.member.writes) / seconds,
             mean: (reads > 0.0).then(|| Nanos((spent / reads) as u64)),
@@ -195,7 +196,7 @@ fn warning(status: &ServiceStatus) -> Vec<String> {
     ["degraded".to_owned()].into_iter().chain(rebuilds).collect()
 }
 
-fn row(stats: &MemberStatsReport, change: &Change, all_reads: f64) -> MemberRow {
+fn row(stats: &MemberStatsReport, change: &ValueChange, all_reads: f64) -> MemberRow {
     let member = &stats.member;
     MemberRow {
         devid: member.devid.to_string(),
@@ -249,14 +250,14 @@ fn help(columns: &[(usize, usize)], hidden: usize, width: usize) -> ScreenLine {
         parts.push("p99: since start".to_owned());
     }
     parts.push("q: quit".to_owned());
-    line(&parts.join("; "), width, Emphasis::Dim)
+    line(&parts.join("; "), width, TextEmphasis::Dim)
 }
 
 /// Texts in columns, one blank between them.
 fn cells(
     texts: impl Iterator<Item = (impl AsRef<str>, usize)>,
     width: usize,
-    emphasis: Emphasis,
+    emphasis: TextEmphasis,
 ) -> ScreenLine {
     let padded = texts.map(|(text, width)| {
         let text = truncate_str(text.as_ref(), width, "…");
@@ -267,7 +268,7 @@ fn cells(
 }
 
 /// The parts with commas between them, on as many lines as they need.
-fn wrapped(parts: &[String], width: usize, emphasis: Emphasis) -> Vec<ScreenLine> {
+fn wrapped(parts: &[String], width: usize, emphasis: TextEmphasis) -> Vec<ScreenLine> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut() {
@@ -280,7 +281,7 @@ fn wrapped(parts: &[String], width: usize, emphasis: Emphasis) -> Vec<ScreenLine
     lines.iter().map(|text| line(text, width, emphasis)).collect()
 }
 
-fn line(text: &str, width: usize, emphasis: Emphasis) -> ScreenLine {
+fn line(text: &str, width: usize, emphasis: TextEmphasis) -> ScreenLine {
     ScreenLine { emphasis, text: truncate_str(text, width, "…").into_owned() }
 }
 

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 const READS: usize = 1024;
 /// Decisions after which all I/O in flight complete.
 const IN_FLIGHT: u64 = 32;
-/// What the last of them waits for.
+/// Event that the last of them waits for.
 const SERVICE: Nanos = Nanos::from_micros(80);
 
-/// What is read, and from what.
+/// Data of the reads, and their source.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     /// Number of streams among which the reads are drawn.

@@ -49,7 +49,7 @@ pub struct Stripe {
 }
 
 /// A chunk as allocated.
-pub(super) struct Allocation {
+pub(super) struct ChunkAllocation {
     /// Bytes of the volume.
     pub(super) length: u64,
     /// The stripes, those of one group after the other; on btrfs, emptiest member first.
@@ -123,9 +123,9 @@ impl Allocator {
 }
 
 impl Iterator for Allocator {
-    type Item = Allocation;
+    type Item = ChunkAllocation;
 
-    fn next(&mut self) -> Option<Allocation> {
+    fn next(&mut self) -> Option<ChunkAllocation> {
         let candidates = self.free.len();
         let usable = candidates - candidates % self.rules.members_increment;
         if usable < self.rules.members_min {
@@ -141,7 +141,7 @@ impl Iterator for Allocator {
         chosen.iter_mut().for_each(|free| free.offset += stripe_bytes);
         self.free.extend(chosen.drain(..).filter(FreeSpace::has_strip));
         self.chosen = chosen;
-        Some(Allocation { length: stripe_bytes * self.data_stripes(width), stripes })
+        Some(ChunkAllocation { length: stripe_bytes * self.data_stripes(width), stripes })
     }
 }
 

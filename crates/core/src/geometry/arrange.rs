@@ -17,7 +17,7 @@
 //! Sources: see [`layout`](super::layout). md's rules are `__raid10_find_phys`, `calc_sectors` and
 //! `raid10_size`; ZFS's `metaslab_group_activate` and the bias in `metaslab_alloc_dva`.
 
-use super::allocate::{Allocation, Stripe};
+use super::allocate::{ChunkAllocation, Stripe};
 use super::layout::{Arrangement, Reserved, ReservedStart};
 use super::{ARRAY_BYTES_MAX, ArrayLayout, GeometryError, MAX_COPIES, PARITY_WIDTH_MAX};
 use crate::member::{MemberConfig, MemberIndex};
@@ -34,7 +34,7 @@ pub(super) struct Arranged {
     /// Size of a strip; `None` if each chunk is one piece.
     pub(super) strip_bytes: Option<u64>,
     /// The chunks, in the order of the volume.
-    pub(super) allocations: Vec<Allocation>,
+    pub(super) allocations: Vec<ChunkAllocation>,
 }
 
 /// The parts of a raid10's period, after which its arrangement repeats.
@@ -89,7 +89,7 @@ pub(super) fn arrange(
             let least = spaces.iter().min().copied().unwrap_or(0);
             let data = (spaces.len() - parities) as u64;
             let length = least / chunk_bytes * chunk_bytes * data;
-            vec![Allocation { length, ..whole(&spaces, start_bytes) }]
+            vec![ChunkAllocation { length, ..whole(&spaces, start_bytes) }]
         }
         (arrangement, Some(chunk_bytes)) => {
             let least = spaces.iter().min().copied().unwrap_or(0);
@@ -232,10 +232,10 @@ fn mdadm_data_offset(size_bytes: u64, chunk_bytes: Option<u64>) -> u64 {
 }
 
 /// One chunk with a stripe on each member.
-fn whole(spaces: &[u64], start_bytes: u64) -> Allocation {
+fn whole(spaces: &[u64], start_bytes: u64) -> ChunkAllocation {
     let length = spaces.iter().min().copied().unwrap_or(0);
     let stripes = (0..spaces.len()).map(|member| stripe(member, start_bytes, 1)).collect();
-    Allocation { length, stripes }
+    ChunkAllocation { length, stripes }
 }
 
 fn stripe(member: usize, offset: u64, rows: u64) -> Stripe {
@@ -253,7 +253,7 @@ struct Raid10 {
 
 impl Raid10 {
     /// The chunks of an array with `rows` chunks of md on each member.
-    fn allocations(&self, rows: u64, start_bytes: u64) -> Vec<Allocation> {
+    fn allocations(&self, rows: u64, start_bytes: u64) -> Vec<ChunkAllocation> {
         let (members, copies) = (self.members as u64, self.copies as u64);
         let is_near = self.arrangement == Arrangement::Near;
         let strips = if is_near { rows * members / copies } else { rows / copies * members };
@@ -282,8 +282,10 @@ impl Raid10 {
                         stripe(member as usize, start + copy * copy_bytes, period.rows)
                     }
                 });
-            allocations
-                .push(Allocation { length: part * self.chunk_bytes, stripes: stripes.collect() });
+            allocations.push(ChunkAllocation {
+                length: part * self.chunk_bytes,
+                stripes: stripes.collect(),
+            });
             done += part;
         }
         allocations
@@ -314,7 +316,7 @@ fn groups(
     start_bytes: u64,
     strip_bytes: u64,
     turn_strips: u64,
-) -> Vec<Allocation> {
+) -> Vec<ChunkAllocation> {
     let smallest = |group: &[u64]| group.iter().min().copied().unwrap_or(0);
     let mut free: Vec<u64> =
         spaces.chunks(copies).map(|group| smallest(group) / strip_bytes).collect();
@@ -342,7 +344,7 @@ fn groups(
             }
         }
         let length = rounds * turns.iter().sum::<u64>() * strip_bytes;
-        allocations.push(Allocation { length, stripes });
+        allocations.push(ChunkAllocation { length, stripes });
         for ((free, used), turn) in free.iter_mut().zip(&mut used).zip(&turns) {
             *free -= rounds * turn;
             *used += rounds * turn;

@@ -116,9 +116,9 @@ pub(super) enum ReservedStart {
 /// The error of a layout that cannot be read: a message and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// Advice.
     pub help: String,
 }
 

@@ -17,7 +17,7 @@
 //! Source: `btrfs_map_block` of Linux 6.18 `fs/btrfs/volumes.c`; the rules of other layouts reduce
 //! to the same form (see `arrange`).
 
-use super::allocate::{Allocation, Allocator, Stripe};
+use super::allocate::{Allocator, ChunkAllocation, Stripe};
 use super::arrange::{Arranged, arrange, existing_copies};
 use super::rotation::ParityRules;
 use super::{ArrayLayout, GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES};
@@ -62,7 +62,7 @@ pub struct Chunk<'a> {
     pub length: u64,
     /// Bytes of each stripe; without the last strip if only the first groups have one more.
     pub stripe_bytes: u64,
-    /// Its stripes, those of one group after the other. The stripes of a group are on distinct
+    /// Stripes, those of one group after the other. The stripes of a group are on distinct
     /// members, on btrfs those of all groups, the emptiest at allocation first.
     pub stripes: &'a [Stripe],
 }
@@ -392,7 +392,7 @@ impl ChunkMap {
     }
 
     /// Adds a chunk at the end of the volume.
-    fn append(&mut self, allocation: &Allocation) {
+    fn append(&mut self, allocation: &ChunkAllocation) {
         let groups = allocation.stripes.len() as u32 / self.copies;
         let chunk = ChunkRecord {
             volume_offset: self.capacity_bytes,

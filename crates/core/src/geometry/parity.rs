@@ -7,7 +7,7 @@
 use super::MAX_COPIES;
 use super::allocate::Stripe;
 use super::map::{ChunkMap, ChunkRecord, MappedRange, VolumeRange};
-use super::rotation::{ParityRules, Row, StripRole};
+use super::rotation::{ParityRules, RotationRow, StripRole};
 use crate::member::MemberIndex;
 use crate::policy::Mirror;
 
@@ -22,7 +22,7 @@ pub struct FullStripe {
     pub data: u8,
     /// Number of columns with parity.
     pub parities: u8,
-    row: Row,
+    row: RotationRow,
     row_number: u64,
     first_stripe: u32,
 }

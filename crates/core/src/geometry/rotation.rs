@@ -77,7 +77,7 @@ pub(super) struct ParityRules {
     pub(super) parities: u32,
 }
 
-/// What a strip of a row holds.
+/// Contents of a strip of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StripRole {
     /// Data, by its number within the row.
@@ -88,7 +88,7 @@ pub(super) enum StripRole {
 
 /// Positions of the strips of one row among the members of its chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Row {
+pub(super) struct RotationRow {
     p: u32,
     q: Option<u32>,
     /// First position of data that wrap around; `None` if data skip the parity.
@@ -101,18 +101,19 @@ pub(super) struct Row {
 
 impl Rotation {
     /// The row `row` of a chunk over `width` members with `parities` parities.
-    pub(super) fn row(self, width: u32, parities: u32, row: u64) -> Row {
+    pub(super) fn row(self, width: u32, parities: u32, row: u64) -> RotationRow {
         let turn = |members: u32| (row % u64::from(members)) as u32;
         let has_q = parities == 2;
         let (left, right) = (width - 1 - turn(width), turn(width));
         let after = |position: u32| (position + 1) % width;
         let q_after = |p: u32| has_q.then_some(after(p));
-        let symmetric = |p: u32| Row::new(p, q_after(p), Some((p + parities) % width), width);
-        let asymmetric = |p: u32| Row::new(p, q_after(p), None, width);
+        let symmetric =
+            |p: u32| RotationRow::new(p, q_after(p), Some((p + parities) % width), width);
+        let asymmetric = |p: u32| RotationRow::new(p, q_after(p), None, width);
         match self {
             Rotation::Btrfs => {
                 let p = (right + width - parities) % width;
-                Row::new(p, q_after(p), Some(right), width)
+                RotationRow::new(p, q_after(p), Some(right), width)
             }
             Rotation::LeftAsymmetric => asymmetric(left),
             Rotation::RightAsymmetric => asymmetric(right),
@@ -127,7 +128,7 @@ impl Rotation {
             }
             Rotation::DdfNContinue => {
                 let q = has_q.then_some((left + width - 1) % width);
-                Row::new(left, q, Some(after(left)), width).with_ddf_exponents()
+                RotationRow::new(left, q, Some(after(left)), width).with_ddf_exponents()
             }
             Rotation::QLast(rotation) => {
                 let members = width - 1;
@@ -140,19 +141,19 @@ impl Rotation {
                     RotationWithoutQ::ParityFirst => (0, false),
                 };
                 let first = wraps.then_some((p + 1) % members);
-                Row { wrapped: members, ..Row::new(p, Some(members), first, width) }
+                RotationRow { wrapped: members, ..RotationRow::new(p, Some(members), first, width) }
             }
         }
     }
 }
 
-impl Row {
-    fn new(p: u32, q: Option<u32>, first: Option<u32>, width: u32) -> Row {
-        Row { p, q, first, wrapped: width, width, is_ddf: false }
+impl RotationRow {
+    fn new(p: u32, q: Option<u32>, first: Option<u32>, width: u32) -> RotationRow {
+        RotationRow { p, q, first, wrapped: width, width, is_ddf: false }
     }
 
-    fn with_ddf_exponents(self) -> Row {
-        Row { is_ddf: true, ..self }
+    fn with_ddf_exponents(self) -> RotationRow {
+        RotationRow { is_ddf: true, ..self }
     }
 
     /// Position of P.
@@ -176,7 +177,7 @@ impl Row {
         position + u32::from(position >= high)
     }
 
-    /// What the strip at a position holds.
+    /// Contents of the strip at a position.
     pub(super) fn role(&self, position: u32) -> StripRole {
         if position == self.p {
             return StripRole::P;

@@ -33,14 +33,14 @@ use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
-struct Latency;
+struct BtrfsLatency;
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Latency))
+    Ok(Box::new(BtrfsLatency))
 }
 
-impl ReadPolicy for Latency {
+impl ReadPolicy for BtrfsLatency {
     fn choose(
         &mut self,
         _read: &Read,

@@ -36,23 +36,23 @@ use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy}
 use crate::units::Nanos;
 use std::cmp::Reverse;
 
-struct Load {
+struct GmirrorLoad {
     order: ListOrder,
-    disks: Vec<Disk>,
+    disks: Vec<DiskLoad>,
 }
 
 #[derive(Clone, Default)]
-struct Disk {
+struct DiskLoad {
     load: i64,
     last_end: u64,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Load { order: ListOrder::default(), disks: Vec::new() }))
+    Ok(Box::new(GmirrorLoad { order: ListOrder::default(), disks: Vec::new() }))
 }
 
-impl ReadPolicy for Load {
+impl ReadPolicy for GmirrorLoad {
     fn choose(
         &mut self,
         read: &Read,
@@ -77,11 +77,11 @@ impl ReadPolicy for Load {
 
     fn on_members_change(&mut self, members: &Members) {
         self.order.update(members);
-        self.disks.resize(members.len(), Disk::default());
+        self.disks.resize(members.len(), DiskLoad::default());
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let show = |(index, disk): (usize, &Disk)| {
+        let show = |(index, disk): (usize, &DiskLoad)| {
             let member = Some(MemberIndex(index as u16));
             Counter { member, name: "load_256ths", value: disk.load }
         };

@@ -36,11 +36,11 @@ use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 const LESSER_STATE: i64 = 1 << 16;
 
 struct Raid1 {
-    disks: Vec<Disk>,
+    disks: Vec<DiskLoad>,
 }
 
 #[derive(Clone, Default)]
-struct Disk {
+struct DiskLoad {
     in_flight: i64,
     load: i64,
 }
@@ -78,11 +78,11 @@ impl ReadPolicy for Raid1 {
     }
 
     fn on_members_change(&mut self, members: &Members) {
-        self.disks.resize(members.len(), Disk::default());
+        self.disks.resize(members.len(), DiskLoad::default());
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let show = |(index, disk): (usize, &Disk)| {
+        let show = |(index, disk): (usize, &DiskLoad)| {
             let member = Some(MemberIndex(index as u16));
             Counter { member, name: "load_256ths", value: disk.load }
         };

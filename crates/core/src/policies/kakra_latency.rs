@@ -35,16 +35,16 @@ use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 
-struct Latency {
+struct KakraLatency {
     means: CheckpointedMeans,
 }
 
 /// Builds the policy from the length of a probe.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Latency { means: CheckpointedMeans::new(Probe::from_value(build.values[0])) }))
+    Ok(Box::new(KakraLatency { means: CheckpointedMeans::new(Probe::from_value(build.values[0])) }))
 }
 
-impl ReadPolicy for Latency {
+impl ReadPolicy for KakraLatency {
     fn choose(
         &mut self,
         _read: &Read,

@@ -103,9 +103,9 @@ pub struct PolicyInfo {
     pub name: &'static str,
     /// Short names of this policy.
     pub aliases: &'static [&'static str],
-    /// What it decides by.
+    /// Information that it decides by.
     pub basis: Basis,
-    /// What the policy does, in one line.
+    /// Summary of the policy, in one line.
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
@@ -116,7 +116,7 @@ pub struct PolicyInfo {
     source: &'static str,
 }
 
-/// What a policy decides by, from the simplest rule to the most complex.
+/// Information that a policy decides by, from the simplest rule to the most complex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Basis {
     /// The read itself: its address, its process or CPU, or a member that is named. No state.
@@ -140,7 +140,7 @@ pub struct PolicyOrigin {
     pub version: &'static str,
     /// File, mail thread or paper that defines it.
     pub file: &'static str,
-    /// Its authors, with a mail address where that is published.
+    /// Authors, with a mail address where that is published.
     pub authors: &'static str,
 }
 

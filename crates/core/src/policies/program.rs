@@ -51,7 +51,7 @@ pub trait PolicyProgram: fmt::Debug + Send + Sync {
     /// The policy that decides after a fault, as a policy string.
     fn fallback(&self) -> &str;
 
-    /// Its parameters, in the order of the object.
+    /// Parameters, in the order of the object.
     fn parameters(&self) -> &[ProgramParameter];
 
     /// Builds a policy with its own state; `values` holds a value for each of the parameters, and

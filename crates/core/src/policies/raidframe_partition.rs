@@ -28,14 +28,14 @@ use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Partition;
+struct RaidframePartition;
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Partition))
+    Ok(Box::new(RaidframePartition))
 }
 
-impl ReadPolicy for Partition {
+impl ReadPolicy for RaidframePartition {
     fn choose(
         &mut self,
         _read: &Read,

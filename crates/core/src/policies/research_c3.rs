@@ -47,11 +47,11 @@ const QUEUE_SCALE: u64 = 256;
 #[derive(Default)]
 struct C3 {
     serial: SerialService,
-    servers: Vec<Server>,
+    servers: Vec<ServerEstimate>,
 }
 
 #[derive(Clone, Default)]
-struct Server {
+struct ServerEstimate {
     in_flight: u64,
     wait_ns: MovingMean,
     service_ns: MovingMean,
@@ -63,7 +63,7 @@ pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnosti
     Ok(Box::new(C3::default()))
 }
 
-impl Server {
+impl ServerEstimate {
     /// Ψ in units of a nanosecond / `QUEUE_SCALE`³, or `None` while unknown.
     #[inline]
     fn psi(&self, in_flight: u32, now: Nanos) -> Option<i128> {
@@ -111,6 +111,6 @@ impl ReadPolicy for C3 {
 
     fn on_members_change(&mut self, members: &Members) {
         self.serial.resize(members);
-        self.servers.resize(members.len(), Server::default());
+        self.servers.resize(members.len(), ServerEstimate::default());
     }
 }

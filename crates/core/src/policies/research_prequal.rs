@@ -50,11 +50,11 @@ const SUBMITTED_MAX: usize = 1024;
 
 struct Prequal {
     usual: WindowQuantile,
-    servers: Vec<Server>,
+    servers: Vec<SampledServer>,
 }
 
 #[derive(Clone)]
-struct Server {
+struct SampledServer {
     in_flight: usize,
     /// Reads in flight, oldest first, with the depth at which each was submitted.
     submitted: VecDeque<(IoId, usize)>,
@@ -69,10 +69,10 @@ pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnosti
     Ok(Box::new(Prequal { usual, servers: Vec::new() }))
 }
 
-impl Server {
-    fn new() -> Server {
+impl SampledServer {
+    fn new() -> SampledServer {
         let latency = std::array::from_fn(|_| WindowMedian::default());
-        Server { in_flight: 0, submitted: VecDeque::new(), latency, sampled_at: None }
+        SampledServer { in_flight: 0, submitted: VecDeque::new(), latency, sampled_at: None }
     }
 
     /// Latency of a read submitted at this depth.
@@ -145,6 +145,6 @@ impl ReadPolicy for Prequal {
     }
 
     fn on_members_change(&mut self, members: &Members) {
-        self.servers.resize_with(members.len(), Server::new);
+        self.servers.resize_with(members.len(), SampledServer::new);
     }
 }

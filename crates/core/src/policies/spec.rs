@@ -22,18 +22,18 @@ pub struct Spec {
     modifiers: Vec<ModifierSpec>,
 }
 
-/// What a spec decides by, without its modifiers.
+/// Information that a spec decides by, without its modifiers.
 #[derive(Clone, Debug)]
 enum Rule {
     /// A row of the table.
-    Row(Row),
+    Row(SpecRow),
     /// A program.
     Program(ConfiguredProgram),
 }
 
 /// A row of the table with the values that were given after its name.
 #[derive(Clone, Debug)]
-struct Row {
+struct SpecRow {
     info: &'static PolicyInfo,
     /// Fewer than the parameters if the last ones were omitted.
     values: Vec<u64>,
@@ -83,7 +83,7 @@ impl Rule {
         let (name, value) = split_drbd_striping(name);
         let info = find(name).ok_or_else(|| error::unknown_policy(name))?;
         let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;
-        Ok(Rule::Row(Row { info, values }))
+        Ok(Rule::Row(SpecRow { info, values }))
     }
 
     /// Canonical name, without values.
@@ -96,7 +96,7 @@ impl Rule {
 
     fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
         match self {
-            Rule::Row(Row { info, values }) => {
+            Rule::Row(SpecRow { info, values }) => {
                 let values = &with_defaults(info.parameters, values, devids);
                 (info.build)(&Build { name: info.name, values, devids })
             }
@@ -108,7 +108,7 @@ impl Rule {
 impl Spec {
     /// A policy with its default values.
     pub fn new(info: &'static PolicyInfo) -> Spec {
-        Spec::of_rule(Rule::Row(Row { info, values: Vec::new() }))
+        Spec::of_rule(Rule::Row(SpecRow { info, values: Vec::new() }))
     }
 
     fn of_rule(rule: Rule) -> Spec {

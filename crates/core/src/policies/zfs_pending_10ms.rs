@@ -34,14 +34,14 @@ use crate::units::Nanos;
 /// `zfs_vdev_mirror_switch_us`: the choice among equals changes this often.
 const SWITCH: Nanos = Nanos::from_millis(10);
 
-struct Pending;
+struct PendingLoad;
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Pending))
+    Ok(Box::new(PendingLoad))
 }
 
-impl ReadPolicy for Pending {
+impl ReadPolicy for PendingLoad {
     fn choose(
         &mut self,
         _read: &Read,

@@ -35,7 +35,7 @@ pub struct FittedModel {
     pub part: Option<Partition>,
 }
 
-/// What a member that is added brings to an array whose members all have all data.
+/// Data of a new member in an array whose members all have all data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddedMember {
     /// One more copy of the data, as in md, ZFS and gmirror.
@@ -111,7 +111,7 @@ impl ArrayEdit {
         }
     }
 
-    /// Takes a member into service: it is neither failed nor being rebuilt.
+    /// Puts a member into service: it is neither failed nor being rebuilt.
     pub fn take_into_service(&mut self, devid: u64) {
         let index = self.devids().iter().position(|known| *known == devid);
         for key in ["failed", "rebuilding"] {

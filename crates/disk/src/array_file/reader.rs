@@ -22,7 +22,7 @@ pub(super) struct TomlSection<'a> {
     pub(super) source: TomlSource<'a>,
     table: &'a DeTable<'a>,
     start: usize,
-    /// Its name in messages, such as `[[member]]`; empty for the file itself.
+    /// Name in messages, such as `[[member]]`; empty for the file itself.
     name: &'static str,
 }
 

@@ -16,7 +16,7 @@ pub struct ArraySource {
     pub system: String,
     /// Version of the system: that of the kernel, or of OpenZFS.
     pub version: Option<String>,
-    /// What commands of the system call the array: `md0`, `vg/lv`, `tank`, `nvme-subsys0`.
+    /// Name of the array in commands of the system: `md0`, `vg/lv`, `tank`, `nvme-subsys0`.
     pub name: Option<String>,
     /// UUID of the file system.
     pub fsid: Option<String>,
@@ -28,9 +28,9 @@ pub struct ArraySource {
     pub in_force: Option<String>,
     /// The read policies that the running system offers, as it writes them.
     pub offered: Vec<String>,
-    /// What is unusual about its state, such as `degraded`.
+    /// Unusual state, such as `degraded`.
     pub condition: Option<String>,
-    /// What of it could not be read, so that something else was assumed.
+    /// Facts that could not be read, so that something else was assumed.
     pub not_known: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Display for ArraySource {
 /// How well the model of a member is known to fit the real disk. The best comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModelConfidence {
-    /// Its parameters were fitted to measurements of this disk.
+    /// Parameters fitted to measurements of this disk.
     Fitted,
     /// The disk has a model name that the profile is for.
     KnownModel,
@@ -89,7 +89,7 @@ impl ModelConfidence {
         ModelConfidence::Guessed,
     ];
 
-    /// Its name in array files.
+    /// Name in array files.
     pub fn name(self) -> &'static str {
         match self {
             ModelConfidence::Fitted => "fitted",

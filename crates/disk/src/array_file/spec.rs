@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// An array.
 #[derive(Clone, Debug)]
 pub struct ArraySpec {
-    /// Its name in output.
+    /// Name in output.
     pub name: String,
     /// The file that describes it, for messages.
     pub file_name: String,
@@ -91,11 +91,11 @@ pub struct HostOverhead {
 pub struct MemberSpec {
     /// As in btrfs: 1, 2, …
     pub devid: u64,
-    /// What it is.
+    /// Kind of the member.
     pub source: MemberSource,
     /// Index of its link in the links of the array.
     pub link: Option<usize>,
-    /// Its faults.
+    /// Faults.
     pub faults: Vec<Fault>,
     /// The cache in front of it, if it has one.
     pub cache: Option<Box<CacheSpec>>,
@@ -107,7 +107,7 @@ pub struct MemberSpec {
     pub rotational: Option<bool>,
     /// The optimal I/O size it reports, in bytes; what its model or device says if not given.
     pub optimal_io_bytes: Option<u64>,
-    /// Its state at the start.
+    /// State at the start.
     pub state: MemberState,
     /// The part of its file or device that a real member is.
     pub range: DevicePart,
@@ -126,18 +126,18 @@ pub struct MemberSpec {
 /// A part of a file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DevicePart {
-    /// Its first byte.
+    /// First byte.
     pub begin_bytes: u64,
-    /// Its size; up to the end if not given.
+    /// Size; up to the end if not given.
     pub size_bytes: Option<u64>,
 }
 
 /// A part of a modelled disk, less than all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// Its first byte on the disk.
+    /// First byte on the disk.
     pub begin_bytes: u64,
-    /// Its size.
+    /// Size.
     pub length_bytes: u64,
 }
 

@@ -2,11 +2,11 @@
 
 /// Disjoint ranges, each from its first byte to the first behind it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BadRanges {
+pub(super) struct FaultRanges {
     ranges: Vec<std::ops::Range<u64>>,
 }
 
-impl BadRanges {
+impl FaultRanges {
     /// Adds a range; ranges may overlap.
     pub(super) fn add(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length);
@@ -51,7 +51,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 0usize..60, 0usize..20), 1..30)
         ) {
             let mut flags = [false; 100];
-            let mut ranges = BadRanges::default();
+            let mut ranges = FaultRanges::default();
             for (add, offset, length) in steps {
                 flags[offset..offset + length].fill(add);
                 match add {

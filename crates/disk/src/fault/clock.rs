@@ -16,7 +16,6 @@ pub(super) const MILLI: u64 = 1000;
 /// A period of real time in which a disk is slower than usual.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowPeriod {
-    /// Its first instant.
     pub(super) from: Nanos,
     /// The first instant after it.
     pub(super) until: Nanos,
@@ -61,7 +60,7 @@ impl DiskClock {
         DiskClock { segments }
     }
 
-    /// What the disk's clock shows at `real`.
+    /// Time of the disk's clock at `real`.
     pub(super) fn disk_time(&self, real: Nanos) -> Nanos {
         let after = self.segments.partition_point(|segment| segment.real <= real);
         self.segments[after - 1].disk_time(real)

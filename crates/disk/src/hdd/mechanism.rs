@@ -19,7 +19,7 @@ const MASK: u32 = (REVOLUTION - 1) as u32;
 /// thirty nanoseconds of a revolution.
 const SLACK: u32 = 64;
 
-/// What is fixed about the mechanics of one disk.
+/// Fixed mechanics of one disk.
 #[derive(Clone, Debug)]
 pub(super) struct Mechanics {
     pub(super) geometry: Geometry,
@@ -42,7 +42,7 @@ pub(super) struct Head {
     anchor_position: u64,
 }
 
-/// What the choice among commands looks at; half a cache line.
+/// Facts for the choice among commands; half a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AccessCandidate {
     /// When it may start at the earliest; its age counts from here.
@@ -94,7 +94,7 @@ pub(super) struct AccessPick {
 pub(super) enum PickReason {
     /// It has waited beyond the age limit.
     Overdue,
-    /// Its access starts soonest.
+    /// The command whose access starts soonest.
     Nearest,
     /// Nothing is ready, and it will be first.
     FirstReady,

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct MediaCache {
     size_bytes: u64,
     band_bytes: u64,
-    /// What a write takes of the cache at least.
+    /// Least share of the cache that a write occupies.
     record_bytes: u64,
     used_bytes: u64,
     /// Bytes cached of each band.

@@ -60,7 +60,7 @@ pub struct Hdd {
     head: Head,
     /// When the mechanism is done with what it does now.
     free_at: Nanos,
-    /// What it does, or did last.
+    /// Current work, or the last.
     serving: HeadAccess,
     last_read_at: Nanos,
     interface_free_at: Nanos,
@@ -92,7 +92,7 @@ pub struct Hdd {
     submitted: u64,
 }
 
-/// What never changes.
+/// Constants of the disk.
 #[derive(Debug)]
 struct HddConstants {
     parameters: HddParameters,
@@ -125,7 +125,7 @@ struct DiskCommand {
     access: HeadAccess,
     /// Whether it starts where the command queued before it ended.
     continues: bool,
-    /// What the read cache held of it on arrival.
+    /// Part of it that the read cache held on arrival.
     cached: CacheLookup,
     target: AccessTarget,
 }
@@ -277,7 +277,7 @@ impl Hdd {
         self.candidates.push(target.candidate);
     }
 
-    /// Takes writes into the cache from `now` on, in order, as far as there is room. A write is
+    /// Moves writes into the cache from `now` on, in order, as far as there is room. A write is
     /// acknowledged when all of it is in.
     fn take_in_writes(&mut self, now: Nanos) {
         while let Some(&CachedWrite { submitted, taken_bytes }) = self.stalled.front() {
@@ -320,7 +320,7 @@ impl Hdd {
         }
     }
 
-    /// Takes a command out that waits in the host, or in the disk if that has a command for it.
+    /// Removes a command that waits in the host, or in the disk if that has a command for it.
     fn withdraw(&mut self, tag: u64) -> bool {
         if let Some(place) = self.waiting.iter().position(|(io, _)| io.tag == tag) {
             self.waiting.remove(place);
@@ -398,9 +398,9 @@ impl Model for Hdd {
         }
     }
 
-    /// What waits beyond the disk's queue is in the host, which forgets it. Of what is in the queue
-    /// the disk lets go if it can abort a single command (`abort_queued`), but not of what it
-    /// serves, nor of flushes, nor of writes that are in the write cache or wait for room in it.
+    /// The host forgets a command that waits beyond the disk's queue. The disk drops a queued one
+    /// if it can abort a single command (`abort_queued`), but no command in service, no flush, and
+    /// no write that is in the write cache or waits for room in it.
     fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
         self.catch_up(now);
         if !self.withdraw(tag) {

@@ -1,4 +1,4 @@
-//! What a hard disk is made of, in the words and units of a data sheet.
+//! Parameters of a hard disk, in the words and units of a data sheet.
 
 use crate::quantity;
 use mirrorball_core::units::Nanos;
@@ -39,7 +39,7 @@ pub struct HddParameters {
     /// Switch to another surface of the same cylinder.
     #[serde(deserialize_with = "quantity::duration")]
     pub head_switch: Nanos,
-    /// What a write settles longer than a read after a seek.
+    /// Additional settling time of a write after a seek.
     #[serde(deserialize_with = "quantity::duration")]
     pub write_settle: Nanos,
     /// Command processing before the mechanism can start.
@@ -70,7 +70,7 @@ pub struct HddParameters {
     /// Size of a band of such a disk, which is read and written as a whole to clean the cache.
     #[serde(default, deserialize_with = "quantity::bytes")]
     pub band: u64,
-    /// What a write takes of the media cache at least: the block and what is written with it.
+    /// Least share of the media cache of a write: the block and what is written with it.
     #[serde(default, deserialize_with = "quantity::bytes")]
     pub media_record: u64,
     /// How long such a disk must have been idle before it cleans unasked.
@@ -81,7 +81,7 @@ pub struct HddParameters {
     /// How long no read may have come before the disk writes back unasked.
     #[serde(deserialize_with = "quantity::duration")]
     pub idle_delay: Nanos,
-    /// What a flush costs beyond writing back, if anything was written since the last.
+    /// Cost of a flush beyond writing back, if anything was written since the last.
     #[serde(deserialize_with = "quantity::duration")]
     pub flush_overhead: Nanos,
     /// Whether a flush is queued like any command (SCSI) or waits for the queue to drain and holds

@@ -19,7 +19,7 @@ pub(super) struct ReadCache {
     /// Segments by when they were used, the last one first.
     order: Vec<u8>,
     filling: Option<Filling>,
-    /// What lies between two tracks and holds no data: a read that starts so far beyond the end of
+    /// Gap between two tracks that holds no data: a read that starts so far beyond the end of
     /// a segment still goes on with it.
     gap: u64,
 }
@@ -41,7 +41,7 @@ struct Filling {
     size: u64,
 }
 
-/// What the cache holds of a read.
+/// Cached part of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CacheLookup {
     /// All of it.

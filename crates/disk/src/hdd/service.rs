@@ -1,4 +1,4 @@
-//! What the mechanism does next: commands, cached writes, flushes, and the work of an idle disk.
+//! Next work of the mechanism: commands, cached writes, flushes, and the work of an idle disk.
 
 use super::mechanism::{AccessPick, AccessTarget, HeadAccess, Passage, PickReason};
 use super::read_cache::CacheLookup;

@@ -64,7 +64,7 @@ impl HddWriteCache {
         (self.used_bytes == 0 || self.used_bytes + part <= self.size_bytes).then_some(part)
     }
 
-    /// Takes a write, or part of one, that arrives at `ready_at`.
+    /// Adds a write, or part of one, that arrives at `ready_at`.
     pub(super) fn accept(&mut self, offset: u64, length: u64, ready_at: Nanos) {
         self.used_bytes += length;
         self.accepted += 1;

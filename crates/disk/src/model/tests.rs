@@ -1,4 +1,4 @@
-//! What taking back means, on every built-in profile: random loads with and without it.
+//! Cancellation on every built-in profile: random loads with and without it.
 
 use super::*;
 use crate::profile::ModelProfile;
@@ -6,7 +6,7 @@ use mirrorball_core::rng::Rng;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// What a driver does at an instant.
+/// Step of a driver at an instant.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Submit(DiskIo),
@@ -62,7 +62,7 @@ fn drive(model: &mut dyn Model, load: &[(Nanos, Step)]) -> (BTreeSet<u64>, Vec<C
     (cancelled, ended)
 }
 
-/// Takes every event up to and including `now`.
+/// Plays every event up to and including `now`.
 fn advance_to(model: &mut dyn Model, now: Nanos, ended: &mut Vec<Completion>) {
     while let Some(event) = model.next_event().filter(|&event| event <= now) {
         model.advance(event, ended);
@@ -74,7 +74,7 @@ const ALL: [Op; 7] = [Op::Read, Op::Read, Op::Read, Op::Write, Op::Write, Op::Fl
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What was not taken back completes exactly once, what was never, and time does not go back.
+    /// Every I/O completes once unless it was cancelled, then never; and time does not go back.
     /// What is foreseen after all that is what happens.
     #[test]
     fn what_is_taken_back_never_completes(seed: u64) {

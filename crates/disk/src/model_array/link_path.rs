@@ -5,7 +5,7 @@
 
 use crate::link::{Link, LinkDirection};
 use crate::model::{Completion, DiskIo, Model};
-use crate::time_queue::TimeQueue;
+use crate::time_queue::DueQueue;
 use mirrorball_core::io::Op;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -20,9 +20,9 @@ mirrorball_core::slab_key! {
 pub(super) struct LinkPath {
     /// Which link of the bank.
     pub(super) link: usize,
-    towards_disk: TimeQueue<DiskIo>,
+    towards_disk: DueQueue<DiskIo>,
     at_disk: Slab<AtDiskKey, DiskIo>,
-    towards_host: TimeQueue<Completion>,
+    towards_host: DueQueue<Completion>,
     disk_completions: Vec<Completion>,
 }
 
@@ -74,7 +74,7 @@ impl LinkPath {
         }
     }
 
-    /// Takes back what is on its way to the disk, though the link has carried it, or what the disk
+    /// Cancels an I/O on its way to the disk, though the link has carried it, or what the disk
     /// gives back. What is on its way to the host has been done.
     pub(super) fn cancel(&mut self, now: Nanos, tag: u64, disk: &mut dyn Model) -> bool {
         if self.towards_disk.take(|_, io| io.tag == tag).is_some() {

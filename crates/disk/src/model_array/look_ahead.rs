@@ -1,5 +1,5 @@
-//! What an I/O would do to a member: when it would complete, and how much longer the member would
-//! be busy.
+//! Foreseen effect of an I/O on a member: when it would complete, and how much longer the member
+//! would be busy.
 //!
 //! Two copies of the member run until they are idle, one with the I/O and one without.
 
@@ -9,7 +9,7 @@ use crate::model::{Completion, DiskIo};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
 
-/// What an I/O would do to a member.
+/// Foreseen effect of an I/O on a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Impact {
     /// When the I/O would complete, or [`Nanos::MAX`] if the member is dead or dies first.
@@ -19,7 +19,7 @@ pub struct Impact {
 }
 
 impl ModelArray {
-    /// What `io` would do to `member` if it were submitted at `now` and nothing came after it. An
+    /// Effect of `io` on `member` if it were submitted at `now` and nothing came after it. An
     /// estimate for a member whose link others use meanwhile. Costs a run of all I/O in flight
     /// there.
     pub fn impact_if_submitted(&self, now: Nanos, member: MemberIndex, io: DiskIo) -> Impact {

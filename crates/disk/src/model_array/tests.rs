@@ -252,7 +252,7 @@ proptest! {
         prop_assert!(ended.is_sorted_by_key(|(_, completion)| completion.at));
     }
 
-    /// What is taken back never completes and all else does, once; the model array's accounting of
+    /// A cancelled I/O never completes and all else does, once; the model array's accounting of
     /// what comes next are those of its members.
     #[test]
     fn what_is_taken_back_never_completes(seed: u64) {

@@ -74,7 +74,7 @@ fn a_profile_is_read() {
     assert!(!ModelProfile::parse(&shown, "small.toml").unwrap().rotational);
 }
 
-/// What is changed in the profile, where the message has to point, and what it has to say.
+/// Change of the profile, where the message has to point, and what it has to say.
 const MISTAKES: [(&str, &str, usize, &str); 17] = [
     ("rpm = 6000", "rmp = 6000", 8, "unknown key `rmp`\n  help: did you mean `rpm`?"),
     ("rpm = 6000", "", 7, "the key `rpm` is missing"),

@@ -22,7 +22,7 @@ pub(super) struct DieTiming {
     pub(super) slc_program_ns: u64,
     pub(super) copy_read_ns: u64,
     pub(super) erase_ns: u64,
-    /// What a suspension takes, or `None` if the drive has none.
+    /// Time of a suspension, or `None` if the drive has none.
     pub(super) suspend_ns: Option<u64>,
     /// Share of programs and erases that refuse suspension, in 2^-32.
     pub(super) suspend_refused: u64,
@@ -47,8 +47,8 @@ pub(super) struct Die {
     erases: u32,
     /// Programs, copies and erases begun so far: numbers the draws.
     begun: u32,
-    /// What ends at `work_end`.
-    work: Work,
+    /// Operation that ends at `work_end`.
+    work: DieWork,
     /// Whether it can be suspended.
     suspendable: bool,
 }
@@ -61,7 +61,7 @@ pub(super) struct DieRead {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Work {
+enum DieWork {
     Program,
     /// The reading half of a copy; its program follows.
     CopyRead,
@@ -81,7 +81,7 @@ impl Die {
             copies: 0,
             erases: 0,
             begun: 0,
-            work: Work::Erase,
+            work: DieWork::Erase,
             suspendable: false,
         }
     }
@@ -126,7 +126,7 @@ impl Die {
         let mut die = *self;
         die.catch_up(at, timing);
         if die.programs + die.slc_programs == 0 {
-            return if die.work == Work::Program { die.work_end.max(at) } else { at };
+            return if die.work == DieWork::Program { die.work_end.max(at) } else { at };
         }
         while die.programs + die.slc_programs > 0 {
             die.begin(die.work_end.max(die.read_end), timing);
@@ -136,7 +136,7 @@ impl Die {
 
     fn waits(&self) -> bool {
         (self.programs | self.slc_programs | self.copies | self.erases) > 0
-            || self.work == Work::CopyRead
+            || self.work == DieWork::CopyRead
     }
 
     /// Begins what would have begun before `at`. What could begin at `at` itself does not: a read
@@ -160,26 +160,26 @@ impl Die {
     }
 
     fn begin(&mut self, start: u64, timing: &DieTiming) {
-        let (work, hold_ns) = if self.work == Work::CopyRead {
-            (Work::CopyProgram, timing.program_ns)
+        let (work, hold_ns) = if self.work == DieWork::CopyRead {
+            (DieWork::CopyProgram, timing.program_ns)
         } else if self.slc_programs > 0 {
             self.slc_programs -= 1;
-            (Work::Program, timing.slc_program_ns)
+            (DieWork::Program, timing.slc_program_ns)
         } else if self.programs > 0 {
             self.programs -= 1;
-            (Work::Program, timing.program_ns)
+            (DieWork::Program, timing.program_ns)
         } else if self.copies > 0 {
             self.copies -= 1;
-            (Work::CopyRead, timing.copy_read_ns)
+            (DieWork::CopyRead, timing.copy_read_ns)
         } else {
             self.erases -= 1;
-            (Work::Erase, timing.erase_ns)
+            (DieWork::Erase, timing.erase_ns)
         };
         self.work = work;
         self.work_end = start + hold_ns;
         self.begun = self.begun.wrapping_add(1);
         self.suspendable = timing.suspend_ns.is_some()
-            && work != Work::CopyRead
+            && work != DieWork::CopyRead
             && (timing.suspend_refused == 0 || self.draw() >= timing.suspend_refused);
     }
 

@@ -47,12 +47,12 @@ use writes::{ByteTime, SsdWriteCache};
 /// A solid-state disk.
 #[derive(Clone, Debug)]
 pub struct Ssd {
-    costs: Costs,
+    costs: SsdCosts,
     flash: FlashArray,
     read_ahead: DriveReadAhead,
     writes: SsdWriteCache,
     line: LinkQueue,
-    /// What the drive has not taken yet, with the instant of its submission.
+    /// Commands that the drive has not fetched yet, with the instant of their submission.
     waiting: VecDeque<(u64, DiskIo)>,
     /// Whether a flush that runs alone is in flight.
     flushing_alone: bool,
@@ -62,7 +62,7 @@ pub struct Ssd {
 
 /// Costs of commands other than flash and cache, in nanoseconds.
 #[derive(Clone, Debug)]
-struct Costs {
+struct SsdCosts {
     read_latency_ns: u64,
     write_latency_ns: u64,
     command_ns: u64,
@@ -83,7 +83,7 @@ impl Ssd {
         if let Some(rule) = parameters.fault() {
             panic!("no such solid-state disk: {rule}");
         }
-        let costs = Costs {
+        let costs = SsdCosts {
             read_latency_ns: parameters.read_latency.0,
             write_latency_ns: parameters.write_latency.0,
             command_ns: parameters.command.0,
@@ -113,7 +113,7 @@ impl Ssd {
             && (op != Op::Flush || !self.costs.flush_alone || self.line.len() == 0)
     }
 
-    /// Takes a command at `at` and works out when it can take the link.
+    /// Accepts a command at `at` and works out when it can use the link.
     #[inline]
     fn take(&mut self, at: u64, io: DiskIo) {
         self.writes.note_command(at);
@@ -126,7 +126,7 @@ impl Ssd {
         self.line.push(ready, self.hold_ns(&io), io.tag);
     }
 
-    /// Takes what waits, as far as the drive has room for it.
+    /// Fetches waiting commands, as far as the drive has room for them.
     fn take_waiting(&mut self, at: u64) {
         while let Some(&(submitted_at, io)) = self.waiting.front() {
             if !self.takes(io.op) {

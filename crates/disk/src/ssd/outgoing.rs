@@ -38,7 +38,8 @@ impl LinkQueue {
         self.line.front().map(|(ready, first)| self.free_at.max(*ready) + first.hold_ns)
     }
 
-    /// Takes the first command if it completes at `now` or before, with its completion.
+    /// Removes and returns the first command if it completes at `now` or before, with its
+    /// completion.
     #[inline]
     pub(super) fn pop(&mut self, now: u64) -> Option<(u64, u64)> {
         let at = self.next_completion().filter(|&at| at <= now)?;

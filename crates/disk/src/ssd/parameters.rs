@@ -1,4 +1,4 @@
-//! What is fixed about a solid-state disk, in the units that people write.
+//! Parameters of a solid-state disk, in the units that people write.
 //!
 //! Every key of a profile's `[parameters]` is a field here, and [`SsdParameters::fault`] says which
 //! values make no disk. The model itself works with integers derived from these once, so nothing
@@ -21,7 +21,7 @@ pub struct SsdParameters {
     /// How long reading a page of the fastest type holds its die: tR.
     #[serde(deserialize_with = "duration")]
     pub read: Nanos,
-    /// What each page type takes on top of `read`; the type of a 4 KiB block is a fixed function
+    /// Time of each page type on top of `read`; the type of a 4 KiB block is a fixed function
     /// of its address, all types equally frequent. One type if not given.
     #[serde(default = "one_page_type", deserialize_with = "durations")]
     pub page_types: Vec<Nanos>,
@@ -70,7 +70,7 @@ pub struct SsdParameters {
     /// Bytes of the write cache.
     #[serde(deserialize_with = "bytes")]
     pub write_cache: u64,
-    /// What a flush costs, once what it waits for is done.
+    /// Cost of a flush, once what it waits for is done.
     #[serde(deserialize_with = "duration")]
     pub flush: Nanos,
     /// Whether the cache survives a loss of power, so that a flush waits for no program.
@@ -84,7 +84,7 @@ pub struct SsdParameters {
     /// Firmware latency of a write or a discard; occupies nothing.
     #[serde(deserialize_with = "duration")]
     pub write_latency: Nanos,
-    /// What each command holds the controller and link for, its transfer excluded: one over this
+    /// Time that each command holds the controller and link, its transfer excluded: one over this
     /// (and the transfer) is the greatest number of commands per second.
     #[serde(deserialize_with = "duration")]
     pub command: Nanos,
@@ -104,7 +104,7 @@ impl SsdParameters {
         self.program_unit.unwrap_or(self.page)
     }
 
-    /// What no type expresses and would make no disk: a sentence that names the parameter.
+    /// Mistake that no type expresses and would make no disk: a sentence that names the parameter.
     pub fn fault(&self) -> Option<&'static str> {
         let unit = self.program_unit_bytes();
         let ratio = 0.0..=1.0;

@@ -25,19 +25,19 @@ pub(super) struct DriveReadAhead {
     /// Where the next request of each reader would begin; apart from the rest, because every
     /// random read is compared with all of them.
     expected: [u64; STREAMS],
-    streams: [Stream; STREAMS],
+    streams: [ReadStream; STREAMS],
     oldest: usize,
 }
 
 /// One reader. Times are in nanoseconds, offsets in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stream {
+struct ReadStream {
     /// Requests in sequence so far, the first not counted.
     sequence: u32,
-    /// What lies before is in memory at `near_ready`.
+    /// End of the part that is in memory at `near_ready`.
     near_end: u64,
     near_ready: u64,
-    /// What lies between `near_end` and here is in memory at `far_ready`.
+    /// End of the part after `near_end` that is in memory at `far_ready`.
     far_end: u64,
     far_ready: u64,
 }
@@ -49,7 +49,7 @@ impl DriveReadAhead {
             window_bytes: parameters.read_ahead / 2,
             page_bytes: parameters.page,
             expected: [u64::MAX; STREAMS],
-            streams: [Stream::default(); STREAMS],
+            streams: [ReadStream::default(); STREAMS],
             oldest: 0,
         }
     }
@@ -80,7 +80,7 @@ impl DriveReadAhead {
             let index = self.oldest;
             self.oldest = (index + 1) % STREAMS;
             self.expected[index] = end;
-            self.streams[index] = Stream::default();
+            self.streams[index] = ReadStream::default();
             return None;
         };
         self.expected[index] = end;

@@ -44,7 +44,7 @@ impl SlcCache {
         self.used_at(at, drained_at) + length <= self.size_bytes
     }
 
-    /// Takes note of a command at `at`: folding stops.
+    /// Records a command at `at`: folding stops.
     #[inline]
     pub(super) fn note_command(&mut self, at: u64, drained_at: u64) {
         self.used_bytes = self.used_at(at, drained_at);
@@ -56,7 +56,7 @@ impl SlcCache {
         self.used_bytes += bytes;
     }
 
-    /// What is left in the cache at `at`, after folding in the idle time before.
+    /// Space left in the cache at `at`, after folding in the idle time before.
     #[inline]
     fn used_at(&self, at: u64, drained_at: u64) -> u64 {
         let since = self.last_command.max(drained_at);

@@ -61,7 +61,7 @@ fn alone(model: &mut Ssd, now: u64, io: DiskIo) -> u64 {
     ended[0].at.0 - now
 }
 
-/// What a closed loop saw: all waits in the order of completion, and the time of the last.
+/// Result of a closed loop: all waits in the order of completion, and the time of the last.
 struct Run {
     waits_ns: Vec<u64>,
     end_ns: u64,

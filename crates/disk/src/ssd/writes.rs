@@ -40,14 +40,14 @@ impl ByteTime {
         ByteTime((time_ns / bytes * f64::from(1 << FRACTION_BITS)).round() as u64)
     }
 
-    /// What `bytes` take in nanoseconds.
+    /// Time of `bytes` in nanoseconds.
     #[inline]
     pub(super) fn of(self, bytes: u64) -> u64 {
         (bytes * self.0) >> FRACTION_BITS
     }
 }
 
-/// What writes of one kind cost.
+/// Cost of writes of one kind.
 #[derive(Clone, Copy, Debug)]
 struct WriteCost {
     /// Time of all dies together.
@@ -117,7 +117,7 @@ impl SsdWriteCache {
         }
     }
 
-    /// Takes a write at `at`; returns when its data is in the cache.
+    /// Accepts a write at `at`; returns when its data is in the cache.
     pub(super) fn accept(
         &mut self,
         at: u64,
@@ -164,7 +164,7 @@ impl SsdWriteCache {
         at.max(drained_at.saturating_sub(cost.cache_ns))
     }
 
-    /// Takes note of a command of any kind at `at`, before it is carried out.
+    /// Records a command of any kind at `at`, before it is carried out.
     #[inline]
     pub(super) fn note_command(&mut self, at: u64) {
         if let Some((cache, _)) = &mut self.slc {
@@ -172,7 +172,7 @@ impl SsdWriteCache {
         }
     }
 
-    /// What a write costs if the SLC cache has space for it.
+    /// Cost of a write if the SLC cache has space for it.
     #[inline]
     fn slc_cost(&self, at: u64, range: ByteRange) -> Option<WriteCost> {
         let (cache, cost) = self.slc.as_ref()?;

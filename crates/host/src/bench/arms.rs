@@ -32,7 +32,7 @@ pub(super) struct ArmSet {
     pub(super) knobs: Vec<Knob>,
     /// The value of each knob when the settings were chosen.
     pub(super) in_force: Vec<String>,
-    /// What else a user should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 

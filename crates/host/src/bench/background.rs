@@ -50,7 +50,7 @@ pub(super) enum LoadMethod {
     Program { start: Vec<String>, end: Option<Vec<String>> },
 }
 
-/// What a load needs to run.
+/// Context of a load.
 #[derive(Clone, Copy)]
 pub(super) struct LoadContext<'a> {
     pub(super) sysroot: &'a Sysroot,
@@ -123,7 +123,7 @@ impl LoadMethod {
         POSITIONS.into_iter().filter_map(position).collect()
     }
 
-    /// What the journal must know while the load runs.
+    /// Record for the journal while the load runs.
     pub(super) fn started(&self) -> Option<StartedLoad> {
         match self {
             LoadMethod::SyncAction(knob) => Some(StartedLoad::Check(knob.clone())),

@@ -38,7 +38,7 @@ const FLIP_SAMPLE: u64 = 20_000;
 pub(super) struct Effect {
     /// Units that were compared.
     pub(super) units: usize,
-    /// Its rate over that of the other.
+    /// Rate over that of the other.
     pub(super) ratio: f64,
     /// The interval of the ratio; none for a single unit.
     pub(super) interval: Option<(f64, f64)>,
@@ -48,7 +48,7 @@ pub(super) struct Effect {
     pub(super) sequence: Option<(f64, f64)>,
 }
 
-/// What an interval decides.
+/// Verdict of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EffectVerdict {
     Faster,
@@ -80,7 +80,7 @@ impl Effect {
         })
     }
 
-    /// What the interval of a fixed number of units says.
+    /// Verdict of the interval of a fixed number of units.
     pub(super) fn verdict(&self) -> EffectVerdict {
         match self.interval {
             Some((low, _)) if low > 1.0 => EffectVerdict::Faster,

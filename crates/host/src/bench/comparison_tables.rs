@@ -79,7 +79,7 @@ impl BenchOutcome {
     }
 }
 
-/// What `predicted` has of the jobs and settings of `measured`; none if they share none.
+/// Part of `predicted` about the jobs and settings of `measured`; none if they share none.
 pub fn prediction_table(predicted: &Study, measured: &Study) -> Option<PredictionTable> {
     let mut rows = Vec::new();
     let mut worst: f64 = 0.0;

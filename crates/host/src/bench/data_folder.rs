@@ -1,7 +1,7 @@
 //! The folder with the data to read: created by `bench`, and the only place that it writes to on
 //! the array.
 //!
-//! Its name tells it from folders of the user and of every other `bench`, because part of it is
+//! The name tells it from folders of the user and of every other `bench`, because part of it is
 //! drawn by the kernel. The folder above may belong to another user, who may rename this one and
 //! put a link in its place. So `bench` keeps it open, and reaches its files through the open
 //! folder, which only its own user can write to. It is removed if it is the folder that was
@@ -57,7 +57,7 @@ impl DataFolder {
         Ok(DataFolder { open, inode: stat.st_ino })
     }
 
-    /// Its number in the file system.
+    /// Number in the file system.
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }

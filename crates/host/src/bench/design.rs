@@ -50,7 +50,7 @@ pub(super) fn williams_rows(arms: usize) -> Vec<Vec<usize>> {
     rows
 }
 
-/// What is not balanced in a design of this many rounds; none if everything is.
+/// Imbalance of a design of this many rounds; none if everything is balanced.
 pub(super) fn imbalance(rounds: usize, arms: usize) -> Option<String> {
     let square = williams_rows(arms).len();
     match (arms, rounds % square) {

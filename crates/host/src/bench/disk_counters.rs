@@ -57,7 +57,7 @@ impl DiskCounters {
         })
     }
 
-    /// What was counted since `before`.
+    /// Difference to `before`.
     pub(super) fn since(&self, before: &DiskCounters) -> DiskCounters {
         let count = |now: u64, then: u64| now.saturating_sub(then);
         let time = |now: u64, then: u64| match now >= then {

@@ -121,7 +121,7 @@ const DECIDED: [&str; 19] = [
     "write_lat_log",
 ];
 
-/// What a run decides.
+/// Options that a run decides.
 #[derive(Clone, Debug)]
 pub(super) struct JobPlace<'a> {
     /// The file or device that is read.

@@ -28,7 +28,7 @@ const SLEEPS_BEFORE_ACCEPTING: u32 = 40;
 const MESSAGE_MAX: usize = 400;
 /// Becomes fio when it is let: if `bench` dies before it has recorded the process, fio never runs.
 const GATE: &str = "read -r _ && exec fio \"$@\" </dev/null";
-/// What a shell ends with if there is no such program.
+/// Exit code of a shell if there is no such program.
 const NO_PROGRAM: i32 = 127;
 
 /// The counters of all members at one time.
@@ -40,10 +40,10 @@ pub(super) struct CounterSample {
     pub(super) members: Vec<Option<DiskCounters>>,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct FioRun {
-    /// What fio printed.
+    /// Output of fio.
     pub(super) output: Vec<u8>,
     /// At least two.
     pub(super) samples: Vec<CounterSample>,
@@ -58,11 +58,11 @@ pub(super) enum FioEnd {
     Done(FioRun),
     /// It was stopped, and killed.
     Stopped,
-    /// Its processes were not accepted, and it was killed.
+    /// The processes of fio were not accepted, and fio was killed.
     NotAccepted,
 }
 
-/// What to run.
+/// Command to run.
 pub(super) struct FioCommand<'a> {
     /// The job file.
     pub(super) job: &'a Path,
@@ -151,7 +151,7 @@ fn let_start(child: &mut Child, watch: &FioWatch<'_>) -> io::Result<()> {
     gate.map_or(Ok(()), |mut gate| gate.write_all(b"\n"))
 }
 
-/// What watching fio came to.
+/// Result of watching fio.
 enum Watched {
     /// It ended; its output is not read yet.
     Ended(ExitStatus, FioRun),

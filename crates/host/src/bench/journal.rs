@@ -32,14 +32,14 @@ const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 /// Numbers of file systems that a restart empties: tmpfs, ramfs, overlayfs (of a container).
 const VOLATILE: [i64; 3] = [0x0102_1994, 0x8584_58f6, 0x794c_7630];
 
-/// What to put back.
+/// Values to restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Journal {
     version: u32,
     /// The array, as `bench` was asked for it.
     pub(super) array: String,
-    /// What identifies it.
+    /// Identity of the array.
     pub(super) identity: Identifiers,
     /// The boot of the kernel that it was written in; empty if not known.
     pub(super) boot_id: String,
@@ -60,7 +60,6 @@ pub(super) struct Journal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StartedProcess {
-    /// Its number.
     pub(super) process: u32,
     /// When it was started, in ticks since the boot: another process may get its number later.
     pub(super) start_time: u64,
@@ -70,11 +69,10 @@ pub(super) struct StartedProcess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JournalFolder {
-    /// Its path.
     pub(super) path: String,
     /// The folder of the array that it is in, by its path on the machine.
     pub(super) above: String,
-    /// Its number in the file system, once it is created. Earlier versions did not record it.
+    /// Number in the file system, once it is created. Earlier versions did not record it.
     #[serde(default)]
     pub(super) inode: Option<u64>,
 }
@@ -95,7 +93,7 @@ pub(super) enum StartedLoad {
 pub(super) struct JournalKnob {
     /// The knob.
     pub(super) knob: Knob,
-    /// What identifies the member of md that it belongs to; empty for a knob of the array.
+    /// Identity of the md member that it belongs to; empty for a knob of the array.
     pub(super) member: Identifiers,
     /// The text of the file before the first change.
     pub(super) before: String,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
-/// What a flag's file shows, and what is written to set it.
+/// Text in the file of a flag, and the text that sets it.
 const FLAG_SHOWN: &str = "write_mostly";
 const FLAG_WRITTEN: &str = "writemostly";
 /// Value of a flag that is set, and of one that is not.
@@ -37,7 +37,7 @@ pub(super) enum KnobKind {
 /// A file of the kernel that holds a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Knob {
-    /// Its path on the machine.
+    /// Path on the machine.
     pub(super) path: String,
     /// How it is read and written.
     pub(super) kind: KnobKind,
@@ -79,7 +79,7 @@ impl KnobKind {
         }
     }
 
-    /// What is written to set `value`.
+    /// Text to write for `value`.
     fn text_for(self, value: &str) -> String {
         match self {
             KnobKind::Flag if value == ON => FLAG_WRITTEN.to_owned(),
@@ -123,7 +123,7 @@ impl KnobKind {
         self == KnobKind::Flag
     }
 
-    /// What the file shows after a write of `text`, if it showed `raw`.
+    /// Text of the file after a write of `text`, if it showed `raw`.
     pub(super) fn shown_after(self, raw: &str, text: &str) -> String {
         let end = if raw.ends_with('\n') { "\n" } else { "" };
         let shown = match self {

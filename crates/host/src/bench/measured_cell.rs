@@ -13,10 +13,10 @@ use mirrorball_lab::experiment::record::{
     CellRecord, CoarseLatency, CounterRecord, IntervalsRecord, MemberRecord, MemberSeries,
 };
 
-/// What the members did in the measured window.
+/// Counters of the members in the measured window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberWindow {
-    /// Its length.
+    /// Length.
     pub time: Nanos,
     /// One per member that has counters: its devid, and what was counted.
     pub members: Vec<(u64, DiskCounters)>,
@@ -140,7 +140,7 @@ fn members(window: &MemberWindow) -> Vec<MemberRecord> {
     window.members.iter().map(member).collect()
 }
 
-/// What a record has no field for, so that the figures of `iostat -x` can be had from it.
+/// Counters without a field in the record, so that the figures of `iostat -x` can be had from it.
 fn counters(window: &MemberWindow) -> Vec<CounterRecord> {
     let of_member = |(devid, counted): &(u64, DiskCounters)| {
         let counter = |name: &str, value: u64| CounterRecord {

@@ -1,4 +1,4 @@
-//! What a benchmark needs from outside, what it reports while it runs, and what came of it.
+//! Needs of a benchmark from outside, its reports while it runs, and its result.
 
 use super::measured_cell::MemberWindow;
 use super::restore::RestoreReport;
@@ -9,7 +9,7 @@ use mirrorball_lab::experiment::study::{CellSummary, Goal, Scoring};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What a benchmark needs from outside.
+/// Needs of a benchmark from outside.
 pub struct BenchControl<'a> {
     /// The results folder.
     pub results: &'a Path,
@@ -26,12 +26,12 @@ pub struct BenchControl<'a> {
 pub enum BenchEvent<'a> {
     /// The file is being written.
     WritesData {
-        /// Its size.
+        /// Size.
         bytes: u64,
     },
     /// A run begins.
     Run {
-        /// Its number, from one.
+        /// Number, from one.
         number: usize,
         /// Number of all runs.
         of: usize,
@@ -49,14 +49,14 @@ pub enum BenchEvent<'a> {
     },
     /// A job needs no more rounds.
     Decided {
-        /// Its name.
+        /// Name of the job.
         job: &'a str,
         /// The rounds that it took.
         rounds: usize,
     },
 }
 
-/// What came of a benchmark.
+/// Result of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct BenchOutcome {
     /// The runs that were saved.
@@ -67,22 +67,22 @@ pub struct BenchOutcome {
     pub is_interrupted: bool,
     /// Why it could not go on, if it could not.
     pub failure: Option<Diagnostic>,
-    /// What became of the settings.
+    /// Result of restoring the settings.
     pub restored: RestoreReport,
 }
 
 /// A run that was saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRun {
-    /// Its job, by its place in the plan.
+    /// Job, by its place in the plan.
     pub job: usize,
-    /// Its setting, by its place in the plan.
+    /// Setting, by its place in the plan.
     pub arm: usize,
-    /// Its round, from zero.
+    /// Round, from zero.
     pub round: usize,
-    /// What the members did.
+    /// Counters of the members.
     pub window: MemberWindow,
-    /// What it achieved, section by section.
+    /// Results, section by section.
     pub summary: CellSummary,
     /// The remainder of each process that read, that of the first one first, if the choice follows
     /// from them.

@@ -4,7 +4,7 @@ use mirrorball_core::geometry::Profile;
 
 /// The policy whose choice follows from the process.
 const POLICY: &str = "btrfs/pid";
-/// What `/proc/self/ns/pid` is in the first namespace, whose numbers the kernel itself uses
+/// Number of `/proc/self/ns/pid` in the first namespace, whose numbers the kernel itself uses
 /// (`PROC_PID_INIT_INO`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 

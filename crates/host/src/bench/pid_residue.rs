@@ -14,7 +14,7 @@ use mirrorball_lab::experiment::study::Yardstick;
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
 
 impl BenchOutcome {
-    /// What the runs of a job under `btrfs/pid` achieved by the remainder of their process number;
+    /// Results of the runs of a job under `btrfs/pid` by the remainder of their process number;
     /// none if no run had a single remainder.
     pub fn pid_grid(&self, bench: &Bench, job: usize) -> Option<Grid> {
         let arm = bench.plan.policies.iter().position(|policy| applies_to(policy))?;

@@ -27,7 +27,8 @@ impl ProcessNumbers {
         ProcessNumbers { last: Cell::new(0), distance: Cell::new(1) }
     }
 
-    /// Takes numbers until the process has the remainder `wanted` of `divisor`, if it starts next.
+    /// Uses up numbers until the process has the remainder `wanted` of `divisor`, if it starts
+    /// next.
     pub(super) fn take_until(&self, wanted: u32, divisor: u32) {
         for _ in 0..THREADS_MAX {
             let Some(number) = thread_number() else { return };

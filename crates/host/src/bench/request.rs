@@ -1,4 +1,4 @@
-//! What is asked for, checked: the array, the settings, the jobs and the number of rounds.
+//! The request, checked: the array, the settings, the jobs and the number of rounds.
 //!
 //! Everything that can be found wrong before the first change is found here.
 
@@ -33,7 +33,7 @@ const BUDGET_DEFAULT: Nanos = Nanos::from_secs(40 * 60);
 /// Shortest window that a test of steadiness has enough rates for.
 const STEADINESS_TESTED: Nanos = Nanos::from_secs(6);
 
-/// What a user asks for.
+/// Request of a user.
 #[derive(Clone, Debug)]
 pub struct BenchRequest<'a> {
     /// The machine.
@@ -104,7 +104,7 @@ pub struct Bench {
     pub(super) target: String,
     /// The array, as it was when the request was checked.
     pub array: DetectedArray,
-    /// What identifies it.
+    /// Identity of the array.
     pub(super) identity: Identifiers,
     pub(super) arms: ArmSet,
     pub(super) jobs: Vec<BenchJob>,
@@ -118,7 +118,7 @@ pub struct Bench {
     pub rounds: usize,
     /// The plan that the results belong to.
     pub plan: Plan,
-    /// What else a user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -248,7 +248,7 @@ fn silent_disk(sysroot: &Sysroot, member: &DetectedMember) -> Option<String> {
     (iostats == Some(0)).then_some(disk)
 }
 
-/// What a user should know of a request.
+/// Notes on a request for the user.
 fn notes_on(
     request: &BenchRequest<'_>,
     arms: &ArmSet,

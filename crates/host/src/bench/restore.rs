@@ -17,11 +17,11 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What md's `sync_action` shows during a check, and is set to to end it.
+/// Text of md's `sync_action` during a check, and the text that ends it.
 pub(super) const CHECK: &str = "check";
 pub(super) const IDLE: &str = "idle";
 
-/// What became of the knobs of a journal.
+/// Result of restoring the knobs of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Processes that were left, and ended: their names and numbers.
@@ -34,7 +34,7 @@ pub struct RestoreReport {
     pub foreign: Vec<(String, String)>,
     /// Paths that the restart of the machine has reset; they were left.
     pub after_restart: Vec<String>,
-    /// What could not be put back, and why.
+    /// Knobs that could not be restored, and why.
     pub failed: Vec<String>,
     /// The journal, if it is kept because something could not be put back.
     pub kept: Option<String>,

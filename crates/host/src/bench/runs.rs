@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 3;
 const STARTS_MAX: usize = 40;
 
 /// The runs that are left to do.
-pub(super) struct Runs<'a, 'c> {
+pub(super) struct BenchRuns<'a, 'c> {
     bench: &'a Bench,
     results: Results,
     control: BenchControl<'a>,
@@ -50,14 +50,14 @@ pub(super) struct Runs<'a, 'c> {
     outcome: BenchOutcome,
 }
 
-/// What came of one try of a run.
+/// Result of one try of a run.
 enum Attempt {
     Good(FioRun, Nanos),
     Late(Nanos),
     Stopped,
 }
 
-impl<'a, 'c> Runs<'a, 'c> {
+impl<'a, 'c> BenchRuns<'a, 'c> {
     /// The runs of a benchmark whose journal is written; `kept` were done before.
     pub(super) fn new(
         bench: &'a Bench,
@@ -65,9 +65,9 @@ impl<'a, 'c> Runs<'a, 'c> {
         kept: Vec<SavedRun>,
         control: BenchControl<'a>,
         changed: &'c mut ChangedArray,
-    ) -> Runs<'a, 'c> {
+    ) -> BenchRuns<'a, 'c> {
         let members = bench.array.members.iter();
-        Runs {
+        BenchRuns {
             bench,
             results,
             control,

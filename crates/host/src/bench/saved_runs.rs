@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 const CONDITIONS_FILE: &str = "bench.json";
 const FOLDER: &str = "runs";
 
-/// What decides the figures of a run besides its plan, in words.
+/// Conditions that decide the figures of a run besides its plan, in words.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Conditions {

@@ -8,7 +8,7 @@ use super::knob_place::MdPath;
 use super::outcome::{BenchControl, BenchOutcome};
 use super::request::{Bench, DataPlace, check_condition};
 use super::restore::{self, RestoreReport};
-use super::runs::Runs;
+use super::runs::BenchRuns;
 use crate::detect::{
     DetectError, DetectedArray, Identifiers, StorageSystem, Sysroot, array_identifiers, detect_at,
     md_members,
@@ -38,7 +38,7 @@ impl Bench {
         }
         let journal = self.journal()?;
         let mut changed = ChangedArray::new(&self.sysroot, lock, journal, &control.watchdog)?;
-        let outcome = Runs::new(self, results, kept, control, &mut changed).all();
+        let outcome = BenchRuns::new(self, results, kept, control, &mut changed).all();
         let restored = changed.restore();
         Ok(BenchOutcome { restored, ..outcome })
     }
@@ -97,7 +97,7 @@ impl Bench {
         Ok(entries)
     }
 
-    /// What identifies the member of md that a knob belongs to; nothing for a knob of the array.
+    /// Identity of the md member that a knob belongs to; nothing for a knob of the array.
     fn member_of(
         &self,
         knob: &Knob,

@@ -1,4 +1,4 @@
-//! What the members did, as `iostat -x` shows it.
+//! Activity of the members, as `iostat -x` shows it.
 
 use super::disk_counters::DiskCounters;
 use super::outcome::BenchOutcome;

@@ -17,7 +17,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What the watchdog writes when it is ready.
+/// Line that the watchdog writes when it is ready.
 const READY: u8 = b'r';
 
 /// The running watchdog. Dropping it closes the pipe and waits for its end.

@@ -1,4 +1,4 @@
-//! What was detected: plain data, printed as JSON and written as an array file.
+//! A detected array: plain data, printed as JSON and written as an array file.
 
 use super::disk::DetectedDisk;
 use super::model_choice::ModelChoice;
@@ -32,7 +32,7 @@ pub enum StorageSystem {
 }
 
 impl StorageSystem {
-    /// Its name in array files.
+    /// Name in array files.
     pub fn name(self) -> &'static str {
         match self {
             StorageSystem::Btrfs => "btrfs",
@@ -64,7 +64,7 @@ pub struct DetectedArray {
     pub system: StorageSystem,
     /// Version of the kernel, or of OpenZFS.
     pub version: Option<String>,
-    /// What commands of the system call it.
+    /// Name in commands of the system.
     pub name: String,
     /// UUID of the file system, or of the array.
     pub id: Option<String>,
@@ -77,17 +77,17 @@ pub struct DetectedArray {
     pub mount: Option<String>,
     /// Read-ahead of its readers, in KiB.
     pub read_ahead_kb: Option<u64>,
-    /// Its read policy and settings.
+    /// Read policy and settings.
     pub policy: DetectedPolicy,
-    /// Its members, in the order of their numbers.
+    /// Members, in the order of their numbers.
     pub members: Vec<DetectedMember>,
     /// Whether it is complete, and what it does at the moment.
     pub condition: ArrayCondition,
     /// The layers from what was asked for down to the array.
     pub stack: Vec<StackLayer>,
-    /// What could not be read, and what was assumed.
+    /// Facts that could not be read, and what was assumed.
     pub notes: Vec<String>,
-    /// What of it could not be read, in a few words: something else was assumed.
+    /// Facts that could not be read, in a few words: something else was assumed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_known: Vec<&'static str>,
 }
@@ -116,7 +116,7 @@ impl DetectedArray {
         matches!(self.system, StorageSystem::Nvme | StorageSystem::Dm)
     }
 
-    /// What is unusual about its state; `None` for an array that is complete and idle.
+    /// Unusual state; `None` for an array that is complete and idle.
     pub fn condition_text(&self) -> Option<String> {
         if !self.has_paths() {
             return self.condition.text();
@@ -159,9 +159,9 @@ impl DetectedArray {
 /// A member of an array.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedMember {
-    /// Its number in array files: as in btrfs; slot plus 1 in md.
+    /// Number in array files: as in btrfs; slot plus 1 in md.
     pub devid: u64,
-    /// Its device, such as `/dev/sdb1`; none if it is missing.
+    /// Device, such as `/dev/sdb1`; none if it is missing.
     pub device: Option<String>,
     /// The name of the kernel, such as `sdb1`.
     pub kernel_name: Option<String>,
@@ -181,7 +181,7 @@ pub struct DetectedMember {
     pub group: Option<String>,
     /// Layers between the member and its disk, such as LUKS.
     pub layers: Vec<StackLayer>,
-    /// Its disk.
+    /// Disk.
     pub disk: Option<DetectedDisk>,
     /// The model profile chosen for it.
     pub model: ModelChoice,
@@ -209,7 +209,7 @@ impl ArrayCondition {
         self.activity.as_deref().is_some_and(|activity| Self::STOPPED.contains(&activity))
     }
 
-    /// What is unusual; `None` for an array that is complete and idle.
+    /// Unusual condition; `None` for an array that is complete and idle.
     pub fn text(&self) -> Option<String> {
         let mut parts = Vec::new();
         if self.degraded {

@@ -72,12 +72,12 @@ impl BlockDevice {
         }
     }
 
-    /// Its size in bytes. Sizes in sysfs are in units of 512 bytes for every device.
+    /// Size in bytes. Sizes in sysfs are in units of 512 bytes for every device.
     pub(super) fn size_bytes(&self, sysroot: &Sysroot) -> Option<u64> {
         sysroot.number(&self.file("size"))?.checked_mul(512)
     }
 
-    /// Its first byte on the disk, for a partition.
+    /// First byte on the disk, for a partition.
     pub(super) fn begin_bytes(&self, sysroot: &Sysroot) -> u64 {
         sysroot.number(&self.file("start")).unwrap_or(0).saturating_mul(512)
     }
@@ -115,7 +115,7 @@ impl BlockDevice {
         devices.collect()
     }
 
-    /// What it is, for people: `md raid1`, `luks`, `lvm`, `partition`, `disk`, ….
+    /// Kind, for people: `md raid1`, `luks`, `lvm`, `partition`, `disk`, ….
     pub(super) fn kind(&self, sysroot: &Sysroot) -> String {
         let (_, uuid) = self.mapper(sysroot);
         if let Some(level) = self.md_level(sysroot) {

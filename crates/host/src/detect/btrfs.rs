@@ -1,6 +1,6 @@
 //! btrfs: `/sys/fs/btrfs/FSID` of a mounted file system.
 //!
-//! Its folder `devices` has the devices and `devinfo` the devids, but neither says which belongs to
+//! The folder `devices` has the devices and `devinfo` the devids, but neither says which belongs to
 //! which: an ioctl does, on this machine, and `btrfs filesystem show` in a recorded copy.
 
 use super::array::{
@@ -12,7 +12,7 @@ use super::disk::bracketed;
 use super::members::{
     fill_missing, is_kernel_since, kernel_release, no_mirror, read_member, shared_disks, unreadable,
 };
-use super::mounts::{Mount, mounts};
+use super::mounts::{MountEntry, mounts};
 use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use super::tools::BTRFS_SHOW;
@@ -52,7 +52,7 @@ impl<'a> Btrfs<'a> {
         all
     }
 
-    /// Its UUID, and where it is mounted, in words.
+    /// UUID, and where it is mounted, in words.
     pub(super) fn described(&self) -> String {
         let mount = self.mount().map(|mount| format!(" at {}", mount.point));
         format!("the btrfs with the UUID {}{}", self.fsid, mount.unwrap_or_default())
@@ -92,7 +92,7 @@ impl<'a> Btrfs<'a> {
         StackLayer::plain(self.name(), "btrfs on one device")
     }
 
-    /// Its label, else its UUID.
+    /// Label, else its UUID.
     fn name(&self) -> String {
         self.text("label").unwrap_or_else(|| self.fsid.clone())
     }
@@ -175,9 +175,9 @@ impl<'a> Btrfs<'a> {
     }
 
     /// Where it is mounted: the first mount of one of its devices.
-    fn mount(&self) -> Option<Mount> {
+    fn mount(&self) -> Option<MountEntry> {
         let names = self.device_names();
-        let is_ours = |mount: &Mount| {
+        let is_ours = |mount: &MountEntry| {
             let device = BlockDevice::by_path(self.sysroot, &mount.source);
             mount.kind == "btrfs" && device.is_some_and(|device| names.contains(&device.name))
         };
@@ -186,7 +186,7 @@ impl<'a> Btrfs<'a> {
 
     fn members(
         &self,
-        mount: Option<&Mount>,
+        mount: Option<&MountEntry>,
         notes: &mut Vec<String>,
         not_known: &mut Vec<&'static str>,
     ) -> Result<Vec<DetectedMember>, DetectError> {
@@ -235,7 +235,7 @@ impl<'a> Btrfs<'a> {
     /// If it cannot be read; with what is assumed.
     fn devices(
         &self,
-        mount: Option<&Mount>,
+        mount: Option<&MountEntry>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<BtrfsDevice>, Vec<BtrfsDevice>> {
         let found = match mount {
@@ -284,7 +284,7 @@ impl<'a> Btrfs<'a> {
 
     fn condition(
         &self,
-        mount: Option<&Mount>,
+        mount: Option<&MountEntry>,
         members: &[DetectedMember],
         notes: &mut Vec<String>,
     ) -> ArrayCondition {
@@ -307,7 +307,7 @@ impl<'a> Btrfs<'a> {
     /// started it keeps its state. If that tool was killed, the file says for ever that one runs.
     fn scrub(
         &self,
-        mount: Option<&Mount>,
+        mount: Option<&MountEntry>,
         members: &[DetectedMember],
         notes: &mut Vec<String>,
     ) -> Option<String> {

@@ -29,11 +29,11 @@ struct FsInfo([u8; 1024]);
 #[repr(C, align(8))]
 struct DeviceInfo([u8; 4096]);
 
-/// Its first number is a devid; the others are counts, for which a zero is as good.
+/// First number is a devid; the others are counts, for which a zero is as good.
 #[repr(C, align(8))]
-struct ScrubProgress([u8; 1024]);
+struct BtrfsScrub([u8; 1024]);
 
-const SCRUB_PROGRESS: ioctl::Opcode = opcode::read_write::<ScrubProgress>(0x94, 29);
+const SCRUB_PROGRESS: ioctl::Opcode = opcode::read_write::<BtrfsScrub>(0x94, 29);
 const FS_INFO: ioctl::Opcode = opcode::read::<FsInfo>(0x94, 31);
 const DEVICE_INFO: ioctl::Opcode = opcode::read_write::<DeviceInfo>(0x94, 30);
 
@@ -76,11 +76,11 @@ pub(super) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, Errno> {
 pub(super) fn is_scrubbed(folder: &Path, devids: &[u64]) -> Result<bool, Errno> {
     let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     for devid in devids {
-        let mut progress = ScrubProgress([0; 1024]);
+        let mut progress = BtrfsScrub([0; 1024]);
         progress.0[..8].copy_from_slice(&devid.to_ne_bytes());
         // SAFETY: the opcode has the size of the buffer, which the kernel fills and does not keep.
         let asked = unsafe {
-            ioctl::ioctl(&file, Updater::<SCRUB_PROGRESS, ScrubProgress>::new(&mut progress))
+            ioctl::ioctl(&file, Updater::<SCRUB_PROGRESS, BtrfsScrub>::new(&mut progress))
         };
         match asked {
             Ok(()) => return Ok(true),

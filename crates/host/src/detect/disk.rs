@@ -38,7 +38,7 @@ pub struct DetectedDisk {
     pub serial: Option<String>,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
-    /// What the kernel reports; loop devices and bridges often say true.
+    /// Flag of the kernel; loop devices and bridges often say true.
     pub rotational: Option<bool>,
     /// Revolutions a minute, if udev knows them.
     pub rpm: Option<u64>,
@@ -86,7 +86,7 @@ fn is_sensible_io_size(bytes: &u64) -> bool {
     (1..=GIB).contains(bytes)
 }
 
-/// What udev knows of a disk and sysfs does not show.
+/// Facts of udev about a disk that sysfs does not show.
 #[derive(Debug, Default)]
 struct UdevFacts {
     /// The model name, with underscores for spaces.

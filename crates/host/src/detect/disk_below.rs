@@ -3,7 +3,7 @@
 use super::block::{BlockDevice, leaf};
 use super::sysroot::Sysroot;
 
-/// What is below a device.
+/// Device below a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskBelow {
     /// The path of the disk; `None` if the device lies on several.

@@ -6,7 +6,7 @@ use super::btrfs::{self, Btrfs};
 use super::mapper::{Mapped, volume_name};
 use super::md::Md;
 use super::members::{NO_MIRROR, no_mirror, unreadable};
-use super::mounts::{Mount, mount_of, mounts};
+use super::mounts::{MountEntry, mount_of, mounts};
 use super::nvme::NvmePaths;
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// What is said of a target without an array.
+/// Error of a target without an array.
 const WHAT_IS_FOUND: &str = "detect finds btrfs on several devices, md raid1 and raid10, LVM RAID, \
                              device-mapper mirrors and multipath, ZFS mirrors, and NVMe multipath";
 
@@ -28,7 +28,7 @@ pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
     found
 }
 
-/// What is found on the machine that keeps no copies, in words: `md0 is md raid0 of 2 devices`.
+/// Storage of the machine that keeps no copies, in words: `md0 is md raid0 of 2 devices`.
 pub(super) fn without_copies(sysroot: &Sysroot) -> Vec<String> {
     let found = every(sysroot).into_iter().filter_map(|found| match found {
         Err(DetectError::NoArray(diagnostic)) => Some(diagnostic.message),
@@ -124,7 +124,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
 }
 
 /// The error for a path on a file system that is on no block device.
-fn on_no_device(sysroot: &Sysroot, path: &str, mount: &Mount) -> DetectError {
+fn on_no_device(sysroot: &Sysroot, path: &str, mount: &MountEntry) -> DetectError {
     let what =
         format!("{path} is on {} ({}), which is on no block device", mount.kind, mount.source);
     if sysroot.is_live() {
@@ -137,7 +137,7 @@ fn on_no_device(sysroot: &Sysroot, path: &str, mount: &Mount) -> DetectError {
 }
 
 /// The error for a path without a mount among `all`.
-fn no_mount(sysroot: &Sysroot, path: &str, all: &[Mount]) -> DetectError {
+fn no_mount(sysroot: &Sysroot, path: &str, all: &[MountEntry]) -> DetectError {
     let points: Vec<&str> = all.iter().map(|mount| mount.point.as_str()).collect();
     let (what, help) = match (sysroot.is_live(), &points[..]) {
         (true, _) => (

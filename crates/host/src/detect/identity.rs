@@ -1,4 +1,4 @@
-//! What tells an array and its members from others, also after a restart, when the kernel may have
+//! Identity of an array and its members, also after a restart, when the kernel may have
 //! given them other names.
 
 use super::array::{DetectedArray, StorageSystem};
@@ -50,7 +50,7 @@ impl fmt::Display for Identifiers {
     }
 }
 
-/// What identifies an array; its name if it has nothing better.
+/// Identity of an array; its name if it has nothing better.
 pub(crate) fn array_identifiers(sysroot: &Sysroot, array: &DetectedArray) -> Identifiers {
     match array.system {
         StorageSystem::Md | StorageSystem::MdRaid10 => md_identifiers(sysroot, &array.name),
@@ -58,7 +58,7 @@ pub(crate) fn array_identifiers(sysroot: &Sysroot, array: &DetectedArray) -> Ide
     }
 }
 
-/// What identifies the NVMe subsystem of this name.
+/// Identity of the NVMe subsystem of this name.
 pub(crate) fn nvme_identifiers(sysroot: &Sysroot, subsystem: &str) -> Identifiers {
     let nqn = sysroot.text(&format!("/sys/class/nvme-subsystem/{subsystem}/subsysnqn"));
     identifiers(nqn, None, subsystem)

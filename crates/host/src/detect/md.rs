@@ -11,7 +11,7 @@ use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use mirrorball_core::geometry::{ArrayLayout, LayoutError, Profile};
 
-/// What to do if a file of an array cannot be read.
+/// Advice if a file of an array cannot be read.
 const STOPPING: &str = "if the array is being started or stopped, try again later";
 /// Most members that are read, as md allows with version 1 metadata.
 const MEMBERS_MAX: u64 = 1920;

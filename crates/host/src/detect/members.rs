@@ -1,4 +1,4 @@
-//! What all systems share: a member with its disk and its model, mounts, and versions.
+//! Parts that all systems share: a member with its disk and its model, mounts, and versions.
 
 use super::array::{DetectError, DetectedMember};
 use super::block::{BlockDevice, leaf};

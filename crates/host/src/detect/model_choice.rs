@@ -16,7 +16,7 @@ pub struct ModelChoice {
     /// How certain the choice is.
     #[serde(serialize_with = "by_name")]
     pub confidence: ModelConfidence,
-    /// What the choice rests on.
+    /// Basis of the choice.
     pub reason: String,
 }
 
@@ -25,7 +25,7 @@ pub struct ModelChoice {
 struct ModelTable {
     virtual_disks: Vec<String>,
     known: Vec<KnownModel>,
-    class: Vec<DiskClass>,
+    class: Vec<MediaClass>,
 }
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct KnownModel {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DiskClass {
+struct MediaClass {
     bus: Option<String>,
     rotational: Option<bool>,
     size_min: Option<String>,
@@ -91,7 +91,7 @@ fn is_virtual(disk: &DetectedDisk) -> bool {
     disk.model.as_ref().is_some_and(is_made_up) || disk.vendor.as_ref().is_some_and(is_made_up)
 }
 
-impl DiskClass {
+impl MediaClass {
     fn fits(&self, disk: Option<&DetectedDisk>) -> bool {
         let bus = disk.map(|disk| bus_name(disk.bus));
         let rotational = disk.and_then(|disk| disk.rotational);

@@ -4,7 +4,7 @@ use super::sysroot::Sysroot;
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(super) struct MountEntry {
     /// `major:minor` of its device; of no use for btrfs and ZFS, which have none.
     pub(super) device: String,
     pub(super) point: String,
@@ -17,14 +17,14 @@ pub(super) struct Mount {
 }
 
 /// All mounts, in the order of the kernel.
-pub(super) fn mounts(sysroot: &Sysroot) -> Vec<Mount> {
+pub(super) fn mounts(sysroot: &Sysroot) -> Vec<MountEntry> {
     let text = sysroot.raw_text("/proc/self/mountinfo").unwrap_or_default();
     text.lines().filter_map(parse_line).collect()
 }
 
 /// The mount that `path` is on: the longest mount point above it; of equals the last, which hides
 /// the others.
-pub(super) fn mount_of<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
+pub(super) fn mount_of<'a>(mounts: &'a [MountEntry], path: &str) -> Option<&'a MountEntry> {
     let above = mounts.iter().filter(|mount| is_at_or_below(path, &mount.point));
     above.max_by_key(|mount| mount.point.len())
 }
@@ -37,11 +37,11 @@ fn is_at_or_below(path: &str, folder: &str) -> bool {
 
 /// Fields: id, parent, `major:minor`, root, mount point, options, optional ones, `-`, type, source,
 /// options of the file system.
-fn parse_line(line: &str) -> Option<Mount> {
+fn parse_line(line: &str) -> Option<MountEntry> {
     let (front, back) = line.split_once(" - ")?;
     let front: Vec<&str> = front.split(' ').collect();
     let mut back = back.split(' ');
-    Some(Mount {
+    Some(MountEntry {
         device: (*front.get(2)?).to_owned(),
         point: unescape(front.get(4)?),
         kind: back.next()?.to_owned(),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_path_is_on_the_longest_mount_point_and_the_last_of_equals() {
-        let mounts: Vec<Mount> = MOUNTINFO.lines().filter_map(parse_line).collect();
+        let mounts: Vec<MountEntry> = MOUNTINFO.lines().filter_map(parse_line).collect();
         assert_eq!(mounts.len(), 4);
         let source = |path| mount_of(&mounts, path).map(|mount| mount.source.as_str());
         assert_eq!(source("/srv/a b/c"), Some("/dev/sda"));

@@ -5,9 +5,9 @@ use serde::Serialize;
 /// A layer of a stack of block devices and file systems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StackLayer {
-    /// Its device or file system.
+    /// Device or file system.
     pub name: String,
-    /// What it is: `xfs`, `luks`, `lvm`, `md raid1`, ….
+    /// Kind: `xfs`, `luks`, `lvm`, `md raid1`, ….
     pub kind: String,
     /// Whether it chooses among copies or paths.
     pub is_mirrored: bool,

@@ -20,27 +20,27 @@ const BLOCKS: usize = 20;
 const RATES: std::ops::Range<f64> = 20e6..20e9;
 
 /// A value and its interval.
-pub(super) type Bounded = (f64, Option<(f64, f64)>);
+pub(super) type BoundedReads = (f64, Option<(f64, f64)>);
 
-/// What cached reads say.
+/// Figures from cached reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CachedReads {
     /// Time of a command apart from the transfer, in seconds.
-    pub(super) overhead: Option<Bounded>,
+    pub(super) overhead: Option<BoundedReads>,
     /// Bytes per second.
-    pub(super) rate: Option<Bounded>,
+    pub(super) rate: Option<BoundedReads>,
 }
 
 /// A hit: true if it is a large one, and its latency without the host.
 type Hit = (bool, f64);
 
-/// What is known of the disk and of its host, in seconds and bytes per second.
+/// Figures of the disk and of its host, in seconds and bytes per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheContext {
     /// Time of a revolution, which a read that the cache does not answer takes at least: the same
     /// place comes by again.
     pub(super) revolution: f64,
-    /// What the host adds to each read.
+    /// Time that the host adds to each read.
     pub(super) host: f64,
     /// The rate that the profile has if it is not found.
     pub(super) assumed_rate: f64,
@@ -91,7 +91,7 @@ fn overhead(hits: &[Hit], assumed_rate: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::recording::{BlankBlocks, ProbeRead, Purpose, Sample};
+    use crate::probe::recording::{BlankBlocks, ProbeRead, ReadSample, StepPurpose};
     use mirrorball_core::rng::Rng;
     use mirrorball_core::units::Nanos;
 
@@ -103,7 +103,7 @@ mod tests {
         let mut rng = Rng::new(seed);
         let mut step = StepRecord {
             name,
-            purpose: Purpose::Measured,
+            purpose: StepPurpose::Measured,
             is_stationary: true,
             depths: vec![1],
             samples: Vec::new(),
@@ -114,7 +114,7 @@ mod tests {
             let hit = 130e-6 + length as f64 / 500e6 + 5e-6 * rng.normal();
             let latency = if index % 10 == 0 { 8.3e-3 } else { hit };
             let submitted_at = Nanos::from_millis(index * 10);
-            step.samples.push(Sample {
+            step.samples.push(ReadSample {
                 agent: 0,
                 read: ProbeRead { offset: 0, length, pause: Nanos::ZERO },
                 submitted_at,
@@ -131,7 +131,7 @@ mod tests {
             let steps =
                 (step("cached-4k", 4 * KIB, seed), step("cached-256k", 256 * KIB, seed + 100));
             let found = fit(Some(&steps.0), Some(&steps.1), CONTEXT);
-            let holds = |found: Option<Bounded>, truth: f64| {
+            let holds = |found: Option<BoundedReads>, truth: f64| {
                 let (low, high) = found.unwrap().1.unwrap();
                 usize::from(low <= truth && truth <= high)
             };

@@ -4,7 +4,7 @@
 //! looked at: how late it wakes up from a sleep, what a read costs that no device serves, and how
 //! much of a processor the probe used. A host that is late measures itself.
 
-use super::machine::{Action, Probe, Progress, ReadEnd};
+use super::machine::{MachineAction, Progress, ReadEnd, RunningProbe};
 use super::statistics::quantile;
 use super::target::{DeviceCounters, DeviceFacts, ProbeTarget};
 use super::virtual_time::HostCost;
@@ -27,7 +27,7 @@ const LONG_READ: u64 = 128 * KIB;
 /// Time between two reports of progress.
 const REPORT_EVERY: Nanos = Nanos::from_millis(250);
 
-/// What a run against a device needs from outside.
+/// Needs of a run against a device from outside.
 pub struct ProbeControl<'a> {
     /// Set to end the probe early.
     pub stop: &'a AtomicBool,
@@ -38,7 +38,7 @@ pub struct ProbeControl<'a> {
 /// How the host did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct HostCheck {
-    /// What a read costs that no device serves.
+    /// Cost of a read that no device serves.
     pub(super) read_cost: HostCost,
     /// How late the host woke up: the slowest hundredth.
     pub(super) lateness_p99: Nanos,
@@ -87,7 +87,7 @@ struct DeviceRun<'a> {
 /// # Errors
 /// If the kernel has no means of asynchronous reads, or waiting for them fails.
 pub(super) fn run(
-    probe: &mut Probe,
+    probe: &mut RunningProbe,
     target: &ProbeTarget,
     control: ProbeControl<'_>,
 ) -> Result<HostCheck, Diagnostic> {
@@ -121,12 +121,12 @@ pub(super) fn run(
 }
 
 impl DeviceRun<'_> {
-    fn drive(&mut self, probe: &mut Probe) -> std::io::Result<()> {
+    fn drive(&mut self, probe: &mut RunningProbe) -> std::io::Result<()> {
         let mut reported = Nanos::ZERO;
         loop {
             let now = self.driver.now();
             let timeout = match probe.poll(now) {
-                Action::Read { slot, read } => {
+                MachineAction::Read { slot, read } => {
                     let slice = self.slice(slot, read.length);
                     let token = Token::new(EventOwner::MemberFile, slot as u32);
                     self.driver.read(token, self.file, read.offset, slice);
@@ -134,9 +134,9 @@ impl DeviceRun<'_> {
                     self.parts += self.facts.most_parts(read.length);
                     continue;
                 }
-                Action::WaitUntil(at) => Duration::from_nanos(at.saturating_sub(now).0),
-                Action::Wait => WAIT_MAX,
-                Action::Finished => return Ok(()),
+                MachineAction::WaitUntil(at) => Duration::from_nanos(at.saturating_sub(now).0),
+                MachineAction::Wait => WAIT_MAX,
+                MachineAction::Finished => return Ok(()),
             };
             self.wait(probe, timeout.min(WAIT_MAX))?;
             if self.control.stop.load(Ordering::Relaxed) {
@@ -149,7 +149,7 @@ impl DeviceRun<'_> {
         }
     }
 
-    fn wait(&mut self, probe: &mut Probe, timeout: Duration) -> std::io::Result<()> {
+    fn wait(&mut self, probe: &mut RunningProbe, timeout: Duration) -> std::io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         self.driver.wait(Some(timeout), &mut events)?;
         let at = self.driver.now();
@@ -205,7 +205,7 @@ fn lateness(driver: &mut Driver) -> std::io::Result<Vec<f64>> {
     Ok(late)
 }
 
-/// What a read costs that no device serves: median and spread of reads of `/dev/zero`.
+/// Cost of a read that no device serves: median and spread of reads of `/dev/zero`.
 fn read_cost(driver: &mut Driver) -> std::io::Result<HostCost> {
     let zero = open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let file = driver.adopt(zero)?;

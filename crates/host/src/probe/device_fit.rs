@@ -1,21 +1,21 @@
 //! The result of fitting a class of device: the parameters of a profile.
 
 use super::estimate::{ParameterEstimate, ValueOrigin};
-use super::recording::{Purpose, Recording};
+use super::recording::{Recording, StepPurpose};
 use super::virtual_time::HostCost;
-use super::workload_fit::Workload;
+use super::workload_fit::RecordedWorkload;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_disk::link::{Link, LinkParameters};
 use mirrorball_disk::model::Model;
 use mirrorball_disk::model_array::{ModelArray, ModelMember};
 use mirrorball_disk::profile::ModelProfile;
 
-/// What a fit starts from.
+/// Start of a fit.
 #[derive(Clone, Copy)]
 pub(super) struct FitInput<'a> {
     pub(super) recording: &'a Recording,
     pub(super) capacity_bytes: u64,
-    /// What the host adds to each read.
+    /// Time that the host adds to each read.
     pub(super) host: HostCost,
     /// Number of commands that the device takes at once, as the kernel reports it.
     pub(super) queue_depth: Option<u32>,
@@ -34,22 +34,23 @@ pub(super) struct DeviceFit {
 
 impl FitInput<'_> {
     /// The workloads that parameters are fitted to, of the steps whose names `is_wanted` takes.
-    pub(super) fn workloads(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<Workload<'_>> {
+    pub(super) fn workloads(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<RecordedWorkload<'_>> {
         let steps = self.recording.steps.iter();
         let wanted = steps.filter(|step| {
-            step.purpose == Purpose::Fitted && step.samples.len() > 20 && is_wanted(step.name)
+            step.purpose == StepPurpose::Fitted && step.samples.len() > 20 && is_wanted(step.name)
         });
-        wanted.map(Workload::of).collect()
+        wanted.map(RecordedWorkload::of).collect()
     }
 }
 
 /// The workloads of a recording that a model is compared with: those that were fitted to, and those
 /// held out.
-pub(super) fn compared(recording: &Recording) -> Vec<Workload<'_>> {
+pub(super) fn compared(recording: &Recording) -> Vec<RecordedWorkload<'_>> {
     let steps = recording.steps.iter().filter(|step| {
-        matches!(step.purpose, Purpose::Fitted | Purpose::HeldOut) && step.samples.len() > 20
+        matches!(step.purpose, StepPurpose::Fitted | StepPurpose::HeldOut)
+            && step.samples.len() > 20
     });
-    steps.map(Workload::of).collect()
+    steps.map(RecordedWorkload::of).collect()
 }
 
 /// One device, perhaps behind a link, as a model array.

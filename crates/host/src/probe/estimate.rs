@@ -17,9 +17,9 @@ pub enum ValueOrigin {
 /// A parameter of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParameterEstimate {
-    /// Its key.
+    /// Key.
     pub name: &'static str,
-    /// Its value as it stands in the profile.
+    /// Value as it stands in the profile.
     pub text: String,
     /// Bounds of its interval, written like the value.
     pub interval: Option<(String, String)>,

@@ -4,7 +4,7 @@ use super::device_fit::{DeviceFit, FitInput, compared, one_device};
 use super::outcome::{ProbeOutcome, ProbeVerdict};
 use super::plan::DeviceClass;
 use super::replay::MODEL_SEED;
-use super::workload_fit::{Workload, WorkloadFit};
+use super::workload_fit::{RecordedWorkload, WorkloadFit};
 use super::{hdd, network, ssd};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_disk::profile::ModelProfile;
@@ -48,7 +48,7 @@ pub(super) fn fit_device(
         link,
     };
     let profile = ModelProfile::parse(&outcome.profile_text(), "the fitted profile")?;
-    let compare = |workload: Workload<'_>| {
+    let compare = |workload: RecordedWorkload<'_>| {
         let build = || one_device(profile.build(MODEL_SEED), outcome.link.as_ref(), MODEL_SEED);
         workload.compare(build, input.capacity_bytes, input.host)
     };

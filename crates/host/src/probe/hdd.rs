@@ -17,7 +17,7 @@ use super::plan::SEGMENT_SHORT;
 use super::recording::{Recording, StepRecord};
 use super::replay::MODEL_SEED;
 use super::rotation::{self, RotationFit};
-use super::search::{Found, Search, Searched};
+use super::search::{Search, SearchResult, Searched};
 use super::seeks::{self, Jumps, SeekFit};
 use super::zones::{self, ZoneFit};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -69,7 +69,7 @@ const EVALUATIONS: usize = 40;
 /// Growth of the misfit that tells two queue depths apart.
 const DISTINCT: f64 = 4.0;
 
-/// What the closed forms gave.
+/// Results of the closed forms.
 struct ClosedForms {
     rotation: RotationFit,
     zones: ZoneFit,
@@ -427,7 +427,11 @@ fn searched_read_ahead(seen: Option<f64>, start: &HddParameters) -> Searched {
 }
 
 /// A fitted parameter; `None` if it keeps its default.
-fn estimate(name: &'static str, notation: Notation, found: &Found) -> Option<ParameterEstimate> {
+fn estimate(
+    name: &'static str,
+    notation: Notation,
+    found: &SearchResult,
+) -> Option<ParameterEstimate> {
     let interval = found.interval?;
     let origin: ValueOrigin = Fitted;
     Some(ParameterEstimate::new(name, notation, origin, found.value, Some(interval)))

@@ -1,8 +1,8 @@
 //! The probe as a state machine: it asks for reads and is given their completions.
 //!
 //! It does no I/O and has no clock, so it measures a model in virtual time and a device in real
-//! time by the same code. Its runner calls [`Probe::poll`] until it answers something else than a
-//! read, and [`Probe::complete`] for each read that ended.
+//! time by the same code. Its runner calls [`RunningProbe::poll`] until it answers something else
+//! than a read, and [`RunningProbe::complete`] for each read that ended.
 //!
 //! A plan has two stages. A few random reads tell the class of the device, which decides the rest:
 //! a device that takes more than [`SLOW_READ`] is read at the same addresses again, and rotates if
@@ -12,7 +12,7 @@ use super::patterns::{AgentState, Surface};
 use super::plan::{
     Budget, DeviceClass, class_steps, identifying_steps, planned_time, revolution_step,
 };
-use super::recording::{ProbeRead, Recording, Sample, StepRecord};
+use super::recording::{ProbeRead, ReadSample, Recording, StepRecord};
 use super::rotation;
 use super::statistics::quantile;
 use super::step::StepSpec;
@@ -31,7 +31,7 @@ const ERRORS_MAX: u64 = 20;
 
 /// The device to be probed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Subject {
+pub(super) struct ProbedDevice {
     /// Size in bytes.
     pub(super) capacity_bytes: u64,
     /// The class, if the user named it.
@@ -40,10 +40,10 @@ pub(super) struct Subject {
     pub(super) is_remote: bool,
 }
 
-/// What the runner does next.
+/// Next action of the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    /// Submit a read, and pass its end to [`Probe::complete`] with this slot.
+pub(super) enum MachineAction {
+    /// Submit a read, and pass its end to [`RunningProbe::complete`] with this slot.
     Read { slot: usize, read: ProbeRead },
     /// Wait for a completion, and at most until this time.
     WaitUntil(Nanos),
@@ -66,25 +66,25 @@ pub(super) struct ReadEnd {
     pub(super) is_blank: Option<bool>,
 }
 
-/// What a probe is doing.
+/// Stage of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The step that runs.
     pub step: &'static str,
-    /// What it measures.
+    /// Steps that it measures.
     pub measures: &'static str,
     /// The most that the rest of the plan takes, as far as it is known.
     pub remaining: Nanos,
 }
 
 /// See the page of this module.
-pub(super) struct Probe {
-    subject: Subject,
+pub(super) struct RunningProbe {
+    subject: ProbedDevice,
     budget: Budget,
     seed: u64,
     steps: VecDeque<StepSpec>,
     running: Option<Running>,
-    stage: Stage,
+    stage: ProbeStage,
     class: Option<DeviceClass>,
     recording: Recording,
     errors: u64,
@@ -92,7 +92,7 @@ pub(super) struct Probe {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ProbeStage {
     Identify,
     /// With the number of attempts so far.
     Revolution(usize),
@@ -103,7 +103,7 @@ struct Running {
     spec: StepSpec,
     agents: Vec<AgentState>,
     /// By slot, its agent and what it has in flight.
-    slots: Vec<Slot>,
+    slots: Vec<MachineSlot>,
     free: VecDeque<usize>,
     /// A read whose pause is not over.
     held: Option<(usize, ProbeRead, Nanos)>,
@@ -111,27 +111,27 @@ struct Running {
     issued: u64,
     in_flight: usize,
     /// Samples with the order of their submission.
-    samples: Vec<(u64, Sample)>,
+    samples: Vec<(u64, ReadSample)>,
     record: StepRecord,
 }
 
-struct Slot {
+struct MachineSlot {
     agent: usize,
     idle_since: Nanos,
     /// Order of submission, read, and time of submission.
     in_flight: Option<(u64, ProbeRead, Nanos)>,
 }
 
-impl Probe {
+impl RunningProbe {
     /// A probe that has not begun.
-    pub(super) fn new(subject: Subject, budget: Budget, seed: u64) -> Probe {
-        Probe {
+    pub(super) fn new(subject: ProbedDevice, budget: Budget, seed: u64) -> RunningProbe {
+        RunningProbe {
             subject,
             budget,
             seed,
             steps: identifying_steps(budget).into(),
             running: None,
-            stage: Stage::Identify,
+            stage: ProbeStage::Identify,
             class: subject.class,
             recording: Recording::default(),
             errors: 0,
@@ -139,13 +139,13 @@ impl Probe {
         }
     }
 
-    /// What to do at `now`.
-    pub(super) fn poll(&mut self, now: Nanos) -> Action {
+    /// The next action at `now`.
+    pub(super) fn poll(&mut self, now: Nanos) -> MachineAction {
         loop {
             if self.running.is_none() && !self.begin_next_step(now) {
-                return Action::Finished;
+                return MachineAction::Finished;
             }
-            let Some(running) = &mut self.running else { return Action::Finished };
+            let Some(running) = &mut self.running else { return MachineAction::Finished };
             match running.next_read(now, self.is_stopped) {
                 Some(action) => return action,
                 None => self.end_step(),
@@ -153,7 +153,7 @@ impl Probe {
         }
     }
 
-    /// Takes the end of a read.
+    /// Records the end of a read.
     pub(super) fn complete(&mut self, end: ReadEnd) {
         let Some(running) = &mut self.running else { return };
         running.complete(end);
@@ -173,7 +173,7 @@ impl Probe {
         self.running.as_ref().is_some_and(|running| running.spec.looks_at_contents)
     }
 
-    /// What it is doing.
+    /// Current stage.
     pub(super) fn progress(&self, now: Nanos) -> Progress {
         let rest: u64 = self.steps.iter().map(|spec| spec.limit.time.0).sum();
         let (spec, left) = match &self.running {
@@ -193,9 +193,9 @@ impl Probe {
     /// The most that the steps take that are planned when the class of the device is known.
     fn not_planned(&self) -> Nanos {
         let known = match self.stage {
-            Stage::Measure => return Nanos::ZERO,
-            Stage::Identify => identifying_steps(self.budget),
-            Stage::Revolution(_) => {
+            ProbeStage::Measure => return Nanos::ZERO,
+            ProbeStage::Identify => identifying_steps(self.budget),
+            ProbeStage::Revolution(_) => {
                 let revolution = revolution_step(self.budget, 0);
                 identifying_steps(self.budget).into_iter().chain(revolution).collect()
             }
@@ -217,7 +217,7 @@ impl Probe {
         self.errors > ERRORS_MAX
     }
 
-    /// What it saw.
+    /// Recording so far.
     pub(super) fn into_recording(mut self) -> Recording {
         self.recording.missing.extend(self.steps.iter().map(|spec| spec.name));
         self.recording
@@ -250,12 +250,12 @@ impl Probe {
     fn plan_next_stage(&mut self) {
         let stage = self.stage;
         let (stage, steps) = match stage {
-            Stage::Identify => match self.subject.class {
+            ProbeStage::Identify => match self.subject.class {
                 Some(DeviceClass::Hdd) => self.revolution(0),
                 None if self.is_slow() => self.revolution(0),
                 class => self.measure(class.unwrap_or(self.fast_class())),
             },
-            Stage::Revolution(attempt) => {
+            ProbeStage::Revolution(attempt) => {
                 let step = self.recording.step("revolution");
                 let found = step.map(rotation::fit);
                 match found {
@@ -266,15 +266,15 @@ impl Probe {
                     _ => self.measure(self.subject.class.unwrap_or(DeviceClass::Network)),
                 }
             }
-            Stage::Measure => (Stage::Measure, Vec::new()),
+            ProbeStage::Measure => (ProbeStage::Measure, Vec::new()),
         };
         self.stage = stage;
         self.steps = steps.into();
     }
 
-    fn revolution(&mut self, attempt: usize) -> (Stage, Vec<StepSpec>) {
+    fn revolution(&mut self, attempt: usize) -> (ProbeStage, Vec<StepSpec>) {
         match revolution_step(self.budget, attempt) {
-            Some(spec) => (Stage::Revolution(attempt), vec![spec]),
+            Some(spec) => (ProbeStage::Revolution(attempt), vec![spec]),
             None => {
                 let found = self.recording.step("revolution").map(rotation::fit);
                 let rotates = found.is_some_and(|found| found.is_rotating());
@@ -284,9 +284,9 @@ impl Probe {
         }
     }
 
-    fn measure(&mut self, class: DeviceClass) -> (Stage, Vec<StepSpec>) {
+    fn measure(&mut self, class: DeviceClass) -> (ProbeStage, Vec<StepSpec>) {
         self.class = Some(class);
-        (Stage::Measure, class_steps(class, self.budget))
+        (ProbeStage::Measure, class_steps(class, self.budget))
     }
 
     fn is_slow(&self) -> bool {
@@ -317,7 +317,7 @@ impl Running {
         for (index, agent) in spec.agents.iter().enumerate() {
             let label = format!("{} {index}", spec.name);
             agents.push(AgentState::new(*agent, surface, Rng::stream(seed, &label)));
-            let slot = || Slot { agent: index, idle_since: now, in_flight: None };
+            let slot = || MachineSlot { agent: index, idle_since: now, in_flight: None };
             slots.extend((0..agent.depth).map(|_| slot()));
         }
         let record = StepRecord {
@@ -344,7 +344,7 @@ impl Running {
     }
 
     /// The next action; `None` when the step has ended.
-    fn next_read(&mut self, now: Nanos, is_stopped: bool) -> Option<Action> {
+    fn next_read(&mut self, now: Nanos, is_stopped: bool) -> Option<MachineAction> {
         let limit = self.spec.limit;
         let is_over = is_stopped
             || self.issued >= limit.reads
@@ -357,15 +357,15 @@ impl Running {
         match next {
             Some((slot, read, due)) if due > now => {
                 self.held = Some((slot, read, due));
-                Some(Action::WaitUntil(due))
+                Some(MachineAction::WaitUntil(due))
             }
             Some((slot, read, _)) => {
                 self.slots[slot].in_flight = Some((self.issued, read, now));
                 self.issued += 1;
                 self.in_flight += 1;
-                Some(Action::Read { slot, read })
+                Some(MachineAction::Read { slot, read })
             }
-            None => (self.in_flight > 0).then_some(Action::Wait),
+            None => (self.in_flight > 0).then_some(MachineAction::Wait),
         }
     }
 
@@ -373,7 +373,7 @@ impl Running {
     /// dropped.
     fn next_free(&mut self) -> Option<(usize, ProbeRead, Nanos)> {
         while let Some(slot) = self.free.pop_front() {
-            let Slot { agent, idle_since, .. } = self.slots[slot];
+            let MachineSlot { agent, idle_since, .. } = self.slots[slot];
             if let Some(read) = self.agents[agent].next_read() {
                 return Some((slot, read, idle_since + read.pause));
             }
@@ -395,7 +395,7 @@ impl Running {
             self.record.errors += 1;
             return;
         }
-        let sample = Sample { agent: slot.agent, read, submitted_at, completed_at: end.at };
+        let sample = ReadSample { agent: slot.agent, read, submitted_at, completed_at: end.at };
         self.samples.push((order, sample));
     }
 

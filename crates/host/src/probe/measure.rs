@@ -3,7 +3,7 @@
 use super::device::{self, HostCheck, ProbeControl};
 use super::device_fit::{FitInput, one_device};
 use super::fit::fit_device;
-use super::machine::{Probe, Subject};
+use super::machine::{ProbedDevice, RunningProbe};
 use super::outcome::ProbeOutcome;
 use super::plan::{Budget, DeviceClass};
 use super::recording::Recording;
@@ -19,7 +19,7 @@ use mirrorball_disk::profile::ModelProfile;
 const PLAN_SEED: u64 = 7;
 /// Seed of a model that is probed; others are used for fitting.
 const PROBED_SEED: u64 = 0x5eed;
-/// What the host adds to a read of a model that is probed, as in arrays without a `[host]`.
+/// Time that the host adds to a read of a model that is probed, as in arrays without a `[host]`.
 const MODEL_HOST: HostCost = HostCost {
     mean: Nanos::from_micros(15),
     deviation: Nanos::from_micros(2),
@@ -52,8 +52,9 @@ pub fn probe_device(
     control: ProbeControl<'_>,
 ) -> Result<ProbeOutcome, Diagnostic> {
     let is_remote = target.facts.is_remote;
-    let subject = Subject { capacity_bytes: target.size_bytes, class: options.class, is_remote };
-    let mut probe = Probe::new(subject, options.budget, PLAN_SEED);
+    let subject =
+        ProbedDevice { capacity_bytes: target.size_bytes, class: options.class, is_remote };
+    let mut probe = RunningProbe::new(subject, options.budget, PLAN_SEED);
     let host = device::run(&mut probe, target, control)?;
     let name = target.path.display().to_string();
     if probe.has_failed() {
@@ -84,8 +85,8 @@ pub fn probe_model(
     options: ProbeOptions,
 ) -> Result<ProbeOutcome, Diagnostic> {
     let capacity_bytes = profile.capacity_bytes;
-    let subject = Subject { capacity_bytes, class: options.class, is_remote: link.is_some() };
-    let mut probe = Probe::new(subject, options.budget, PLAN_SEED);
+    let subject = ProbedDevice { capacity_bytes, class: options.class, is_remote: link.is_some() };
+    let mut probe = RunningProbe::new(subject, options.budget, PLAN_SEED);
     let mut models = one_device(profile.build(PROBED_SEED), link, PROBED_SEED);
     virtual_time::run(&mut probe, &mut models, MODEL_HOST, PROBED_SEED);
     let class = probe.class().ok_or_else(stopped)?;
@@ -100,7 +101,7 @@ fn stopped() -> Diagnostic {
     error.with_help("let the probe run for a few seconds at least")
 }
 
-/// What stands against any model of what was measured.
+/// Objections to any model of what was measured.
 fn doubts(class: DeviceClass, host: &HostCheck, recording: &Recording) -> Vec<String> {
     let mut doubts = Vec::new();
     let (mut late, bound) = match class {
@@ -142,7 +143,7 @@ fn doubts(class: DeviceClass, host: &HostCheck, recording: &Recording) -> Vec<St
     doubts
 }
 
-/// What the kernel says, where it matters for the reader of the profile.
+/// Facts of the kernel that matter for the reader of the profile.
 fn notes(target: &ProbeTarget, class: DeviceClass, host: &HostCheck) -> Vec<String> {
     let facts = &target.facts;
     let mut notes = Vec::new();

@@ -11,7 +11,7 @@ use super::estimate::ParameterEstimate;
 use super::estimate::ValueOrigin::Fitted;
 use super::recording::StepRecord;
 use super::replay::MODEL_SEED;
-use super::search::{Found, Search, Searched};
+use super::search::{Search, SearchResult, Searched};
 use super::statistics::mean;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{KIB, MIB, Nanos};
@@ -29,7 +29,7 @@ const LINK_NAME: &str = "network";
 /// Growth of the misfit that tells two numbers of servers apart.
 const DISTINCT: f64 = 4.0;
 
-/// What the closed forms gave, in seconds and bytes per second.
+/// Results of the closed forms, in seconds and bytes per second.
 #[derive(Clone, Copy)]
 struct ClosedForms {
     /// Mean latency of one block with one read in flight, without the host and the transfer.
@@ -134,8 +134,8 @@ fn device_and_link(forms: &ClosedForms, values: &[f64]) -> (DelayParameters, Lin
 }
 
 /// The link with its intervals, for the reader of the profile.
-fn link_note(link: &LinkParameters, found: &[Found]) -> String {
-    let between = |found: &Found, write: &dyn Fn(f64) -> String| match found.interval {
+fn link_note(link: &LinkParameters, found: &[SearchResult]) -> String {
+    let between = |found: &SearchResult, write: &dyn Fn(f64) -> String| match found.interval {
         Some((low, high)) => format!(" ({} to {})", write(low), write(high)),
         None => String::new(),
     };

@@ -1,4 +1,4 @@
-//! What a probe found: a profile, how good it is, and whether to rely on it.
+//! Outcome of a probe: a profile, how good it is, and whether to rely on it.
 
 use super::estimate::ParameterEstimate;
 use super::plan::DeviceClass;
@@ -18,10 +18,10 @@ pub enum ProbeVerdict {
     Doubtful(Vec<String>),
 }
 
-/// What a probe found.
+/// Outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeOutcome {
-    /// What was probed.
+    /// Name of the device.
     pub target: String,
     /// The class of the device.
     pub class: DeviceClass,
@@ -33,7 +33,7 @@ pub struct ProbeOutcome {
     pub workloads: Vec<WorkloadFit>,
     /// Whether to rely on it.
     pub verdict: ProbeVerdict,
-    /// What was noticed.
+    /// Notes.
     pub notes: Vec<String>,
     /// Steps that were not run or not finished.
     pub missing: Vec<&'static str>,

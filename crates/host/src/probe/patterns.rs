@@ -19,7 +19,7 @@ const DITHER_BYTES: f64 = 4.0 * MIB as f64;
 /// The shortest jump: a few tracks, so that it leaves the track, and no more.
 pub(super) const SHORTEST_JUMP: f64 = 8.0 * MIB as f64;
 
-/// What patterns know about the device.
+/// Facts of the device that patterns need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surface {
     /// Size in bytes.

@@ -4,7 +4,7 @@
 //! its reads are done. Every step reads other addresses, so that no step finds in a cache what an
 //! earlier one read.
 
-use super::recording::Purpose::{self, Dropped, Fitted, HeldOut, Measured};
+use super::recording::StepPurpose::{self, Dropped, Fitted, HeldOut, Measured};
 use super::step::{AgentSpec, Pattern, StepLimit, StepSpec, StreamGroup};
 use mirrorball_core::units::{KIB, MIB, Nanos};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub enum DeviceClass {
 struct PlanRow {
     name: &'static str,
     measures: &'static str,
-    purpose: Purpose,
+    purpose: StepPurpose,
     quick: (&'static [AgentSpec], u64, f64),
     full: (&'static [AgentSpec], u64, f64),
 }
@@ -53,7 +53,7 @@ const fn random_4k(depth: usize) -> AgentSpec {
 const fn row(
     name: &'static str,
     measures: &'static str,
-    purpose: Purpose,
+    purpose: StepPurpose,
     agents: &'static [AgentSpec],
     quick: (u64, f64),
     full: (u64, f64),

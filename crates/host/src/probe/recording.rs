@@ -1,4 +1,4 @@
-//! What a probe saw: every read with its times, by step.
+//! Recording of a probe: every read with its times, by step.
 
 use super::statistics::bootstrap;
 use mirrorball_core::units::Nanos;
@@ -21,10 +21,10 @@ pub(super) struct ProbeRead {
 
 /// A read that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sample {
+pub(super) struct ReadSample {
     /// Index of the agent that asked for it.
     pub(super) agent: usize,
-    /// What was read.
+    /// The read.
     pub(super) read: ProbeRead,
     /// When it was submitted.
     pub(super) submitted_at: Nanos,
@@ -32,9 +32,9 @@ pub(super) struct Sample {
     pub(super) completed_at: Nanos,
 }
 
-/// What the samples of a step are for.
+/// Use of the samples of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum StepPurpose {
     /// Nothing: the device wakes up.
     Dropped,
     /// A closed form.
@@ -50,14 +50,14 @@ pub(super) enum Purpose {
 pub(super) struct StepRecord {
     /// Name of the step.
     pub(super) name: &'static str,
-    /// What its samples are for.
-    pub(super) purpose: Purpose,
+    /// Use of its samples.
+    pub(super) purpose: StepPurpose,
     /// Whether its reads are alike from the beginning to the end.
     pub(super) is_stationary: bool,
     /// Reads in flight, by agent.
     pub(super) depths: Vec<usize>,
     /// The reads in the order of submission, failed ones left out.
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<ReadSample>,
     /// Number of reads that failed.
     pub(super) errors: u64,
     /// Number of blocks that were looked into, and of those that held only one byte value.
@@ -89,7 +89,7 @@ impl BlankBlocks {
     }
 }
 
-impl Sample {
+impl ReadSample {
     /// The time from submission to completion, in seconds.
     pub(super) fn latency(&self) -> f64 {
         self.completed_at.saturating_sub(self.submitted_at).as_secs_f64()
@@ -99,7 +99,7 @@ impl Sample {
 impl StepRecord {
     /// The latencies in seconds, in the order of submission.
     pub(super) fn latencies(&self) -> Vec<f64> {
-        self.samples.iter().map(Sample::latency).collect()
+        self.samples.iter().map(ReadSample::latency).collect()
     }
 
     /// Reads per second while all slots were in use: the first reads of every slot and the end,

@@ -3,8 +3,8 @@
 //! Each agent keeps its order and its number of reads in flight; only the times are the model's. A
 //! model always has the same seed, so that two sets of parameters are compared on equal chance.
 
-use super::machine::{Action, ReadEnd};
-use super::recording::{ProbeRead, Sample, StepRecord};
+use super::machine::{MachineAction, ReadEnd};
+use super::recording::{ProbeRead, ReadSample, StepRecord};
 use super::virtual_time::{HostCost, ReadSource, run};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model_array::ModelArray;
@@ -14,15 +14,15 @@ use std::collections::VecDeque;
 pub(super) const MODEL_SEED: u64 = 1;
 
 /// The reads of a step as a source, and what came of them.
-struct Replay<'a> {
+struct RecordedReplay<'a> {
     /// By agent, the reads not yet submitted.
-    waiting: Vec<VecDeque<&'a Sample>>,
+    waiting: Vec<VecDeque<&'a ReadSample>>,
     slots: Vec<ReplaySlot>,
     free: VecDeque<usize>,
     held: Option<(usize, ProbeRead, Nanos)>,
     issued: u64,
     in_flight: usize,
-    samples: Vec<(u64, Sample)>,
+    samples: Vec<(u64, ReadSample)>,
     shift: AddressShift,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn replay(
     models: &mut ModelArray,
     host: HostCost,
 ) -> StepRecord {
-    let mut source = Replay::new(step, reads_max, shift);
+    let mut source = RecordedReplay::new(step, reads_max, shift);
     run(&mut source, models, host, MODEL_SEED);
     source.samples.sort_unstable_by_key(|(order, _)| *order);
     let samples = source.samples.into_iter().map(|(_, sample)| sample).collect();
@@ -68,8 +68,8 @@ impl AddressShift {
     }
 }
 
-impl Replay<'_> {
-    fn new(step: &StepRecord, reads_max: usize, shift: AddressShift) -> Replay<'_> {
+impl RecordedReplay<'_> {
+    fn new(step: &StepRecord, reads_max: usize, shift: AddressShift) -> RecordedReplay<'_> {
         let mut waiting = vec![VecDeque::new(); step.depths.len()];
         for sample in step.samples.iter().take(reads_max) {
             waiting[sample.agent].push_back(sample);
@@ -78,7 +78,7 @@ impl Replay<'_> {
         let depths = step.depths.iter().enumerate();
         let slots: Vec<ReplaySlot> =
             depths.flat_map(|(agent, depth)| (0..*depth).map(move |_| slot(agent))).collect();
-        Replay {
+        RecordedReplay {
             waiting,
             free: (0..slots.len()).collect(),
             slots,
@@ -102,21 +102,21 @@ impl Replay<'_> {
     }
 }
 
-impl ReadSource for Replay<'_> {
-    fn poll(&mut self, now: Nanos) -> Action {
+impl ReadSource for RecordedReplay<'_> {
+    fn poll(&mut self, now: Nanos) -> MachineAction {
         match self.held.take().or_else(|| self.next_free()) {
             Some((slot, read, due)) if due > now => {
                 self.held = Some((slot, read, due));
-                Action::WaitUntil(due)
+                MachineAction::WaitUntil(due)
             }
             Some((slot, read, _)) => {
                 self.slots[slot].in_flight = Some((self.issued, read, now));
                 self.issued += 1;
                 self.in_flight += 1;
-                Action::Read { slot, read }
+                MachineAction::Read { slot, read }
             }
-            None if self.in_flight > 0 => Action::Wait,
-            None => Action::Finished,
+            None if self.in_flight > 0 => MachineAction::Wait,
+            None => MachineAction::Finished,
         }
     }
 
@@ -124,7 +124,7 @@ impl ReadSource for Replay<'_> {
         let slot = &mut self.slots[end.slot];
         let Some((order, read, submitted_at)) = slot.in_flight.take() else { return };
         slot.idle_since = end.at;
-        let sample = Sample { agent: slot.agent, read, submitted_at, completed_at: end.at };
+        let sample = ReadSample { agent: slot.agent, read, submitted_at, completed_at: end.at };
         self.samples.push((order, sample));
         self.in_flight -= 1;
         self.free.push_back(end.slot);

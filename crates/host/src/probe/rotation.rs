@@ -25,12 +25,11 @@ const PREFERRED: f64 = 0.9;
 /// Number of gaps for the rough search.
 const SHORT_GAPS: usize = 96;
 
-/// What the gaps say.
+/// Result of the gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RotationFit {
     /// Time of a revolution in seconds.
     pub(super) period: f64,
-    /// Its interval.
     pub(super) interval: Option<(f64, f64)>,
     /// Length of the mean of the unit vectors, 0 to 1.
     pub(super) coherence: f64,

@@ -9,7 +9,7 @@
 use super::joint_width;
 use super::nelder_mead::{SearchRange, minimise};
 use super::virtual_time::HostCost;
-use super::workload_fit::{Workload, growth_together};
+use super::workload_fit::{RecordedWorkload, growth_together};
 use mirrorball_disk::model_array::ModelArray;
 
 /// Growth of the misfit that bounds an interval.
@@ -39,9 +39,9 @@ impl Searched {
     }
 }
 
-/// What was found for a parameter.
+/// Result for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     pub(super) value: f64,
     /// The interval; `None` if the parameter is not identified and keeps its start.
     pub(super) interval: Option<(f64, f64)>,
@@ -51,14 +51,14 @@ pub(super) struct Found {
 
 /// The workloads to be met, and how to build a model from values.
 pub(super) struct Search<'a, B: Fn(&[f64]) -> ModelArray> {
-    pub(super) workloads: &'a [Workload<'a>],
+    pub(super) workloads: &'a [RecordedWorkload<'a>],
     pub(super) host: HostCost,
     pub(super) build: B,
 }
 
 impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
     /// The best values of `parameters`, with about `evaluations` simulations of all workloads.
-    pub(super) fn run(&self, parameters: &[Searched], evaluations: usize) -> Vec<Found> {
+    pub(super) fn run(&self, parameters: &[Searched], evaluations: usize) -> Vec<SearchResult> {
         let all: Vec<usize> = (0..parameters.len()).collect();
         let best = self.best(parameters, &all, evaluations);
         let ends = self.ends(parameters, &best);
@@ -77,11 +77,11 @@ impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
         let intervals = self.widened(parameters, &best, intervals);
         let found = |index: usize| match intervals[index] {
             Some(interval) => {
-                Found { value: best[index], interval: Some(interval), at_least: None }
+                SearchResult { value: best[index], interval: Some(interval), at_least: None }
             }
             None => {
                 let at_least = ends[index].0.filter(|_| ends[index].1.is_none());
-                Found { value: parameters[index].start, interval: None, at_least }
+                SearchResult { value: parameters[index].start, interval: None, at_least }
             }
         };
         (0..parameters.len()).map(found).collect()
@@ -135,7 +135,8 @@ impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
 
     /// The misfit of all workloads.
     pub(super) fn misfit(&self, values: &[f64]) -> f64 {
-        let one = |workload: &Workload<'_>| workload.misfit(&mut (self.build)(values), self.host);
+        let one =
+            |workload: &RecordedWorkload<'_>| workload.misfit(&mut (self.build)(values), self.host);
         self.workloads.iter().map(one).sum()
     }
 

@@ -16,9 +16,9 @@ use super::estimate::ParameterEstimate;
 use super::estimate::ValueOrigin::{Fitted, Measured};
 use super::recording::StepRecord;
 use super::replay::MODEL_SEED;
-use super::search::{Found, Search, Searched};
+use super::search::{Search, SearchResult, Searched};
 use super::statistics::{mean, quantile, sorted};
-use super::workload_fit::Workload;
+use super::workload_fit::RecordedWorkload;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{KIB, MIB, Nanos};
 use mirrorball_disk::model::ModelParameters;
@@ -95,11 +95,11 @@ const SEPARATION: f64 = 4.0;
 const BLOCK: f64 = 4096.0;
 const PAGE: f64 = 16384.0;
 
-/// What the closed forms gave, in seconds and bytes per second.
+/// Results of the closed forms, in seconds and bytes per second.
 struct ClosedForms {
     /// Latency of the fastest page type with one read in flight, without the host.
     fastest: f64,
-    /// What each page type adds.
+    /// Addition of each page type.
     types: Vec<f64>,
     link: f64,
     link_interval: Option<(f64, f64)>,
@@ -245,7 +245,7 @@ struct DiesSearch<'a> {
     input: &'a FitInput<'a>,
     forms: &'a ClosedForms,
     start: &'a SsdParameters,
-    workloads: &'a [Workload<'a>],
+    workloads: &'a [RecordedWorkload<'a>],
     dies: f64,
 }
 
@@ -255,8 +255,8 @@ impl DiesSearch<'_> {
     }
 
     /// The best values, in the order of [`with_values`].
-    fn run(&self) -> Vec<Found> {
-        let mut found = vec![Found { value: self.dies, interval: None, at_least: None }];
+    fn run(&self) -> Vec<SearchResult> {
+        let mut found = vec![SearchResult { value: self.dies, interval: None, at_least: None }];
         found.extend(self.search().run(&self.parameters(), EVALUATIONS));
         found
     }
@@ -286,9 +286,9 @@ impl DiesSearch<'_> {
 /// clearly better takes its place.
 fn refine_dies(
     search: &Search<'_, impl Fn(&[f64]) -> ModelArray>,
-    found: &[Found],
+    found: &[SearchResult],
     misfit: f64,
-) -> Found {
+) -> SearchResult {
     let values: Vec<f64> = found.iter().map(|found| found.value).collect();
     let dies = values[0];
     let misfit_at = |number: f64| {
@@ -307,8 +307,8 @@ fn refine_dies(
     let high = around.iter().filter(alike).map(|it| it.0).fold(value, f64::max);
     let is_open = high >= (dies * AROUND[AROUND.len() - 1]).round();
     match is_open {
-        true => Found { value, interval: None, at_least: Some(low) },
-        false => Found { value, interval: Some((low, high)), at_least: None },
+        true => SearchResult { value, interval: None, at_least: Some(low) },
+        false => SearchResult { value, interval: Some((low, high)), at_least: None },
     }
 }
 
@@ -379,13 +379,13 @@ fn search(
     found[0] = refine_dies(&search, &found, misfit);
     let values: Vec<f64> = found.iter().map(|found| found.value).collect();
     let fitted = with_values(start, forms, &values);
-    let dies = Found { value: f64::from(fitted.dies), ..found[0] };
+    let dies = SearchResult { value: f64::from(fitted.dies), ..found[0] };
     push(estimates, "dies", Count, &dies);
     let scale = |of: f64| of / values[1] * fitted.read.as_secs_f64();
     let read = found[1].interval.map(|(low, high)| (scale(low), scale(high)));
-    let read = Found { value: fitted.read.as_secs_f64(), interval: read, at_least: None };
+    let read = SearchResult { value: fitted.read.as_secs_f64(), interval: read, at_least: None };
     push(estimates, "read", Duration, &read);
-    let latency = Found { value: fitted.read_latency.as_secs_f64(), interval: None, ..read };
+    let latency = SearchResult { value: fitted.read_latency.as_secs_f64(), interval: None, ..read };
     push(estimates, "read_latency", Duration, &latency);
     push(estimates, "command", Duration, &found[2]);
     push(estimates, "channel", Rate, &found[3]);
@@ -401,7 +401,7 @@ fn push(
     estimates: &mut Vec<ParameterEstimate>,
     name: &'static str,
     notation: Notation,
-    found: &Found,
+    found: &SearchResult,
 ) {
     let mut estimate = ParameterEstimate::new(name, notation, Fitted, found.value, found.interval);
     if found.interval.is_none() && name != "read_latency" {
@@ -413,7 +413,7 @@ fn push(
     estimates.push(estimate);
 }
 
-/// What idling and the tail showed: no parameter of the model.
+/// Findings of idling and of the tail: no parameter of the model.
 fn notes(input: &FitInput<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let single = input.recording.step("random-qd1").map(StepRecord::latencies).unwrap_or_default();

@@ -1,17 +1,16 @@
 //! Steps of a measurement plan: which addresses are read, how many at once, and for how long.
 
-use super::recording::Purpose;
+use super::recording::StepPurpose;
 use mirrorball_core::units::Nanos;
 
 /// A step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StepSpec {
-    /// Its name in output.
     pub(super) name: &'static str,
-    /// What it measures, for people.
+    /// Subject of the step, for people.
     pub(super) measures: &'static str,
-    /// What its samples are for.
-    pub(super) purpose: Purpose,
+    /// Use of its samples.
+    pub(super) purpose: StepPurpose,
     /// Independent readers that run at the same time.
     pub(super) agents: &'static [AgentSpec],
     /// When it ends at the latest.

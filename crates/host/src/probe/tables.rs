@@ -1,4 +1,4 @@
-//! What a probe found, as tables and as a page.
+//! Outcome of a probe, as tables and as a page.
 
 use super::estimate::ParameterEstimate;
 use super::outcome::{ProbeOutcome, ProbeVerdict};

@@ -23,18 +23,18 @@ const BTRFS: &str = "/sys/fs/btrfs";
 /// An open device or file.
 #[derive(Debug)]
 pub struct ProbeTarget {
-    /// Its path.
+    /// Path.
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// What the kernel says about it.
+    /// Facts of the kernel.
     pub facts: DeviceFacts,
     pub(super) fd: OwnedFd,
     /// Folder of its device in sysfs.
     folder: Option<String>,
 }
 
-/// What the kernel says about a device.
+/// Facts of the kernel about a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Name of the kernel.
@@ -143,7 +143,7 @@ impl ProbeTarget {
 }
 
 impl DeviceFacts {
-    /// What the folder of a device in sysfs says.
+    /// Facts from the folder of a device in sysfs.
     fn read(sysroot: &Sysroot, folder: &str, number: &str) -> DeviceFacts {
         let is_partition = sysroot.exists(&format!("{folder}/partition"));
         let disk = match folder.rsplit_once('/') {
@@ -179,7 +179,7 @@ impl DeviceFacts {
     }
 }
 
-/// What a read is split into if it exceeds the limits of a device: its size in KiB, and the
+/// Split of a read that exceeds the limits of a device: its size in KiB, and the
 /// segments of memory, each of which is a page if no two pages happen to be neighbours.
 fn split_bytes(max_sectors_kib: Option<u64>, max_segments: Option<u64>) -> Option<u64> {
     let by_size = max_sectors_kib.map(|kib| kib * KIB);

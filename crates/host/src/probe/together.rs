@@ -48,7 +48,7 @@ pub fn planned_time_together(devices: usize) -> Nanos {
 /// The rate of one device, in bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceRate {
-    /// Its path.
+    /// Path.
     pub path: PathBuf,
     /// Rate while no other device is read.
     pub alone: f64,
@@ -102,17 +102,17 @@ pub fn probe_together(
     for target in targets {
         let failed = |error| failed(target, &error);
         let file = target.fd.try_clone().and_then(|fd| driver.adopt(fd)).map_err(failed)?;
-        readers.push(Reader::new(&mut driver, file, target.size_bytes));
+        readers.push(RemoteReader::new(&mut driver, file, target.size_bytes));
     }
-    let rates = Session { driver, readers, times: TIMES, stop }.rates(&mut |which| {
+    let rates = TogetherSession { driver, readers, times: TIMES, stop }.rates(&mut |which| {
         let names = targets.iter().enumerate().filter(|(index, _)| which.contains(index));
         let names: Vec<String> = names.map(|(_, it)| it.path.display().to_string()).collect();
         on_run(&names.join(", "));
     });
     let rates = rates.map_err(|failure| match failure {
-        Failure::Stopped => Diagnostic::new("stopped before all devices were read together"),
-        Failure::Read { device, error } => failed(&targets[device], &error),
-        Failure::Wait(error) => Diagnostic::new(format!("cannot wait for reads: {error}")),
+        WorkerFailure::Stopped => Diagnostic::new("stopped before all devices were read together"),
+        WorkerFailure::Read { device, error } => failed(&targets[device], &error),
+        WorkerFailure::Wait(error) => Diagnostic::new(format!("cannot wait for reads: {error}")),
     })?;
     let rate = |(target, (alone, together)): (&ProbeTarget, (f64, f64))| DeviceRate {
         path: target.path.clone(),
@@ -128,14 +128,14 @@ fn failed(target: &ProbeTarget, error: &std::io::Error) -> Diagnostic {
 
 /// Why rates are not known.
 #[derive(Debug)]
-enum Failure {
+enum WorkerFailure {
     Stopped,
     Read { device: usize, error: std::io::Error },
     Wait(std::io::Error),
 }
 
 /// A device that is read from one end to the other, and then from the start again.
-struct Reader {
+struct RemoteReader {
     file: Handle,
     size_bytes: u64,
     next_offset: u64,
@@ -143,11 +143,11 @@ struct Reader {
     counted_bytes: u64,
 }
 
-impl Reader {
-    fn new(driver: &mut Driver, file: Handle, size_bytes: u64) -> Reader {
+impl RemoteReader {
+    fn new(driver: &mut Driver, file: Handle, size_bytes: u64) -> RemoteReader {
         let buffers =
             (0..DEPTH).map(|_| driver.acquire_in_one_piece(READ_BYTES as usize)).collect();
-        Reader { file, size_bytes, next_offset: 0, buffers, counted_bytes: 0 }
+        RemoteReader { file, size_bytes, next_offset: 0, buffers, counted_bytes: 0 }
     }
 
     fn read(&mut self, driver: &mut Driver, token: Token, slot: usize) {
@@ -160,16 +160,16 @@ impl Reader {
     }
 }
 
-struct Session<'a> {
+struct TogetherSession<'a> {
     driver: Driver,
-    readers: Vec<Reader>,
+    readers: Vec<RemoteReader>,
     times: RunTimes,
     stop: &'a AtomicBool,
 }
 
-impl Session<'_> {
+impl TogetherSession<'_> {
     /// The rate of each device, alone and together, in bytes per second.
-    fn rates(mut self, on_run: &mut dyn FnMut(&[usize])) -> Result<Vec<(f64, f64)>, Failure> {
+    fn rates(mut self, on_run: &mut dyn FnMut(&[usize])) -> Result<Vec<(f64, f64)>, WorkerFailure> {
         let every: Vec<usize> = (0..self.readers.len()).collect();
         let alone = every.iter().map(|&device| vec![device]);
         let mut runs: Vec<Vec<usize>> = alone.chain([every.clone()]).collect();
@@ -187,7 +187,7 @@ impl Session<'_> {
     }
 
     /// One run over some of the devices; their rates.
-    fn run(&mut self, which: &[usize]) -> Result<Vec<f64>, Failure> {
+    fn run(&mut self, which: &[usize]) -> Result<Vec<f64>, WorkerFailure> {
         let token = |device: usize, slot| {
             Token::new(EventOwner::MemberFile, (device * DEPTH + slot) as u32)
         };
@@ -203,10 +203,10 @@ impl Session<'_> {
         let mut events = Vec::new();
         let mut failure = None;
         while in_flight > 0 {
-            self.driver.wait(Some(WAIT_MAX), &mut events).map_err(Failure::Wait)?;
+            self.driver.wait(Some(WAIT_MAX), &mut events).map_err(WorkerFailure::Wait)?;
             let now = self.driver.now();
             if self.stop.load(Ordering::Relaxed) {
-                failure = Some(Failure::Stopped);
+                failure = Some(WorkerFailure::Stopped);
             }
             for event in events.drain(..) {
                 let key = event.token.key() as usize;
@@ -214,7 +214,7 @@ impl Session<'_> {
                 in_flight -= 1;
                 if event.result != Ok(Output::Bytes(READ_BYTES as usize)) {
                     let error = event.result.err().map_or_else(short_read, std::io::Error::from);
-                    failure = Some(Failure::Read { device, error });
+                    failure = Some(WorkerFailure::Read { device, error });
                 }
                 // Reads in flight use the buffers: they end before the run does.
                 if failure.is_none() && now < end {
@@ -269,7 +269,7 @@ impl SharedRates {
         (devices.len() > 1).then_some(SharedLink { devices, rate })
     }
 
-    /// What the table says, and the lines for an array file if devices share a link.
+    /// The table, and the lines for an array file if devices share a link.
     pub fn conclusion(&self) -> String {
         let Some(SharedLink { devices, rate }) = self.link() else {
             return match self.devices.iter().find(|device| device.is_slowed()) {
@@ -341,13 +341,13 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&vec![1; size_bytes as usize]).unwrap();
             let file = driver.adopt(file.into()).unwrap();
-            Reader::new(&mut driver, file, size_bytes)
+            RemoteReader::new(&mut driver, file, size_bytes)
         };
         let readers = vec![reader(), reader()];
         let times = RunTimes { settle: Nanos::ZERO, measure: Nanos(300_000_000) };
         let stop = AtomicBool::new(false);
         let mut runs = Vec::new();
-        let session = Session { driver, readers, times, stop: &stop };
+        let session = TogetherSession { driver, readers, times, stop: &stop };
         let rates = session.rates(&mut |which| runs.push(which.to_vec())).unwrap();
         assert_eq!(runs, [vec![0], vec![1], vec![0, 1], vec![0, 1], vec![1], vec![0]]);
         assert!(rates.iter().all(|(alone, together)| *alone > 0.0 && *together > 0.0));
@@ -360,14 +360,14 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&vec![1; bytes]).unwrap();
             let file = driver.adopt(file.into()).unwrap();
-            let readers = vec![Reader::new(&mut driver, file, 8 * MIB)];
+            let readers = vec![RemoteReader::new(&mut driver, file, 8 * MIB)];
             let times = RunTimes { settle: Nanos::ZERO, measure: Nanos(300_000_000) };
             let stop = AtomicBool::new(is_stopped);
-            Session { driver, readers, times, stop: &stop }.rates(&mut |_| {})
+            TogetherSession { driver, readers, times, stop: &stop }.rates(&mut |_| {})
         };
         // Cut since its size was read.
         let error = rates(MIB as usize, false).unwrap_err();
-        assert!(matches!(error, Failure::Read { device: 0, .. }), "{error:?}");
-        assert!(matches!(rates(8 * MIB as usize, true), Err(Failure::Stopped)));
+        assert!(matches!(error, WorkerFailure::Read { device: 0, .. }), "{error:?}");
+        assert!(matches!(rates(8 * MIB as usize, true), Err(WorkerFailure::Stopped)));
     }
 }

@@ -3,7 +3,7 @@
 //! The same loop measures a model whose parameters are known ([`super::machine::Probe`]) and
 //! repeats measured reads on a model that is being fitted ([`super::replay`]).
 
-use super::machine::{Action, Probe, ReadEnd};
+use super::machine::{MachineAction, ReadEnd, RunningProbe};
 use super::recording::ProbeRead;
 use mirrorball_core::io::Op;
 use mirrorball_core::member::MemberIndex;
@@ -16,13 +16,13 @@ use std::collections::BinaryHeap;
 
 /// Asks for reads, and takes their ends.
 pub(super) trait ReadSource {
-    /// What to do at `now`.
-    fn poll(&mut self, now: Nanos) -> Action;
-    /// Takes the end of a read.
+    /// The next action at `now`.
+    fn poll(&mut self, now: Nanos) -> MachineAction;
+    /// Records the end of a read.
     fn complete(&mut self, end: ReadEnd);
 }
 
-/// What the host adds to each read.
+/// Time that the host adds to each read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct HostCost {
     /// Mean time.
@@ -34,7 +34,7 @@ pub(super) struct HostCost {
     pub(super) request_bytes: Option<u64>,
 }
 
-/// What is left of the reads that were split, by slot.
+/// Parts left of the reads that were split, by slot.
 #[derive(Default)]
 struct PartsLeft(Vec<u64>);
 
@@ -60,7 +60,7 @@ impl PartsLeft {
         }
     }
 
-    /// Takes the end of a part; true if it was the last one of its read.
+    /// Records the end of a part; true if it was the last one of its read.
     fn end(&mut self, slot: usize) -> bool {
         self.0[slot] -= 1;
         self.0[slot] == 0
@@ -84,14 +84,14 @@ pub(super) fn run(
     loop {
         let wake = loop {
             match source.poll(now) {
-                Action::Read { slot, read } => {
+                MachineAction::Read { slot, read } => {
                     parts.submit(read, slot, host.request_bytes, |io| {
                         models.submit(now, MemberIndex(0), io);
                     });
                 }
-                Action::WaitUntil(at) => break Some(at),
-                Action::Wait => break None,
-                Action::Finished => return,
+                MachineAction::WaitUntil(at) => break Some(at),
+                MachineAction::Wait => break None,
+                MachineAction::Finished => return,
             }
         };
         let first = returning.peek().map(|Reverse((at, _, _))| *at);
@@ -124,13 +124,13 @@ fn cost(host: &HostCost, rng: &mut Rng) -> Nanos {
     Nanos(drawn.max(host.mean.0 as f64 / 2.0) as u64)
 }
 
-impl ReadSource for Probe {
-    fn poll(&mut self, now: Nanos) -> Action {
-        Probe::poll(self, now)
+impl ReadSource for RunningProbe {
+    fn poll(&mut self, now: Nanos) -> MachineAction {
+        RunningProbe::poll(self, now)
     }
 
     fn complete(&mut self, end: ReadEnd) {
-        Probe::complete(self, end);
+        RunningProbe::complete(self, end);
     }
 }
 

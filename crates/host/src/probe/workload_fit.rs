@@ -4,7 +4,7 @@
 //! its floor, which is the greater of two: the demerit between parts of the measured reads, and
 //! that between runs of the model itself with all addresses moved by a little.
 
-use super::recording::{Purpose, StepRecord};
+use super::recording::{StepPurpose, StepRecord};
 use super::replay::{AddressShift, replay};
 use super::statistics::{demerit, mean, sorted, sorted_quantile};
 use super::virtual_time::HostCost;
@@ -33,8 +33,8 @@ pub(super) fn growth_together() -> f64 {
     FIGURE_WEIGHTS.iter().map(|weight| 1.0 / (weight * weight)).sum()
 }
 
-/// What was measured of a workload, summarised.
-pub(super) struct Workload<'a> {
+/// Measurements of a workload, summarised.
+pub(super) struct RecordedWorkload<'a> {
     pub(super) step: &'a StepRecord,
     measured: LatencySummary,
     /// Demerit between parts of the reads, in seconds.
@@ -86,11 +86,16 @@ impl LatencySummary {
     }
 }
 
-impl<'a> Workload<'a> {
-    pub(super) fn of(step: &'a StepRecord) -> Workload<'a> {
+impl<'a> RecordedWorkload<'a> {
+    pub(super) fn of(step: &'a StepRecord) -> RecordedWorkload<'a> {
         let bytes: u64 = step.samples.iter().map(|sample| sample.read.length).sum();
         let mean_length = (bytes / step.samples.len().max(1) as u64).max(1);
-        Workload { step, measured: LatencySummary::of(step), floor: floor(step), mean_length }
+        RecordedWorkload {
+            step,
+            measured: LatencySummary::of(step),
+            floor: floor(step),
+            mean_length,
+        }
     }
 
     /// The squared distance of a model, in units of the noise: about one for each figure of a
@@ -145,7 +150,7 @@ impl<'a> Workload<'a> {
         };
         WorkloadFit {
             name: self.step.name,
-            is_held_out: self.step.purpose == Purpose::HeldOut,
+            is_held_out: self.step.purpose == StepPurpose::HeldOut,
             reads: self.step.samples.len(),
             mean_seconds: measured.mean,
             model_mean_seconds: simulated.mean,

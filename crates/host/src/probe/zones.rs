@@ -5,7 +5,7 @@
 //! tracks is fitted; where a byte lies among the tracks follows from the line itself, so both are
 //! found in turns.
 
-use super::recording::{Sample, StepRecord};
+use super::recording::{ReadSample, StepRecord};
 use super::statistics::bootstrap;
 use super::track_map::TrackMap;
 use mirrorball_core::units::MIB;
@@ -48,10 +48,11 @@ pub(super) fn fit(step: &StepRecord, capacity_bytes: u64) -> Option<ZoneFit> {
 
 /// The rate of each run.
 fn rates(step: &StepRecord, capacity_bytes: u64) -> Vec<(f64, f64)> {
-    let is_next =
-        |left: &Sample, right: &Sample| right.read.offset == left.read.offset + left.read.length;
+    let is_next = |left: &ReadSample, right: &ReadSample| {
+        right.read.offset == left.read.offset + left.read.length
+    };
     let runs = step.samples.chunk_by(is_next);
-    let rate = |run: &[Sample]| {
+    let rate = |run: &[ReadSample]| {
         let begin = run.first()?.read.offset;
         let dropped = run.partition_point(|sample| sample.read.offset < begin + DROPPED_BYTES);
         let start = run.get(dropped.checked_sub(1)?)?.completed_at;

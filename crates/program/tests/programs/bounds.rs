@@ -40,7 +40,7 @@ fn branch_table(targets: usize) -> Vec<u8> {
     [BLOCK, GET_CONTEXT, &table, END].concat()
 }
 
-/// What each bound refuses, and that it accepts one less.
+/// Limit of each bound, with the value that is refused and the one less that is accepted.
 #[test]
 fn each_bound_is_the_most_that_is_accepted() {
     let calls = |count| [0x10, 1].repeat(count);

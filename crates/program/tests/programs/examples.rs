@@ -26,7 +26,7 @@ struct Pair {
     tally: Arc<Tally>,
 }
 
-/// What a pair agreed on.
+/// Agreement of a pair.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) decisions: AtomicU64,

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Reads every copy of the volume from start to end, repeatedly. With parity, each request is of
 /// whole full stripes, because the volume compares a full stripe for any part of it.
-pub(crate) struct Scrub {
+pub(crate) struct ScrubClient {
     zones: Vec<Zone>,
     /// Index of the zone of the next request, and the offset of the request.
     next: (usize, u64),
@@ -27,15 +27,15 @@ struct Zone {
 const SCRUB_BYTES: u64 = 512 * KIB;
 const SCRUB_DEPTH: u32 = 2;
 
-impl Scrub {
+impl ScrubClient {
     /// Scrubs a volume, from this many percent of it on.
-    pub(crate) fn new(map: &ChunkMap, from_percent: u8, rate_limit: RateLimit) -> Scrub {
+    pub(crate) fn new(map: &ChunkMap, from_percent: u8, rate_limit: RateLimit) -> ScrubClient {
         let zones = zones(map);
         let first = map.capacity_bytes() / 100 * u64::from(from_percent);
         let index = zones.partition_point(|zone| zone.range.end <= first);
         let Zone { range, step_bytes } = &zones[index];
         let next = (index, first - (first - range.start) % step_bytes);
-        Scrub { zones, next, rate_limit, in_flight: 0 }
+        ScrubClient { zones, next, rate_limit, in_flight: 0 }
     }
 }
 
@@ -58,7 +58,7 @@ fn zones(map: &ChunkMap) -> Vec<Zone> {
     zones
 }
 
-impl Client for Scrub {
+impl Client for ScrubClient {
     fn next_action(&mut self, now: Nanos) -> Action {
         if self.in_flight >= SCRUB_DEPTH {
             return Action::Wait;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// The requests of one pass.
-    fn pass(scrub: &mut Scrub, volume_bytes: u64) -> Vec<ClientRequest> {
+    fn pass(scrub: &mut ScrubClient, volume_bytes: u64) -> Vec<ClientRequest> {
         let (mut requests, mut bytes) = (Vec::new(), 0);
         while bytes < volume_bytes {
             let Action::Submit(request) = scrub.next_action(Nanos::ZERO) else {
@@ -161,7 +161,7 @@ mod tests {
             let indices = Members::new(configs.clone());
             let allocated = indices.iter().map(|(index, _)| map.allocated(index));
             let allocated: u64 = allocated.map(|range| range.end - range.start).sum();
-            let mut scrub = Scrub::new(&map, 0, RateLimit::new(None));
+            let mut scrub = ScrubClient::new(&map, 0, RateLimit::new(None));
             let requests = pass(&mut scrub, map.capacity_bytes());
             let name = format!("{} of {}", map.layout(), configs.len());
             let policy = Spec::parse("first").unwrap();
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_rate_limit_is_kept() {
         let rate = 10 * MIB;
-        let mut scrub = Scrub::new(&mirror(1024 * GIB), 0, RateLimit::new(Some(rate)));
+        let mut scrub = ScrubClient::new(&mirror(1024 * GIB), 0, RateLimit::new(Some(rate)));
         let (mut now, mut bytes) = (Nanos::ZERO, 0);
         while now < Nanos::from_secs(10) {
             match scrub.next_action(now) {
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_scrub_begins_where_it_should_and_wraps_around() {
         let map = mirror(1000 * SCRUB_BYTES);
-        let mut scrub = Scrub::new(&map, 99, RateLimit::new(None));
+        let mut scrub = ScrubClient::new(&map, 99, RateLimit::new(None));
         let mut offsets = Vec::new();
         for _ in 0..12 {
             let Action::Submit(request) = scrub.next_action(Nanos::ZERO) else {

@@ -1,4 +1,4 @@
-//! What one line of a job file is: nothing, a section, an include, an option or a pragma.
+//! Contents of one line of a job file: nothing, a section, an include, an option or a pragma.
 //!
 //! As fio 3.33 has it: `;` and `#` begin a comment anywhere in a line, blanks before a line and
 //! before `=` do not count, and blanks *after* `=` do (fio takes `size= 4k` for 4 bytes), so they
@@ -9,7 +9,7 @@ use super::pragma;
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::suggest::closest_name;
 
-/// What a line holds.
+/// Contents of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content<'a> {
     /// Blank or a comment.

@@ -45,7 +45,7 @@ use error::job_error;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_trace::TraceFile;
-use options::{Row, Support};
+use options::{OptionRow, Support};
 use pragma::Pragma;
 use replay_draft::ReplayPragma;
 use serde::Serialize;
@@ -89,10 +89,10 @@ pub struct Note {
 /// Serialises to its canonical form: all that decides the results of a run, and nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobFile {
-    /// Its name, as given by the caller.
+    /// Name, as given by the caller.
     #[serde(skip)]
     pub file: String,
-    /// Its jobs in the order of the file, at least one. Those with equal [`Section::group`] run
+    /// Jobs in the order of the file, at least one. Those with equal [`Section::group`] run
     /// together; a group starts when the one before it has ended.
     pub sections: Vec<Section>,
     /// Background work, from the pragmas, in the order of the file.
@@ -146,7 +146,7 @@ impl JobFile {
         file: &str,
         environment: &JobContext<'_>,
     ) -> Result<JobFile, Diagnostic> {
-        let mut reader = Reader::new(file, environment);
+        let mut reader = JobReader::new(file, environment);
         reader.read(text, file, 0)?;
         reader.finish_section()?;
         reader.finish()
@@ -192,8 +192,7 @@ fn read_include(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// An option line of the section that is being read.
-struct Pending {
+struct OptionLine {
     file: String,
     line: usize,
     name: String,
@@ -204,17 +203,14 @@ struct Pending {
 struct OpenSection {
     name: String,
     line: usize,
-    options: Vec<Pending>,
-    /// What the pragma `counts` says.
+    options: Vec<OptionLine>,
     counts: Option<bool>,
-    /// What the pragma `replay` says.
     replay: Option<ReplayPragma>,
-    /// What the pragma `file` says.
     file: Option<FileSpec>,
 }
 
 /// The state of reading one job file with its includes.
-struct Reader<'a> {
+struct JobReader<'a> {
     environment: JobContext<'a>,
     defaults: Draft,
     section: Option<OpenSection>,
@@ -223,16 +219,16 @@ struct Reader<'a> {
     result: JobFile,
 }
 
-impl<'a> Reader<'a> {
-    fn new(file: &str, environment: &JobContext<'a>) -> Reader<'a> {
+impl<'a> JobReader<'a> {
+    fn new(file: &str, environment: &JobContext<'a>) -> JobReader<'a> {
         let result = JobFile {
             file: file.to_owned(),
             sections: Vec::new(),
             background: Vec::new(),
             notes: Vec::new(),
         };
-        let defaults = Draft::default();
-        Reader { environment: *environment, defaults, section: None, group: 0, includes: 0, result }
+        let (environment, defaults) = (*environment, Draft::default());
+        JobReader { environment, defaults, section: None, group: 0, includes: 0, result }
     }
 
     fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), Diagnostic> {
@@ -258,7 +254,7 @@ impl<'a> Reader<'a> {
                     };
                     let (name, value) = (name.to_owned(), value.map(str::to_owned));
                     let file = file.to_owned();
-                    section.options.push(Pending { file, line: number, name, value });
+                    section.options.push(OptionLine { file, line: number, name, value });
                 }
             }
         }
@@ -385,7 +381,7 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    fn apply_all(&mut self, draft: &mut Draft, options: Vec<Pending>) -> Result<(), Diagnostic> {
+    fn apply_all(&mut self, draft: &mut Draft, options: Vec<OptionLine>) -> Result<(), Diagnostic> {
         // `kb_base` holds for the whole section, also for the options above it, as in fio.
         let (first, rest): (Vec<_>, Vec<_>) =
             options.into_iter().partition(|option| option.name == "kb_base");
@@ -396,8 +392,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn apply(&mut self, draft: &mut Draft, option: &Pending) -> Result<(), Diagnostic> {
-        let row: &Row = options::find(&option.name)?;
+    fn apply(&mut self, draft: &mut Draft, option: &OptionLine) -> Result<(), Diagnostic> {
+        let row: &OptionRow = options::find(&option.name)?;
         let value = option.value.as_deref();
         match row.support {
             Support::Takes(setter) => {

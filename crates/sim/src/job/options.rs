@@ -16,11 +16,11 @@ use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
 /// Options with the same treatment.
-pub(super) struct Row {
+pub(super) struct OptionRow {
     /// One option with its aliases, or several with one reason.
     pub(super) names: &'static [&'static str],
     pub(super) support: Support,
-    /// What a user should know about a supported option.
+    /// Note to the user about a supported option.
     pub(super) note: Option<&'static str>,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Support {
 }
 
 /// The row of an option.
-pub(super) fn find(name: &str) -> Result<&'static Row, Diagnostic> {
+pub(super) fn find(name: &str) -> Result<&'static OptionRow, Diagnostic> {
     ROWS.iter().find(|row| row.names.contains(&name)).ok_or_else(|| {
         let known = ROWS.iter().flat_map(|row| row.names).copied();
         let help = match closest_name(name, known) {
@@ -95,7 +95,7 @@ const PRIORITY: &str = "priorities are not modelled";
 const BATCHES: &str = "requests are submitted and completed one by one";
 const EARLY_END: &str = "a job ends only after its size or its runtime";
 
-const ROWS: &[Row] = &[
+const ROWS: &[OptionRow] = &[
     // Name and target of the job.
     takes(&["name"], Setter::Text(setters::name)),
     takes(&["description"], Setter::Text(setters::description)),
@@ -440,24 +440,24 @@ const ROWS: &[Row] = &[
     refused(&["profile"], &[], "a profile of fio replaces the job"),
 ];
 
-const fn takes(names: &'static [&'static str], setter: Setter) -> Row {
-    Row { names, support: Support::Takes(setter), note: None }
+const fn takes(names: &'static [&'static str], setter: Setter) -> OptionRow {
+    OptionRow { names, support: Support::Takes(setter), note: None }
 }
 
-const fn noted(names: &'static [&'static str], setter: Setter, note: &'static str) -> Row {
-    Row { names, support: Support::Takes(setter), note: Some(note) }
+const fn noted(names: &'static [&'static str], setter: Setter, note: &'static str) -> OptionRow {
+    OptionRow { names, support: Support::Takes(setter), note: Some(note) }
 }
 
-const fn ignored(names: &'static [&'static str], reason: &'static str) -> Row {
-    Row { names, support: Support::Ignored(reason), note: None }
+const fn ignored(names: &'static [&'static str], reason: &'static str) -> OptionRow {
+    OptionRow { names, support: Support::Ignored(reason), note: None }
 }
 
 const fn refused(
     names: &'static [&'static str],
     unless: &'static [&'static str],
     reason: &'static str,
-) -> Row {
-    Row { names, support: Support::Refused { unless, reason }, note: None }
+) -> OptionRow {
+    OptionRow { names, support: Support::Refused { unless, reason }, note: None }
 }
 
 /// `None` for zero, which in fio means no limit.

@@ -28,7 +28,7 @@ pub struct Replay {
     /// The trace.
     #[serde(skip)]
     pub file: TraceFile,
-    /// What it is like.
+    /// Resemblance of the job.
     #[serde(skip)]
     pub summary: Arc<TraceSummary>,
     /// Hash of its requests.
@@ -113,7 +113,7 @@ impl Replay {
         self.count(TraceOp::Trim) > 0
     }
 
-    /// What is replayed, and how.
+    /// Trace that is replayed, and how.
     pub fn describe(&self) -> String {
         let summary = &self.summary;
         let pace = match self.pace {

@@ -18,7 +18,7 @@ use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use mirrorball_trace::{TraceFile, TraceOp, TraceSummary};
 use std::sync::Arc;
 
-/// What the pragma `replay` says.
+/// Value of the pragma `replay`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ReplayPragma {
     pace: Option<ReplayPace>,

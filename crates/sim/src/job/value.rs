@@ -11,7 +11,7 @@ use super::spec::{PerDirection, SizeOrPercent};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 
-/// What `k` multiplies by, in sizes and counts.
+/// Factor of `k`, in sizes and counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KbBase(pub(super) u64);
 
@@ -215,7 +215,7 @@ fn parse_integer(text: &str, base: KbBase) -> Option<u64> {
     value.checked_mul(multiplier(&lower[end..], base)?).filter(|&value| value <= VALUE_MAX)
 }
 
-/// What a suffix in lower case multiplies by.
+/// Factor of a suffix in lower case.
 fn multiplier(suffix: &str, base: KbBase) -> Option<u64> {
     if suffix.is_empty() || suffix == "b" {
         return Some(1);

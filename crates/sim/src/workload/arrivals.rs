@@ -13,13 +13,13 @@ use mirrorball_core::units::Nanos;
 /// The arrivals of one direction.
 #[derive(Clone, Debug)]
 pub(super) struct ArrivalSchedule {
-    rule: Rule,
+    rule: ArrivalRule,
     start: Nanos,
     due: Nanos,
 }
 
 #[derive(Clone, Debug)]
-enum Rule {
+enum ArrivalRule {
     Free,
     Bytes { per_s: u64, issued: u64 },
     Ios { per_s: u64, issued: u64 },
@@ -32,21 +32,23 @@ impl ArrivalSchedule {
         let (bytes, ios) = (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]);
         let block_bytes = job.block_bytes(direction) as f64;
         let rule = match (bytes, ios, job.arrivals) {
-            (None, None, _) => Rule::Free,
-            (Some(per_s), _, Arrivals::Linear) => Rule::Bytes { per_s, issued: 0 },
-            (None, Some(per_s), Arrivals::Linear) => Rule::Ios { per_s, issued: 0 },
+            (None, None, _) => ArrivalRule::Free,
+            (Some(per_s), _, Arrivals::Linear) => ArrivalRule::Bytes { per_s, issued: 0 },
+            (None, Some(per_s), Arrivals::Linear) => ArrivalRule::Ios { per_s, issued: 0 },
             // fio turns a rate in bytes into one in requests of the smallest size.
             (Some(per_s), _, Arrivals::Poisson) => {
-                Rule::Poisson { mean_ns: 1e9 * block_bytes / per_s as f64 }
+                ArrivalRule::Poisson { mean_ns: 1e9 * block_bytes / per_s as f64 }
             }
-            (None, Some(per_s), Arrivals::Poisson) => Rule::Poisson { mean_ns: 1e9 / per_s as f64 },
+            (None, Some(per_s), Arrivals::Poisson) => {
+                ArrivalRule::Poisson { mean_ns: 1e9 / per_s as f64 }
+            }
         };
         ArrivalSchedule { rule, start, due: start }
     }
 
     /// Whether there is a rate to keep.
     pub(super) fn is_rated(&self) -> bool {
-        !matches!(self.rule, Rule::Free)
+        !matches!(self.rule, ArrivalRule::Free)
     }
 
     /// When the next request may start.
@@ -59,16 +61,16 @@ impl ArrivalSchedule {
     pub(super) fn take(&mut self, now: Nanos, bytes: u64, rng: &mut Rng) -> Nanos {
         let due = self.due;
         match &mut self.rule {
-            Rule::Free => {}
-            Rule::Bytes { per_s, issued } => {
+            ArrivalRule::Free => {}
+            ArrivalRule::Bytes { per_s, issued } => {
                 *issued += bytes;
                 self.due = self.start.saturating_add(Nanos::transfer(*issued, *per_s));
             }
-            Rule::Ios { per_s, issued } => {
+            ArrivalRule::Ios { per_s, issued } => {
                 *issued += 1;
                 self.due = self.start.saturating_add(Nanos::transfer(*issued, *per_s));
             }
-            Rule::Poisson { mean_ns } => {
+            ArrivalRule::Poisson { mean_ns } => {
                 let gap = Nanos((*mean_ns * rng.exponential()).round() as u64);
                 self.due = due.saturating_add(gap);
                 return due;

@@ -28,14 +28,14 @@ pub(super) enum BlockSource {
     /// Each once before any comes again: which of the workload's maps.
     Map(usize),
     /// Some more often.
-    Skewed { rank: Rank, scatter: Scatter },
+    Skewed { rank: BlockRank, scatter: Scatter },
     /// Zones, each uniform.
-    Zoned(Vec<Span>),
+    Zoned(Vec<BlockSpan>),
 }
 
 /// A zone in blocks.
 #[derive(Clone, Debug)]
-pub(super) struct Span {
+pub(super) struct BlockSpan {
     /// Accesses to this zone and those before it, in percent.
     access_end: u64,
     first: u64,
@@ -44,7 +44,7 @@ pub(super) struct Span {
 
 /// A draw of ranks, the most popular first (in the middle for the bell).
 #[derive(Clone, Debug)]
-pub(super) enum Rank {
+pub(super) enum BlockRank {
     Zipf(Zipf),
     Pareto { count: u64, power: f64 },
     Bell { count: u64, width: f64 },
@@ -77,15 +77,15 @@ impl BlockSource {
         match *distribution {
             Distribution::Uniform => BlockSource::Uniform { count },
             Distribution::Zipf { theta, center } => {
-                scattered(Rank::Zipf(Zipf::new(count, theta)), 0, center, rng)
+                scattered(BlockRank::Zipf(Zipf::new(count, theta)), 0, center, rng)
             }
             Distribution::Pareto { h, center } => {
                 let power = h.ln() / (1.0 - h).ln();
-                scattered(Rank::Pareto { count, power }, 0, center, rng)
+                scattered(BlockRank::Pareto { count, power }, 0, center, rng)
             }
             Distribution::Normal { deviation, center } => {
                 let width = deviation.min(50.0) / 100.0;
-                scattered(Rank::Bell { count, width }, count / 2, center, rng)
+                scattered(BlockRank::Bell { count, width }, count / 2, center, rng)
             }
             Distribution::Zoned(ref zones) => BlockSource::Zoned(spans(zones, count)),
         }
@@ -108,12 +108,14 @@ impl BlockSource {
     }
 }
 
-impl Rank {
+impl BlockRank {
     fn draw(&self, rng: &mut Rng) -> u64 {
         match *self {
-            Rank::Zipf(ref zipf) => zipf.draw(rng),
-            Rank::Pareto { count, power } => ((count - 1) as f64 * rng.unit().powf(power)) as u64,
-            Rank::Bell { count, width } => loop {
+            BlockRank::Zipf(ref zipf) => zipf.draw(rng),
+            BlockRank::Pareto { count, power } => {
+                ((count - 1) as f64 * rng.unit().powf(power)) as u64
+            }
+            BlockRank::Bell { count, width } => loop {
                 let place = 0.5 + rng.normal() / 12.0 + width * (rng.unit() - 0.5);
                 if (0.0..1.0).contains(&place) {
                     break (place * count as f64) as u64;
@@ -168,7 +170,7 @@ impl Zipf {
         (-self.theta * x.ln()).exp()
     }
 
-    /// Its integral from 1 to x: (x^(1 - theta) - 1) / (1 - theta), without the cancellation that
+    /// Integral from 1 to x: (x^(1 - theta) - 1) / (1 - theta), without the cancellation that
     /// this form has for a theta near 1.
     fn area(&self, x: f64) -> f64 {
         let (log, exponent) = (x.ln(), 1.0 - self.theta);
@@ -181,7 +183,7 @@ impl Zipf {
     }
 }
 
-fn spans(zones: &[Zone], count: u64) -> Vec<Span> {
+fn spans(zones: &[Zone], count: u64) -> Vec<BlockSpan> {
     let (mut access_end, mut size_end) = (0, 0);
     let mut spans = Vec::with_capacity(zones.len());
     for zone in zones {
@@ -190,7 +192,7 @@ fn spans(zones: &[Zone], count: u64) -> Vec<Span> {
         access_end += zone.access_percent;
         size_end += zone.size_percent;
         // A region of few blocks may leave a zone none of its own.
-        spans.push(Span {
+        spans.push(BlockSpan {
             access_end,
             first,
             count: block_at(size_end).saturating_sub(first).max(1),

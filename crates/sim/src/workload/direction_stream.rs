@@ -31,7 +31,7 @@ pub(super) struct DirectionStream {
 
 /// Where a request goes, within the region.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct DrawTarget {
     pub(super) offset: u64,
     pub(super) length: u64,
 }
@@ -110,7 +110,7 @@ impl DirectionStream {
 
     /// Draws the next request.
     #[inline]
-    pub(super) fn next(&mut self, maps: &mut [Map], rng: &mut Rng) -> Target {
+    pub(super) fn next(&mut self, maps: &mut [Map], rng: &mut Rng) -> DrawTarget {
         let random = match self.random_percent {
             0 => false,
             100 => true,
@@ -125,7 +125,7 @@ impl DirectionStream {
         };
         let length = self.length(self.region_bytes - offset, rng);
         self.position = offset + length;
-        Target { offset, length }
+        DrawTarget { offset, length }
     }
 
     /// Starts over at the region's start.

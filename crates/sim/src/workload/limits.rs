@@ -1,11 +1,11 @@
-//! What ends a workload and what makes it pause: bytes, requests, passes; flushes and think time.
+//! Limits and pauses of a workload: bytes, requests, passes; flushes and think time.
 
 use crate::job::{Access, Direction, Mix, Region, Section};
 use mirrorball_core::units::Nanos;
 
-/// What is left to do. A time-based job is never through.
+/// Work left to do. A time-based job is never through.
 #[derive(Clone, Debug)]
-pub(super) struct Budget {
+pub(super) struct RequestBudget {
     endless: bool,
     bytes_left: u64,
     ios_left: u64,
@@ -35,8 +35,8 @@ pub(super) struct Pauses {
     idle_since: Nanos,
 }
 
-impl Budget {
-    pub(super) fn new(job: &Section, region: Region) -> Budget {
+impl RequestBudget {
+    pub(super) fn new(job: &Section, region: Region) -> RequestBudget {
         let io_bytes = job.io_bytes.unwrap_or(0);
         let mixed = matches!(job.mix, Mix::ReadWrite { .. });
         // fio lets a mixed sequential job go round within one pass until io_size is reached.
@@ -45,7 +45,7 @@ impl Budget {
             _ => region.bytes,
         };
         let used = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
-        Budget {
+        RequestBudget {
             endless: job.time_based,
             bytes_left: job.io_bytes.unwrap_or(region.bytes).saturating_mul(job.loops),
             ios_left: job.number_ios.map_or(u64::MAX, |ios| ios.saturating_mul(job.loops)),

@@ -43,7 +43,7 @@ mod tests;
 use crate::job::{Direction, Section};
 use arrivals::ArrivalSchedule;
 use direction_stream::{DirectionDraw, DirectionStream};
-use limits::{Budget, Pauses};
+use limits::{Pauses, RequestBudget};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
@@ -63,7 +63,7 @@ pub struct Issue {
     pub intended: Nanos,
 }
 
-/// What a workload does next.
+/// Next action of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Issues this request, now.
@@ -102,7 +102,7 @@ pub struct Workload {
     drawn: Option<Direction>,
     start: Nanos,
     stop: Nanos,
-    budget: Budget,
+    budget: RequestBudget,
     pauses: Pauses,
     /// Whether anything but the budget and the stop may hold a request back.
     gated: bool,
@@ -139,7 +139,7 @@ impl Workload {
             drawn: None,
             start,
             stop: job.runtime.map_or(Nanos::MAX, stop_after),
-            budget: Budget::new(job, region),
+            budget: RequestBudget::new(job, region),
             gated: rated || pauses.any() || start > Nanos::ZERO,
             schedules,
             pauses,
@@ -152,7 +152,7 @@ impl Workload {
         self.start
     }
 
-    /// What it does at `now`, which is never earlier than any time passed before. Ask only while
+    /// The next action at `now`, which is never earlier than any time passed before. Ask only while
     /// fewer than [`Section::depth`] of its requests are in flight.
     #[inline]
     pub fn next(&mut self, now: Nanos) -> Next {
@@ -201,7 +201,7 @@ impl Workload {
         Next::Issue(issue)
     }
 
-    /// What holds the next request back; if nothing does, its direction is settled.
+    /// Reason that holds the next request back; if nothing does, its direction is settled.
     fn hold(&mut self, now: Nanos) -> Option<Next> {
         let sleep = |until: Nanos| Some(Next::NotBefore(until));
         if now < self.start {

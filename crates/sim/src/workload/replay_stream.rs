@@ -42,7 +42,7 @@ pub(crate) struct ReplayStream {
     error: Option<Diagnostic>,
 }
 
-/// What a request waits for if its pace is think time.
+/// Event that a request waits for if its pace is think time.
 #[derive(Clone, Copy, Debug)]
 struct ThinkTime {
     /// Requests in flight in the trace when it arrived.
@@ -76,7 +76,7 @@ impl ReplayStream {
         })
     }
 
-    /// What it does at `now`: see [`Workload::next`](super::Workload::next).
+    /// The next action at `now`: see [`Workload::next`](super::Workload::next).
     pub(crate) fn next(&mut self, now: Nanos) -> Next {
         if now >= self.stop {
             return Next::Done;

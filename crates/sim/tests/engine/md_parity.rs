@@ -1,4 +1,4 @@
-//! What md raid5 and raid6 read and write for a request, against the counts of a real kernel.
+//! I/O of md raid5 and raid6 for a request, against the counts of a real kernel.
 //!
 //! Linux 6.12.117 in QEMU, mdadm 4.2: five members in raid5, six in raid6, chunks of 64 KiB, no
 //! bitmap, 250 random direct writes of each kind within 2 GiB; counts of `/sys/block/*/stat` over

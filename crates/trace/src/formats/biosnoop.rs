@@ -1,6 +1,6 @@
 //! Output of biosnoop of the BPF compiler collection.
 //!
-//! Its time is that of the completion, so a request began its latency earlier. The name of a
+//! The time is that of the completion, so a request began its latency earlier. The name of a
 //! process may have blanks, so columns are counted from the right, and the header tells whether
 //! there is a column `QUE(ms)`: with it the time before the device is part of the response time.
 

@@ -29,7 +29,7 @@ pub(crate) trait FrameParser: Send {
     ) -> Result<Option<RawRecord>, Diagnostic>;
 }
 
-/// What the reader does to the times of a format.
+/// Treatment of the times of a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TimeOrder {
     /// Nothing: the order of the file is the order of the requests.

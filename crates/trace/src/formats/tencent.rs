@@ -1,6 +1,6 @@
 //! Tencent CBS: CSV of 5,584 volumes of a cloud, over ten days of 2018.
 //!
-//! Its clock counts whole seconds. Offsets and sizes are in sectors, as SNIA publishes it; copies
+//! The clock counts whole seconds. Offsets and sizes are in sectors, as SNIA publishes it; copies
 //! with bytes exist; their content does not show it.
 
 use super::{FrameParser, TimeOrder, TraceFormat};

@@ -47,7 +47,7 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Takes the value of the parameter `without`.
+    /// Applies the value of the parameter `without`.
     pub(super) fn without(index: u64) -> Components {
         Components { without: index }
     }

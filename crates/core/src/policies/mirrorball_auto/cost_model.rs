@@ -1,7 +1,7 @@
 //! Cost model of a member: how long a read would take there, estimated from completed I/O.
 
 use super::estimators::{DiskEstimator, FlashEstimator, FlashSample};
-use super::load::{IO, Load, WORK_MAX, WorkScale};
+use super::load::{IO, MemberLoad, WORK_MAX, WorkScale};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Member;
 use crate::units::Nanos;
@@ -17,7 +17,7 @@ pub(super) struct CostModel {
     flash: FlashEstimator,
     disk: DiskEstimator,
     /// Load at the last decision.
-    pub(super) load: Load,
+    pub(super) load: MemberLoad,
     /// Work that was in flight when the last read was given to the member.
     load_before_read: u64,
     /// Time of the last completion, or of the last decision that found the member idle.
@@ -36,7 +36,7 @@ impl CostModel {
             scale: if rotational { WorkScale::DISK } else { WorkScale::FLASH },
             flash: FlashEstimator::default(),
             disk: DiskEstimator::default(),
-            load: Load::default(),
+            load: MemberLoad::default(),
             load_before_read: 0,
             progress_at: Nanos::ZERO,
             reads: 0,
@@ -75,7 +75,7 @@ impl CostModel {
         if self.is_disk {
             self.work_of(length) * self.disk.sequential_ns / IO
         } else {
-            self.wait_ns(Load::default(), length)
+            self.wait_ns(MemberLoad::default(), length)
         }
     }
 
@@ -86,13 +86,13 @@ impl CostModel {
     }
 
     #[inline]
-    pub(super) fn load_of(&self, member: &Member) -> Load {
+    pub(super) fn load_of(&self, member: &Member) -> MemberLoad {
         self.scale.load(member)
     }
 
     /// Wait of a read behind `load`, without its seek.
     #[inline]
-    pub(super) fn wait_ns(&self, load: Load, length: u64) -> u64 {
+    pub(super) fn wait_ns(&self, load: MemberLoad, length: u64) -> u64 {
         match self.is_disk {
             true => self.disk_wait_ns(load, length),
             false => self.flash_wait_ns(load, length),
@@ -101,13 +101,13 @@ impl CostModel {
 
     /// The same on a disk.
     #[inline]
-    pub(super) fn disk_wait_ns(&self, load: Load, length: u64) -> u64 {
+    pub(super) fn disk_wait_ns(&self, load: MemberLoad, length: u64) -> u64 {
         (load.work + WorkScale::DISK.of_bytes(length)) * self.disk.access_ns / IO
     }
 
     /// The same on flash.
     #[inline]
-    pub(super) fn flash_wait_ns(&self, load: Load, length: u64) -> u64 {
+    pub(super) fn flash_wait_ns(&self, load: MemberLoad, length: u64) -> u64 {
         let work = load.work + WorkScale::FLASH.of_bytes(length);
         self.flash.latency_ns + work * self.flash.io_ns / IO
     }
@@ -116,7 +116,7 @@ impl CostModel {
     /// flight. A disk reorders its queue, and the cost of the queue is in the wait alone. To be
     /// compared with that, flash next to a disk counts the load as it is.
     #[inline]
-    pub(super) fn delay_ns(&self, load: Load, length: u64, is_next_to_disk: bool) -> u64 {
+    pub(super) fn delay_ns(&self, load: MemberLoad, length: u64, is_next_to_disk: bool) -> u64 {
         if self.is_disk {
             return 0;
         }
@@ -154,13 +154,13 @@ impl CostModel {
         if self.is_disk {
             return 0;
         }
-        let alone_ns = self.wait_ns(Load::default(), length);
+        let alone_ns = self.wait_ns(MemberLoad::default(), length);
         alone_ns.saturating_sub(self.work_of(length) * self.flash.sequential_ns / IO)
     }
 
     /// Records the member's load at a decision.
     #[inline]
-    pub(super) fn update_load(&mut self, member: &Member, now: Nanos) -> Load {
+    pub(super) fn update_load(&mut self, member: &Member, now: Nanos) -> MemberLoad {
         self.load = self.load_of(member);
         if self.load.work == 0 {
             self.progress_at = now;

@@ -13,7 +13,7 @@
 //! background work are not counted: a delay of them costs nobody.
 
 use super::streams::{SLOTS, Streams};
-use super::workloads::{DEPTH_MAX, Kind, MembersTable, Place, Workloads};
+use super::workloads::{DEPTH_MAX, MembersTable, WorkloadKind, WorkloadPlace, Workloads};
 use crate::io::MemberIo;
 use crate::member::MemberIndex;
 use crate::policy::Read;
@@ -37,7 +37,7 @@ pub(super) struct StreamTable {
 pub(super) struct DecidingStream {
     /// The other workloads of which an I/O counts more than once, one bit each.
     counted: u64,
-    /// Its depth, with that of the streams that read alike.
+    /// Depth, with that of the streams that read alike.
     depth: u32,
     /// Logarithm of the depth of the deepest other workload over that of this one.
     pub(super) shallow_shift: u32,
@@ -82,11 +82,11 @@ impl StreamTable {
 
     /// Kind of a stream that reads this many bytes at a time, by its slot if it has one.
     #[inline]
-    fn kind(&self, slot: Option<usize>, length: u64) -> Kind {
+    fn kind(&self, slot: Option<usize>, length: u64) -> WorkloadKind {
         match slot.map(|slot| self.streams.at(slot)) {
-            _ if !self.has_workloads => Kind::unlike(slot.unwrap_or(SLOTS)),
-            Some(stream) => Kind::of(length, stream.depth(), stream.place()),
-            None => Kind::of(length, 1, Place::Unknown),
+            _ if !self.has_workloads => WorkloadKind::unlike(slot.unwrap_or(SLOTS)),
+            Some(stream) => WorkloadKind::of(length, stream.depth(), stream.place()),
+            None => WorkloadKind::of(length, 1, WorkloadPlace::Unknown),
         }
     }
 
@@ -106,7 +106,7 @@ impl StreamTable {
         })
     }
 
-    /// Takes a stream and its I/O in flight out of its workload.
+    /// Removes a stream and its I/O in flight from its workload.
     fn take_out(&mut self, slot: usize) {
         let stream = self.streams.at(slot);
         for member in self.on_member.members() {

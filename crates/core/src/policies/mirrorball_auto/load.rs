@@ -17,9 +17,9 @@ pub(super) struct WorkScale {
     shift: u32,
 }
 
-/// What a member has in flight.
+/// I/O of a member in flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
+pub(super) struct MemberLoad {
     /// Reads and writes together.
     pub(super) work: u64,
     /// Number of both.
@@ -40,9 +40,9 @@ impl WorkScale {
 
     /// Load of a member.
     #[inline]
-    pub(super) fn load(self, member: &Member) -> Load {
+    pub(super) fn load(self, member: &Member) -> MemberLoad {
         let ios = u64::from(member.in_flight());
         let work = (ios * IO + self.of_bytes(member.bytes_in_flight)).min(WORK_MAX);
-        Load { work, ios, writes: member.writes_in_flight }
+        MemberLoad { work, ios, writes: member.writes_in_flight }
     }
 }

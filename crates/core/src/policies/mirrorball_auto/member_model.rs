@@ -35,7 +35,7 @@ pub(super) struct MemberModels {
     list: Vec<MemberModel>,
 }
 
-/// What a decision takes into account.
+/// Inputs of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct ReadContext<'a> {
     pub(super) run: &'a SequentialRun,
@@ -52,7 +52,7 @@ pub(super) struct ReadContext<'a> {
     pub(super) background: bool,
 }
 
-/// What a decision needs to know of all mirrors of a read.
+/// Figures of all mirrors of a read that a decision needs.
 #[derive(Clone, Copy)]
 pub(super) struct Observed {
     /// Number of writes in flight on the mirror that has the fewest.

@@ -6,7 +6,7 @@
 //! parallel and is not avoided.
 
 use super::components::Component;
-use super::load::{IO, Load, WORK_MAX};
+use super::load::{IO, MemberLoad, WORK_MAX};
 use super::member_model::{MemberModels, ReadContext};
 use super::workloads::EXCESS_BITS;
 use crate::policy::{Mirror, MirrorScore};
@@ -43,13 +43,13 @@ impl ReadCost {
         self.own_ns() + self.others_ns()
     }
 
-    /// What the read itself waits for.
+    /// Wait of the read itself.
     #[inline]
     pub(super) fn own_ns(self) -> u64 {
         self.wait_ns + self.seek_ns + self.dedicated_ns + self.writes_ns
     }
 
-    /// What it adds to the waits of other I/O.
+    /// Wait that it adds to other I/O.
     #[inline]
     pub(super) fn others_ns(self) -> u64 {
         self.delay_ns + self.fairness_ns
@@ -71,7 +71,12 @@ impl MemberModels {
     /// Cost of the read at this mirror behind `load`. Always inlined: where only the total is
     /// wanted, storing the parts and loading them again would take longer than the rest.
     #[inline(always)]
-    pub(super) fn cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
+    pub(super) fn cost(
+        &self,
+        mirror: &Mirror,
+        load: MemberLoad,
+        context: &ReadContext<'_>,
+    ) -> ReadCost {
         match self.of(mirror).cost.is_disk {
             true => self.disk_cost(mirror, load, context),
             false => self.flash_cost(mirror, load, context),
@@ -79,7 +84,7 @@ impl MemberModels {
     }
 
     #[inline(always)]
-    fn disk_cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
+    fn disk_cost(&self, mirror: &Mirror, load: MemberLoad, context: &ReadContext<'_>) -> ReadCost {
         let member = self.of(mirror);
         let io_ns = member.cost.disk_io_ns();
         let dedicated_ns = match member.affinity.is_dedicated_to_other(context.run, context.now) {
@@ -104,7 +109,7 @@ impl MemberModels {
     }
 
     #[inline(always)]
-    fn flash_cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
+    fn flash_cost(&self, mirror: &Mirror, load: MemberLoad, context: &ReadContext<'_>) -> ReadCost {
         let model = &self.of(mirror).cost;
         let delay_ns = match self.has(Component::MarginalCost) {
             true => model.delay_ns(load, context.length, context.has_disk),
@@ -119,7 +124,7 @@ impl MemberModels {
 
     /// Time of the seek on a disk.
     #[inline(always)]
-    fn seek_ns(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> u64 {
+    fn seek_ns(&self, mirror: &Mirror, load: MemberLoad, context: &ReadContext<'_>) -> u64 {
         let member = self.of(mirror);
         let io_ns = member.cost.disk_io_ns();
         if !self.has(Component::Locality) {

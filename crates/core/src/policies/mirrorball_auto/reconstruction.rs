@@ -7,7 +7,7 @@
 //! less: the wait for the last of its parts, and what each part delays.
 
 use super::components::Component;
-use super::load::Load;
+use super::load::MemberLoad;
 use super::member_model::MemberModels;
 use crate::column_set::ColumnSet;
 use crate::member::{Member, MemberIndex, Members};
@@ -18,9 +18,9 @@ use crate::units::Nanos;
 /// in flight.
 const STALL_WAITS: u64 = 4;
 
-/// What has been seen of a member's progress.
+/// Observed progress of a member.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct StripeProgress {
     /// I/O that ended, at the last look.
     ended: u64,
     /// The first look that found no more ended, and something in flight.
@@ -30,12 +30,12 @@ struct Progress {
 /// For how long each member has completed nothing, as seen when stripes are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProgressWatch {
-    members: Vec<Progress>,
+    members: Vec<StripeProgress>,
 }
 
 impl ProgressWatch {
     pub(super) fn set_members(&mut self, count: usize) {
-        self.members.resize(count, Progress::default());
+        self.members.resize(count, StripeProgress::default());
     }
 
     /// The columns that a read leaves out.
@@ -52,7 +52,7 @@ impl ProgressWatch {
             self.look(mirror.member, &members[mirror.member], now);
             models.update_load(mirror.member, members, now);
         }
-        let decision = Decision { models, watch: self, columns, length: read.length, now };
+        let decision = RecoveryDecision { models, watch: self, columns, length: read.length, now };
         let (left_out, probed) = decision.decide(read);
         let reads = match left_out.is_empty() {
             true => read.wanted.and(read.eligible),
@@ -69,7 +69,7 @@ impl ProgressWatch {
         let progress = &mut self.members[index.get()];
         let ended = member.reads_completed + member.writes_completed + member.errors;
         if ended != progress.ended || member.in_flight() == 0 {
-            *progress = Progress { ended, since: now };
+            *progress = StripeProgress { ended, since: now };
         }
     }
 
@@ -79,7 +79,7 @@ impl ProgressWatch {
 }
 
 /// A read of a stripe that is decided on.
-struct Decision<'a> {
+struct RecoveryDecision<'a> {
     models: &'a MemberModels,
     watch: &'a ProgressWatch,
     columns: &'a [Mirror],
@@ -87,7 +87,7 @@ struct Decision<'a> {
     now: Nanos,
 }
 
-impl Decision<'_> {
+impl RecoveryDecision<'_> {
     /// The columns to leave out, and one that is read to find out how slow it is.
     fn decide(&self, read: &StripeRead) -> (ColumnSet, Option<u8>) {
         let needed = read.eligible.count() - read.spare;
@@ -168,7 +168,7 @@ impl Decision<'_> {
     }
 
     /// Time of a read of the column behind `load`.
-    fn behind_ns(&self, column: u8, load: Load) -> u64 {
+    fn behind_ns(&self, column: u8, load: MemberLoad) -> u64 {
         let model = &self.models.of(self.place(column)).cost;
         let seek_ns = if model.is_disk { model.io_ns() } else { 0 };
         model.wait_ns(load, self.length) + seek_ns
@@ -182,7 +182,7 @@ impl Decision<'_> {
         u64::from(is_stalled) * silent_ns
     }
 
-    fn load(&self, column: u8) -> Load {
+    fn load(&self, column: u8) -> MemberLoad {
         self.models.of(self.place(column)).cost.load
     }
 

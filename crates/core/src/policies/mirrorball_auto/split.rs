@@ -4,7 +4,7 @@
 //! On flash only: a disk would seek for each part.
 
 use super::components::Component;
-use super::load::Load;
+use super::load::MemberLoad;
 use super::member_model::{MemberModels, ReadContext};
 use crate::policy::{Mirror, MirrorSet};
 use crate::units::KIB;
@@ -33,7 +33,7 @@ impl MemberModels {
         if context.run.is_reader() && self.has_one_read_at_most(mirrors, context) {
             let part = ReadContext { length: context.length / mirrors.len() as u64, ..*context };
             let cost_ns = |mirror: &Mirror, context: &ReadContext<'_>| {
-                let load = Load { work: 0, ios: 0, ..self.of(mirror).cost.load };
+                let load = MemberLoad { work: 0, ios: 0, ..self.of(mirror).cost.load };
                 self.cost(mirror, load, context).total_ns()
             };
             let whole_ns = cost_ns(&mirrors[place], context);

@@ -1,6 +1,6 @@
 //! The streams that lately had I/O in flight: how much, and in what part of the volume.
 
-use super::workloads::Place;
+use super::workloads::WorkloadPlace;
 
 /// A power of two.
 const WAYS: usize = 4;
@@ -37,9 +37,9 @@ impl Span {
 
 /// A stream: how much it has in flight, and where it reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct ReaderStream {
     pub(super) in_flight: u32,
-    /// Its workload while it has I/O in flight.
+    /// Workload while it has I/O in flight.
     pub(super) workload: usize,
     /// I/O in the present window.
     submitted: u32,
@@ -53,8 +53,8 @@ pub(super) struct Stream {
     used_at: u64,
 }
 
-impl Stream {
-    const NEW: Stream = Stream {
+impl ReaderStream {
+    const NEW: ReaderStream = ReaderStream {
         in_flight: 0,
         workload: 0,
         submitted: 0,
@@ -73,14 +73,14 @@ impl Stream {
 
     /// The part of the volume that the stream reads.
     #[inline]
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> WorkloadPlace {
         if self.peaks[1] == 0 && self.submitted < PLACE_READS {
-            return Place::Unknown;
+            return WorkloadPlace::Unknown;
         }
         let Span { low, high } = self.spans[0].with(self.spans[1]);
         match high.saturating_sub(low) <= NARROW_PARTS {
-            true => Place::Eighth(low.midpoint(high) / NARROW_PARTS),
-            false => Place::All,
+            true => WorkloadPlace::Eighth(low.midpoint(high) / NARROW_PARTS),
+            false => WorkloadPlace::All,
         }
     }
 
@@ -96,7 +96,7 @@ impl Stream {
 #[derive(Debug)]
 pub(super) struct Streams {
     ids: [[u64; WAYS]; SETS],
-    list: [Stream; SLOTS],
+    list: [ReaderStream; SLOTS],
     submitted: u64,
     volume_end: u64,
 }
@@ -105,7 +105,7 @@ impl Default for Streams {
     fn default() -> Streams {
         Streams {
             ids: [[0; WAYS]; SETS],
-            list: [Stream::NEW; SLOTS],
+            list: [ReaderStream::NEW; SLOTS],
             submitted: 0,
             volume_end: 1 << PARTS_BITS,
         }
@@ -114,12 +114,12 @@ impl Default for Streams {
 
 impl Streams {
     #[inline]
-    pub(super) fn at(&self, slot: usize) -> &Stream {
+    pub(super) fn at(&self, slot: usize) -> &ReaderStream {
         &self.list[slot]
     }
 
     #[inline]
-    pub(super) fn at_mut(&mut self, slot: usize) -> &mut Stream {
+    pub(super) fn at_mut(&mut self, slot: usize) -> &mut ReaderStream {
         &mut self.list[slot]
     }
 
@@ -154,7 +154,7 @@ impl Streams {
     /// Gives a slot to a stream.
     pub(super) fn replace(&mut self, slot: usize, id: u64) {
         self.ids[slot / WAYS][slot % WAYS] = id;
-        self.list[slot] = Stream::NEW;
+        self.list[slot] = ReaderStream::NEW;
     }
 
     /// Records an I/O that is submitted.
@@ -192,7 +192,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn read(offsets: impl Iterator<Item = u64>) -> Stream {
+    fn read(offsets: impl Iterator<Item = u64>) -> ReaderStream {
         let mut streams = Streams::default();
         streams.submit(1, 63 * GIB, 4096);
         for offset in offsets {
@@ -206,13 +206,17 @@ mod tests {
     fn a_stream_has_a_place_if_it_keeps_to_an_eighth_of_the_volume() {
         let near = |begin: u64| move |number: u64| begin + number % 7 * GIB;
         let numbers = |count: u64| (0..count).map(|number| number * 5);
-        assert_eq!(read(numbers(5).map(near(0))).place(), Place::Eighth(0));
-        assert_eq!(read(numbers(17).map(near(57 * GIB))).place(), Place::Eighth(7));
-        assert_eq!(read(numbers(4).map(near(0))).place(), Place::Unknown);
-        assert_eq!(read((0..40).map(|number| number * 29 % 64 * GIB)).place(), Place::All);
+        assert_eq!(read(numbers(5).map(near(0))).place(), WorkloadPlace::Eighth(0));
+        assert_eq!(read(numbers(17).map(near(57 * GIB))).place(), WorkloadPlace::Eighth(7));
+        assert_eq!(read(numbers(4).map(near(0))).place(), WorkloadPlace::Unknown);
+        assert_eq!(read((0..40).map(|number| number * 29 % 64 * GIB)).place(), WorkloadPlace::All);
         let moved = (0..20).map(|number| number % 3 * GIB).chain((0..40).map(near(40 * GIB)));
-        assert_eq!(read(moved).place(), Place::Eighth(5), "where it was is forgotten");
-        assert_eq!(read((0..40).map(|number| number * 4096)).place(), Place::All, "sequential");
+        assert_eq!(read(moved).place(), WorkloadPlace::Eighth(5), "where it was is forgotten");
+        assert_eq!(
+            read((0..40).map(|number| number * 4096)).place(),
+            WorkloadPlace::All,
+            "sequential"
+        );
     }
 
     #[test]

@@ -45,7 +45,7 @@ const COUNT_MAX: u32 = 4095;
 
 /// The part of the volume that a stream reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum WorkloadPlace {
     /// Too little was read.
     Unknown,
     /// More than an eighth, or sequentially.
@@ -56,20 +56,20 @@ pub(super) enum Place {
 
 /// Size, depth and place of a workload's streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kind(u16);
+pub(super) struct WorkloadKind(u16);
 
-impl Kind {
+impl WorkloadKind {
     /// Streams that read `length` bytes at a time, up to `depth` at once, here.
     #[inline]
-    pub(super) fn of(length: u64, depth: u32, place: Place) -> Kind {
+    pub(super) fn of(length: u64, depth: u32, place: WorkloadPlace) -> WorkloadKind {
         let size = length.max(1).ilog2().saturating_sub(SIZE_SHIFT_MIN).min(SIZES - 1);
         let depth = depth.max(1).ilog2().min(DEPTHS - 1);
         let place = match place {
-            Place::Unknown => PLACE_UNKNOWN,
-            Place::All => 0,
-            Place::Eighth(eighth) => u32::from(eighth) + 1,
+            WorkloadPlace::Unknown => PLACE_UNKNOWN,
+            WorkloadPlace::All => 0,
+            WorkloadPlace::Eighth(eighth) => u32::from(eighth) + 1,
         };
-        Kind((place * CLASSES + size * DEPTHS + depth) as u16)
+        WorkloadKind((place * CLASSES + size * DEPTHS + depth) as u16)
     }
 
     #[inline]
@@ -85,8 +85,8 @@ impl Kind {
 
     /// The kind of a stream that is like no other, by its slot; one more is for those without.
     #[inline]
-    pub(super) fn unlike(slot: usize) -> Kind {
-        Kind(KINDS as u16 + slot as u16)
+    pub(super) fn unlike(slot: usize) -> WorkloadKind {
+        WorkloadKind(KINDS as u16 + slot as u16)
     }
 }
 
@@ -126,8 +126,8 @@ impl<const COLUMNS: usize> MembersTable<COLUMNS> {
 
 /// Streams of one kind that have I/O in flight.
 #[derive(Clone, Copy, Debug, Default)]
-struct Workload {
-    kind: Kind,
+struct ReaderWorkload {
+    kind: WorkloadKind,
     streams: u32,
     /// Sum of the depths of its streams.
     depth: u32,
@@ -139,7 +139,7 @@ const NONE: u8 = u8::MAX;
 /// The workloads that have I/O in flight.
 #[derive(Debug)]
 pub(super) struct Workloads {
-    list: [Workload; WORKLOADS],
+    list: [ReaderWorkload; WORKLOADS],
     /// One bit for each workload in use.
     live: u64,
     /// The workload of each kind, or [`NONE`].
@@ -155,7 +155,7 @@ pub(super) struct Workloads {
 impl Default for Workloads {
     fn default() -> Workloads {
         Workloads {
-            list: [Workload::default(); WORKLOADS],
+            list: [ReaderWorkload::default(); WORKLOADS],
             live: 0,
             of_kind: [NONE; KINDS as usize + WORKLOADS + 1],
             of_class: [0; CLASSES as usize],
@@ -184,7 +184,7 @@ impl Workloads {
     /// The workload of this kind, if it has I/O in flight. A stream whose place is not known yet
     /// most likely belongs to the largest workload that is like it but for that.
     #[inline]
-    pub(super) fn find(&self, kind: Kind) -> Option<usize> {
+    pub(super) fn find(&self, kind: WorkloadKind) -> Option<usize> {
         if kind.is_of_unknown_place() {
             return self.largest(self.of_class[kind.class()]);
         }
@@ -219,14 +219,14 @@ impl Workloads {
 
     /// Counts one more stream, with nothing in flight; returns its workload.
     #[inline]
-    pub(super) fn join(&mut self, kind: Kind, depth: u32) -> usize {
+    pub(super) fn join(&mut self, kind: WorkloadKind, depth: u32) -> usize {
         let index = self.find(kind).unwrap_or_else(|| {
             let free = self.live.trailing_ones() as usize;
             assert!(free < WORKLOADS, "more workloads than streams");
             self.live |= 1 << free;
             self.of_kind[usize::from(kind.0)] = free as u8;
             self.of_class[kind.class()] |= 1 << free;
-            self.list[free] = Workload { kind, ..Workload::default() };
+            self.list[free] = ReaderWorkload { kind, ..ReaderWorkload::default() };
             free
         });
         self.list[index].streams += 1;
@@ -322,25 +322,32 @@ mod tests {
 
     #[test]
     fn streams_of_like_size_depth_and_place_are_one_workload() {
-        let of = |length, depth| Kind::of(length, depth, Place::All);
+        let of = |length, depth| WorkloadKind::of(length, depth, WorkloadPlace::All);
         assert_eq!(of(4096, 1), of(7168, 1));
         assert_eq!(of(65_536, 4), of(65_536, 7));
         assert_eq!(of(65_536, 8), of(65_536, 64), "the deepest count alike");
         assert_eq!(of(0, 0), of(512, 1));
         assert_ne!(of(4096, 1), of(8192, 1));
         assert_ne!(of(4096, 1), of(4096, 2));
-        assert_eq!(Kind::of(4096, 1, Place::Eighth(3)), Kind::of(4096, 1, Place::Eighth(3)));
-        assert_ne!(Kind::of(4096, 1, Place::Eighth(3)), Kind::of(4096, 1, Place::Eighth(4)));
-        assert_ne!(Kind::of(4096, 1, Place::Eighth(0)), of(4096, 1));
-        let greatest = Kind::of(u64::MAX, u32::MAX, Place::Unknown);
-        assert!((0..WORKLOADS).all(|slot| Kind::unlike(slot).0 > greatest.0));
+        assert_eq!(
+            WorkloadKind::of(4096, 1, WorkloadPlace::Eighth(3)),
+            WorkloadKind::of(4096, 1, WorkloadPlace::Eighth(3))
+        );
+        assert_ne!(
+            WorkloadKind::of(4096, 1, WorkloadPlace::Eighth(3)),
+            WorkloadKind::of(4096, 1, WorkloadPlace::Eighth(4))
+        );
+        assert_ne!(WorkloadKind::of(4096, 1, WorkloadPlace::Eighth(0)), of(4096, 1));
+        let greatest = WorkloadKind::of(u64::MAX, u32::MAX, WorkloadPlace::Unknown);
+        assert!((0..WORKLOADS).all(|slot| WorkloadKind::unlike(slot).0 > greatest.0));
     }
 
     #[test]
     fn a_workload_is_as_deep_as_its_streams_together() {
         let mut workloads = Workloads::default();
         workloads.set_members(1);
-        let [small, large] = [4096, 65_536].map(|length| Kind::of(length, 1, Place::All));
+        let [small, large] =
+            [4096, 65_536].map(|length| WorkloadKind::of(length, 1, WorkloadPlace::All));
         let one = workloads.join(small, 1);
         assert_eq!(workloads.join(small, 1), one);
         let other = workloads.join(large, 2);
@@ -357,13 +364,13 @@ mod tests {
     fn a_stream_whose_place_is_unknown_joins_the_most_that_read_alike() {
         let mut workloads = Workloads::default();
         workloads.set_members(1);
-        let small = |place| Kind::of(4096, 1, place);
-        assert_eq!(workloads.find(small(Place::Unknown)), None);
-        let one = workloads.join(small(Place::Unknown), 1);
-        workloads.join(Kind::of(65_536, 1, Place::All), 9);
-        assert_eq!(workloads.find(small(Place::Unknown)), Some(one));
-        let two = [1, 2].map(|_| workloads.join(small(Place::Eighth(2)), 1))[0];
-        assert_eq!(workloads.find(small(Place::Unknown)), Some(two));
+        let small = |place| WorkloadKind::of(4096, 1, place);
+        assert_eq!(workloads.find(small(WorkloadPlace::Unknown)), None);
+        let one = workloads.join(small(WorkloadPlace::Unknown), 1);
+        workloads.join(WorkloadKind::of(65_536, 1, WorkloadPlace::All), 9);
+        assert_eq!(workloads.find(small(WorkloadPlace::Unknown)), Some(one));
+        let two = [1, 2].map(|_| workloads.join(small(WorkloadPlace::Eighth(2)), 1))[0];
+        assert_eq!(workloads.find(small(WorkloadPlace::Unknown)), Some(two));
     }
 
     #[test]

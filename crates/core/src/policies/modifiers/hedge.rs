@@ -49,12 +49,12 @@ struct Hedge {
     saved: i64,
     hedges: i64,
     /// By the power of two of the length.
-    classes: [Class; 64],
+    classes: [LengthClass; 64],
 }
 
 /// Estimate for reads of similar length.
 #[derive(Clone, Copy, Default)]
-struct Class {
+struct LengthClass {
     wait_ns: u64,
     samples: u32,
 }
@@ -62,7 +62,7 @@ struct Class {
 /// Builds the modifier from the quantile and the budget, both in percent.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     let (quantile_percent, budget_percent) = (build.values[0], build.values[1] as i64);
-    let (saved, hedges, classes) = (0, 0, [Class::default(); 64]);
+    let (saved, hedges, classes) = (0, 0, [LengthClass::default(); 64]);
     wrap(inner, Hedge { quantile_percent, budget_percent, saved, hedges, classes })
 }
 
@@ -71,7 +71,7 @@ fn class_of(length: u64) -> usize {
     63 - length.max(1).leading_zeros() as usize
 }
 
-impl Class {
+impl LengthClass {
     /// Moves the estimate towards a sample. In equilibrium, `quantile_percent` of the samples lie
     /// below it. The steps are relative, so the scale of waits does not matter.
     fn add(&mut self, wait_ns: u64, quantile_percent: u64) {

@@ -31,7 +31,7 @@ pub use table::ALL;
 pub struct ModifierInfo {
     /// Name, as written after a plus sign.
     pub name: &'static str,
-    /// What the modifier does, in one line.
+    /// Summary of the modifier, in one line.
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],

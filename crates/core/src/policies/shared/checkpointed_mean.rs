@@ -50,7 +50,7 @@ struct MemberMean {
 }
 
 impl Probe {
-    /// Takes the index of the word in the policy's parameter.
+    /// Reads the index of the word in the policy's parameter.
     pub(crate) fn from_value(value: u64) -> Probe {
         if value == 0 { Probe::Window } else { Probe::Once }
     }

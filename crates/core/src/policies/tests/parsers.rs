@@ -3,7 +3,7 @@
 use crate::policies::{Spec, all, parse_list, rounding_notes};
 use proptest::prelude::*;
 
-/// What Linux 6.15 accepts in `/sys/fs/btrfs/UUID/read_policy` means the same here.
+/// Values that Linux 6.15 accepts in `/sys/fs/btrfs/UUID/read_policy` mean the same here.
 #[test]
 fn values_are_read_as_btrfs_reads_them() {
     for (text, canonical) in [

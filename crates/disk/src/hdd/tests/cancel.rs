@@ -1,4 +1,4 @@
-//! What a hard disk gives back, and what comes of the rest.
+//! Cancelled commands of a hard disk, and their effect on the rest.
 //!
 //! An overhead of more than a revolution shows when a command has entered the disk.
 

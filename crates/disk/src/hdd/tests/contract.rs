@@ -1,4 +1,4 @@
-//! What every model promises, over random disks and loads.
+//! Promises of every model, over random disks and loads.
 
 use super::*;
 use mirrorball_core::rng::Rng;

@@ -15,7 +15,7 @@ fn caching() -> HddParameters {
     }
 }
 
-/// What a cached write costs: overhead and transfer.
+/// Cost of a cached write: overhead and transfer.
 fn cached() -> Nanos {
     Nanos::from_micros(100) + Nanos::transfer(4096, 1_000_000_000)
 }

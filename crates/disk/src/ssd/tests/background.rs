@@ -1,4 +1,4 @@
-//! What programs, suspension and collection do to reads.
+//! Effect of programs, suspension and collection on reads.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a solid-state disk gives back.
+//! Cancelled commands of a solid-state disk.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What holds for every drive and every workload.
+//! Properties of every drive under every workload.
 
 use super::*;
 use proptest::prelude::*;

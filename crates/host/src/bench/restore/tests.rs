@@ -238,7 +238,7 @@ fn only_work_that_bench_started_in_this_boot_is_ended() {
     }
 }
 
-/// What bench sets a policy to.
+/// Value that bench sets a policy to.
 fn policy_value() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("pid".to_owned()),

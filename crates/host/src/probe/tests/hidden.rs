@@ -282,7 +282,7 @@ fn solid_rows(outcomes: &[ProbeOutcome]) -> String {
     text
 }
 
-/// What to do if the chapter has other tables.
+/// Advice if the chapter has other tables.
 const UPDATE_HELP: &str = "run UPDATE_CHAPTER=1 cargo test -p mirrorball-host hidden";
 
 fn is_update() -> bool {
@@ -326,7 +326,7 @@ fn streams_with_random_off_by(model: &HiddenModel, outcome: &ProbeOutcome, keys:
     rate(&again) / rate(outcome) - 1.0
 }
 
-/// What the rate of `streams+random` depends on: the skew, which the head switch makes, and the
+/// Dependence of the rate of `streams+random`: on the skew, which the head switch makes, and the
 /// length of the read-ahead. With both as they are, the model repeats the rate.
 fn streams_with_random_row(model: &HiddenModel, outcome: &ProbeOutcome) -> String {
     let hidden: [&[&str]; 4] =

@@ -1,0 +1,49 @@
+//! How a doc comment begins: with the thing or the verb, not with a pronoun.
+
+use crate::Canary;
+use crate::source::{Offence, Tree};
+
+/// First words that hide the thing that a comment is about.
+const OPENINGS: [&str; 4] = ["What", "Its", "That", "Takes"];
+
+/// Folders whose comments are still to be reworded. The list shrinks.
+const NOT_YET: [&str; 9] = [
+    "crates/cli/",
+    "crates/core/src/label/",
+    "crates/core/src/volume/",
+    "crates/io/",
+    "crates/lab/",
+    "crates/sim/src/engine",
+    "crates/sim/src/record",
+    "tests/labels/",
+    "tests/nbd",
+];
+
+/// Doc comments that begin with one of [`OPENINGS`].
+pub(crate) fn openings(tree: &Tree) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    for file in tree.rust().filter(|file| !NOT_YET.iter().any(|at| file.path.starts_with(at))) {
+        let mut is_within = false;
+        for (number, line) in file.lines() {
+            let text = line.trim_start();
+            let doc = text.strip_prefix("///").or_else(|| text.strip_prefix("//!"));
+            let first = doc.and_then(|doc| doc.split_whitespace().next()).unwrap_or_default();
+            if !is_within && OPENINGS.contains(&first) {
+                let what = format!("a comment that begins with `{first}`: name the thing");
+                offences.push(file.offence(number, what));
+            }
+            is_within = doc.is_some();
+        }
+    }
+    offences
+}
+
+pub(crate) fn openings_canary() -> Canary {
+    let lines = ["//! What a file is.", "//! Its parts.", "", "/// Its name.", "struct A;"];
+    let more = ["/// A name.", "/// What it is.", "struct B;", "/// Itself.", "struct C;"];
+    let text = lines.join("\n") + "\n" + &more.join("\n");
+    Canary {
+        files: vec![("a.rs", text), ("crates/io/src/a.rs", "/// What it is.".into())],
+        caught_at: vec!["a.rs:1", "a.rs:4"],
+    }
+}
