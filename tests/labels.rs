@@ -12,8 +12,6 @@ mod outage;
 mod replace;
 mod scrub;
 mod spares;
-mod truncated;
-mod truncated_sole;
 
 use crate::common::nbd_client::{NbdClient, NbdRequest};
 use crate::common::service::{Service, wait_until};

@@ -72,11 +72,6 @@ impl Place {
     fn client(&self, program: &str, arguments: &[&str]) -> Option<String> {
         external::run(&self.folder.path("."), program, arguments)
     }
-
-    /// Runs fio with checksums on the volume; returns false if fio is not installed.
-    fn fio_verify(&self) -> bool {
-        fio_verify(&self.folder.path("."), &self.uri())
-    }
 }
 
 /// Writes pseudo-random bytes to `path`.
@@ -131,36 +126,6 @@ fn no_request_is_lost_while_the_policy_changes() {
     fio.join().unwrap();
     assert!(place.ctl(&["status"]).contains("in sync"));
     assert_eq!(place.stop("-INT"), Some(0));
-}
-
-/// One member is truncated to zero while fio verifies checksums: no wrong byte, and the volume is
-/// degraded.
-#[test]
-fn truncated_member_under_load() {
-    let mut place = Place::with_pair();
-    place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
-    let (folder, uri) = (place.path("."), place.uri());
-    let fio = std::thread::spawn(move || fio_verify(&folder, &uri));
-    // Once something was written.
-    while place.ctl(&["members"]).contains(" 0 writes") {
-        if fio.is_finished() {
-            break;
-        }
-    }
-    File::options().write(true).open(place.path("b.img")).unwrap().set_len(0).unwrap();
-    if !fio.join().unwrap() {
-        return;
-    }
-    assert!(place.ctl(&["status"]).contains("degraded"));
-    assert!(place.ctl(&["members"]).contains("devid 2: failed"));
-    // It comes back, empty, and is rebuilt while clients work on.
-    File::options().write(true).open(place.path("b.img")).unwrap().set_len(64 << 20).unwrap();
-    place.ctl(&["members", "rebuild", "2"]);
-    assert!(place.fio_verify());
-    while place.ctl(&["members"]).contains("rebuilding") {}
-    assert!(place.ctl(&["status"]).contains("in sync"));
-    assert_eq!(place.stop("-TERM"), Some(0));
-    place.assert_alike();
 }
 
 #[test]

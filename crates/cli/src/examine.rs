@@ -12,7 +12,8 @@ use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, is_cut, md_text, volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, is_too_small, md_text,
+    volumes,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -225,8 +226,8 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             device: member.found.map(address),
         }
     });
-    let cut: Vec<usize> =
-        (0..volume.devices.len()).filter(|&at| is_cut_member(volume, devices, at)).collect();
+    let too_small: Vec<usize> =
+        (0..volume.devices.len()).filter(|&at| is_too_small_member(volume, devices, at)).collect();
     let reports = volume.devices.iter().enumerate().filter_map(|(at, &index)| {
         let found = &devices[index].label.as_ref().ok()?.found;
         Some(DeviceReport {
@@ -234,8 +235,8 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             devid: newest.row(found.member).map(|row| newest.members[row].devid),
             generation: found.label.generation,
             data_id: data_id(&found.label),
-            standing: match cut.contains(&at) {
-                true => "cut short: the device is smaller than it was".to_owned(),
+            standing: match too_small.contains(&at) {
+                true => "too small: the device is smaller than its label says".to_owned(),
                 false => device_text(volume, devices, at),
             },
         })
@@ -257,10 +258,12 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
         generation: newest.generation,
         data_id: data_id(newest),
         verdict: match &volume.verdict {
-            Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. }) if !cut.is_empty() => {
+            Ok(ArrayVerdict::Start | ArrayVerdict::NeedsDegraded { .. })
+                if !too_small.is_empty() =>
+            {
                 "too-small"
             }
-            Ok(ArrayVerdict::Doubtful) if are_doubtful(&cut, volume) => "too-small",
+            Ok(ArrayVerdict::Doubtful) if are_doubtful(&too_small, volume) => "too-small",
             Ok(ArrayVerdict::Start) => "start",
             Ok(ArrayVerdict::NeedsDegraded { .. }) => "needs-degraded",
             Ok(ArrayVerdict::Announced { .. }) => "announced",
@@ -276,20 +279,20 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
 
 /// Returns true if the device at this index of a volume is used, or seems an older copy, and is
 /// smaller than its member. Its newest records may be in the part that is gone.
-fn is_cut_member(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> bool {
+fn is_too_small_member(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> bool {
     let device = &devices[volume.devices[at]];
     let newest = &volume.assembly.newest;
     let row = device.label.as_ref().ok().and_then(|label| newest.row(label.found.member));
     let is_old_copy = volume.assembly.standings[at] == MemberStanding::OldCopy;
     let is_used = |row: &usize| is_old_copy || volume.assembly.members[*row].found == Some(at);
     let row = row.filter(is_used).map(|row| &newest.members[row]);
-    row.is_some_and(|row| is_cut(&device.address, row))
+    row.is_some_and(|row| is_too_small(&device.address, row))
 }
 
 /// Returns true if the devices at these indexes are all that only the user can decide about.
-fn are_doubtful(cut: &[usize], volume: &ExaminedVolume) -> bool {
+fn are_doubtful(too_small: &[usize], volume: &ExaminedVolume) -> bool {
     let mut standings = volume.assembly.standings.iter().enumerate();
-    standings.all(|(at, standing)| cut.contains(&at) || !standing.is_doubtful())
+    standings.all(|(at, standing)| too_small.contains(&at) || !standing.is_doubtful())
 }
 
 fn spare_row(spare: &LabelledSpare, newest: &Label, devices: &[ExaminedDevice]) -> SpareRow {

@@ -3,7 +3,6 @@
 use crate::device_address::DeviceAddress;
 use crate::driver::read_aligned;
 use crate::md_superblock::{SuperblockError, superblock_from};
-use crate::member::GUARD_BYTES;
 use crate::member::remote::peer::Peer;
 use mirrorball_core::geometry::GeometryError;
 use mirrorball_core::label::assembly::{
@@ -251,17 +250,10 @@ fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
     Some(device.label.as_ref().ok()?.found.member)
 }
 
-/// Returns true if a device ends before the size that the label gives its member, or lacks what
-/// was behind it.
-pub fn is_cut(address: &DeviceAddress, member: &LabelledMember) -> bool {
-    let is_file = || address.path().is_some_and(|path| path.is_file());
-    let guard_bytes = match member.must_have_guard() && is_file() {
-        true => GUARD_BYTES,
-        false => 0,
-    };
+/// Returns true if a device ends before the size that the label gives its member.
+pub fn is_too_small(address: &DeviceAddress, member: &LabelledMember) -> bool {
     let last = METADATA_BYTES as u32;
-    let end = member.size_bytes + guard_bytes;
-    let Some(offset) = end.checked_sub(u64::from(last)) else { return false };
+    let Some(offset) = member.size_bytes.checked_sub(u64::from(last)) else { return false };
     let read = reader(address).ok().map(|read| read(offset, last));
     !matches!(read, Some(Ok(bytes)) if bytes.len() == last as usize)
 }

@@ -272,10 +272,6 @@ impl Service {
     /// Does everything that needs no waiting; returns how long until the next timer of the rebuild,
     /// the scrub or a listener.
     fn settle(&mut self) -> Option<Nanos> {
-        let control = self.control.as_ref();
-        if control.is_some_and(|control| control.is_look_due(&self.executor, &self.rebuild)) {
-            self.executor.check_lengths();
-        }
         let background = loop {
             let spares = self.spares.step(&mut self.executor, &mut self.rebuild);
             let rebuild = self.rebuild.step(&mut self.executor);
@@ -462,13 +458,6 @@ fn misplaced_note(member: &Misplaced) -> String {
 /// What the next start of a volume has to do, or cannot.
 fn unfinished_note(volume: &Volume) -> Option<String> {
     let label = volume.label()?;
-    if !volume.is_complete() {
-        return Some(
-            "some data of the volume are on no member that is in sync: it starts again only with \
-             another member that has them, or with --read-only, which serves what can be read"
-                .to_owned(),
-        );
-    }
     (!label.is_clean).then(|| match volume.unsynced_bytes() {
         0 => "the end of the volume could not be recorded: its mirrors are synchronised after the \
               next start"

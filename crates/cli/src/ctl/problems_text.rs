@@ -2,21 +2,18 @@
 
 use super::scrub_text::limit_text;
 use crate::compare::quoted;
-use mirrorball_core::units::{counted, format_bytes};
+use mirrorball_core::units::counted;
 use mirrorball_io::control::protocol::{
-    DamagedMember, MemberError, MemberSummary, Misplaced, RebuildProgress, ScrubReport,
-    ServiceStatus,
+    MemberError, MemberSummary, Misplaced, RebuildProgress, ScrubReport, ServiceStatus,
 };
-use mirrorball_io::executor::MemberFault;
 
-/// Members that failed, that lost data, or whose files are not at their paths.
+/// Members that failed, or whose files are not at their paths.
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
     let unreachable = status.unreachable.iter();
     let unreachable = unreachable.map(|&devid| unreachable_text(devid, status));
-    let damaged = status.damaged.iter().map(|it| damaged_text(it, status));
     let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status));
-    failed.chain(unreachable).chain(damaged).chain(misplaced).collect()
+    failed.chain(unreachable).chain(misplaced).collect()
 }
 
 /// A member in a sentence: its devid, and its device if it has one.
@@ -48,8 +45,7 @@ pub(super) fn last_error_text(MemberError { error, age_ns }: &MemberError) -> St
 fn last_errors(status: &ServiceStatus) -> String {
     let explains = |member: &&MemberSummary| {
         let MemberSummary { devid, .. } = member;
-        let is_known = status.damaged.iter().any(|damaged| damaged.devid == *devid);
-        !is_known && !status.failed.contains(devid)
+        !status.failed.contains(devid)
     };
     let text = |member: &MemberSummary| {
         let error = last_error_text(member.last_error.as_ref()?);
@@ -121,24 +117,6 @@ pub(super) fn rebuild_text(rebuild: &RebuildProgress, status: &ServiceStatus) ->
             format!("  rebuilding {name}: {progress}{what}{limit}\n")
         }
     }
-}
-
-/// A member that has lost data which are nowhere else in sync.
-fn damaged_text(member: &DamagedMember, status: &ServiceStatus) -> String {
-    let DamagedMember { devid, reason, left_bytes } = member;
-    let name = member_name(*devid, status);
-    let help = match status.read_only {
-        true => "save what can be read",
-        false => {
-            "save what can be read: the volume does not start again without another member that \
-             has the rest"
-        }
-    };
-    let left = format_bytes(*left_bytes);
-    format!(
-        "  {name} has lost data that no other member in sync has: {reason}, and {left} from \
-         its start are left\n  ({help})\n"
-    )
 }
 
 /// Advice for a member whose file is not at its path.
@@ -221,14 +199,7 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
         false => String::new(),
     };
     let failure = status.failures.iter().find(|it| it.devid == devid);
-    let was_cut = failure.is_some_and(|it| it.reason == MemberFault::Truncated.to_string());
     let reason = failure.map(|it| format!(": {}", it.reason)).unwrap_or_default();
-    if !status.damaged.is_empty() && !was_cut {
-        return format!(
-            "  {name} has failed{reason} (it may have what the others lack, as it was then: \
-             keep it, and look at it after a stop with `serve --read-only`)\n"
-        );
-    }
     if status.read_only {
         return format!("  {name} has failed{reason}\n");
     }

@@ -176,8 +176,7 @@ mod tests {
     use crate::ctl::scrub_text::tests::paused_scrub;
 
     use mirrorball_io::control::protocol::{
-        DamagedMember, MemberError, MemberFailure, MemberSummary, Misplaced, RebuildProgress,
-        ReportedState,
+        MemberError, MemberFailure, MemberSummary, Misplaced, RebuildProgress, ReportedState,
     };
 
     #[test]
@@ -230,11 +229,6 @@ mod tests {
             removed: Vec::new(),
             unreachable: vec![6],
             spares: Vec::new(),
-            damaged: vec![DamagedMember {
-                devid: 5,
-                reason: "its file was truncated".to_owned(),
-                left_bytes: 12 << 20,
-            }],
             failed_reads: 7,
             failed_writes: 2,
             mismatched_blocks: 9,
@@ -279,7 +273,7 @@ mod tests {
             "pair: degraded; the file of devid 1 is not at its path\n",
             "devid 1: its file was removed, and nothing is at a b.img; the old file is still used",
             "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
-            "devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack, as it",
+            "devid 3 (/dev/sd3) has failed: flush: no (`ctl members rebuild 3` takes it back, ",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    it waits until members are rebuilt and \
              synchronised\n    mirrors differed in 3 blocks of 4 KiB\n",
@@ -291,8 +285,6 @@ mod tests {
             "  the rebuild of devid 2 (/dev/sd2) does not go on: 1 of 8 bytes (12.5 %), only what \
              it missed: too few (it is tried again every 10 s)\n",
             "devid 6 (/dev/sd6): no connection with its server is open (it is tried again",
-            "devid 5 (/dev/sd5) has lost data that no other member in sync has: its file was \
-             truncated, and 12 MiB from its start are left\n  (save what can be read",
             "  7 reads and 2 writes of clients failed: no mirror had the right data, or too few",
             "  devid 1 (/dev/sd1): last error 2 min ago: write of 4096 bytes at byte 8192: no",
             "  9 blocks of 4 KiB did not match their checksums (",
@@ -309,7 +301,7 @@ mod tests {
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
             "  devid 4 is missing\n",
-            "  devid 3 (/dev/sd3) has failed: flush: no (it may have what the others lack",
+            "  devid 3 (/dev/sd3) has failed: flush: no\n",
             "  devid 2 (/dev/sd2) is in sync in 1 of 8 bytes (12.5 %), and is not rebuilt while \
              the volume is read-only\n",
             "  read-only\n",
@@ -342,13 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn status_says_how_a_member_is_taken_back_if_the_others_have_all() {
-        let damaged = Vec::new();
-        let status_of = |pages| ServiceStatus {
-            damaged: damaged.clone(),
-            lost_checksum_pages: pages,
-            ..troubled_status()
-        };
+    fn status_says_how_a_member_is_taken_back() {
+        let status_of = |pages| ServiceStatus { lost_checksum_pages: pages, ..troubled_status() };
         let text = status(&status_of(0));
         let doubt =
             "devid 3, `ctl members replace 3 /dev/sd3` copies all of it, and `ctl members reb";

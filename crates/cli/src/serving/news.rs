@@ -1,7 +1,7 @@
 //! What a service prints while it runs: what an operator looks for in its log after the fact.
 
 use crate::screen;
-use mirrorball_core::units::{counted, format_bytes};
+use mirrorball_core::units::counted;
 use mirrorball_io::control::EventObserver;
 use mirrorball_io::control::protocol::StateChange;
 use std::sync::mpsc::sync_channel;
@@ -30,11 +30,6 @@ fn line(change: &StateChange) -> Option<String> {
         StateChange::MemberFailed { devid, reason: Some(reason) } => {
             format!("devid {devid} has failed: {reason}")
         }
-        StateChange::MemberDamaged { devid, reason, left_bytes } => format!(
-            "devid {devid} has lost data that no other member in sync has: {reason}, and {} from \
-             its start are left",
-            format_bytes(*left_bytes)
-        ),
         StateChange::MemberMisplaced { devid, at_path, path, renamed: false, .. } => format!(
             "the file of devid {devid} was removed, and what is written to it is lost when the \
              server ends: {at_path} is at {path}"
@@ -48,9 +43,6 @@ fn line(change: &StateChange) -> Option<String> {
             format!("devid {devid} cannot be reached: no connection with its server is open")
         }
         StateChange::MemberReachable { devid } => format!("devid {devid} can be reached again"),
-        StateChange::RebuildStarted { devid, reason: Some(reason) } => {
-            format!("devid {devid} is rebuilt from the other members: {reason}")
-        }
         StateChange::RebuildStalled { devid, reason } => {
             format!("the rebuild of devid {devid} does not go on: {reason}")
         }

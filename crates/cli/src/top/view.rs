@@ -358,7 +358,6 @@ mod tests {
             removed: Vec::new(),
             unreachable: Vec::new(),
             spares: Vec::new(),
-            damaged: Vec::new(),
             failed_reads: 0,
             failed_writes: 0,
             mismatched_blocks: 0,

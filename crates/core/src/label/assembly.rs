@@ -30,8 +30,7 @@
 //! of the user. Members that are being rebuilt do not start without any that is in sync: it would
 //! start by itself later, because its label does not say that they have its data. So may those
 //! that members were rebuilt from, as long as only an announcement calls the rebuilt ones in sync:
-//! without any of the former, these start only if the user knows that the former are lost. If the
-//! newest label calls none in sync, those that are rebuilt start if they have all data.
+//! without any of the former, these start only if the user knows that the former are lost.
 
 use super::block::Uuid;
 use super::contents::{DataId, Label, MemberLabel};
@@ -273,8 +272,7 @@ impl LabelAssembly {
         let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
         let rows = 0..self.members.len();
         // Members in sync that do not know of the end of a rebuild start without the rebuilt one.
-        let has_in_sync = rows.clone().any(is_in_sync) || self.has_only_rebuilding();
-        if !has_in_sync || !holds_all(map, |row, end| self.holds(row, end)) {
+        if !rows.clone().any(is_in_sync) || !holds_all(map, |row, end| self.holds(row, end)) {
             let missing = rows.filter(|&row| !is_in_sync(row)).collect();
             return ArrayVerdict::Incomplete { missing };
         }
@@ -291,16 +289,6 @@ impl LabelAssembly {
             true => ArrayVerdict::Start,
             false => ArrayVerdict::NeedsDegraded { missing },
         }
-    }
-
-    /// Returns true if the newest label calls no member in sync, and all that it does not call
-    /// failed are there: one lost a part of its device that has none of the data.
-    fn has_only_rebuilding(&self) -> bool {
-        self.newest.members.iter().zip(&self.members).all(|(row, member)| match row.state {
-            MemberState::InSync => false,
-            MemberState::Rebuilding { .. } => member.found.is_some(),
-            MemberState::Failed => true,
-        })
     }
 
     /// Returns true if a member holds its data from the start to `end`.

@@ -20,8 +20,7 @@ pub(in super::super) fn found(
         devid: number.into(),
         size_bytes: 64 << 20,
         state,
-        has_lost_data: false,
-        has_guard: false,
+        lacks_repairs: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,
@@ -438,20 +437,4 @@ fn two_replacements_without_the_members_that_they_were_to_copy() {
     let rebuilding = MemberStanding::Rebuilding { recovered_bytes: 4096 };
     assert_eq!(standings, [rebuilding, MemberStanding::Unknown]);
     assert_eq!(verdict, ArrayVerdict::Incomplete { missing: vec![0, 1] });
-}
-
-/// It lost a part of its device that has none of the data.
-#[test]
-fn a_member_that_has_all_data_starts_if_none_is_in_sync() {
-    let whole = MemberState::Rebuilding { recovered_bytes: 64 << 20 };
-    let label = |number, states: &[MemberState]| found(number, 6, &[2, 1], states);
-    let start =
-        (vec![MemberStanding::Rebuilding { recovered_bytes: 64 << 20 }], ArrayVerdict::Start);
-    assert_eq!(judge(&[label(1, &[whole, Failed])], &[]), start);
-    let verdict = |states: &[MemberState]| judge(&[label(1, states)], &[]).1;
-    assert_eq!(verdict(&[REBUILDING, Failed]), ArrayVerdict::Incomplete { missing: vec![0, 1] });
-    // The other may have what it lacks.
-    let incomplete = ArrayVerdict::Incomplete { missing: vec![0, 1] };
-    assert_eq!(verdict(&[whole, whole]), incomplete);
-    assert_eq!(verdict(&[whole, InSync]), incomplete);
 }

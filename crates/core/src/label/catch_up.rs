@@ -31,7 +31,7 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
     let Some(base) = history.iter().position(|past| past.was_complete) else { return false };
     let Some(past) = past(&history[..=base], label) else { return false };
     newest.members[row].state != MemberState::InSync
-        && !newest.members[row].has_lost_data
+        && !newest.members[row].lacks_repairs
         && newest.resync_from.is_none()
         && label.resync_from.is_none()
         && device.newest.found.calls_in_sync(*member)

@@ -34,7 +34,7 @@
 //! | 32 | 1 | 0 in sync, 1 being rebuilt, 2 failed or missing |
 //! | 33 | 1 | 1 if write-mostly |
 //! | 34 | 1 | rotational: 0 as the device says, 1 no, 2 yes |
-//! | 35 | 1 | 1 if its device lost data, so that it is rebuilt whole |
+//! | 35 | 1 | 1 if it may lack repairs, so that it is rebuilt whole |
 //! | 36 | 4 | priority |
 //! | 40 | 8 | recovery offset, if it is being rebuilt |
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
@@ -147,12 +147,9 @@ pub struct LabelledMember {
     pub size_bytes: u64,
     /// Its state.
     pub state: MemberState,
-    /// True if its device lost data that were on it, or failed in a repair, so that what it missed
-    /// is not all that it lacks: it is rebuilt whole. Never of a member in sync.
-    pub has_lost_data: bool,
-    /// True if its file is longer than the member, which no write of the volume makes it: if it is
-    /// not any more, it was truncated.
-    pub has_guard: bool,
+    /// True if it failed while repairs of it were not durable, so that what it missed is not all
+    /// that it lacks: it is rebuilt whole. Never of a member in sync.
+    pub lacks_repairs: bool,
     /// True if it is read only when no other mirror can serve.
     pub write_mostly: bool,
     /// Whether it rotates, if the user said so.
@@ -367,12 +364,6 @@ impl LabelledMember {
         self.uuid != Uuid::NIL
     }
 
-    /// Returns true if its file must have a guard. All of one that failed and lost data is copied,
-    /// with a guard or without.
-    pub fn must_have_guard(&self) -> bool {
-        self.has_guard && !(self.has_lost_data && self.state == MemberState::Failed)
-    }
-
     fn encode(&self, page: &mut Page, at: usize) {
         let (state, recovered_bytes) = match self.state {
             MemberState::InSync => (0, 0),
@@ -383,13 +374,12 @@ impl LabelledMember {
         page.put(at, &self.uuid.0);
         page.put(at + 16, &self.devid.to_le_bytes());
         page.put(at + 24, &self.size_bytes.to_le_bytes());
-        let has_lost_data = u8::from(self.has_lost_data);
-        page.put(at + 32, &[state, u8::from(self.write_mostly), rotational, has_lost_data]);
+        let lacks_repairs = u8::from(self.lacks_repairs);
+        page.put(at + 32, &[state, u8::from(self.write_mostly), rotational, lacks_repairs]);
         page.put(at + 36, &self.priority.to_le_bytes());
         page.put(at + 40, &recovered_bytes.to_le_bytes());
         let optimal = self.optimal_io_bytes.map_or(0, |bytes| bytes.saturating_add(1));
         page.put(at + 48, &optimal.to_le_bytes());
-        page.put(at + 56, &[u8::from(self.has_guard)]);
     }
 
     fn decode(page: &Page, at: usize) -> Result<LabelledMember, BlockError> {
@@ -404,8 +394,7 @@ impl LabelledMember {
             devid: page.u64(at + 16),
             size_bytes: page.u64(at + 24),
             state,
-            has_lost_data: page.u8(at + 35) == 1,
-            has_guard: page.u8(at + 56) == 1,
+            lacks_repairs: page.u8(at + 35) == 1,
             write_mostly: page.u8(at + 33) == 1,
             rotational: match page.u8(at + 34) {
                 0 => None,

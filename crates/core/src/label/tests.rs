@@ -13,8 +13,7 @@ fn label() -> Label {
         devid: number.into(),
         size_bytes: 1 << 30,
         state,
-        has_lost_data: false,
-        has_guard: false,
+        lacks_repairs: false,
         write_mostly: number == 2,
         rotational: [None, Some(false), Some(true)][usize::from(number) % 3],
         optimal_io_bytes: (number == 3).then_some(0),
@@ -99,25 +98,14 @@ fn spares_are_listed_behind_what_earlier_versions_know() {
 }
 
 #[test]
-fn a_member_that_lost_data_is_marked_behind_what_earlier_versions_know() {
+fn a_member_that_lacks_repairs_is_marked_behind_what_earlier_versions_know() {
     let mut label = label();
     let without = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
-    label.members[1].has_lost_data = true;
+    label.members[1].lacks_repairs = true;
     let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
     assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
     let differing = (0..METADATA_BYTES - 4).filter(|&at| bytes[at] != without[at]);
     assert_eq!(differing.collect::<Vec<usize>>(), [1024 + 112 + 35]);
-}
-
-#[test]
-fn a_file_with_a_guard_is_marked_behind_what_earlier_versions_know() {
-    let mut label = label();
-    let without = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
-    label.members[1].has_guard = true;
-    let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
-    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
-    let differing = (0..METADATA_BYTES - 4).filter(|&at| bytes[at] != without[at]);
-    assert_eq!(differing.collect::<Vec<usize>>(), [1024 + 112 + 56]);
 }
 
 #[test]

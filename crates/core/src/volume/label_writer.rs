@@ -166,12 +166,8 @@ pub(super) struct LabelWriter {
     has_own: Vec<bool>,
     /// True if the labels are to be written though they may say the same.
     is_due: bool,
-    /// For each member, true if its device lost data, so that it is rebuilt whole.
-    has_lost_data: Vec<bool>,
-    /// For each member, true if its file has a guard. The next labels are to say so.
-    pub(super) has_guard: Vec<bool>,
-    /// Failed members whose own label is to say so: others may not be there at the next start.
-    to_inform: Vec<MemberIndex>,
+    /// For each member, true if it may lack repairs, so that it is rebuilt whole.
+    lacks_repairs: Vec<bool>,
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
@@ -225,9 +221,7 @@ impl LabelWriter {
             // No record before a label that is as new, see `Volume::write_record`. What was only
             // announced is committed.
             is_due: is_joined || !announced.is_empty(),
-            has_lost_data: label.members.iter().map(|row| row.has_lost_data).collect(),
-            has_guard: label.members.iter().map(|row| row.has_guard).collect(),
-            to_inform: Vec::new(),
+            lacks_repairs: label.members.iter().map(|row| row.lacks_repairs).collect(),
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
@@ -253,7 +247,7 @@ impl LabelWriter {
 
     /// Returns true if the labels say what is so.
     pub(super) fn is_current(&self, states: &MemberStates) -> bool {
-        let rows = self.committed.members.iter().zip(self.uuids.iter().zip(&self.has_guard));
+        let rows = self.committed.members.iter().zip(&self.uuids);
         let mut rows = rows.zip(states.members().iter());
         self.update.is_none()
             && !self.is_due
@@ -262,8 +256,8 @@ impl LabelWriter {
             && self.committed.policy == self.policy
             && self.committed.program == self.program
             && self.committed.spares == self.spares
-            && rows.all(|((row, (uuid, has_guard)), (_, member))| {
-                (row.uuid, row.has_guard) == (*uuid, *has_guard) && is_true(row.state, member.state)
+            && rows.all(|((row, uuid), (_, member))| {
+                row.uuid == *uuid && is_true(row.state, member.state)
             })
     }
 
@@ -284,14 +278,11 @@ impl LabelWriter {
         sequence: Option<u64>,
     ) -> Vec<MemberIndex> {
         assert!(!self.has_io_in_flight(), "one update at a time");
-        let mut informed = Vec::new();
         if self.update.is_none() {
             let label = self.next_label(states, sequence);
             self.generation = label.generation;
             let left = states.active().collect();
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
-            informed = std::mem::take(&mut self.to_inform);
-            informed.retain(|&member| states.is_failed(member));
         }
         let update = self.update.as_mut().expect("an update is under way");
         // One that failed and returned meanwhile gets the next label, which does not say more of it
@@ -301,9 +292,8 @@ impl LabelWriter {
                 (&update.label.members[member.get()], states.members()[member].state);
             state != MemberState::Failed && !claims_more(row.state, state)
         });
-        // No one waits for what these get, but the update ends after it.
-        update.in_flight = update.left.len() + informed.len();
-        update.left.iter().copied().chain(informed).collect()
+        update.in_flight = update.left.len();
+        update.left.clone()
     }
 
     /// The bytes of the label for a member. If its storage was replaced since the update began,
@@ -323,9 +313,8 @@ impl LabelWriter {
     /// must not be taken for each other.
     pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: Option<usize>) {
         self.slots[member.get()] = slot.unwrap_or(0);
-        self.to_inform.retain(|&informed| informed != member);
         if slot.is_none() {
-            self.has_lost_data[member.get()] = false;
+            self.lacks_repairs[member.get()] = false;
             let words = [self.rng.next_u64(), self.rng.next_u64()];
             let number = u128::from(words[0]) << 64 | u128::from(words[1]);
             self.uuids[member.get()] = Uuid(number.to_be_bytes());
@@ -383,17 +372,15 @@ impl LabelWriter {
         }
     }
 
-    /// Takes that the device of a member that is not in sync lost data: it is to be rebuilt whole.
-    /// If it failed just now, its own label is to say so, too.
-    pub(super) fn on_data_lost(&mut self, member: MemberIndex, has_just_failed: bool) {
-        self.has_lost_data[member.get()] = true;
+    /// Records that a member that failed may lack repairs: it is to be rebuilt whole.
+    pub(super) fn on_repairs_lost(&mut self, member: MemberIndex) {
+        self.lacks_repairs[member.get()] = true;
         self.is_due = true;
-        self.to_inform.extend(has_just_failed.then_some(member));
     }
 
     /// Returns true if a member that comes back with this gets only what it missed.
     pub(super) fn can_catch_up(&self, member: MemberIndex, found: &FoundMember) -> bool {
-        !self.has_lost_data[member.get()] && can_catch_up(&self.committed, found)
+        !self.lacks_repairs[member.get()] && can_catch_up(&self.committed, found)
     }
 
     /// Takes the end of the write and flush on a member.
@@ -472,9 +459,8 @@ impl LabelWriter {
             row.uuid = self.uuids[index.get()];
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
             row.state = recorded_state(row, member.state, self.durable_bytes[index.get()]);
-            self.has_lost_data[index.get()] &= member.state != MemberState::InSync;
-            row.has_lost_data = self.has_lost_data[index.get()];
-            row.has_guard = self.has_guard[index.get()];
+            self.lacks_repairs[index.get()] &= member.state != MemberState::InSync;
+            row.lacks_repairs = self.lacks_repairs[index.get()];
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));

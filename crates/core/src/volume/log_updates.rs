@@ -194,7 +194,7 @@ impl Volume {
     pub(super) fn note_lost_repairs(&mut self, member: MemberIndex) {
         let may_be_lost = self.log.as_ref().is_some_and(|log| log.repairs.may_be_lost());
         if let Some(labels) = self.labels.as_mut().filter(|_| may_be_lost) {
-            labels.on_data_lost(member, false);
+            labels.on_repairs_lost(member);
         }
     }
 

@@ -175,9 +175,6 @@ impl Volume {
             RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),
             _ => piece.plan.write_targets(&self.states),
         };
-        if piece.kind == RequestKind::Resync && targets.is_empty() {
-            return self.give_up(key);
-        }
         self.change_checksums(key);
         self.issue_to(key, targets, op, purpose);
     }
@@ -353,10 +350,9 @@ impl Volume {
             let piece = self.pieces.get_mut(key);
             piece.good = TargetSet::default();
             let range = piece.plan.range();
-            // Some mirrors may have it. Where none is in sync, none is read.
-            let is_read = !piece.plan.partial_targets(&self.states).is_empty();
             self.forget_checksums(&range);
-            if self.labels.is_some() && is_read {
+            // Some mirrors may have it.
+            if self.labels.is_some() {
                 self.add_unsynced(range);
             }
         }
@@ -370,18 +366,10 @@ impl Volume {
             return self.reconstruct(key);
         }
         let piece = *self.pieces.get(key);
-        let lacks_source =
-            piece.kind == RequestKind::Resync && piece.plan.scrub_targets(&self.states).is_empty();
-        if lacks_source && piece.plan.partial_targets(&self.states).iter().count() <= 1 {
-            // No other mirror is read there, so none differs.
-            self.pieces.get_mut(key).has_answer = true;
-            return self.finish(key);
-        }
-        let may_help = lacks_source
-            || !piece.spoiled.is_empty()
-                && piece.good.is_empty()
-                && !piece.has_answer
-                && !matches!(piece.kind, RequestKind::Repair(_));
+        let may_help = !piece.spoiled.is_empty()
+            && piece.good.is_empty()
+            && !piece.has_answer
+            && !matches!(piece.kind, RequestKind::Repair(_));
         let halves = if may_help { piece.plan.halves() } else { None };
         let Some(halves) = halves else {
             return match self.gives_up_hint(key) {

@@ -157,11 +157,6 @@ impl PiecePlan {
         self.targets_where(|mirror| states.is_in_sync(mirror.member, mirror.offset, self.length))
     }
 
-    /// The targets that hold current data, if only at their beginnings.
-    pub(super) fn partial_targets(&self, states: &MemberStates) -> TargetSet {
-        self.targets_where(|mirror| states.is_in_sync(mirror.member, mirror.offset, 1))
-    }
-
     /// The targets to write once the piece was read: those in `spoiled` and the one being rebuilt.
     pub(super) fn rewrite_targets(&self, states: &MemberStates, spoiled: TargetSet) -> TargetSet {
         self.targets_where(|mirror| {

@@ -98,22 +98,6 @@ impl Volume {
         }
     }
 
-    /// Returns true if a member may lack writes to its first `bytes` that are not replied to yet,
-    /// or that a flush did not make durable, though it is in sync.
-    pub(super) fn may_lack_writes(&self, member: MemberIndex, bytes: u64) -> bool {
-        let pieces = self.pieces.iter().map(|(_, piece)| piece);
-        let mut writes = pieces.filter(|piece| piece.kind == RequestKind::Write);
-        let is_within = |(at, offset): (MemberIndex, u64)| at == member && offset < bytes;
-        let map = self.layout.map();
-        let mut ops = self.stripes.iter().flat_map(|stripes| stripes.ops.iter());
-        self.failed_flushes.contains(&member)
-            || writes.any(|it| it.failed.iter().any(|at| is_within(it.plan.location(at))))
-            || ops.any(|(_, op)| {
-                let place = |place: &ColumnRows| map.column(&op.stripe, place.column);
-                op.unwritten.iter().any(|at| is_within(place(at)))
-            })
-    }
-
     /// Forgets which writes of a member failed before it came back: it is rebuilt from its
     /// beginning, and must not fail for them a second time.
     pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {

@@ -71,7 +71,6 @@ impl Opener {
             Storage::File(file) => Ok(Source::Real(MemberFile {
                 file: self.simulation.endpoint(*file),
                 begin_bytes: 0,
-                least_bytes: Some(MEMBER_BYTES),
             })),
             Storage::Machine(machine) => {
                 machine.peer().map(Source::Remote).map_err(|error| error.to_string())

@@ -2,7 +2,6 @@
 //!
 //! The metadata area is zeroed, from 4 KiB to 1 MiB, and read back. Data are left as they are, and
 //! so are checksums at the end of a member, which name the volume that they are of.
-//! A file gets the length back that it had before it was served.
 
 use super::AssembleError;
 use super::open::{MemberOpener, Open, OpenPurpose};
@@ -64,9 +63,7 @@ pub fn clear(
     }
     let mut cleared = Vec::new();
     for (device, open, what) in found {
-        let size_bytes = member_bytes(&open);
         let written = clear_metadata(&open).and_then(|()| open.flush());
-        let written = written.and_then(|()| size_bytes.map_or(Ok(()), |size| open.shorten(size)));
         written.map_err(|error| failed(device, error))?;
         match contents(&open).map_err(|error| failed(device, error))? {
             None => cleared.push((device.clone(), what)),
@@ -78,13 +75,6 @@ pub fn clear(
 
 fn failed(device: &DeviceAddress, error: io::Error) -> ClearError {
     ClearError::Failed { device: device.to_string(), error }
-}
-
-/// The size of the member that a device is by its label.
-fn member_bytes(open: &Open) -> Option<u64> {
-    let newest = label_from(|offset, length| open.read(offset, length)).ok()?;
-    let label = newest.found.label;
-    label.row(newest.found.member).map(|row| label.members[row].size_bytes)
 }
 
 /// What a device is by its metadata; `None` without a label.

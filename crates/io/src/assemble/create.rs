@@ -7,7 +7,7 @@
 use super::layout_notes::layout_notes;
 pub(super) use super::occupied::occupant;
 use super::occupied::occupant_before_data;
-use super::open::{MemberOpener, Open, OpenPurpose, without_guard};
+use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe, wipe_begin};
 use super::{AssembleError, PARITY_HELP};
 use crate::entropy::random_bytes;
@@ -287,7 +287,7 @@ fn open_candidates(
     let opener = MemberOpener::new(array, purpose, *options, Nanos::from_secs(30));
     opener.check_distinct()?;
     let members = (0..array.members.len())
-        .map(|index| Ok(without_guard(opener.open(MemberIndex(index as u16), &mut notes)?)))
+        .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
         .collect::<Result<Vec<(MemberConfig, Open)>, AssembleError>>()?;
     let configs: Vec<MemberConfig> = members.iter().map(|(config, _)| config.clone()).collect();
     let mut map = opener.allocate(array, &configs)?;
@@ -427,8 +427,7 @@ fn write_labels(
             devid: config.devid,
             size_bytes: config.size_bytes,
             state,
-            has_lost_data: false,
-            has_guard: false,
+            lacks_repairs: false,
             write_mostly: spec.write_mostly,
             rotational: spec.rotational,
             optimal_io_bytes: spec.optimal_io_bytes,

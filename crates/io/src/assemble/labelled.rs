@@ -41,9 +41,9 @@ use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
 use notes::{
     LEFT_HELP, absent, discarded_copy, missing_text, not_members, perhaps_older, problems,
-    trust_help, unsynced_note,
+    unsynced_note,
 };
-use sizes::{check_old_copies, rebuild_note, rows};
+use sizes::{check_sizes, rows};
 use spares::spares_of;
 use std::sync::Arc;
 
@@ -81,29 +81,23 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let mut notes = Vec::new();
     let Opened { devices, opened, spares } = open_devices(&serving, &mut notes)?;
     let discarded = discarded(&serving, &devices)?;
-    let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
+    let mut volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
     notes.extend(check_lost(&volume, &serving)?);
-    check_old_copies(&volume, &devices, &opened)?;
     let LabelledArray { name, profile, .. } = volume.assembly.newest.array.clone();
     if profile.parities() > 0 {
         return Err(LabelledError::Parity { name, profile });
     }
-    let access = serving.options.access;
+    check_sizes(&volume, &devices, &opened)?;
     check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
-    let (rows, short) = rows(&volume, &devices, &mut opened, access, &mut notes)?;
+    let access = serving.options.access;
+    let rows = rows(&mut volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
-    let mut assembly = Assembly { spares, ..assembly };
-    // Before the file can be made as long again.
-    for (member, size_bytes) in short {
-        assembly.executor.on_found_short(member, size_bytes);
-        assembly.notes.extend(rebuild_note(member, &assembly.executor));
-    }
-    Ok(assembly)
+    Ok(Assembly { spares, ..assembly })
 }
 
 /// What was opened: devices with a label, and spares.
@@ -288,15 +282,11 @@ fn check_verdict(
             notes.extend(is_doubtful.then(|| perhaps_older(newest, is_read_only)));
         }
         ArrayVerdict::Incomplete { missing: rows } if is_read_only => {
-            let (missing, help) = (missing(&rows), trust_help(newest));
-            return Err(LabelledError::NothingLeft { name, missing, help });
+            return Err(LabelledError::NothingLeft { name, missing: missing(&rows) });
         }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &not_members(volume, discarded, devices);
-            let was_cut = newest.members.iter().any(|member| member.has_lost_data);
-            let trust = if was_cut { trust_help(newest) } else { "" };
-            let help = LEFT_HELP.to_owned() + trust;
-            return Err(LabelledError::Incomplete { name, missing, help });
+            return Err(LabelledError::Incomplete { name, missing, help: LEFT_HELP });
         }
         ArrayVerdict::Doubtful => {
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });
@@ -313,28 +303,25 @@ fn standing_notes(
     notes: &mut Vec<String>,
 ) {
     let newest = &volume.assembly.newest;
-    let was_cut = |index: usize| {
+    let is_too_small = |index: usize| {
         let label = devices[index].label.as_ref().ok();
         let row = label.and_then(|label| newest.row(label.found.member));
-        row.map(|row| &newest.members[row]).is_some_and(|member| {
-            let open = &opened[index];
-            open.size_bytes() < member.size_bytes || open.lacks_guard(member)
-        })
+        row.is_some_and(|row| opened[index].size_bytes() < newest.members[row].size_bytes)
     };
     for (at, &index) in volume.devices.iter().enumerate() {
         let standing = volume.assembly.standings[at];
         let device = &devices[index].address;
         if discarded.contains(&index) && standing == MemberStanding::Unknown {
             notes.push(discarded_copy(volume, devices, at));
-        } else if discarded.contains(&index) && was_cut(index) {
-            // Other notes say that it is not rebuilt as it is.
+        } else if discarded.contains(&index) && is_too_small(index) {
+            // Another note says that it is left out.
             notes.push(format!("`{device}`: its data are discarded (--discard)"));
         } else if discarded.contains(&index) {
             notes.push(format!(
                 "`{device}`: its data are discarded (--discard); it is rebuilt from the other \
                  members"
             ));
-        } else if was_cut(index) && !standing.is_current() && !standing.is_doubtful() {
+        } else if is_too_small(index) && !standing.is_current() && !standing.is_doubtful() {
             notes.push(format!("`{device}`: not in sync"));
         } else if standing != MemberStanding::InSync {
             notes.push(format!("`{device}`: {}", device_text(volume, devices, at)));

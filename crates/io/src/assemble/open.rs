@@ -4,15 +4,14 @@ use super::AssembleError;
 use super::durable_label::writes_before_use;
 use crate::device_address::DeviceAddress;
 use crate::driver::{read_aligned, write_aligned};
-use crate::examine::label_from;
+use crate::member::Source;
 use crate::member::file::{Caching, OpenError, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
-use crate::member::{GUARD_BYTES, Source};
 use crate::mirror_check::MemberContents;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
 use mirrorball_core::geometry::{ChunkMap, GeometryError};
-use mirrorball_core::label::{LabelledMember, NewestLabel};
+use mirrorball_core::label::NewestLabel;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
@@ -176,33 +175,7 @@ impl Open {
         }
     }
 
-    /// Returns true if it is the file of a member that was longer by [`GUARD_BYTES`] than the
-    /// member and is not any more: it was truncated, and may have been made longer since.
-    pub(super) fn lacks_guard(&self, member: &LabelledMember) -> bool {
-        matches!(self, Open::Real(real) if real.is_file)
-            && member.must_have_guard()
-            && self.size_bytes() < member.size_bytes + GUARD_BYTES
-    }
-
-    /// Makes the file of a labelled member of this size longer than the member, so that no write
-    /// of the volume hides that it was truncated; see [`GUARD_BYTES`].
-    pub(super) fn lengthen(&self, size_bytes: u64) -> io::Result<()> {
-        match self {
-            Open::Real(real) => Ok(real.lengthen(size_bytes)?),
-            Open::Remote(_) => Ok(()),
-        }
-    }
-
-    /// Cuts off what [`Open::lengthen`] added to the file of a member of this size.
-    pub(super) fn shorten(&self, size_bytes: u64) -> io::Result<()> {
-        match self {
-            Open::Real(real) => Ok(real.shorten(size_bytes)?),
-            Open::Remote(_) => Ok(()),
-        }
-    }
-
-    /// The same, of which no more than this is used. Bytes after that are not part of the volume,
-    /// and a file may be truncated to it.
+    /// The same, of which no more than this is used.
     pub(super) fn restricted(mut self, size_bytes: u64) -> Open {
         if let Open::Real(real) = &mut self {
             real.size_bytes = size_bytes;
@@ -471,20 +444,5 @@ impl MemberOpener {
     /// Resolves a path relative to the folder of the array file.
     fn resolve(&self, path: &Path) -> PathBuf {
         Path::new(&self.array_file).with_file_name("").join(path)
-    }
-}
-
-/// A file that was served as a member, in the size that this member had.
-pub(super) fn without_guard((config, open): (MemberConfig, Open)) -> (MemberConfig, Open) {
-    let newest = label_from(|offset, length| open.read(offset, length)).ok();
-    let size_bytes = newest.and_then(|NewestLabel { found, .. }| {
-        let row = found.label.row(found.member)?;
-        Some(found.label.members[row].size_bytes)
-    });
-    match size_bytes {
-        Some(size_bytes) if open.size_bytes() == size_bytes + GUARD_BYTES => {
-            (MemberConfig { size_bytes, ..config }, open.restricted(size_bytes))
-        }
-        _ => (config, open),
     }
 }

@@ -30,10 +30,6 @@ impl MemberOpener {
         let OpenRequest { size_bytes, .. } = request;
         let (open, name) = self.open_again_at(request, notes)?;
         let unfit = |what| AssembleError::Unfit { place: name.clone(), what };
-        if let Some(note) = self.restore_cut(request, &open, &name)? {
-            notes.push(note);
-            return Ok((open.restricted(*size_bytes).source(), None));
-        }
         let has_bytes = open.size_bytes() - open.size_bytes() % open.block_bytes();
         if has_bytes < *size_bytes {
             let is_file = matches!(&open, Open::Real(real) if real.is_file);
@@ -67,38 +63,8 @@ impl MemberOpener {
                 Some(found) => open.make_label_durable(&found.newest)?,
                 None => clear(request, &open)?,
             }
-            open.lengthen(*size_bytes)?;
         }
         Ok((open.restricted(*size_bytes).source(), found))
-    }
-
-    /// Makes the file of a member as long as it was if it is shorter, and removes its label first:
-    /// it has lost more than the writes that it missed, so it is a new device from now on. Returns
-    /// a note for the user; `None` if it is another device, or has its length.
-    fn restore_cut(
-        &self,
-        request: &OpenRequest,
-        open: &Open,
-        name: &str,
-    ) -> Result<Option<String>, AssembleError> {
-        let (size_bytes, needed_bytes) = (open.size_bytes(), request.size_bytes);
-        let Some(label) = &request.label else { return Ok(None) };
-        let has_length = size_bytes >= needed_bytes;
-        if has_length && !open.lacks_guard(&label.members[request.member.get()]) {
-            return Ok(None);
-        }
-        let is_file = matches!(open, Open::Real(real) if real.is_file);
-        let found = check(label, request, |offset, length| open.read(offset, length), || None);
-        if !is_file || !matches!(found, Ok(Some(_))) || open.block_bytes() > self.block_bytes {
-            return Ok(None);
-        }
-        clear_metadata(open)?;
-        open.lengthen(needed_bytes)?;
-        let found = match has_length {
-            true => String::new(),
-            false => format!(" had {size_bytes} of {needed_bytes} bytes: it"),
-        };
-        Ok(Some(format!("`{name}`{found} was truncated, and is rebuilt whole")))
     }
 
     /// Opens what is at the place of a member; returns its path or URI, too.

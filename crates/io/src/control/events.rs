@@ -192,12 +192,7 @@ impl EventLog {
             let was = before.as_ref().map(|before| before.members[at]);
             let index = MemberIndex(at as u16);
             let fault = executor.volume().and_then(|_| executor.fault(index));
-            let loss = match damaged_bytes(executor, index) {
-                Some(left_bytes) => DataLoss::Damaged { left_bytes },
-                None if executor.left_bytes(index).is_some() => DataLoss::Repairable,
-                None => DataLoss::None,
-            };
-            changes.extend(member_change((devid(executor, index), fault, loss), was, now));
+            changes.extend(member_change((devid(executor, index), fault), was, now));
         }
         let was = before.as_ref().map(|before| &before.signals);
         changes.extend(resync_change(was.is_some_and(|was| was.is_unsynced), &signals, executor));
@@ -246,12 +241,6 @@ fn last_error(executor: &Executor) -> Option<String> {
 
 fn devid(executor: &Executor, member: MemberIndex) -> u64 {
     executor.volume().map_or(0, |volume| volume.members()[member].config.devid)
-}
-
-/// The bytes that are left of a member which lost data that no other member in sync has.
-pub(super) fn damaged_bytes(executor: &Executor, member: MemberIndex) -> Option<u64> {
-    let left_bytes = executor.left_bytes(member)?;
-    executor.volume().is_some_and(|volume| !volume.is_complete()).then_some(left_bytes)
 }
 
 /// Returns true if mirrors may differ. A single member that is left has none.
@@ -356,22 +345,10 @@ fn members(executor: &Executor) -> Vec<(ReportedState, u64)> {
     rows.collect()
 }
 
-/// Whether a member that the volume cannot do without lost data.
-#[derive(Clone, Copy)]
-enum DataLoss {
-    None,
-    /// Other members have them.
-    Repairable,
-    /// No other member in sync has all of them.
-    Damaged {
-        left_bytes: u64,
-    },
-}
-
-/// The event of a member, of which the devid, a fault, and what it lost are given, that `was` in a
-/// state, none at the start, and is in one now.
+/// The event of a member, of which the devid and a fault are given, that `was` in a state, none at
+/// the start, and is in one now.
 fn member_change(
-    (devid, fault, loss): (u64, Option<MemberFault>, DataLoss),
+    (devid, fault): (u64, Option<MemberFault>),
     was: Option<(ReportedState, u64)>,
     (state, percent): (ReportedState, u64),
 ) -> Option<StateChange> {
@@ -391,17 +368,7 @@ fn member_change(
             _ => StateChange::RebuildFinished { devid },
         }),
         ReportedState::Unreachable => Some(StateChange::MemberUnreachable { devid }),
-        ReportedState::Rebuilding => {
-            let was_in_sync = was.is_some_and(|(was, _)| was == ReportedState::InSync);
-            let cut = || MemberFault::Truncated.to_string();
-            Some(match loss {
-                DataLoss::Damaged { left_bytes } if was_in_sync => {
-                    StateChange::MemberDamaged { devid, reason: cut(), left_bytes }
-                }
-                DataLoss::Repairable => StateChange::RebuildStarted { devid, reason: Some(cut()) },
-                _ => StateChange::RebuildStarted { devid, reason: None },
-            })
-        }
+        ReportedState::Rebuilding => Some(StateChange::RebuildStarted { devid }),
         ReportedState::Failed => {
             let reason = fault.map(|fault| fault.to_string());
             Some(StateChange::MemberFailed { devid, reason })
@@ -448,12 +415,11 @@ mod tests {
 
     #[test]
     fn a_member_has_an_event_for_each_change_and_each_fifth_of_its_rebuild() {
-        let change =
-            |was, now| member_change((2, Some(MemberFault::Truncated), DataLoss::None), was, now);
+        let change = |was, now| member_change((2, Some(MemberFault::Ended)), was, now);
         let rebuilding = |percent| (ReportedState::Rebuilding, percent);
         let in_sync = (ReportedState::InSync, 0);
         assert_eq!(change(None, in_sync), None, "what is as it should be");
-        let started = Some(StateChange::RebuildStarted { devid: 2, reason: None });
+        let started = Some(StateChange::RebuildStarted { devid: 2 });
         assert_eq!(change(None, rebuilding(50)), started);
         assert_eq!(change(Some((ReportedState::Removed, 0)), rebuilding(0)), started);
         for (from, to, percent) in [(0, 19, None), (19, 20, Some(20)), (5, 65, Some(60))] {
@@ -469,18 +435,9 @@ mod tests {
         assert_eq!(change(Some(in_sync), unreachable), gone);
         let back = Some(StateChange::MemberReachable { devid: 2 });
         assert_eq!(change(Some(unreachable), in_sync), back);
-        let reason = Some("its file was truncated".to_owned());
+        let reason = Some("its file or device is smaller than it was".to_owned());
         let failed = Some(StateChange::MemberFailed { devid: 2, reason });
         assert_eq!(change(Some(in_sync), (ReportedState::Failed, 0)), failed);
-        let loss = DataLoss::Damaged { left_bytes: 4096 };
-        let damaged = member_change((2, None, loss), Some(in_sync), rebuilding(40));
-        let repaired =
-            member_change((2, None, DataLoss::Repairable), Some(in_sync), rebuilding(40));
-        let cut = Some(MemberFault::Truncated.to_string());
-        assert_eq!(repaired, Some(StateChange::RebuildStarted { devid: 2, reason: cut }));
-        let reason = "its file was truncated".to_owned();
-        let expected = StateChange::MemberDamaged { devid: 2, reason, left_bytes: 4096 };
-        assert_eq!(damaged, Some(expected));
     }
 
     #[test]

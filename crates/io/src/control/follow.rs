@@ -38,11 +38,6 @@ impl Control {
         self.events.until_next_look(executor, rebuild)
     }
 
-    /// Returns true if the paths of members are to be looked at now.
-    pub(crate) fn is_look_due(&self, executor: &Executor, rebuild: &Rebuild) -> bool {
-        self.events.until_next_look(executor, rebuild) == Some(Nanos::ZERO)
-    }
-
     /// Answers a request for events.
     pub(super) fn begin_events(
         &mut self,

@@ -26,9 +26,7 @@ mod state;
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
-pub use member::{
-    DamagedMember, MemberError, MemberFailure, MemberReport, MemberSummary, Misplaced,
-};
+pub use member::{MemberError, MemberFailure, MemberReport, MemberSummary, Misplaced};
 pub use scrub::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
 };
@@ -247,9 +245,6 @@ pub struct ServiceStatus {
     /// The spares.
     #[serde(default)]
     pub spares: Vec<SpareReport>,
-    /// Members that lost data that no other member in sync has: their files were truncated.
-    #[serde(default)]
-    pub damaged: Vec<DamagedMember>,
     /// Number of reads of clients that failed, because no mirror could be read or had the right
     /// data, since the start or the last scrub that finished.
     #[serde(default)]

@@ -42,14 +42,8 @@ pub(super) fn respond(
         }
     };
     Some(match request {
-        ControlRequest::Status => {
-            parts.executor.check_lengths();
-            encode(Ok(status(control, parts)))
-        }
-        ControlRequest::Members => {
-            parts.executor.check_lengths();
-            encode(Ok(members(parts.executor, parts.rebuild)))
-        }
+        ControlRequest::Status => encode(Ok(status(control, parts))),
+        ControlRequest::Members => encode(Ok(members(parts.executor, parts.rebuild))),
         ControlRequest::Stats { reset } => encode(Ok(stats(parts.executor, parts.rebuild, reset))),
         ControlRequest::Policy => {
             let members = parts.executor.members().count();

@@ -1,15 +1,14 @@
 //! The status of a service: what is served, what is wrong with it, and what it does about that.
 
-use super::events::{damaged_bytes, health, reported_state};
+use super::events::{health, reported_state};
 use super::member_commands::{failed_members, failures, last_error};
 use super::paths::misplaced;
 use super::protocol::{
-    DamagedMember, ExportKind, ExportSummary, MemberSummary, RebuildProgress, ReportedState,
-    ServiceStatus,
+    ExportKind, ExportSummary, MemberSummary, RebuildProgress, ReportedState, ServiceStatus,
 };
 use super::scrub_state::scrub_report;
 use super::{Control, ServiceParts, spare_commands};
-use crate::executor::{Executor, MemberFault, Target};
+use crate::executor::{Executor, Target};
 use crate::rebuild::Rebuild;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::volume::Volume;
@@ -43,7 +42,6 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         removed: members_in(ReportedState::Removed, executor),
         unreachable: members_in(ReportedState::Unreachable, executor),
         spares: spare_commands::report(spares, executor),
-        damaged: damaged(executor),
         failed_reads: faults.failed.reads,
         failed_writes: faults.failed.writes,
         mismatched_blocks: faults.mismatched_blocks,
@@ -91,17 +89,6 @@ fn members_in(state: ReportedState, executor: &Executor) -> Vec<u64> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
     let in_state = members.filter(|(index, _)| reported_state(executor, *index) == state);
     in_state.map(|(_, member)| member.config.devid).collect()
-}
-
-/// Members that lost data that no other member in sync has.
-fn damaged(executor: &Executor) -> Vec<DamagedMember> {
-    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
-    let damaged = members.filter_map(|(index, member)| {
-        let left_bytes = damaged_bytes(executor, index)?;
-        let reason = MemberFault::Truncated.to_string();
-        Some(DamagedMember { devid: member.config.devid, reason, left_bytes })
-    });
-    damaged.collect()
 }
 
 pub(super) fn rebuilds(executor: &Executor, rebuild: &Rebuild) -> Vec<RebuildProgress> {

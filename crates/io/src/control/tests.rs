@@ -343,7 +343,7 @@ fn events_are_kept_and_followed() {
                 devid: 2,
                 reason: Some("requested by `ctl members fail`".to_owned()),
             },
-            StateChange::RebuildStarted { devid: 2, reason: None },
+            StateChange::RebuildStarted { devid: 2 },
             StateChange::HealthChanged { health: VolumeHealth::InSync },
             StateChange::RebuildFinished { devid: 2 },
         ]

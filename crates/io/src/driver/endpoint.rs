@@ -64,22 +64,6 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// Size of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileSize {
-    /// Its length.
-    pub size_bytes: u64,
-    /// The bytes that are allocated for it.
-    pub allocated_bytes: u64,
-}
-
-impl FileSize {
-    pub(super) fn of(stat: &Stat) -> FileSize {
-        let [size_bytes, blocks] = [stat.st_size, stat.st_blocks].map(|it| it as u64);
-        FileSize { size_bytes, allocated_bytes: blocks.saturating_mul(512) }
-    }
-}
-
 /// What a descriptor stands for.
 pub(super) enum Resource {
     /// A descriptor of the kernel, shared with the threads that work on it.

@@ -19,7 +19,6 @@ mod at_once;
 pub mod buffers;
 pub mod device;
 mod endpoint;
-mod file_length;
 mod memory;
 mod memory_access;
 mod operation;
@@ -33,9 +32,8 @@ mod tests;
 mod token;
 mod waker;
 
-pub use endpoint::{BackendKind, Endpoint, FileId, FileSize};
+pub use endpoint::{BackendKind, Endpoint, FileId};
 pub(crate) use endpoint::{read_aligned, write_aligned};
-pub(crate) use file_length::DATA_UNIT;
 pub(crate) use operation::Command;
 pub use operation::{Event, Handle, Output};
 pub(crate) use peer::PeerPlace;

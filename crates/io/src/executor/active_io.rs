@@ -132,14 +132,9 @@ impl Executor {
 
     /// Starts a member I/O.
     pub(super) fn launch(&mut self, io: ActiveIo) {
-        let slot = &mut self.slots[io.member.get()];
-        // A write may hide where the file was cut.
-        if matches!(io.op, Op::Write | Op::Discard) && slot.changes_in_flight == 0 {
-            self.check_length(io.member);
-        }
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
-        slot.begin(io.op);
+        slot.stats.in_flight += 1;
         self.active.get_mut(key).attachment = slot.attachment;
         let handle = match &mut slot.store {
             Store::Real { handle, begin_bytes, .. } => {
@@ -209,7 +204,6 @@ impl Executor {
             // from its beginning, which covers what this I/O wrote.
             io.result = if io.op == Op::Read { Err(IoError::Cancelled) } else { Ok(()) };
         }
-        slot.end(io.op, io.offset, io.length);
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
         if let Some(due) = io.due {

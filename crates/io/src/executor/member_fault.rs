@@ -16,9 +16,7 @@ use std::fmt;
 pub enum MemberFault {
     /// The user had it failed.
     Requested,
-    /// Its file is shorter than it was, or has lost most of what was allocated for it.
-    Truncated,
-    /// Its device ended before an I/O did.
+    /// Its file or device ended before an I/O did.
     Ended,
     /// The connection with its server ended, and writes were not flushed.
     LostServer,
@@ -52,8 +50,7 @@ impl fmt::Display for MemberFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MemberFault::Requested => f.write_str("requested by `ctl members fail`"),
-            MemberFault::Truncated => f.write_str("its file was truncated"),
-            MemberFault::Ended => f.write_str("its device is smaller than it was"),
+            MemberFault::Ended => f.write_str("its file or device is smaller than it was"),
             MemberFault::LostServer => FaultCause::Server(IoError::Gone).fmt(f),
             MemberFault::Io(FailedIo { op, offset, length }, cause) => {
                 let op = match op {
@@ -133,11 +130,8 @@ impl Executor {
         io: FailedIo,
         errno: Option<Errno>,
     ) {
-        let fault = match (errno, &self.slots[member.get()].store) {
-            (Some(errno), _) => MemberFault::Io(io, FaultCause::System(errno)),
-            (None, Store::Real { least_bytes: None, .. }) => MemberFault::Ended,
-            (None, _) => MemberFault::Truncated,
-        };
+        let system = |errno| MemberFault::Io(io, FaultCause::System(errno));
+        let fault = errno.map_or(MemberFault::Ended, system);
         self.note_fault(member, fault);
     }
 
@@ -174,7 +168,7 @@ mod tests {
                 io(Op::Read, FaultCause::Server(IoError::Transport)),
                 "read of 4096 bytes at byte 8192: there was no connection, or no reply in time",
             ),
-            (MemberFault::Truncated, "its file was truncated"),
+            (MemberFault::Ended, "its file or device is smaller than it was"),
         ] {
             assert_eq!(fault.to_string(), text);
         }

@@ -40,7 +40,6 @@ mod shared_flush;
 mod stripe_buffers;
 #[cfg(test)]
 mod tests;
-mod truncation;
 mod volume_io;
 
 use crate::clock::Clock;
@@ -128,8 +127,6 @@ pub struct Executor {
     checksums: Vec<u32>,
     ended: VecDeque<IoReply>,
     failed_requests: FailedRequests,
-    /// How often the file of a member was found to be truncated.
-    cuts: u32,
     /// The range that is changed in two steps.
     hold: Option<RangeHold>,
     completions: Vec<(MemberIndex, Completion)>,
@@ -153,7 +150,7 @@ impl Executor {
         clock: Clock,
         members: Vec<NewMember>,
         model_array: Option<ModelArray>,
-        mut volume: Option<Volume>,
+        volume: Option<Volume>,
     ) -> io::Result<Executor> {
         let mut slots = Vec::new();
         for NewMember { config, source } in members {
@@ -163,13 +160,7 @@ impl Executor {
             let index = MemberIndex(slots.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
             let store = replace::store(index, source, &mut driver)?;
-            // The file of one that is missing keeps its own.
-            if let Some(volume) = volume.as_mut().filter(|_| !matches!(store, Store::Absent)) {
-                volume.set_guard(index, store.has_guard());
-            }
-            let mut slot = MemberSlot::new(config, store);
-            slot.note_allocated(&driver);
-            slots.push(slot);
+            slots.push(MemberSlot::new(config, store));
         }
         let now = driver.now();
         Ok(Executor {
@@ -188,7 +179,6 @@ impl Executor {
             checksums: Vec::new(),
             ended: VecDeque::new(),
             failed_requests: FailedRequests::default(),
-            cuts: 0,
             hold: None,
             completions: Vec::new(),
             precise_sleep: PreciseSleep::default(),
@@ -279,9 +269,6 @@ impl Executor {
         let now = self.now;
         self.advance_models();
         self.end_parts();
-        if self.cuts > 0 {
-            self.restore_lengths();
-        }
         let Some(volume) = &mut self.volume else { return };
         if volume.poll_timeout().is_some_and(|at| at <= now) {
             volume.on_timeout(now);
@@ -346,20 +333,10 @@ impl Executor {
         }
         let key = ActiveIoKey::from_slot(done.token.key());
         let io = *self.active.get(key);
-        let is_short =
-            matches!(done.result, Ok(Output::Bytes(bytes)) if (bytes as u64) < io.length);
-        let slot = &mut self.slots[io.member.get()];
-        let cut = match is_short {
-            true => slot.check_length(self.now, &self.driver),
-            false => slot.bytes_left(self.now, &self.driver),
-        };
-        let cut = cut.into_iter().chain(self.found_end(&io, &done.result)).min();
-        let left_bytes = cut.map(|cut| self.on_data_lost(io.member, cut));
-        let slot = &mut self.slots[io.member.get()];
         let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.
             (Err(Errno::OPNOTSUPP), None) if io.op == Op::Discard => {
-                slot.discards = false;
+                self.slots[io.member.get()].discards = false;
                 match io.origin {
                     Origin::Volume(_) => return self.zero_instead(key, 0),
                     Origin::Direct => Ok(()),
@@ -372,11 +349,6 @@ impl Executor {
                 }
                 Err(io_error(errno))
             }
-            // A member that stays is not gone: a read-only volume fails none.
-            (Ok(_), _) if self.is_lost(&io, left_bytes) => match self.has_failed(io.member) {
-                true => Err(IoError::Gone),
-                false => Err(IoError::Transport),
-            },
             (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
                 let whole = zeroing_step(&io, zeroed);
                 match bytes as u64 == whole {

@@ -8,7 +8,7 @@ use super::Executor;
 use crate::driver::Driver;
 use crate::driver::FileId;
 use crate::member::remote::Remote;
-use crate::member::{GUARD_BYTES, MemberFile, Source, Store};
+use crate::member::{MemberFile, Source, Store};
 use mirrorball_core::member::MemberIndex;
 use std::io;
 
@@ -23,9 +23,6 @@ impl Executor {
         if slot.stats.in_flight > 0 {
             return Err("I/O from before its failure is still in flight; try again later");
         }
-        // What it missed is not all that it lacks then.
-        self.check_length(member);
-        let slot = &mut self.slots[member.get()];
         match &mut slot.store {
             Store::Real { handle, .. } => {
                 self.driver.close(*handle);
@@ -91,10 +88,6 @@ impl Executor {
             }
         }
         slot.on_replaced();
-        slot.note_allocated(&self.driver);
-        if let Some(volume) = &mut self.volume {
-            volume.set_guard(member, slot.store.has_guard());
-        }
         self.end_flushes_of_replaced(member);
         Ok(())
     }
@@ -111,13 +104,8 @@ impl Executor {
 /// Gives the storage of a member to the driver.
 pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
     Ok(match source {
-        Source::Real(MemberFile { file, begin_bytes, least_bytes }) => {
-            let handle = driver.adopt_endpoint(file)?;
-            let keeps_allocated = driver.keeps_allocated(handle);
-            let size_bytes = driver.file_size(handle).map_or(0, |size| size.size_bytes);
-            let behind = |least: u64| size_bytes.saturating_sub(least).min(GUARD_BYTES);
-            let guard_bytes = least_bytes.map_or(0, behind);
-            Store::Real { handle, begin_bytes, least_bytes, guard_bytes, keeps_allocated }
+        Source::Real(MemberFile { file, begin_bytes }) => {
+            Store::Real { handle: driver.adopt_endpoint(file)?, begin_bytes }
         }
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
         Source::Absent => Store::Absent,

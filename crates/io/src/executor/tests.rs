@@ -165,26 +165,6 @@ fn a_volume_on_files_keeps_its_data_on_both() {
 }
 
 #[test]
-fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
-    let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    let mut executor = real(folder.path(), BackendKind::Threads, "round-robin").unwrap();
-    exercise(&mut executor);
-    let file = File::options().write(true).open(member(folder.path(), 1)).unwrap();
-    file.set_len(0).unwrap();
-    // A write makes it longer again, and what was before it is zeroes now.
-    let first = executor.driver.acquire(65536);
-    let last = executor.size_bytes(Target::Volume) - 2 * 65536;
-    assert_eq!(run(&mut executor, &[request(0, RequestKind::Write, last, first)]), [Ok(())]);
-    let buffers: Vec<BufferKey> = (0..4).map(|_| executor.driver.acquire(65536)).collect();
-    let reads: Vec<IoRequest> =
-        (0..4).map(|n| request(n, RequestKind::Read, 0, buffers[n as usize])).collect();
-    assert_eq!(run(&mut executor, &reads), [Ok(()); 4]);
-    let volume = executor.volume().unwrap();
-    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
-    assert_eq!(volume.members()[MemberIndex(1)].state, MemberState::InSync);
-}
-
-#[test]
 fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
     let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     for backend in [BackendKind::Ring, BackendKind::Threads] {
@@ -208,7 +188,7 @@ fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
 }
 
 #[test]
-fn a_cut_is_noticed_by_reads_alone() {
+fn a_file_that_ends_before_a_read_does_fails_its_member() {
     let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let mut executor = real(folder.path(), BackendKind::Threads, "first").unwrap();
     exercise(&mut executor);

@@ -8,15 +8,13 @@
 //! A device in use is refused, whatever the user gives up: by an exclusive open, by a lock, and by
 //! what sysfs says of loop devices (`block_devices`).
 
-use super::GUARD_BYTES;
 use super::block_devices::{BlockDevices, LoopDevice};
 use super::guard;
 use super::release::when_released;
 use crate::driver::read_aligned;
 use mirrorball_disk::array_file::DevicePart;
 use rustix::fs::{
-    FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, fdatasync, flock, fstat, ftruncate,
-    open, seek,
+    FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, flock, fstat, open, seek,
 };
 use rustix::io::Errno;
 use std::fs;
@@ -77,7 +75,7 @@ pub struct RealMember {
     pub block_bytes: u64,
     /// True if they bypass the page cache.
     pub direct: bool,
-    /// True for a file, which can be truncated; false for a device.
+    /// True for a file; false for a device.
     pub is_file: bool,
     /// True if the kernel reports it as rotational.
     pub rotational: bool,
@@ -278,41 +276,6 @@ impl RealMember {
         }
         (self.begin_bytes, self.size_bytes) = (begin_bytes, size_bytes);
         Ok(())
-    }
-
-    /// Makes a file long enough for a member of this size, and for [`GUARD_BYTES`] behind it if
-    /// possible.
-    ///
-    /// # Errors
-    /// If it cannot be made as long as the member.
-    pub fn lengthen(&self, size_bytes: u64) -> Result<(), Errno> {
-        if !self.is_file {
-            return Ok(());
-        }
-        let length = fstat(&self.fd)?.st_size as u64;
-        let needed = self.begin_bytes + size_bytes;
-        if length >= needed + GUARD_BYTES {
-            return Ok(());
-        }
-        match ftruncate(&self.fd, needed + GUARD_BYTES) {
-            Err(_) if length >= needed => return Ok(()),
-            Err(_) => ftruncate(&self.fd, needed)?,
-            Ok(()) => {}
-        }
-        // Before the labels of other members say that it has them.
-        fdatasync(&self.fd)
-    }
-
-    /// Cuts off the bytes behind a member of this size that [`RealMember::lengthen`] added.
-    ///
-    /// # Errors
-    /// If the file cannot be cut.
-    pub fn shorten(&self, size_bytes: u64) -> Result<(), Errno> {
-        let needed = self.begin_bytes + size_bytes;
-        match self.is_file && fstat(&self.fd)?.st_size as u64 == needed + GUARD_BYTES {
-            true => ftruncate(&self.fd, needed),
-            false => Ok(()),
-        }
     }
 }
 

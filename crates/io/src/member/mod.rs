@@ -23,9 +23,6 @@ use remote::Remote;
 use remote::peer::Peer;
 use rustix::io::Errno;
 
-/// Bytes behind the end of a member that its file gets.
-pub const GUARD_BYTES: u64 = 4096;
-
 /// The storage of a member, owned by the driver.
 pub enum Store {
     /// A file or block device.
@@ -34,14 +31,6 @@ pub enum Store {
         handle: Handle,
         /// First byte of the member in it.
         begin_bytes: u64,
-        /// For a file, its length: a truncated file has lost data, even if a later write extends it
-        /// again.
-        least_bytes: Option<u64>,
-        /// Bytes behind that length that a file has and that are never written: no write of the
-        /// volume makes a file that was cut as long again. Zero if there are none.
-        guard_bytes: u64,
-        /// True if its filesystem frees no space of a file that is only written.
-        keeps_allocated: bool,
     },
     /// An export of another machine.
     Remote(Box<Remote>),
@@ -55,30 +44,17 @@ pub enum Store {
     EmulatedNothing,
 }
 
-impl Store {
-    /// True if it is a file that is longer than the member by [`GUARD_BYTES`].
-    pub fn has_guard(&self) -> bool {
-        matches!(self, Store::Real { guard_bytes: GUARD_BYTES, .. })
-    }
-}
-
 /// A file or block device of a member, before the driver owns it.
 pub struct MemberFile {
     /// The file.
     pub file: Endpoint,
     /// First byte of the member in it.
     pub begin_bytes: u64,
-    /// For a file, the length that it must keep.
-    pub least_bytes: Option<u64>,
 }
 
 impl From<RealMember> for MemberFile {
     fn from(member: RealMember) -> MemberFile {
-        MemberFile {
-            least_bytes: member.is_file.then_some(member.begin_bytes + member.size_bytes),
-            begin_bytes: member.begin_bytes,
-            file: Endpoint::Fd(member.fd),
-        }
+        MemberFile { begin_bytes: member.begin_bytes, file: Endpoint::Fd(member.fd) }
     }
 }
 

@@ -106,8 +106,6 @@ pub(super) enum Operation {
     Restart { end: End, without: u8 },
     /// A disk damages its data.
     Damage(Damage),
-    /// A member ends before its data do.
-    Shrink { member: usize },
     /// A copy of a member is made, for later.
     Snapshot { member: usize },
     /// The service ends, and is to be started with the copy in the place of the member. Then it is
@@ -157,7 +155,6 @@ impl Operation {
             Operation::Wait { millis } => format!("{millis} ms pass"),
             Operation::Settle => "requests in flight end".to_owned(),
             Operation::Damage(damage) => damage.in_words(),
-            Operation::Shrink { member } => format!("devid {} is cut short", devid(member)),
             Operation::Snapshot { member } => format!("devid {} is copied", devid(member)),
             Operation::RestoreSnapshot { end } => {
                 format!("{}, start with the copy, then without it", end.in_words())
@@ -213,7 +210,7 @@ pub(super) enum ExtraFaults {
     None,
     /// One disk damages its data without an error.
     Damage,
-    /// Disks are cloned, copied and put back, cut short and found in any order.
+    /// Disks are cloned, copied and put back, and found in any order.
     Identity,
 }
 
@@ -278,8 +275,7 @@ fn extra_fault(kind: ExtraFaults, rng: &mut Rng) -> Option<Operation> {
         (ExtraFaults::Damage, 1) => Some(Operation::Damage(Damage::Metadata { block })),
         (ExtraFaults::Damage, 2) => Some(Operation::Damage(Damage::MisdirectedData { block })),
         (ExtraFaults::Damage, _) => Some(Operation::Damage(Damage::MisdirectedMetadata)),
-        (ExtraFaults::Identity, 0) => Some(Operation::Shrink { member }),
-        (ExtraFaults::Identity, 1) => Some(Operation::Snapshot { member }),
+        (ExtraFaults::Identity, 0 | 1) => Some(Operation::Snapshot { member }),
         (ExtraFaults::Identity, 2) => Some(Operation::RestoreSnapshot { end }),
         (ExtraFaults::Identity, _) => Some(Operation::Clone { end, member }),
     }

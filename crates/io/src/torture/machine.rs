@@ -77,10 +77,6 @@ struct Served {
 pub(super) struct Disk {
     pub(super) file: ObjectId,
     is_bad: bool,
-    /// True once it was cut short.
-    pub(super) was_cut: bool,
-    /// True from when labels say that it was cut short, until it is as long as before.
-    is_cut_recorded: bool,
     /// True until a label was found on it.
     pub(super) is_new: bool,
 }
@@ -117,9 +113,6 @@ pub(super) struct Machine {
     has_lost_metadata: bool,
     /// True if in this run of the service a write of metadata was lost on the only member in sync.
     has_lost_record: bool,
-    /// True while the volume lacks data because a member was cut short that it could not do
-    /// without, or the labels do not say yet what the member has left: it does not start from that.
-    has_cut_member: bool,
     /// True if only the user can start the volume now.
     is_refused: bool,
     /// A copy of a member from earlier.
@@ -185,7 +178,6 @@ impl Machine {
             has_bad_metadata: false,
             has_lost_metadata: false,
             has_lost_record: false,
-            has_cut_member: false,
             is_refused: false,
             snapshot: None,
             allows_degraded: false,
@@ -220,13 +212,7 @@ impl Machine {
     /// Adds an empty disk.
     fn add_disk(&mut self) -> ObjectId {
         let file = self.simulation.add_file(self.member_bytes());
-        self.disks.push(Disk {
-            file,
-            is_bad: false,
-            was_cut: false,
-            is_cut_recorded: false,
-            is_new: true,
-        });
+        self.disks.push(Disk { file, is_bad: false, is_new: true });
         file
     }
 
@@ -292,11 +278,6 @@ impl Machine {
             Operation::Scrub => self.start_scrub(),
             Operation::Settle => return self.settle(),
             Operation::Damage(damage) => return self.damage(damage),
-            Operation::Shrink { member } => {
-                let end = FileFault::Ends(self.member_bytes() / 2);
-                self.disk(self.rows[member % count]).was_cut = true;
-                self.set_fault(member % count, end);
-            }
             Operation::Snapshot { member } => self.take_snapshot(member % count),
             Operation::RestoreSnapshot { end } => return self.try_snapshot(end),
             Operation::Clone { end, member } => return self.try_clone(end, member % count),
@@ -317,17 +298,7 @@ impl Machine {
         self.model.forget_reads();
         let file = self.rows[member];
         self.disk(file).is_bad = fault != FileFault::None;
-        self.end_cut(file);
         self.simulation.set_fault(file, fault);
-    }
-
-    /// Makes a disk that was cut short as long as before. What was behind the end is gone if labels
-    /// say that the disk was cut. Else it is there again: nothing is promised of a disk that was
-    /// short while no one looked.
-    fn end_cut(&mut self, file: ObjectId) {
-        if std::mem::take(&mut self.disk(file).is_cut_recorded) {
-            self.simulation.lengthen(file);
-        }
     }
 
     /// Where a block of the clients is on the volume.

@@ -1,6 +1,5 @@
 //! Volumes with labels, and a member that holds none of the data.
 
-mod cut;
 mod repairs;
 mod scrubs;
 mod starts;
@@ -21,8 +20,7 @@ pub(super) fn new_label(
         devid,
         size_bytes,
         state: MemberState::InSync,
-        has_lost_data: false,
-        has_guard: false,
+        lacks_repairs: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,

@@ -126,20 +126,18 @@ pub enum LabelledError {
         /// The members.
         missing: String,
         /// What to do with members that left.
-        help: String,
+        help: &'static str,
     },
     /// No member has data in sync.
     #[error(
         "cannot start `{name}`: no member that is there has data in sync; {missing}\n  help: \
-         connect the members that have the data{help}"
+         connect the members that have the data"
     )]
     NothingLeft {
         /// The volume.
         name: String,
         /// The members.
         missing: String,
-        /// What else can be done.
-        help: &'static str,
     },
     /// The volume has parity.
     #[error(
@@ -162,42 +160,22 @@ pub enum LabelledError {
          start it with --read-only"
     )]
     ReadOnlyFeatures(String),
-    /// A device is smaller than it was.
+    /// A device is smaller than its label says.
     #[error(
-        "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
-         it was truncated or is not the whole device\n  help: give the whole device, or start \
-         with --discard {device} and rebuild the member: `ctl members rebuild {devid}`, or `ctl \
-         members replace {devid} DEVICE` on another device; if it is the only copy, --read-only \
-         serves what can be read. Do not make the file longer: what it lost stays lost"
+        "`{device}` has {size_bytes} bytes, but the member with devid {devid} has {needed_bytes} \
+         by its label: it was truncated, or is not the whole device\n  help: give the whole \
+         device, or start with --discard {device} and rebuild the member on another device: `ctl \
+         members replace {devid} DEVICE`"
     )]
-    Shrunk {
+    TooSmall {
         /// The device.
         device: String,
         /// Its devid.
         devid: u64,
         /// Its size.
         size_bytes: u64,
-        /// Its size when it became a member.
+        /// The size of the member.
         needed_bytes: u64,
-    },
-    /// A file was truncated and made longer again since it was used.
-    #[error(
-        "`{device}`, the member with devid {devid}, was truncated and made longer again: it has \
-         {size_bytes} bytes, and had {whole_bytes}; what it lost is not known\n  help: start with \
-         --discard {device} and rebuild the member: `ctl members rebuild {devid}`, or `ctl members \
-         replace {devid} DEVICE` on another device; if it is the only copy, --read-only serves \
-         what seems to be left. If you know that it lost nothing: `truncate -s {whole_bytes} \
-         {device}`"
-    )]
-    Regrown {
-        /// The device.
-        device: String,
-        /// Its devid.
-        devid: u64,
-        /// Its size.
-        size_bytes: u64,
-        /// Its size when it was used.
-        whole_bytes: u64,
     },
     /// The policy cannot be used.
     #[error("{0}")]

@@ -85,7 +85,7 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
         Some(_) => match volume.assembly.members[row].state {
             MemberState::Rebuilding { recovered_bytes } if recovered_bytes > 0 => format!(
                 "of the member with devid {devid} only the first {} are in sync, because it is \
-                 being rebuilt, or was truncated while it was in use",
+                 being rebuilt",
                 format_bytes(recovered_bytes)
             ),
             _ => format!("the member with devid {devid} is not in sync"),
@@ -94,21 +94,8 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
 }
 
 /// What to do with members that left a volume that cannot start without them.
-pub(super) const LEFT_HELP: &str = "a member that left, unless it was truncated, may have the rest \
-     as it was then: look at it alone with --read-only, and if it is right, start it alone with \
-     --degraded";
-
-/// What to do about members whose labels say that they lost data, if they did not; the end of a
-/// sentence. Labels of volumes with checksums are made with the volume only.
-pub(super) fn trust_help(newest: &Label) -> &'static str {
-    match newest.array.has_checksums {
-        true => "",
-        false => {
-            "; if you know that those of a member are right, remove the labels with `mirrorball \
-             clear`, and label the members again with `mirrorball adopt --trust DEVID`"
-        }
-    }
-}
+pub(super) const LEFT_HELP: &str = "a member that left may have the rest as it was then: look at \
+     it alone with --read-only, and if it is right, start it alone with --degraded";
 
 /// A line for each device that only the user can decide about.
 pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {

@@ -43,15 +43,6 @@ pub enum StateChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The file of a member was truncated that has data which no other member in sync has.
-    MemberDamaged {
-        /// The member.
-        devid: u64,
-        /// What happened.
-        reason: String,
-        /// The bytes from its first on that are left.
-        left_bytes: u64,
-    },
     /// The file of a member is no longer at its path while it is used: it was renamed, or it was
     /// removed, and what is written to it is lost when the service ends. Noticed within 10 s.
     MemberMisplaced {
@@ -116,9 +107,6 @@ pub enum StateChange {
     RebuildStarted {
         /// The member.
         devid: u64,
-        /// What happened to its data, if it was in sync and stays.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
     },
     /// A member returned data that do not match their checksums. Follows when the number of blocks
     /// has doubled since the last event, so a bad disk has few of them.

@@ -72,17 +72,6 @@ pub struct MemberFailure {
     pub reason: String,
 }
 
-/// A member that lost data that no other member in sync has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DamagedMember {
-    /// The member.
-    pub devid: u64,
-    /// What happened.
-    pub reason: String,
-    /// The bytes from its first on that are left.
-    pub left_bytes: u64,
-}
-
 /// A member that works although its file or device is no longer at its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Misplaced {

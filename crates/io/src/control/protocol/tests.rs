@@ -101,7 +101,6 @@ fn troubled_status() -> ServiceStatus {
             state: ReportedSpareState::Missing,
             error: None,
         }],
-        damaged: vec![DamagedMember { devid: 3, reason: "y".to_owned(), left_bytes: 9 }],
         failed_reads: 5,
         failed_writes: 6,
         mismatched_blocks: 7,
@@ -149,7 +148,6 @@ fn status_keeps_its_fields() {
         "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
         "missing": [4], "removed": [4], "unreachable": [5],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
-        "damaged": [{ "devid": 3, "reason": "y", "left_bytes": 9 }],
         "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,
         "lost_checksum_pages": 0,
         "misplaced": [

@@ -4,7 +4,6 @@
 //! each sector of every other change survives or not by itself.
 
 use super::pieces::{Pieces, WrittenBytes};
-use crate::driver::FileSize;
 use mirrorball_core::rng::Rng;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -87,11 +86,6 @@ impl SimFile {
         }
     }
 
-    /// Its length, and the bytes that are allocated for it.
-    pub(super) fn size(&self) -> FileSize {
-        FileSize { size_bytes: self.end(), allocated_bytes: self.contents.allocated_bytes() }
-    }
-
     /// Where reads and writes end.
     pub(super) fn end(&self) -> u64 {
         match self.fault {
@@ -123,35 +117,6 @@ impl SimFile {
     pub(super) fn copy(&self) -> SimFile {
         let contents = self.contents.clone();
         SimFile { durable: contents.clone(), contents, ..SimFile::new(self.size_bytes) }
-    }
-
-    /// Loses all contents from an offset on. It stays as long.
-    pub(super) fn lose_from(&mut self, offset: u64) {
-        let change = Change::Discard { offset, length: self.size_bytes.saturating_sub(offset) };
-        change.apply(&mut self.contents);
-        change.apply(&mut self.durable);
-        // What was written behind it is lost with it.
-        self.unsynced.push_back(change);
-        self.changes += 1;
-    }
-
-    /// Makes it this long, if it is shorter.
-    pub(super) fn extend_to(&mut self, size_bytes: u64) {
-        self.size_bytes = self.size_bytes.max(size_bytes);
-    }
-
-    /// Loses what is behind this offset.
-    #[cfg(test)]
-    pub(super) fn cut(&mut self, size_bytes: u64) {
-        self.discard(size_bytes, self.size_bytes - size_bytes);
-        self.contents.free_from(size_bytes);
-        self.size_bytes = size_bytes;
-    }
-
-    /// Loses all contents.
-    #[cfg(test)]
-    pub(super) fn clear(&mut self) {
-        *self = SimFile { fault: self.fault, ..SimFile::new(self.size_bytes) };
     }
 
     /// Reads up to the end of the file; returns the number of bytes.

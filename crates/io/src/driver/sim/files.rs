@@ -86,38 +86,10 @@ impl SimulatedWorld {
         self.world().file(file).take_misdirected()
     }
 
-    /// Has a file be as long as it was before [`FileFault::Ends`], with zeroes behind that end.
-    pub fn lengthen(&self, file: ObjectId) {
-        let mut world = self.world();
-        let file = world.file(file);
-        if let FileFault::Ends(end) = file.fault {
-            file.fault = FileFault::None;
-            file.lose_from(end);
-        }
-    }
-
     /// Adds a file with the contents of another.
     pub fn copy_file(&self, file: ObjectId) -> ObjectId {
         let mut world = self.world();
         let copy = world.file(file).copy();
         world.add(Object::File(copy))
-    }
-
-    /// Cuts a file to this length, as another program might.
-    #[cfg(test)]
-    pub(crate) fn cut_file(&self, file: ObjectId, size_bytes: u64) {
-        self.world().file(file).cut(size_bytes);
-    }
-
-    /// Makes a file this long, as another program might.
-    #[cfg(test)]
-    pub(crate) fn lengthen_file(&self, file: ObjectId, size_bytes: u64) {
-        self.world().file(file).extend_to(size_bytes);
-    }
-
-    /// Cuts a file to nothing and makes it as long as it was, as another program might.
-    #[cfg(test)]
-    pub(crate) fn clear_file(&self, file: ObjectId) {
-        self.world().file(file).clear();
     }
 }

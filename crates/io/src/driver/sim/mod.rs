@@ -25,7 +25,7 @@ mod power;
 
 use super::buffers::{Buffers, FreeMemory};
 use super::operation::{OperationKey, OperationKind};
-use super::{Endpoint, FileSize, Waker};
+use super::{Endpoint, Waker};
 use file::SimFile;
 pub use file::{FileFault, Misdirection};
 use mirrorball_core::rng::Rng;
@@ -245,22 +245,6 @@ impl SimulatedWorld {
         let at = world.now.max(begin) + task;
         world.schedule(at, Due::Wake(waker.clone()));
         at
-    }
-
-    /// Size of a file.
-    pub(super) fn file_size(&self, file: ObjectId) -> FileSize {
-        self.world().file(file).size()
-    }
-
-    /// Makes a file that is shorter this long. One that ends before cannot be.
-    pub(super) fn extend_to(&self, file: ObjectId, size_bytes: u64) -> Result<(), Errno> {
-        let mut world = self.world();
-        let file = world.file(file);
-        if matches!(file.fault, FileFault::Ends(_)) {
-            return Err(Errno::PERM);
-        }
-        file.extend_to(size_bytes);
-        Ok(())
     }
 
     /// Takes the memory that an earlier driver left.

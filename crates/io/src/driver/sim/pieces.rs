@@ -83,11 +83,6 @@ impl WrittenBytes {
 }
 
 impl Pieces {
-    /// Bytes of the pieces that were written.
-    pub(super) fn allocated_bytes(&self) -> u64 {
-        (self.0.len() * PIECE_BYTES) as u64
-    }
-
     pub(super) fn write(&mut self, written: &WrittenBytes) {
         for (at, part) in written.parts() {
             let piece = self.piece(at);
@@ -128,12 +123,6 @@ impl Pieces {
     fn piece(&mut self, offset: u64) -> &mut Bytes {
         let piece = self.0.entry(offset / PIECE_BYTES as u64);
         piece.or_insert(Bytes::Zeroes(PIECE_BYTES))
-    }
-
-    /// Frees the pieces that begin at an offset or behind it.
-    #[cfg(test)]
-    pub(super) fn free_from(&mut self, offset: u64) {
-        self.0.split_off(&offset.div_ceil(PIECE_BYTES as u64));
     }
 
     pub(super) fn discard(&mut self, offset: u64, length: u64) {

@@ -82,8 +82,6 @@ pub(super) struct ExternalConnections {
 /// The extents of files that a worker found for a request.
 pub(super) struct FoundExtents {
     pub(super) pending: ClientRequestKey,
-    /// How often members had lost data before it looked.
-    pub(super) cuts: u32,
     pub(super) extents: Vec<StatusExtent>,
 }
 

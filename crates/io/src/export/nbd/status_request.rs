@@ -32,7 +32,6 @@ impl Server {
         let NbdCommand { offset, length, extents_max, .. } = command;
         let limits = StatusLimits { extents_max, block_bytes: export.block_bytes.into() };
         let connection = self.connections.get_mut(key);
-        let cuts = executor.check_lengths();
         let segments = match executor.status_query(export.target, offset, length.into()) {
             StatusQuery::Memory(segments) => {
                 let chunk = chunk(&command, &find_extents(&segments, limits));
@@ -43,7 +42,7 @@ impl Server {
         connection.pending += 1;
         let request = PendingRequest::new(key, command, agreement, None, reservation);
         let pending = self.pending.insert(request);
-        let find = move || FoundExtents { pending, cuts, extents: find_extents(&segments, limits) };
+        let find = move || FoundExtents { pending, extents: find_extents(&segments, limits) };
         let begun = self.status_worker(executor).and_then(|status_worker| status_worker.run(find));
         if begun.is_err() {
             // Without a thread everything is reported as data, which is always correct.
@@ -53,12 +52,10 @@ impl Server {
 
     /// Replies to the block status queries that are done.
     pub(super) fn on_block_status(&mut self, executor: &mut Executor) {
-        while let Some(FoundExtents { pending, cuts, extents }) =
+        while let Some(FoundExtents { pending, extents }) =
             self.status_worker.as_ref().and_then(StatusWorker::poll)
         {
-            // What a file lost while it was searched is no hole.
-            let is_valid = executor.check_lengths() == cuts;
-            self.end_status(pending, Some(extents).filter(|_| is_valid), executor);
+            self.end_status(pending, Some(extents), executor);
         }
     }
 

@@ -25,9 +25,6 @@ impl Machine {
             // newest label.
             self.start_from(0, true)?;
         }
-        if self.served.is_none() && self.has_cut_member {
-            return Ok(());
-        }
         if self.served.is_none() {
             return Err("the volume does not start with all disks".to_owned());
         }
@@ -78,7 +75,6 @@ impl Machine {
             self.simulation.misdirect(file, None);
             if self.simulation.fault(file) != FileFault::SyncsNothing {
                 self.disk(file).is_bad = false;
-                self.end_cut(file);
                 self.simulation.set_fault(file, FileFault::None);
             }
         }

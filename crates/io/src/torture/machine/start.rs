@@ -121,11 +121,7 @@ impl Opener {
     }
 
     fn source(&self, disk: ObjectId) -> Source {
-        Source::Real(MemberFile {
-            file: self.simulation.endpoint(disk),
-            begin_bytes: 0,
-            least_bytes: Some(self.member_bytes),
-        })
+        Source::Real(MemberFile { file: self.simulation.endpoint(disk), begin_bytes: 0 })
     }
 }
 
@@ -137,9 +133,6 @@ impl OpenMember for Opener {
             | MemberPlace::New(address, _)
             | MemberPlace::Spare(address, _) => disk_at(address),
         };
-        if matches!(self.simulation.fault(disk), FileFault::Ends(_)) {
-            return Err("the disk is too small".to_owned());
-        }
         self.simulation.sync_file(disk);
         let label = request.label.as_ref().ok_or("the volume has no labels")?;
         let read = |offset, length| self.read(disk, offset, length);
@@ -236,7 +229,7 @@ impl Machine {
             let row = self.rows.iter().position(|member| member == file);
             let is_left_out = row.map_or(!has_others, |row| without >> row & 1 == 1);
             let fault = self.simulation.fault(*file);
-            let is_gone = matches!(fault, FileFault::Fails(Errno::NODEV) | FileFault::Ends(_));
+            let is_gone = matches!(fault, FileFault::Fails(Errno::NODEV));
             !is_left_out && !is_gone
         };
         let mut present: Vec<ObjectId> = all.iter().copied().filter(is_there).collect();
@@ -374,8 +367,7 @@ pub(super) fn new_label(
         devid,
         size_bytes: member_bytes,
         state: MemberState::InSync,
-        has_lost_data: false,
-        has_guard: false,
+        lacks_repairs: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,

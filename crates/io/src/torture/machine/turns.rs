@@ -6,8 +6,6 @@ use super::front::{CommandEffect, Front};
 use super::start::{disk_at, disk_of_spare};
 use super::{Machine, Served, TURNS_MAX};
 use crate::driver::EventOwner;
-use crate::driver::sim::FileFault;
-use crate::executor::MemberFault;
 use crate::rebuild::RebuildOpened;
 use crate::reopen::MemberPlace;
 use crate::service::ServiceState;
@@ -71,7 +69,7 @@ impl Machine {
         let member_events =
             events.iter().filter(|event| event.token.owner() == EventOwner::MemberFile);
         member_events.for_each(|event| parts.executor.on_event(event));
-        self.take_damage()?;
+        self.take_damage();
         replies.into_iter().try_for_each(|reply| self.on_executor_reply(reply))
     }
 
@@ -90,7 +88,7 @@ impl Machine {
         }
         self.take_used_spares();
         self.check_found()?;
-        self.take_damage()?;
+        self.take_damage();
         for (key, result, bytes) in replies {
             self.on_reply(key as u32, result, &bytes)?;
         }
@@ -112,7 +110,7 @@ impl Machine {
 
     /// Takes in what a bad disk did since the last turn, and whether checksums were lost that would
     /// show it.
-    fn take_damage(&mut self) -> Result<(), String> {
+    fn take_damage(&mut self) {
         if self.volume().is_some_and(|volume| volume.lost_checksum_pages() > 0) {
             self.has_lost_checksums = true;
             std::mem::take(&mut self.rotten).into_iter().for_each(|it| self.model.damage(it));
@@ -120,41 +118,6 @@ impl Machine {
         if extra_faults(self.seed) == ExtraFaults::Damage {
             self.take_misdirected();
         }
-        self.take_cuts()
-    }
-
-    /// Takes in which members the volume calls truncated, and whether its labels say what it lacks.
-    fn take_cuts(&mut self) -> Result<(), String> {
-        let Some(Served { front, .. }) = &self.served else { return Ok(()) };
-        let Some(volume) = front.volume() else { return Ok(()) };
-        let label = volume.label().expect("the volume has labels");
-        // An update of the labels may be stuck, because a member cannot be written.
-        let is_recorded = |row: usize| {
-            let state = volume.members()[MemberIndex(row as u16)].state;
-            match (label.members[row].state, state) {
-                (
-                    MemberState::Rebuilding { recovered_bytes },
-                    MemberState::Rebuilding { recovered_bytes: now },
-                ) => recovered_bytes <= now,
-                (recorded, state) => recorded == state,
-            }
-        };
-        let is_complete = volume.is_complete();
-        for row in 0..self.rows.len() {
-            let (member, executor) = (MemberIndex(row as u16), front.executor());
-            let has_failed = executor.fault(member) == Some(MemberFault::Truncated);
-            let is_kept = executor.left_bytes(member).is_some();
-            let disk = self.disks.iter_mut().find(|disk| disk.file == self.rows[row]);
-            let disk = disk.expect("the machine knows its disks");
-            if (is_kept || has_failed) && !disk.was_cut {
-                return Err("a disk is called truncated that was not cut".to_owned());
-            }
-            let is_short = matches!(self.simulation.fault(disk.file), FileFault::Ends(_));
-            disk.is_cut_recorded |= (is_kept || has_failed) && is_short && is_recorded(row);
-            self.has_cut_member |= is_kept && !(is_complete && is_recorded(row));
-        }
-        self.has_cut_member &= !(is_complete && (0..self.rows.len()).all(is_recorded));
-        Ok(())
     }
 
     /// What no one damaged is not found to be wrong.
@@ -180,7 +143,6 @@ impl Machine {
     pub(super) fn end(&mut self, end: End) -> Result<(), String> {
         if end == End::Stop {
             self.stop()?;
-            self.take_cuts()?;
         }
         self.on_end();
         self.end_lost_record();

@@ -36,11 +36,11 @@ fn has_replied(volume: &mut Volume, requests: &[u64]) -> bool {
 fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() {
     let [source, repaired] = [MemberIndex(0), MemberIndex(1)];
     let repair = (RequestKind::Repair(source), 0, 4096);
-    let has_lost_data = |volume: &mut Volume| {
+    let lacks_repairs = |volume: &mut Volume| {
         assert!(volume.fail_on_request(repaired));
         let labels = ios(volume);
         complete_all(volume, labels);
-        volume.label().expect("it has labels").members[repaired.get()].has_lost_data
+        volume.label().expect("it has labels").members[repaired.get()].lacks_repairs
     };
     let started = || {
         let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
@@ -56,12 +56,12 @@ fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() 
     // While the block is read.
     let (mut volume, read) = started();
     assert_eq!((read.len(), read[0].op, read[0].member), (1, Op::Read, source));
-    assert!(has_lost_data(&mut volume));
+    assert!(lacks_repairs(&mut volume));
     // Written, and not flushed.
     let (mut volume, read) = started();
     complete_all(&mut volume, read);
     assert!(has_replied(&mut volume, &[1]));
-    assert!(has_lost_data(&mut volume));
+    assert!(lacks_repairs(&mut volume));
     // The same, and it is gone.
     let (mut volume, read) = started();
     complete_all(&mut volume, read);
@@ -76,7 +76,7 @@ fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() 
             break;
         }
     }
-    assert!(has_lost_data(&mut volume));
+    assert!(lacks_repairs(&mut volume));
     // Flushed.
     let (mut volume, read) = started();
     complete_all(&mut volume, read);
@@ -86,7 +86,7 @@ fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() 
             volume.complete(io.id, Ok(()), now);
         }
     }
-    assert!(!has_lost_data(&mut volume));
+    assert!(!lacks_repairs(&mut volume));
 }
 
 /// A write waits for space in the log, and the resync that makes it does not wait behind the write:
@@ -129,17 +129,4 @@ fn a_resync_repairs_blocks_though_the_log_is_full() {
     }
     assert_eq!(repaired_bytes, REGION_BYTES);
     assert_eq!(volume.poll_reply().map(|it| (it.request, it.result)), Some((resync, Ok(()))));
-}
-
-/// After a crash nothing else has to be changed in the labels.
-#[test]
-fn the_guard_of_a_file_is_recorded_by_itself() {
-    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
-    let write = |volume: &mut Volume| run(volume, (RequestKind::Write, 0, 4096), |_| false);
-    assert_eq!(write(&mut volume), Ok(()));
-    volume.set_guard(MemberIndex(0), true);
-    assert_eq!(write(&mut volume), Ok(()));
-    let has_guard = |row: &LabelledMember| row.has_guard;
-    let rows: Vec<bool> = volume.label().unwrap().members.iter().map(has_guard).collect();
-    assert_eq!(rows, [true, false]);
 }

@@ -25,7 +25,7 @@ fn a_member_that_fails_in_a_repair_of_a_mirror_is_rebuilt_whole() {
     let result = run(&mut volume, (RequestKind::Repair(good), 0, 4096), fails);
     assert_eq!(result, Ok(()), "no mirror differs");
     let row = &volume.label().unwrap().members[bad.get()];
-    assert!(row.state == MemberState::Failed && row.has_lost_data, "{row:?}");
+    assert!(row.state == MemberState::Failed && row.lacks_repairs, "{row:?}");
 }
 
 #[test]

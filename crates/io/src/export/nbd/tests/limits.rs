@@ -36,7 +36,7 @@ impl Place {
         let options = SimOptions { file_latency_max: Nanos::from_millis(1), ..Default::default() };
         let world = SimulatedWorld::new(options);
         let (file, listener) = (world.add_file(MEMBER_BYTES), world.add_listener());
-        let file = MemberFile { file: world.endpoint(file), begin_bytes: 0, least_bytes: None };
+        let file = MemberFile { file: world.endpoint(file), begin_bytes: 0 };
         let config = MemberConfig::new(1, MEMBER_BYTES);
         let members = vec![NewMember { config, source: Source::Real(file) }];
         let (driver, clock) = (Driver::simulated(&world), Clock::new(Speed::REAL));
