@@ -22,16 +22,8 @@ fn every_policy_is_measured_in_turn_and_the_old_one_restored() {
     let note = format!("cat '{}' >> '{}'", machine.read_policy().display(), seen.display());
     machine.fio(&note);
     let policies = "btrfs/pid,btrfs/round-robin:4K,btrfs/devid:2";
-    let output = machine.bench(&[
-        "/srv/data",
-        "rand-4k-qd1",
-        "--policy",
-        policies,
-        "--rounds",
-        "2",
-        "-o",
-        "live",
-    ]);
+    let output = machine
+        .bench(&["/srv/data", "rand-4k-qd1", "--policy", policies, "--rounds", "2", "-o", "live"]);
     let said = stdout(&output);
     assert!(said.contains("1 job, 3 settings, 2 rounds: 6 runs"), "{said}");
     for part in ["btrfs/pid", "btrfs/round-robin:4K", "btrfs/devid:2", "r_await", "sdg"] {
@@ -406,18 +398,8 @@ fn a_run_in_which_a_member_fails_is_void() {
 fn a_late_host_refuses_its_runs() {
     let machine = Machine::btrfs();
     let arguments = [
-        "bench",
-        "/srv/data",
-        "rand-4k-qd1",
-        "--policy",
-        "btrfs/pid",
-        "--rounds",
-        "1",
-        "--size",
-        "1MiB",
-        "--lateness-max",
-        "1ns",
-        "--sysroot",
+        "bench", "/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid", "--rounds", "1", "--size",
+        "1MiB", "--lateness-max", "1ns", "--sysroot",
     ];
     let root = machine.path("").display().to_string();
     let mut command = machine.folder.command(&[&arguments[..], &[&root]].concat());

@@ -23,17 +23,8 @@ fn a_detected_array_is_written_checked_and_compared() {
     let checked = stdout(&folder.run(&["check", "pair.toml"]));
     assert!(checked.contains("raid1 over 2 members"), "{checked}");
     let compared = folder.run(&[
-        "compare",
-        "pair.toml",
-        "rand-4k-qd1",
-        "--policy",
-        "md/raid1,first",
-        "--duration",
-        "1s",
-        "--repeats",
-        "1",
-        "-o",
-        "results",
+        "compare", "pair.toml", "rand-4k-qd1", "--policy", "md/raid1,first", "--duration", "1s",
+        "--repeats", "1", "-o", "results",
     ]);
     assert!(stdout(&compared).contains("md/raid1"));
 

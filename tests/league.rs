@@ -14,11 +14,7 @@ const MARKS: [&str; 2] = ["<!-- league -->\n", "<!-- end of league -->\n"];
 /// Number of its policies that are shown there, and those that people run.
 const SHOWN: usize = 8;
 const FAMILIAR: [&str; 5] = [
-    "| zfs/mirror |",
-    "| gmirror/load |",
-    "| md/raid1 |",
-    "| btrfs/pid |",
-    "| btrfs/round-robin |",
+    "| zfs/mirror |", "| gmirror/load |", "| md/raid1 |", "| btrfs/pid |", "| btrfs/round-robin |",
 ];
 
 /// Two arrays and four jobs under two rivals: seconds.

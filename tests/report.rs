@@ -50,17 +50,8 @@ fn a_page_is_what_one_gets_and_it_holds_everything() {
     assert!(output.stdout.is_empty());
     let page = place.read("report.html");
     let kinds = [
-        "matrix",
-        "figures",
-        "distribution",
-        "iops",
-        "throughput",
-        "heat",
-        "share",
-        "queue",
-        "offsets",
-        "seeks",
-        "counters",
+        "matrix", "figures", "distribution", "iops", "throughput", "heat", "share", "queue",
+        "offsets", "seeks", "counters",
     ];
     for kind in kinds {
         assert!(page.contains(&format!(" data-kind=\"{kind}\"")), "no {kind}");

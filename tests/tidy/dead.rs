@@ -11,11 +11,7 @@ const POLICY_FOLDERS: [&str; 3] =
     ["crates/program/template", "crates/program/tests/programs/rust", "programs"];
 /// Manifests and tools' settings, which their tools find by name.
 const TOOL_FILES: [&str; 6] = [
-    "Cargo.toml",
-    "clippy.toml",
-    "deny.toml",
-    "pyproject.toml",
-    "rust-toolchain.toml",
+    "Cargo.toml", "clippy.toml", "deny.toml", "pyproject.toml", "rust-toolchain.toml",
     "rustfmt.toml",
 ];
 
@@ -168,11 +164,8 @@ pub(crate) fn sources_canary() -> Canary {
     Canary {
         files,
         caught_at: vec![
-            "crates/x/src/b.rs:1",
-            "crates/x/src/dead.rs:1",
-            "crates/x/src/odd.rs:1",
-            "programs/dead.rs:1",
-            "tests/u.rs:1",
+            "crates/x/src/b.rs:1", "crates/x/src/dead.rs:1", "crates/x/src/odd.rs:1",
+            "programs/dead.rs:1", "tests/u.rs:1",
         ],
     }
 }

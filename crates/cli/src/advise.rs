@@ -30,14 +30,8 @@ use what_if::HardwareChange;
 /// The jobs if none is named: random reads, alone and many at once, one and several sequential
 /// readers, each on an idle array and during a scrub.
 const STANDARD_MIX: [&str; 8] = [
-    "rand-4k-qd1",
-    "rand-4k-qd32",
-    "seq-read",
-    "four-streams",
-    "rand-4k-qd1-scrub",
-    "rand-4k-qd32-scrub",
-    "seq-read-scrub",
-    "four-streams-scrub",
+    "rand-4k-qd1", "rand-4k-qd32", "seq-read", "four-streams", "rand-4k-qd1-scrub",
+    "rand-4k-qd32-scrub", "seq-read-scrub", "four-streams-scrub",
 ];
 
 /// Policies that are compared with the settings of the system: one of each kind that is known to

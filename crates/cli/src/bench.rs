@@ -148,22 +148,8 @@ pub(crate) struct Args {
 
 /// Arguments of runs, which --restore does not do.
 const RUN_OPTIONS: [&str; 16] = [
-    "target",
-    "jobs",
-    "policy",
-    "budget",
-    "rounds",
-    "background",
-    "stop_early",
-    "predicted",
-    "settle",
-    "measure",
-    "size",
-    "seed",
-    "read_device",
-    "lateness_max",
-    "format",
-    "output",
+    "target", "jobs", "policy", "budget", "rounds", "background", "stop_early", "predicted",
+    "settle", "measure", "size", "seed", "read_device", "lateness_max", "format", "output",
 ];
 
 /// Work in the background.

@@ -166,21 +166,8 @@ impl ArrayFile {
 
 /// The keys of the file, outside of its tables.
 const KEYS: [&str; 15] = [
-    "name",
-    "profile",
-    "layout",
-    "chunk",
-    "stripe_width_max",
-    "rmw_level",
-    "used",
-    "host",
-    "cache",
-    "controller",
-    "source",
-    "policy",
-    "link",
-    "member",
-    "spare",
+    "name", "profile", "layout", "chunk", "stripe_width_max", "rmw_level", "used", "host", "cache",
+    "controller", "source", "policy", "link", "member", "spare",
 ];
 
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {

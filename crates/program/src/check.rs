@@ -242,12 +242,7 @@ impl Trial {
         for _ in 0..TIMED_CALLS {
             match operation {
                 "choose" => ask(
-                    &mut self.instance,
-                    &read,
-                    &mirrors,
-                    &self.members,
-                    self.now,
-                    &mut rng,
+                    &mut self.instance, &read, &mirrors, &self.members, self.now, &mut rng,
                     self.asks_members,
                 )
                 .map(drop)?,

@@ -20,25 +20,14 @@ const VERSIONS: std::ops::RangeInclusive<u32> = 11..=24;
 
 /// Options of clang but for files. `mvp`: programs run on WebAssembly without its extensions.
 const CLANG_OPTIONS: [&str; 8] = [
-    "--target=wasm32",
-    "-mcpu=mvp",
-    "-O2",
-    "-Wall",
-    "-Wextra",
-    "-nostdlib",
-    "-ffreestanding",
+    "--target=wasm32", "-mcpu=mvp", "-O2", "-Wall", "-Wextra", "-nostdlib", "-ffreestanding",
     "-fno-color-diagnostics",
 ];
 
 /// Options of the linker but for files. The stack comes first, so that a stack that overflows
 /// leaves the memory, which is a fault, in place of changing variables.
 const LINKER_OPTIONS: [&str; 6] = [
-    "--no-entry",
-    "--export-dynamic",
-    "--allow-undefined",
-    "--stack-first",
-    "-z",
-    "stack-size=8192",
+    "--no-entry", "--export-dynamic", "--allow-undefined", "--stack-first", "-z", "stack-size=8192",
 ];
 
 /// Why a policy was not compiled.

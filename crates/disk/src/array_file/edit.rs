@@ -46,22 +46,8 @@ pub enum AddedMember {
 
 /// The keys of a member that describe its disk, and not its place in the array.
 const OF_DISK: [&str; 16] = [
-    "model",
-    "path",
-    "uri",
-    "size",
-    "begin",
-    "length",
-    "set",
-    "fault",
-    "rotational",
-    "optimal_io",
-    "device",
-    "kernel_name",
-    "confidence",
-    "write_mostly",
-    "rebuilding",
-    "failed",
+    "model", "path", "uri", "size", "begin", "length", "set", "fault", "rotational", "optimal_io",
+    "device", "kernel_name", "confidence", "write_mostly", "rebuilding", "failed",
 ];
 
 impl ArrayEdit {

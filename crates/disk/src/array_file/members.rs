@@ -15,19 +15,8 @@ use mirrorball_core::units::{format_bytes, parse_bytes};
 
 /// The keys of a member of any kind, and those that only a modelled one has.
 const COMMON: [&str; 13] = [
-    "devid",
-    "path",
-    "begin",
-    "uri",
-    "rotational",
-    "optimal_io",
-    "priority",
-    "write_mostly",
-    "rebuilding",
-    "failed",
-    "device",
-    "kernel_name",
-    "confidence",
+    "devid", "path", "begin", "uri", "rotational", "optimal_io", "priority", "write_mostly",
+    "rebuilding", "failed", "device", "kernel_name", "confidence",
 ];
 const MODELLED: [&str; 8] = ["model", "count", "link", "set", "size", "length", "fault", "cache"];
 

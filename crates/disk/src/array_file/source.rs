@@ -104,15 +104,7 @@ impl ModelConfidence {
 pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySource>, Diagnostic> {
     let Some(source) = root.table("source", "[source]")? else { return Ok(None) };
     source.allow_only(&[
-        "system",
-        "version",
-        "name",
-        "fsid",
-        "mount",
-        "policy",
-        "in_force",
-        "offered",
-        "condition",
+        "system", "version", "name", "fsid", "mount", "policy", "in_force", "offered", "condition",
         "not_known",
     ])?;
     let text = |key| Ok(source.printable_text(key)?.map(|text| text.value.to_owned()));
@@ -153,11 +145,10 @@ pub(super) fn read_confidence(
     found.map(Some).ok_or_else(|| {
         let names = ModelConfidence::ALL.map(ModelConfidence::name);
         let message = format!("unknown confidence `{}`", written.value);
-        member.source.error(written.start, message).with_suggestion(
-            written.value,
-            &names,
-            "the known ones are",
-        )
+        member
+            .source
+            .error(written.start, message)
+            .with_suggestion(written.value, &names, "the known ones are")
     })
 }
 

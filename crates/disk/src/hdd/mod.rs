@@ -168,9 +168,7 @@ impl Hdd {
             read_cache: ReadCache::new(parameters.segments, mechanics.geometry.widest_gap()),
             write_cache: HddWriteCache::new(parameters.write_cache),
             media_cache: MediaCache::new(
-                parameters.media_cache,
-                parameters.band,
-                parameters.media_record,
+                parameters.media_cache, parameters.band, parameters.media_record,
             ),
             cleaned_until: Nanos::MAX,
             commands: Vec::with_capacity(parameters.queue_depth),

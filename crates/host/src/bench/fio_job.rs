@@ -100,25 +100,9 @@ const ENGINES: [&str; 9] =
     ["io_uring", "libaio", "mmap", "posixaio", "psync", "pvsync", "pvsync2", "sync", "vsync"];
 /// Options that are taken out: those that are put in, and where a job's files and logs go.
 const DECIDED: [&str; 19] = [
-    "allow_file_create",
-    "directory",
-    "filename",
-    "filename_format",
-    "filesize",
-    "lat_percentiles",
-    "loops",
-    "nrfiles",
-    "opendir",
-    "ramp_time",
-    "randrepeat",
-    "randseed",
-    "runtime",
-    "time_based",
-    "timeout",
-    "write_bw_log",
-    "write_hist_log",
-    "write_iops_log",
-    "write_lat_log",
+    "allow_file_create", "directory", "filename", "filename_format", "filesize", "lat_percentiles",
+    "loops", "nrfiles", "opendir", "ramp_time", "randrepeat", "randseed", "runtime", "time_based",
+    "timeout", "write_bw_log", "write_hist_log", "write_iops_log", "write_lat_log",
 ];
 
 /// Options that a run decides.

@@ -309,22 +309,9 @@ fn a_path_that_is_down_is_no_missing_member() {
 
 /// Files that a copy has and `detect` does not read.
 const UNREAD: [&str; 16] = [
-    "stat",
-    "inflight",
-    "ro",
-    "removable",
-    "hidden",
-    "wwid",
-    "nsid",
-    "error_stats",
-    "iostats",
-    "max_sectors_kb",
-    "physical_block_size",
-    "logical_block_size",
-    "bytes_used",
-    "disk_used",
-    "disk_total",
-    "used_bytes",
+    "stat", "inflight", "ro", "removable", "hidden", "wwid", "nsid", "error_stats", "iostats",
+    "max_sectors_kb", "physical_block_size", "logical_block_size", "bytes_used", "disk_used",
+    "disk_total", "used_bytes",
 ];
 
 fn is_read(path: &Path) -> bool {
@@ -366,18 +353,8 @@ fn garbage_in_a_file_leaves_an_answer_or_an_error() {
     const ONE_IN: u64 = 3;
     let mut rng = Rng::stream(7, "garbage");
     let words: [&[u8]; 12] = [
-        b"",
-        b"0",
-        b"-1",
-        b"18446744073709551615",
-        b"9223372036854775807",
-        b"[",
-        b"\xff\xfe\0",
-        b"1 (2)",
-        b"raid1",
-        b"\"\n[member]\n",
-        b"99999999999999999999",
-        b"a b c d e f g h\n\tb",
+        b"", b"0", b"-1", b"18446744073709551615", b"9223372036854775807", b"[", b"\xff\xfe\0",
+        b"1 (2)", b"raid1", b"\"\n[member]\n", b"99999999999999999999", b"a b c d e f g h\n\tb",
     ];
     for name in names() {
         let folder = tempfile::tempdir().unwrap();

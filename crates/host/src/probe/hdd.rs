@@ -29,32 +29,11 @@ use std::collections::BTreeMap;
 
 /// The keys of the profile, in their order.
 const NAMES: [&str; 26] = [
-    "rpm",
-    "surfaces",
-    "zones",
-    "outer_rate",
-    "inner_rate",
-    "seek_track",
-    "seek_points",
-    "head_switch",
-    "write_settle",
-    "command_overhead",
-    "interface_rate",
-    "queue_depth",
-    "age_limit",
-    "segments",
-    "segment_size",
-    "read_ahead",
-    "write_cache",
-    "media_cache",
-    "band",
-    "write_window",
-    "idle_delay",
-    "flush_overhead",
-    "queued_flush",
-    "recovery_probability",
-    "recovery_min",
-    "recovery_max",
+    "rpm", "surfaces", "zones", "outer_rate", "inner_rate", "seek_track", "seek_points",
+    "head_switch", "write_settle", "command_overhead", "interface_rate", "queue_depth",
+    "age_limit", "segments", "segment_size", "read_ahead", "write_cache", "media_cache", "band",
+    "write_window", "idle_delay", "flush_overhead", "queued_flush", "recovery_probability",
+    "recovery_min", "recovery_max",
 ];
 /// Reads shorter than this share of a revolution were answered by the cache.
 const HIT: f64 = 0.12;

@@ -28,32 +28,10 @@ use serde::Deserialize;
 
 /// The keys of the profile, in their order.
 const NAMES: [&str; 26] = [
-    "dies",
-    "page",
-    "read",
-    "page_types",
-    "channel",
-    "program_unit",
-    "program",
-    "suspend",
-    "suspend_refused",
-    "slc_cache",
-    "slc_program",
-    "slc_idle",
-    "write_amplification",
-    "copy_read",
-    "erase",
-    "collection_burst",
-    "write_cache",
-    "flush",
-    "power_loss_protection",
-    "flush_alone",
-    "read_latency",
-    "write_latency",
-    "command",
-    "link",
-    "queue_depth",
-    "read_ahead",
+    "dies", "page", "read", "page_types", "channel", "program_unit", "program", "suspend",
+    "suspend_refused", "slc_cache", "slc_program", "slc_idle", "write_amplification", "copy_read",
+    "erase", "collection_burst", "write_cache", "flush", "power_loss_protection", "flush_alone",
+    "read_latency", "write_latency", "command", "link", "queue_depth", "read_ahead",
 ];
 /// Rates up to this are those of SATA.
 const SATA_RATE_MAX: f64 = 620e6;
@@ -72,16 +50,8 @@ const AROUND: [f64; 6] = [0.8, 0.9, 0.95, 1.05, 1.1, 1.25];
 const EVALUATIONS: usize = 100;
 /// The steps that the search goes by.
 const SEARCHED: [&str; 10] = [
-    "random-qd1",
-    "random-qd4",
-    "random-qd8",
-    "random-qd16",
-    "random-qd32",
-    "random-qd64",
-    "random-qd256",
-    "size-16k",
-    "size-64k",
-    "size-1m",
+    "random-qd1", "random-qd4", "random-qd8", "random-qd16", "random-qd32", "random-qd64",
+    "random-qd256", "size-16k", "size-64k", "size-1m",
 ];
 /// Growth of the misfit that tells two queue depths apart, in all and as a factor: the other
 /// parameters are rough when depths are compared.

@@ -45,11 +45,7 @@ const BUILTIN_JOBS: [(&str, &str); 16] = [
 
 /// The jobs that are run if none is named.
 pub const DEFAULT_JOBS: [&str; 6] = [
-    "rand-4k-qd1",
-    "rand-4k-qd1-defrag",
-    "rand-4k-qd32",
-    "rand-4k-qd32-defrag",
-    "seq-read",
+    "rand-4k-qd1", "rand-4k-qd1-defrag", "rand-4k-qd32", "rand-4k-qd32-defrag", "seq-read",
     "seq-read-defrag",
 ];
 

@@ -270,11 +270,7 @@ fn several_sets_in_formats_for_machines() {
 #[test]
 fn tables_fit_the_terminal_and_say_what_is_left_out() {
     let jobs = [
-        "rand-4k-qd1",
-        "rand-4k-qd1-defrag",
-        "rand-4k-qd32",
-        "rand-4k-qd32-defrag",
-        "seq-read",
+        "rand-4k-qd1", "rand-4k-qd1-defrag", "rand-4k-qd32", "rand-4k-qd32-defrag", "seq-read",
         "seq-read-defrag",
     ];
     let policies = ["research/peak-ewma", "btrfs/round-robin:262144", "btrfs/pid"];

@@ -21,11 +21,7 @@ const TARGET: &str = "wasm32v1-none";
 
 /// Options of rustc for the crate and the policy.
 const OPTIONS: [&str; 6] = [
-    "--edition=2024",
-    "-Copt-level=2",
-    "-Cpanic=abort",
-    "-Ccodegen-units=1",
-    "-Cembed-bitcode=yes",
+    "--edition=2024", "-Copt-level=2", "-Cpanic=abort", "-Ccodegen-units=1", "-Cembed-bitcode=yes",
     "--color=never",
 ];
 

@@ -32,27 +32,10 @@ fn structures() -> [(&'static str, usize, Vec<Field>); 6] {
     let member = fields!(
         policy::Member,
         [
-            index,
-            flags,
-            devid,
-            size_bytes,
-            optimal_io_bytes,
-            queue_depth,
-            priority,
-            reads_in_flight,
-            writes_in_flight,
-            bytes_in_flight,
-            submitted_end,
-            completed_end,
-            submitted_at_ns,
-            last_wait_ns,
-            reads_completed,
-            read_bytes,
-            read_wait_ns,
-            writes_completed,
-            written_bytes,
-            write_wait_ns,
-            errors
+            index, flags, devid, size_bytes, optimal_io_bytes, queue_depth, priority,
+            reads_in_flight, writes_in_flight, bytes_in_flight, submitted_end, completed_end,
+            submitted_at_ns, last_wait_ns, reads_completed, read_bytes, read_wait_ns,
+            writes_completed, written_bytes, write_wait_ns, errors
         ]
     );
     let mirror = fields!(policy::Mirror, [offset, copy, reserved, member as "m"]);
@@ -63,18 +46,8 @@ fn structures() -> [(&'static str, usize, Vec<Field>); 6] {
     let event = fields!(
         policy::Event,
         [
-            now_ns,
-            offset,
-            length,
-            wait_ns,
-            stream,
-            member,
-            op,
-            purpose,
-            result,
-            flags,
-            volume_offset,
-            id
+            now_ns, offset, length, wait_ns, stream, member, op, purpose, result, flags,
+            volume_offset, id
         ]
     );
     let program = fields!(policy::Program, [abi, reserved, name, version, fallback, summary]);

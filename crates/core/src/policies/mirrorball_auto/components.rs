@@ -2,17 +2,8 @@
 
 /// Words of the parameter `without`; a [`Component`] is the index of its word.
 pub(crate) const COMPONENTS: &[&str] = &[
-    "nothing",
-    "marginal-cost",
-    "locality",
-    "affinity",
-    "writes",
-    "split",
-    "probes",
-    "fairness",
-    "workloads",
-    "redundancy",
-    "reconstruction",
+    "nothing", "marginal-cost", "locality", "affinity", "writes", "split", "probes", "fairness",
+    "workloads", "redundancy", "reconstruction",
 ];
 
 /// A part of the rule that goes beyond the cost of the read itself.

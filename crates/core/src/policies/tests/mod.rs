@@ -88,11 +88,7 @@ fn defaults_and_rounded_values_are_in_range() {
 
 /// Policies that give reasons and always take the lowest score.
 const TAKE_THE_LOWEST: [&str; 6] = [
-    "btrfs/latency",
-    "dm/service-time",
-    "gmirror/load",
-    "kakra/latency-rr",
-    "md/raid1",
+    "btrfs/latency", "dm/service-time", "gmirror/load", "kakra/latency-rr", "md/raid1",
     "zfs/mirror",
 ];
 

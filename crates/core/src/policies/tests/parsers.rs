@@ -258,15 +258,8 @@ fn lists_contain_policies_families_and_all() {
     assert_eq!(
         names("btrfs/*, queue"),
         [
-            "btrfs/pid",
-            "btrfs/round-robin",
-            "btrfs/rotation",
-            "btrfs/devid",
-            "btrfs/latency",
-            "btrfs/titovets",
-            "btrfs/inflight",
-            "btrfs/rostecki",
-            "kakra/queue"
+            "btrfs/pid", "btrfs/round-robin", "btrfs/rotation", "btrfs/devid", "btrfs/latency",
+            "btrfs/titovets", "btrfs/inflight", "btrfs/rostecki", "kakra/queue"
         ]
     );
     assert_eq!(
@@ -390,14 +383,8 @@ fn drbd_names_of_stripe_sizes_are_accepted() {
 fn complexity_goes_by_basis_then_modifiers_then_parameters() {
     let complexity = |text: &str| Spec::parse(text).unwrap().complexity();
     let rising = [
-        "mirrorball/first",
-        "btrfs/devid:2",
-        "mirrorball/first+hedge",
-        "gmirror/round-robin",
-        "btrfs/round-robin",
-        "dm/queue-length",
-        "zfs/mirror",
-        "zfs/mirror+hedge",
+        "mirrorball/first", "btrfs/devid:2", "mirrorball/first+hedge", "gmirror/round-robin",
+        "btrfs/round-robin", "dm/queue-length", "zfs/mirror", "zfs/mirror+hedge",
         "mirrorball/auto",
     ];
     assert!(rising.map(complexity).is_sorted_by(|left, right| left < right));

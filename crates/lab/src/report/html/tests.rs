@@ -35,16 +35,8 @@ fn geometry(page: &str) -> String {
     for figure in page.split("<figure class=\"chart\" ").skip(1) {
         let figure = figure.split("</figure>").next().unwrap();
         let names = [
-            "data-kind",
-            "data-policy",
-            "data-steps",
-            "class",
-            " d",
-            "data-name",
-            "data-values",
-            "data-reach",
-            "data-dots",
-            "style",
+            "data-kind", "data-policy", "data-steps", "class", " d", "data-name", "data-values",
+            "data-reach", "data-dots", "style",
         ];
         for part in figure.split('<').filter(|part| !part.starts_with('/')) {
             let found = names.iter().filter_map(|name| {

@@ -9,17 +9,8 @@ use serde_json::Value;
 
 /// Options for file locations and logs, which do not change the workload.
 const ABOUT_PLACE: [&str; 11] = [
-    "name",
-    "filename",
-    "directory",
-    "output",
-    "output-format",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "write_hist_log",
-    "log_avg_msec",
-    "log_offset",
+    "name", "filename", "directory", "output", "output-format", "write_bw_log", "write_lat_log",
+    "write_iops_log", "write_hist_log", "log_avg_msec", "log_offset",
 ];
 
 pub(super) fn job_text(document: &Document) -> String {
