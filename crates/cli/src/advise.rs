@@ -221,7 +221,7 @@ fn finish(
     Ok(if is_whole { Ending::Done } else { Ending::FoundFailure })
 }
 
-/// What happens to existing files.
+/// Treatment of existing files.
 ///
 /// # Errors
 /// If a file cannot be written.

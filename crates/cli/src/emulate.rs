@@ -166,7 +166,7 @@ impl Args {
         Ok(())
     }
 
-    /// What to do about existing backing files of other programs.
+    /// Treatment of existing backing files of other programs.
     fn existing(&self) -> Occupied {
         if self.occupied { Occupied::Allow } else { Occupied::Refuse }
     }

@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// What happens to an existing file of the same name.
+/// Treatment of an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     /// It stays, and nothing is written. With the options that give the file another name, if

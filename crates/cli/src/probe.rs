@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })
 }
 
-/// What happens to existing files.
+/// Treatment of existing files.
 ///
 /// # Errors
 /// If a file cannot be written, or two outputs have one place.

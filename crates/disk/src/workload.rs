@@ -62,134 +62,99 @@ enum AddressPattern {
     Spread,
 }
 
+use AddressPattern::{Random, Sequential, Spread};
+
 const SPREAD_PLACES: u64 = 16;
 
 const SPREAD_RUN_BYTES: u64 = 64 * MIB;
 
 const WORKLOADS: [ModelWorkload; 22] = [
-    ModelWorkload::new(
-        "randread-qd1",
-        "random 4 KiB reads, one at a time",
-        &[Agent::random_reads(1)],
-    ),
-    ModelWorkload::new(
-        "randread-qd4",
-        "random 4 KiB reads, 4 in flight",
-        &[Agent::random_reads(4)],
-    ),
-    ModelWorkload::new(
-        "randread-qd16",
-        "random 4 KiB reads, 16 in flight",
-        &[Agent::random_reads(16)],
-    ),
-    ModelWorkload::new(
-        "randread-qd32",
-        "random 4 KiB reads, 32 in flight",
-        &[Agent::random_reads(32)],
-    ),
-    ModelWorkload::new(
-        "randread-qd128",
-        "random 4 KiB reads, 128 in flight",
-        &[Agent::random_reads(128)],
-    ),
-    ModelWorkload::new(
-        "randread-qd512",
-        "random 4 KiB reads, 512 deep",
-        &[Agent::random_reads(512)],
-    ),
-    ModelWorkload::new(
-        "randwrite-qd1",
-        "random 4 KiB writes, one at a time",
-        &[Agent::random_writes(1, 0)],
-    )
-    .lasting(24_000, 20_000),
-    ModelWorkload::new(
-        "randwrite-qd4",
-        "random 4 KiB writes, 4 in flight",
-        &[Agent::random_writes(4, 0)],
-    )
-    .lasting(24_000, 20_000),
-    ModelWorkload::new(
-        "randwrite-qd32",
-        "random 4 KiB writes, 32 in flight",
-        &[Agent::random_writes(32, 0)],
-    )
-    .lasting(24_000, 20_000),
-    ModelWorkload::new(
+    row("randread-qd1", "random 4 KiB reads, one at a time", &[reads(1)]),
+    row("randread-qd4", "random 4 KiB reads, 4 in flight", &[reads(4)]),
+    row("randread-qd16", "random 4 KiB reads, 16 in flight", &[reads(16)]),
+    row("randread-qd32", "random 4 KiB reads, 32 in flight", &[reads(32)]),
+    row("randread-qd128", "random 4 KiB reads, 128 in flight", &[reads(128)]),
+    row("randread-qd512", "random 4 KiB reads, 512 deep", &[reads(512)]),
+    row("randwrite-qd1", "random 4 KiB writes, one at a time", &[writes(1, 0)])
+        .lasting(24_000, 20_000),
+    row("randwrite-qd4", "random 4 KiB writes, 4 in flight", &[writes(4, 0)])
+        .lasting(24_000, 20_000),
+    row("randwrite-qd32", "random 4 KiB writes, 32 in flight", &[writes(32, 0)])
+        .lasting(24_000, 20_000),
+    row(
         "randwrite-steady",
         "random 4 KiB writes, 32 in flight, after the caches are full",
-        &[Agent::random_writes(32, 0)],
+        &[writes(32, 0)],
     )
     .lasting(60_000, 40_000),
-    ModelWorkload::new(
-        "randwrite-fsync",
-        "a flush after each write",
-        &[Agent::random_writes(1, 1)],
-    ),
-    ModelWorkload::new(
+    row("randwrite-fsync", "a flush after each write", &[writes(1, 1)]),
+    row(
         "seqread-1m",
         "sequential 1 MiB reads from the start, 4 in flight",
-        &[Agent::sequential(Op::Read, AddressPattern::Sequential, 4)],
+        &[sequential(Op::Read, Sequential, 4)],
     )
     .lasting(200, 2_000),
-    ModelWorkload::new(
+    row(
         "seqread-spread",
         "sequential 1 MiB reads at 16 places over the disk",
-        &[Agent::sequential(Op::Read, AddressPattern::Spread, 4)],
+        &[sequential(Op::Read, Spread, 4)],
     )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
-    ModelWorkload::new(
-        "seqread-128k",
-        "sequential 128 KiB reads, 32 deep",
-        &[Agent::deep(Op::Read)],
-    ),
-    ModelWorkload::new(
-        "seqwrite-128k",
-        "sequential 128 KiB writes, 32 deep",
-        &[Agent::deep(Op::Write)],
-    ),
-    ModelWorkload::new(
+    row("seqread-128k", "sequential 128 KiB reads, 32 deep", &[deep(Op::Read)]),
+    row("seqwrite-128k", "sequential 128 KiB writes, 32 deep", &[deep(Op::Write)]),
+    row(
         "seqwrite-1m",
         "sequential 1 MiB writes from the start, 4 in flight",
-        &[Agent::sequential(Op::Write, AddressPattern::Sequential, 4)],
+        &[sequential(Op::Write, Sequential, 4)],
     )
     .lasting(1_000, 2_000),
-    ModelWorkload::new(
+    row(
         "seqwrite-full",
         "sequential 1 MiB writes from the start, 4 in flight, after 180 GB of them",
-        &[Agent::sequential(Op::Write, AddressPattern::Sequential, 4)],
+        &[sequential(Op::Write, Sequential, 4)],
     )
     .lasting(172_000, 2_000),
-    ModelWorkload::new(
+    row(
         "seqwrite-spread",
         "sequential 1 MiB writes at 16 places over the disk",
-        &[Agent::sequential(Op::Write, AddressPattern::Spread, 4)],
+        &[sequential(Op::Write, Spread, 4)],
     )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
-    ModelWorkload::new(
-        "flush-after-1",
-        "a flush after each random 4 KiB write",
-        &[Agent::random_writes(1, 1)],
-    )
-    .measuring_flushes(1_000),
-    ModelWorkload::new(
-        "flush-after-8",
-        "a flush after every 8 random 4 KiB writes",
-        &[Agent::random_writes(1, 8)],
-    )
-    .measuring_flushes(300),
-    ModelWorkload::new(
-        "flush-after-64",
-        "a flush after every 64 random 4 KiB writes",
-        &[Agent::random_writes(1, 64)],
-    )
-    .measuring_flushes(100),
-    ModelWorkload::new(
+    row("flush-after-1", "a flush after each random 4 KiB write", &[writes(1, 1)])
+        .measuring_flushes(1_000),
+    row("flush-after-8", "a flush after every 8 random 4 KiB writes", &[writes(1, 8)])
+        .measuring_flushes(300),
+    row("flush-after-64", "a flush after every 64 random 4 KiB writes", &[writes(1, 64)])
+        .measuring_flushes(100),
+    row(
         "randread-with-fsync",
         "random 4 KiB reads during a write and flush loop",
-        &[Agent::random_reads(1), Agent::random_writes(1, 1)],
+        &[reads(1), writes(1, 1)],
     ),
 ];
+
+/// A workload of 20,000 I/Os after a warm-up of 4,000.
+const fn row(name: &'static str, summary: &'static str, agents: &'static [Agent]) -> ModelWorkload {
+    let measured = agents[0].op;
+    ModelWorkload { name, summary, warm_up: 4_000, count: 20_000, measured, agents }
+}
+
+const fn reads(depth: u64) -> Agent {
+    Agent { op: Op::Read, pattern: Random, block_bytes: 4 * KIB, depth, flush_every: 0 }
+}
+
+const fn writes(depth: u64, flush_every: u64) -> Agent {
+    Agent { op: Op::Write, pattern: Random, block_bytes: 4 * KIB, depth, flush_every }
+}
+
+const fn sequential(op: Op, pattern: AddressPattern, depth: u64) -> Agent {
+    Agent { op, pattern, block_bytes: MIB, depth, flush_every: 0 }
+}
+
+/// 128 KiB at depth 32: how data sheets of solid-state disks measure sequential rates.
+const fn deep(op: Op) -> Agent {
+    Agent { block_bytes: 128 * KIB, ..sequential(op, Sequential, 32) }
+}
 
 impl ModelWorkload {
     /// Every workload, in a fixed order.
@@ -202,15 +167,6 @@ impl ModelWorkload {
         WORKLOADS.iter().find(|row| row.name == name)
     }
 
-    const fn new(
-        name: &'static str,
-        summary: &'static str,
-        agents: &'static [Agent],
-    ) -> ModelWorkload {
-        let measured = agents[0].op;
-        ModelWorkload { name, summary, warm_up: 4_000, count: 20_000, measured, agents }
-    }
-
     const fn lasting(mut self, warm_up: u64, count: u64) -> ModelWorkload {
         self.warm_up = warm_up;
         self.count = count;
@@ -220,27 +176,6 @@ impl ModelWorkload {
     const fn measuring_flushes(mut self, count: u64) -> ModelWorkload {
         self.measured = Op::Flush;
         self.lasting(count / 10, count)
-    }
-}
-
-impl Agent {
-    const fn random_reads(depth: u64) -> Agent {
-        let pattern = AddressPattern::Random;
-        Agent { op: Op::Read, pattern, block_bytes: 4 * KIB, depth, flush_every: 0 }
-    }
-
-    const fn random_writes(depth: u64, flush_every: u64) -> Agent {
-        let pattern = AddressPattern::Random;
-        Agent { op: Op::Write, pattern, block_bytes: 4 * KIB, depth, flush_every }
-    }
-
-    const fn sequential(op: Op, pattern: AddressPattern, depth: u64) -> Agent {
-        Agent { op, pattern, block_bytes: MIB, depth, flush_every: 0 }
-    }
-
-    /// 128 KiB at depth 32: how data sheets of solid-state disks measure sequential rates.
-    const fn deep(op: Op) -> Agent {
-        Agent { block_bytes: 128 * KIB, ..Agent::sequential(op, AddressPattern::Sequential, 32) }
     }
 }
 
@@ -366,9 +301,9 @@ impl WorkloadRun<'_> {
         }
         let blocks = self.capacity_bytes / row.block_bytes;
         let block = match row.pattern {
-            AddressPattern::Random => self.rng.below(blocks),
-            AddressPattern::Sequential => sequence % blocks,
-            AddressPattern::Spread => {
+            Random => self.rng.below(blocks),
+            Sequential => sequence % blocks,
+            Spread => {
                 let run = SPREAD_RUN_BYTES / row.block_bytes;
                 let place = sequence / run % SPREAD_PLACES;
                 place * (blocks / SPREAD_PLACES) + sequence % run

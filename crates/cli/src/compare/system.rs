@@ -18,7 +18,7 @@ pub(crate) struct ChosenSystem {
     text: String,
 }
 
-/// What the system offers for an array.
+/// Offer of the system for an array.
 pub(crate) struct Offered {
     system: &'static System,
     settings: Vec<Setting>,
@@ -83,7 +83,7 @@ impl ChosenSystem {
         &self.text
     }
 
-    /// What it offers for `array`.
+    /// The offer for `array`.
     ///
     /// # Errors
     /// If the array marks a member as write-mostly, which is one of the settings to compare.
@@ -134,7 +134,7 @@ impl Offered {
         Ok(unique)
     }
 
-    /// What to do. The disks of the members `failed` are to be replaced first.
+    /// The steps to take. The disks of the members `failed` are to be replaced first.
     pub(crate) fn advice(&self, study: &Study, array: &ArraySpec, failed: &[u64]) -> Advice {
         Advice::new(study, self.system, &self.settings, &self.now, array, failed)
     }

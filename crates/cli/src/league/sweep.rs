@@ -45,7 +45,7 @@ pub(super) fn standings(
     league::standings(request, &folder, &done).map(Some).map_err(Failure::Fault)
 }
 
-/// What this build says of sweeps.
+/// Note of this build about sweeps.
 #[cfg(not(feature = "sweeps"))]
 pub(super) fn standings(
     _request: &SampleRequest,

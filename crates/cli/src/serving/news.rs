@@ -1,4 +1,4 @@
-//! What a service prints while it runs: what an operator looks for in its log after the fact.
+//! Messages of a service while it runs, which an operator looks for in its log after the fact.
 
 use crate::screen;
 use mirrorball_core::units::counted;

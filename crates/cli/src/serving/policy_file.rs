@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 /// An array file that was read.
 #[derive(Debug)]
 pub(crate) struct PolicyFile {
-    /// Its path, without symbolic links.
+    /// Path, without symbolic links.
     path: PathBuf,
-    /// Its text as it was read, or written since.
+    /// Text as it was read, or written since.
     text: String,
     /// The policy that it had when it was read.
     policy: Option<KeptPolicy>,

@@ -12,11 +12,11 @@ fn parse(text: &str) -> ArraySpec {
     ArrayFile::parse(text, "folder/test.toml").unwrap_or_else(|error| panic!("{error}")).spec
 }
 
-/// Every file in `arrays/` is compiled in, loads, and makes an array that serves a read.
 fn read(path: &Path) -> Result<ArrayFile, Diagnostic> {
     ArrayFile::parse(&std::fs::read_to_string(path).unwrap(), &path.display().to_string())
 }
 
+/// Every file in `arrays/` is compiled in, loads, and makes an array that serves a read.
 #[test]
 fn the_arrays_that_ship_can_be_built() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../arrays");

@@ -1,11 +1,10 @@
 //! Alibaba block traces of 2020: CSV of 1,000 volumes of a cloud, over January 2020.
 
-use super::{FrameParser, TimeOrder, TraceFormat, read_or_write};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat, read_or_write};
 use crate::device_names::DeviceNames;
 use crate::fields::{comma_fields, times, whole};
 use crate::input::Framing;
 use crate::record::RawRecord;
-use mirrorball_core::diagnostic::Diagnostic;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     name: "alibaba",
@@ -21,11 +20,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 struct Parser;
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if line.is_empty() || line.starts_with(b"device_id,") {
             return Ok(None);
         }

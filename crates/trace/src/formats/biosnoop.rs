@@ -4,7 +4,7 @@
 //! process may have blanks, so columns are counted from the right, and the header tells whether
 //! there is a column `QUE(ms)`: with it the time before the device is part of the response time.
 
-use super::{FrameParser, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
 use crate::input::Framing;
@@ -36,11 +36,7 @@ struct Parser {
 }
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         let Some(first) = blank_fields(line).next() else { return Ok(None) };
         if self.columns == 0 {
             self.columns = header(line)?;

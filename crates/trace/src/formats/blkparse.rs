@@ -3,7 +3,7 @@
 //! A request appears once for each action, so the other actions are skipped: `Q` is the time at
 //! which the file system or the application asked. The summary at the end is skipped too.
 
-use super::{FrameParser, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
 use crate::input::Framing;
@@ -25,11 +25,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 struct Parser;
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         let mut fields = blank_fields(line);
         let Some(device) = fields.next() else { return Ok(None) };
         if !is_device(device) {

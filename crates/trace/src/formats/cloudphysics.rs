@@ -10,7 +10,7 @@
 //! bytes, blocks have 512, and times are in microseconds. That response times have the unit of the
 //! times is an assumption.
 
-use super::{FrameParser, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::times;
 use crate::input::Framing;
@@ -51,11 +51,7 @@ struct Parser {
 }
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        frame: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, frame: &[u8], devices: &mut DeviceNames) -> Parsed {
         let [at_command, at_length] = if self.version == 1 { [12, 4] } else { [0, 8] };
         let (command, version) = (u16_at(frame, at_command), u16_at(frame, at_command + 2));
         if version >> 8 != self.version {

@@ -4,7 +4,7 @@
 //! sync|datasync`, and `file wait microseconds`. Waits are relative to the one before, so the time
 //! of a request is the sum of the waits above it. fio discards waits below 100 µs.
 
-use super::{FrameParser, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, blank_fields, times, unexpected, whole};
 use crate::input::Framing;
@@ -31,11 +31,7 @@ struct Parser {
 }
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if !self.has_header {
             self.has_header = header(line, b"fio version 2 iolog")?;
             return Ok(None);
@@ -65,7 +61,7 @@ pub(super) fn header(line: &[u8], wanted: &[u8]) -> Result<bool, Diagnostic> {
 }
 
 /// A line without the columns that every line has.
-pub(super) fn empty_or_short(line: &[u8]) -> Result<Option<RawRecord>, Diagnostic> {
+pub(super) fn empty_or_short(line: &[u8]) -> Parsed {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -79,7 +75,7 @@ pub(super) fn record<'a>(
     mut fields: impl Iterator<Item = &'a [u8]>,
     time: u64,
     devices: &mut DeviceNames,
-) -> Result<Option<RawRecord>, Diagnostic> {
+) -> Parsed {
     let op = match action {
         b"read" => TraceOp::Read,
         b"write" => TraceOp::Write,

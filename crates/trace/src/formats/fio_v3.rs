@@ -4,12 +4,10 @@
 //! flushes.
 
 use super::fio_v2::{empty_or_short, header, record};
-use super::{FrameParser, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{blank_fields, times, whole};
 use crate::input::Framing;
-use crate::record::RawRecord;
-use mirrorball_core::diagnostic::Diagnostic;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     name: "fio-v3",
@@ -27,11 +25,7 @@ struct Parser {
 }
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if !self.has_header {
             self.has_header = header(line, b"fio version 3 iolog")?;
             return Ok(None);

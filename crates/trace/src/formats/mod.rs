@@ -18,15 +18,13 @@ use mirrorball_core::diagnostic::Diagnostic;
 use std::fmt;
 use std::io::Cursor;
 
+/// A request, or `None` for a line or record that is none, such as a header.
+type Parsed = Result<Option<RawRecord>, Diagnostic>;
+
 /// Turns the lines or records of one format into requests.
 pub(crate) trait FrameParser: Send {
-    /// Parses a line without its end, or a binary record. Returns `None` if it is no request, such
-    /// as a header.
-    fn parse(
-        &mut self,
-        frame: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic>;
+    /// Parses a line without its end, or a binary record.
+    fn parse(&mut self, frame: &[u8], devices: &mut DeviceNames) -> Parsed;
 }
 
 /// Treatment of the times of a format.

@@ -1,11 +1,10 @@
 //! MSR Cambridge: CSV of 36 volumes of 13 servers, over a week of 2007.
 
-use super::{FrameParser, TimeOrder, TraceFormat, read_or_write};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat, read_or_write};
 use crate::device_names::DeviceNames;
 use crate::fields::{comma_fields, times, whole};
 use crate::input::Framing;
 use crate::record::RawRecord;
-use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
@@ -28,11 +27,7 @@ struct Parser {
 }
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if line.is_empty() || line.starts_with(b"Timestamp,") {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! SPC trace format, version 1: the traces Financial and WebSearch of UMass.
 
-use super::{FrameParser, TimeOrder, TraceFormat, read_or_write};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat, read_or_write};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, decimal, times, whole};
 use crate::input::Framing;
@@ -22,11 +22,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 struct Parser;
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if line.is_empty() {
             return Ok(None);
         }

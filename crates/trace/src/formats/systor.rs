@@ -8,12 +8,11 @@
 //! and sizes are in bytes. The README does not state the unit of `Response`: the values, such as
 //! 0.000806000, are seconds.
 
-use super::{FrameParser, TimeOrder, TraceFormat, read_or_write};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat, read_or_write};
 use crate::device_names::DeviceNames;
 use crate::fields::{comma_fields, decimal, whole};
 use crate::input::Framing;
 use crate::record::RawRecord;
-use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
@@ -30,11 +29,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 struct Parser;
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if line.is_empty() || line.starts_with(b"Timestamp,") {
             return Ok(None);
         }

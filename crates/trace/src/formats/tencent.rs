@@ -3,12 +3,11 @@
 //! The clock counts whole seconds. Offsets and sizes are in sectors, as SNIA publishes it; copies
 //! with bytes exist; their content does not show it.
 
-use super::{FrameParser, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{comma_fields, times, unexpected, whole};
 use crate::input::Framing;
 use crate::record::{RawRecord, TraceOp};
-use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::BLOCK_BYTES;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
@@ -25,11 +24,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 struct Parser;
 
 impl FrameParser for Parser {
-    fn parse(
-        &mut self,
-        line: &[u8],
-        devices: &mut DeviceNames,
-    ) -> Result<Option<RawRecord>, Diagnostic> {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         if line.is_empty() || line.starts_with(b"Timestamp,") {
             return Ok(None);
         }
