@@ -1,38 +1,12 @@
-//! What the user should know of the layout of a new volume: space that it leaves unused, and
-//! profiles with parity that are a costly mirror.
+//! Notes on the space that the layout of a new volume leaves unused.
 
-use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::format_bytes;
 
-/// The notes on a volume of these members, less what labels keep at their ends, on these devices.
-pub(super) fn layout_notes(
-    map: &ChunkMap,
-    members: &[MemberConfig],
-    devices: &[String],
-) -> Vec<String> {
-    costly_mirror(map, members.len()).into_iter().chain(unused(map, members, devices)).collect()
-}
-
-/// With a single strip of data in each row, each parity equals that strip.
-fn costly_mirror(map: &ChunkMap, members: usize) -> Option<String> {
-    let instead = match map.parities() {
-        0 => return None,
-        1 => Profile::Raid1,
-        _ => Profile::Raid1c3,
-    };
-    let profile = map.profile();
-    let is_mirror = members == 1 + map.parities();
-    is_mirror.then(|| {
-        format!(
-            "{profile} of {members} members has one strip of data in each row, so it keeps what \
-             {instead} keeps, and its writes cost more: use {instead}, or more members"
-        )
-    })
-}
-
-/// A note for each member that is larger than another, and has a hundredth or more unused.
-fn unused<'a>(
+/// A note for each member of a volume that is larger than another, and has a hundredth or more
+/// unused. `members` are without the tables of checksums at their ends.
+pub(super) fn layout_notes<'a>(
     map: &'a ChunkMap,
     members: &'a [MemberConfig],
     devices: &'a [String],
@@ -56,7 +30,7 @@ fn unused<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mirrorball_core::geometry::ArrayLayout;
+    use mirrorball_core::geometry::{ArrayLayout, Profile};
 
     fn members(sizes: &[u64]) -> Vec<MemberConfig> {
         sizes.iter().zip(1..).map(|(size, devid)| MemberConfig::new(devid, size << 30)).collect()
@@ -64,7 +38,7 @@ mod tests {
 
     fn notes(map: &ChunkMap, members: &[MemberConfig]) -> Vec<String> {
         let devices: Vec<String> = members.iter().map(|it| format!("d{}", it.devid)).collect();
-        layout_notes(map, members, &devices)
+        layout_notes(map, members, &devices).collect()
     }
 
     #[test]
@@ -90,18 +64,5 @@ mod tests {
         let unequal = members(&[20, 10, 10]);
         let map = ChunkMap::allocate(Profile::Raid1, None, &unequal).unwrap();
         assert!(notes(&map, &unequal).is_empty(), "{:?}", notes(&map, &unequal));
-    }
-
-    #[test]
-    fn parity_with_one_strip_of_data_is_a_mirror() {
-        let note = |profile, count: usize| {
-            let members = members(&vec![10; count]);
-            notes(&ChunkMap::allocate(profile, None, &members).unwrap(), &members)
-        };
-        let two = note(Profile::Raid5, 2);
-        assert!(two[0].starts_with("raid5 of 2 members has") && two[0].contains("use raid1,"));
-        let three = note(Profile::Raid6, 3);
-        assert!(three[0].contains("what raid1c3 keeps") && three.len() == 1, "{three:?}");
-        assert!(note(Profile::Raid5, 3).is_empty() && note(Profile::Raid6, 4).is_empty());
     }
 }
