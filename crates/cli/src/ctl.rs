@@ -43,7 +43,7 @@ pub(crate) struct Args {
     control: Option<PathBuf>,
 
     #[command(subcommand)]
-    action: Action,
+    action: CtlAction,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t = StatusFormat::Text, global = true)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum Action {
+enum CtlAction {
     /// Show what is served, the policy, health and rebuild progress
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
@@ -262,7 +262,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })?;
     let format = args.format;
     match &args.action {
-        Action::Status { check } => {
+        CtlAction::Status { check } => {
             let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
             print(format, &answer, status)?;
             let has_bad_blocks = answer.scrub.as_ref().is_some_and(|scrub| !scrub.is_well());
@@ -276,8 +276,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 return Ok(Ending::FoundFailure);
             }
         }
-        Action::Members { action } => members(control, format, action.as_ref())?,
-        Action::Stats { check, reset } => {
+        CtlAction::Members { action } => members(control, format, action.as_ref())?,
+        CtlAction::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
             print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
             if *check && stats.members.iter().all(|member| requests(member) == 0) {
@@ -290,12 +290,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 return Ok(Ending::FoundFailure);
             }
         }
-        Action::Events { follow } => return events(control, *follow),
-        Action::Scrub { action } => return scrub(control, format, action.as_ref()),
-        Action::Policy { name: None, .. } => {
+        CtlAction::Events { follow } => return events(control, *follow),
+        CtlAction::Scrub { action } => return scrub(control, format, action.as_ref()),
+        CtlAction::Policy { name: None, .. } => {
             print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
         }
-        Action::Policy { name: Some(name), keep } => {
+        CtlAction::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
             let kept = if *keep { ", which is recorded for later starts" } else { "" };
             let request = set_policy(name, *keep)?;

@@ -13,8 +13,8 @@ use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_host::detect::Sysroot;
 use mirrorball_host::probe::{
-    Budget, DeviceClass, ProbeControl, ProbeOptions, ProbeOutcome, ProbeTarget, ProbeVerdict,
-    Progress, planned_time, probe_device, probe_model,
+    Budget, DeviceClass, ProbeControl, ProbeOptions, ProbeOutcome, ProbeProgress, ProbeTarget,
+    ProbeVerdict, planned_time, probe_device, probe_model,
 };
 use mirrorball_lab::report::draw;
 use std::path::{Path, PathBuf};
@@ -251,7 +251,7 @@ pub(crate) fn measure(
     later: Nanos,
 ) -> Result<ProbeOutcome, Diagnostic> {
     let mut last = "";
-    let mut on_progress = |progress: Progress| {
+    let mut on_progress = |progress: ProbeProgress| {
         if progress.step != last {
             last = progress.step;
             let left = whole_seconds(progress.remaining + later);

@@ -21,11 +21,11 @@ use std::path::PathBuf;
   mirrorball compare two-ssd-raid1 rand-4k-qd32 -p program:my-policy/my-policy.wasm,md/raid1")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ProgramAction,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Action {
+pub(crate) enum ProgramAction {
     /// Write a folder with a commented policy, its headers, and a Makefile
     New {
         /// Name of the policy and of the folder: a to z, 0 to 9, - and _

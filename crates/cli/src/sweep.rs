@@ -26,11 +26,11 @@ use std::str::FromStr;
   mirrorball sweep verify out --sample 0.001")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: SweepAction,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Action {
+pub(crate) enum SweepAction {
     /// Check a sweep and write its plan to a folder
     Plan {
         /// File that describes the sweep, in TOML; `-` for standard input

@@ -57,7 +57,6 @@ impl Checksummer {
     }
 }
 
-/// The blocks of data, with their offsets.
 fn blocks(offset: u64, data: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let offsets = (offset..).step_by(CHECKSUM_BLOCK_BYTES as usize);
     offsets.zip(data.chunks(CHECKSUM_BLOCK_BYTES as usize))

@@ -51,7 +51,7 @@ mod zones;
 
 pub use device::ProbeControl;
 pub use estimate::{ParameterEstimate, ValueOrigin};
-pub use machine::Progress;
+pub use machine::ProbeProgress;
 pub use measure::{ProbeOptions, probe_device, probe_model};
 pub use outcome::{ProbeOutcome, ProbeVerdict};
 pub use plan::{Budget, DeviceClass, planned_time};

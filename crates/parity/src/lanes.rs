@@ -12,7 +12,6 @@ use crate::field::POLYNOMIAL;
 use crate::field::multiply;
 use std::array::from_fn;
 
-/// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
 type Block = [u64; BLOCK_BYTES / 8];

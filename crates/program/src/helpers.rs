@@ -71,7 +71,6 @@ pub(crate) enum HelperFault {
     Misplaced {
         /// Name of the helper.
         helper: &'static str,
-        /// The operation.
         operation: HelperOperation,
     },
     /// `mb_member` was given a place outside of the program's memory.

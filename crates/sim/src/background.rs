@@ -150,7 +150,6 @@ impl Client for Defrag {
 }
 
 impl RebuildClient {
-    /// Rebuilds `stale`, a range of `member`.
     pub(crate) fn new(member: MemberIndex, stale: IoRange, rate_limit: RateLimit) -> RebuildClient {
         RebuildClient { member, next: stale, rate_limit, in_flight: 0 }
     }

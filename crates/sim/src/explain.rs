@@ -47,7 +47,7 @@ pub struct Decision {
     /// The read.
     pub read: Read,
     /// The eligible mirrors, in the order given to the policy.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<MirrorCandidate>,
     /// Index of the mirror that was read first.
     pub chosen: usize,
     /// Further reads: other parts of a split, or second reads of a race.
@@ -71,7 +71,7 @@ pub struct ExtraRead {
 
 /// One eligible mirror of a choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Candidate {
+pub struct MirrorCandidate {
     /// The member.
     pub member: MemberIndex,
     /// First byte on the member.
@@ -150,7 +150,7 @@ impl DecisionTrace {
         let mirrors = choice.mirrors.as_slice();
         let expected: Vec<Nanos> = oracle::completions(&choice, model_array, now).collect();
         let members = volume.members();
-        let candidates = mirrors.iter().zip(&expected).map(|(mirror, &at)| Candidate {
+        let candidates = mirrors.iter().zip(&expected).map(|(mirror, &at)| MirrorCandidate {
             member: mirror.member,
             offset: mirror.offset,
             in_flight: members[mirror.member].in_flight(),

@@ -103,7 +103,6 @@ impl XfsFile {
         file
     }
 
-    /// Bytes that are free.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.free.iter().map(|(start, end)| end - start).sum()
     }

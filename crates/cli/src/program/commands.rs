@@ -1,6 +1,6 @@
 //! The sub-commands of `mirrorball program`, and the page of a program.
 
-use super::{Action, SourceLanguage};
+use super::{ProgramAction, SourceLanguage};
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, anyhow};
@@ -32,14 +32,14 @@ const SIMULATIONS: [(&str, &str, Nanos); 5] = [
     ("eight-hdd-raid10", "four-streams", Nanos::from_secs(2)),
 ];
 
-pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
+pub(super) fn run(action: &ProgramAction) -> Result<Ending, Failure> {
     match action {
-        Action::New { name, language } => new(name, *language),
-        Action::Build { source, output } => {
+        ProgramAction::New { name, language } => new(name, *language),
+        ProgramAction::Build { source, output } => {
             let output = output.clone().unwrap_or_else(|| source.with_extension("wasm"));
             build(source, &output)
         }
-        Action::Check { program } => check_program(program),
+        ProgramAction::Check { program } => check_program(program),
     }
 }
 

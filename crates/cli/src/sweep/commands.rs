@@ -1,6 +1,6 @@
 //! Commands of `mirrorball sweep`.
 
-use super::{Action, RunArgs, Shard};
+use super::{RunArgs, Shard, SweepAction};
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::{progress, screen};
@@ -22,15 +22,15 @@ const PACKED: &str = "packed.parquet";
 /// Failed cells that are named.
 const FAILED_SHOWN: usize = 10;
 
-pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
+pub(super) fn run(action: &SweepAction) -> Result<Ending, Failure> {
     match action {
-        Action::Plan { spec, output } => plan(spec, output),
-        Action::Run(args) => run_cells(args),
-        Action::Status { folder, missing, json } => status(folder, *missing, *json),
-        Action::Pack { folder, output, partial, force } => {
+        SweepAction::Plan { spec, output } => plan(spec, output),
+        SweepAction::Run(args) => run_cells(args),
+        SweepAction::Status { folder, missing, json } => status(folder, *missing, *json),
+        SweepAction::Pack { folder, output, partial, force } => {
             pack_rows(folder, output.as_deref(), *partial, *force)
         }
-        Action::Verify { folder, sample, seed } => verify_cells(folder, *sample, *seed),
+        SweepAction::Verify { folder, sample, seed } => verify_cells(folder, *sample, *seed),
     }
 }
 

@@ -48,7 +48,6 @@ pub struct Stripe {
     pub offset: u64,
 }
 
-/// A chunk as allocated.
 pub(super) struct ChunkAllocation {
     /// Bytes of the volume.
     pub(super) length: u64,

@@ -26,7 +26,6 @@ use crate::units::{GIB, KIB, MIB};
 /// Strips of a chunk of the map: their numbers fit 32 bits.
 const STRIPS_MAX: u64 = u32::MAX as u64;
 
-/// An array as arranged.
 pub(super) struct Arranged {
     pub(super) copies: usize,
     /// First byte of the data on each member.

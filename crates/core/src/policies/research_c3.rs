@@ -32,7 +32,7 @@
 
 use super::Build;
 use super::shared::moving_mean::MovingMean;
-use super::shared::rank::Rank;
+use super::shared::rank::PolicyRank;
 use super::shared::serial_service::SerialService;
 use super::shared::smallest::first_smallest;
 use crate::diagnostic::Diagnostic;
@@ -86,7 +86,7 @@ impl ReadPolicy for C3 {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
             let member = &members[mirror.member];
             let server = &self.servers[mirror.member.get()];
-            Rank::new(member, server.psi(member.in_flight(), ctx.now))
+            PolicyRank::new(member, server.psi(member.in_flight(), ctx.now))
         }))
     }
 

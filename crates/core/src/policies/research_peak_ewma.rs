@@ -29,7 +29,7 @@
 //! pending, and an unknown member counts as tried while a *read* is in flight there.
 
 use super::Build;
-use super::shared::rank::Rank;
+use super::shared::rank::PolicyRank;
 use super::shared::two_choices::better_of_two;
 use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Op, Outcome};
@@ -103,7 +103,7 @@ impl ReadPolicy for PeakEwma {
         Choice::Mirror(better_of_two(mirrors, ctx.rng, |mirror| {
             let member = &members[mirror.member];
             let load = self.peaks[mirror.member.get()].decayed_load(member.in_flight(), now);
-            Rank::new(member, load)
+            PolicyRank::new(member, load)
         }))
     }
 

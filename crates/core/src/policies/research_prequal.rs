@@ -31,7 +31,7 @@
 
 use super::Build;
 use super::shared::moving_mean::is_fresh;
-use super::shared::rank::Rank;
+use super::shared::rank::PolicyRank;
 use super::shared::smallest::first_smallest;
 use crate::diagnostic::Diagnostic;
 use crate::io::{IoId, MemberIo, Op, Outcome};
@@ -112,10 +112,10 @@ impl ReadPolicy for Prequal {
             let in_flight = member.in_flight();
             let is_hot = in_flight > self.usual.get();
             let rank = if is_hot {
-                Rank::Known(u64::from(in_flight))
+                PolicyRank::Known(u64::from(in_flight))
             } else {
                 let server = &self.servers[mirror.member.get()];
-                Rank::new(member, server.latency_ns(in_flight, ctx.now))
+                PolicyRank::new(member, server.latency_ns(in_flight, ctx.now))
             };
             (is_hot, rank)
         }))

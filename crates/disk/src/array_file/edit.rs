@@ -19,7 +19,6 @@ use toml::{Table, Value};
 #[derive(Clone, Debug)]
 pub struct ArrayEdit {
     file: Table,
-    /// The tables of the members, each of one member.
     members: Vec<Table>,
     spec: ArraySpec,
 }

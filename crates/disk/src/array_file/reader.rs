@@ -125,7 +125,6 @@ impl<'a> TomlSection<'a> {
         }
     }
 
-    /// A string.
     pub(super) fn text(&self, key: &str) -> Result<Option<Located<&'a str>>, Diagnostic> {
         self.read(key, "a string", |value| value.as_str())
     }
@@ -170,7 +169,6 @@ impl<'a> TomlSection<'a> {
         Ok(self.read(key, expected, in_range)?.map(|at| at.value))
     }
 
-    /// A number.
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>, Diagnostic> {
         let number = |value: &DeValue<'_>| match value {
             DeValue::Integer(integer) => integer.to_string().parse().ok(),

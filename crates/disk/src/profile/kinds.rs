@@ -11,7 +11,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// The kinds of model.
 pub(super) const KINDS: [ModelKind; 3] = [
     ModelKind::of::<HddParameters>("hdd", true),
     ModelKind::of::<SsdParameters>("ssd", false),

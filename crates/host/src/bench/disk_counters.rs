@@ -94,12 +94,10 @@ impl DiskCounters {
         }
     }
 
-    /// Bytes read.
     pub(super) fn read_bytes(&self) -> u64 {
         self.read_sectors.saturating_mul(SECTOR_BYTES)
     }
 
-    /// Bytes written.
     pub(super) fn written_bytes(&self) -> u64 {
         self.written_sectors.saturating_mul(SECTOR_BYTES)
     }

@@ -91,7 +91,6 @@ pub(super) enum StartedLoad {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JournalKnob {
-    /// The knob.
     pub(super) knob: Knob,
     /// Identity of the md member that it belongs to; empty for a knob of the array.
     pub(super) member: Identifiers,
@@ -138,7 +137,6 @@ impl Journal {
         serde_json::to_string_pretty(self).expect("a journal is plain data") + "\n"
     }
 
-    /// The journal of a text.
     fn decode(text: &str) -> Result<Journal, String> {
         let what = |error: serde_json::Error| error.to_string();
         match serde_json::from_str(text).map_err(what)? {

@@ -135,7 +135,6 @@ impl BlockDevice {
     }
 }
 
-/// The devices of the device mapper.
 pub(super) fn mapper_devices(sysroot: &Sysroot) -> impl Iterator<Item = BlockDevice> {
     let names = sysroot.names("/sys/block");
     let names = names.into_iter().filter(|name| name.starts_with("dm-"));

@@ -87,7 +87,6 @@ impl<'a> Btrfs<'a> {
         }
     }
 
-    /// The layer that it is in a stack.
     pub(super) fn layer(&self) -> StackLayer {
         StackLayer::plain(self.name(), "btrfs on one device")
     }

@@ -4,7 +4,7 @@
 //! looked at: how late it wakes up from a sleep, what a read costs that no device serves, and how
 //! much of a processor the probe used. A host that is late measures itself.
 
-use super::machine::{MachineAction, Progress, ReadEnd, RunningProbe};
+use super::machine::{MachineAction, ProbeProgress, ReadEnd, RunningProbe};
 use super::statistics::quantile;
 use super::target::{DeviceCounters, DeviceFacts, ProbeTarget};
 use super::virtual_time::HostCost;
@@ -32,7 +32,7 @@ pub struct ProbeControl<'a> {
     /// Set to end the probe early.
     pub stop: &'a AtomicBool,
     /// Called now and then.
-    pub on_progress: &'a mut dyn FnMut(Progress),
+    pub on_progress: &'a mut dyn FnMut(ProbeProgress),
 }
 
 /// How the host did.

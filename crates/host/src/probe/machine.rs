@@ -68,7 +68,7 @@ pub(super) struct ReadEnd {
 
 /// Stage of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ProbeProgress {
     /// The step that runs.
     pub step: &'static str,
     /// Steps that it measures.
@@ -174,7 +174,7 @@ impl RunningProbe {
     }
 
     /// Current stage.
-    pub(super) fn progress(&self, now: Nanos) -> Progress {
+    pub(super) fn progress(&self, now: Nanos) -> ProbeProgress {
         let rest: u64 = self.steps.iter().map(|spec| spec.limit.time.0).sum();
         let (spec, left) = match &self.running {
             Some(running) => {
@@ -183,7 +183,7 @@ impl RunningProbe {
             }
             None => (None, Nanos::ZERO),
         };
-        Progress {
+        ProbeProgress {
             step: spec.map_or("", |spec| spec.name),
             measures: spec.map_or("", |spec| spec.measures),
             remaining: Nanos(rest) + left + self.not_planned(),

@@ -24,7 +24,6 @@ pub(super) struct ProbeRead {
 pub(super) struct ReadSample {
     /// Index of the agent that asked for it.
     pub(super) agent: usize,
-    /// The read.
     pub(super) read: ProbeRead,
     /// When it was submitted.
     pub(super) submitted_at: Nanos,

@@ -133,7 +133,6 @@ impl ProbeTarget {
         Ok(ProbeTarget { path: path.to_owned(), size_bytes, facts, fd, folder })
     }
 
-    /// The counters of its device.
     pub(super) fn counters(&self) -> Option<DeviceCounters> {
         let text = Sysroot::live().text(&format!("{}/stat", self.folder.as_ref()?))?;
         let numbers: Vec<u64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();

@@ -19,7 +19,7 @@ use mirrorball_core::policy::{MirrorScore, ScoreTerm};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::MemberSpec;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
-use mirrorball_sim::explain::{Candidate, Decision, Explanation, TraceWindow};
+use mirrorball_sim::explain::{Decision, Explanation, MirrorCandidate, TraceWindow};
 use mirrorball_sim::job::Direction;
 use serde::Serialize;
 
@@ -305,7 +305,7 @@ impl Explained {
 impl ExplainedChoice {
     fn new(decision: &Decision, devids: &[u64]) -> ExplainedChoice {
         let Decision { at, read, candidates, chosen, extra_reads, oracle, wait } = decision;
-        let mirror = |(place, candidate): (usize, &Candidate)| {
+        let mirror = |(place, candidate): (usize, &MirrorCandidate)| {
             let taken = match place {
                 place if place == *chosen => ReadOrder::First,
                 place if extra_reads.iter().any(|it| it.mirror == place) => ReadOrder::Further,

@@ -47,7 +47,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Loads an object.
     pub(crate) fn load(object: &[u8]) -> Machine {
         let file = object::File::parse(object).unwrap();
         let mut places: BTreeMap<usize, u64> = BTreeMap::new();

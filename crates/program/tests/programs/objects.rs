@@ -14,7 +14,6 @@ pub(crate) const BRANCH_IF: &[u8] = &[0x0d, 0];
 pub(crate) const LOOP: &[u8] = &[0x03, 0x40];
 /// `block`, without a result.
 pub(crate) const BLOCK: &[u8] = &[0x02, 0x40];
-/// `end`.
 pub(crate) const END: &[u8] = &[0x0b];
 
 /// A policy with `choose` and any number of other functions, which have neither arguments nor

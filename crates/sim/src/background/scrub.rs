@@ -114,7 +114,6 @@ mod tests {
         (ChunkMap::allocate(profile, None, &configs).unwrap(), configs)
     }
 
-    /// The requests of one pass.
     fn pass(scrub: &mut ScrubClient, volume_bytes: u64) -> Vec<ClientRequest> {
         let (mut requests, mut bytes) = (Vec::new(), 0);
         while bytes < volume_bytes {

@@ -38,7 +38,6 @@ pub(super) enum Support {
     },
 }
 
-/// The row of an option.
 pub(super) fn find(name: &str) -> Result<&'static OptionRow, Diagnostic> {
     ROWS.iter().find(|row| row.names.contains(&name)).ok_or_else(|| {
         let known = ROWS.iter().flat_map(|row| row.names).copied();

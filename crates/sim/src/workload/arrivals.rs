@@ -27,7 +27,6 @@ enum ArrivalRule {
 }
 
 impl ArrivalSchedule {
-    /// The arrivals of `direction` from `start` on.
     pub(super) fn new(job: &Section, direction: Direction, start: Nanos) -> ArrivalSchedule {
         let (bytes, ios) = (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]);
         let block_bytes = job.block_bytes(direction) as f64;

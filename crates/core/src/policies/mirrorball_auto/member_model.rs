@@ -15,7 +15,6 @@ use crate::units::Nanos;
 /// hundredth of the members' time.
 const PROBE_INTERVAL_READS: u64 = 64;
 
-/// Model of one member.
 pub(super) struct MemberModel {
     pub(super) cost: CostModel,
     pub(super) locality: Locality,

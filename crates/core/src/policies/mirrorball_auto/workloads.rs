@@ -19,7 +19,6 @@ const SIZES: u32 = 16;
 const DEPTHS: u32 = 4;
 /// One for all of the volume, and eight for its eighths, are before it.
 const PLACE_UNKNOWN: u32 = 9;
-/// Classes by size and depth.
 const CLASSES: u32 = SIZES * DEPTHS;
 /// Kinds of streams by size, depth and place. Each stream that is like no other has one after them.
 const KINDS: u32 = (PLACE_UNKNOWN + 1) * CLASSES;
@@ -118,7 +117,6 @@ impl<const COLUMNS: usize> MembersTable<COLUMNS> {
         &mut self.rows[member.get()][column]
     }
 
-    /// The members.
     pub(super) fn members(&self) -> impl Iterator<Item = MemberIndex> + use<COLUMNS> {
         (0..self.rows.len() as u16).map(MemberIndex)
     }

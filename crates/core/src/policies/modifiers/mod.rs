@@ -116,7 +116,6 @@ struct Modified<M> {
     modifier: M,
 }
 
-/// Wraps a policy in a modifier.
 fn wrap<M: Modifier + 'static>(inner: Box<dyn ReadPolicy>, modifier: M) -> Built {
     Ok(Box::new(Modified { inner, modifier }))
 }

@@ -7,7 +7,7 @@
 //! administrator gives.
 
 use super::moving_mean::MovingMean;
-use super::rank::Rank;
+use super::rank::PolicyRank;
 use super::serial_service::SerialService;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
@@ -43,9 +43,9 @@ impl ExpectedDelay {
 
     /// Rank of a mirror by its expected delay in nanoseconds.
     #[inline]
-    pub(crate) fn rank(&self, mirror: &Mirror, members: &Members, now: Nanos) -> Rank<u64> {
+    pub(crate) fn rank(&self, mirror: &Mirror, members: &Members, now: Nanos) -> PolicyRank<u64> {
         let member = &members[mirror.member];
         let service_ns = self.service[mirror.member.get()].get(now);
-        Rank::new(member, service_ns.map(|ns| ns * (u64::from(member.in_flight()) + 1)))
+        PolicyRank::new(member, service_ns.map(|ns| ns * (u64::from(member.in_flight()) + 1)))
     }
 }

@@ -10,7 +10,7 @@ use crate::member::Member;
 
 /// Rank of a member; lower is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Rank<K> {
+pub(crate) enum PolicyRank<K> {
     /// Not measured, and no read is in flight.
     Untried,
     /// Measured, with this cost.
@@ -19,14 +19,14 @@ pub(crate) enum Rank<K> {
     Awaited(u32),
 }
 
-impl<K> Rank<K> {
+impl<K> PolicyRank<K> {
     /// Rank of a member; `cost` is `None` if it was not measured.
     #[inline]
-    pub(crate) fn new(member: &Member, cost: Option<K>) -> Rank<K> {
+    pub(crate) fn new(member: &Member, cost: Option<K>) -> PolicyRank<K> {
         match cost {
-            Some(cost) => Rank::Known(cost),
-            None if member.reads_in_flight == 0 => Rank::Untried,
-            None => Rank::Awaited(member.in_flight()),
+            Some(cost) => PolicyRank::Known(cost),
+            None if member.reads_in_flight == 0 => PolicyRank::Untried,
+            None => PolicyRank::Awaited(member.in_flight()),
         }
     }
 }
