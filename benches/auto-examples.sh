@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pairings in which the first edition of `mirrorball/auto` starved a reader or lost to a simpler
-# policy, simulated again under every policy: the table in docs/auto.md.
+# policy, simulated again under every policy: the table in docs/paper.md.
 #
 #   benches/auto-examples.sh [SEEDS]           runs of each cell; 5 if not given
 #

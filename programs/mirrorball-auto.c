@@ -12,7 +12,7 @@
  * pieces where that is faster.
  *
  * The same as the built-in `mirrorball/auto`, decision by decision, in an array of up to 64
- * members; docs/auto.md explains the rule and its constants. In the order of this file: load,
+ * members; docs/paper.md explains the rule and its constants. In the order of this file: load,
  * estimates, locality, runs, affinity, streams, cost, placement, decision, events.
  */
 #include "mirrorball_policy.h"

@@ -6,7 +6,7 @@
 
 The names are those of the `mirrorball` command, which does all work and is part of this package.
 `compare` runs policies on an array, `Sweep` runs grids of many thousand cells, and `open` returns
-saved results. docs/python.md is the guide.
+saved results. docs/scale.md is the guide.
 """
 
 from __future__ import annotations

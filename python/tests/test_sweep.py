@@ -120,7 +120,7 @@ def test_the_adapter_of_the_guide_runs_a_sweep_by_ray(
     expected: mb.SweepResults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = pytest.importorskip("ray")
-    guide = (ROOT / "docs" / "python.md").read_text()
+    guide = (ROOT / "docs" / "scale.md").read_text()
     adapter = re.search(r"```python\n(import concurrent\.futures, ray\n.*?)```", guide, re.DOTALL)
     assert adapter
     names: Dict[str, Any] = {}

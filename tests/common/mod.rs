@@ -11,6 +11,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
+/// Compares the part of a page between `<!-- NAME: generated -->` and `<!-- end of NAME -->` with
+/// what was made. Set `UPDATE_CHAPTER=1` to write it.
+pub(crate) fn check_generated(page: &str, name: &str, made: &str) {
+    let (begin, end) = (format!("<!-- {name}: generated -->\n"), format!("<!-- end of {name} -->"));
+    let text = fs::read_to_string(page).expect("the page is kept");
+    let (before, rest) = text.split_once(&begin).expect("a begin mark");
+    let (kept, after) = rest.split_once(&end).expect("an end mark");
+    if std::env::var_os("UPDATE_CHAPTER").is_some() {
+        let text = format!("{before}{begin}{}\n{end}{after}", made.trim());
+        fs::write(page, text).expect("the page can be written");
+    } else {
+        assert!(kept.trim() == made.trim(), "{page} is not up to date: UPDATE_CHAPTER=1 ./test");
+    }
+}
+
 /// A temporary folder that is removed when the test ends.
 pub(crate) struct Folder {
     folder: TempDir,

@@ -23,8 +23,8 @@ struct Name<'a> {
 }
 
 const REQUIREMENTS: [Requirement; 3] = [
-    Requirement { chapter: "docs/models.md", what: "model profile", names: profiles },
-    Requirement { chapter: "docs/models.md", what: "model parameter", names: parameters },
+    Requirement { chapter: "docs/trust.md", what: "model profile", names: profiles },
+    Requirement { chapter: "docs/trust.md", what: "model parameter", names: parameters },
     Requirement { chapter: "docs/jobs.md", what: "job option", names: options },
 ];
 
@@ -134,7 +134,7 @@ pub(crate) fn names_canary() -> Canary {
             ("crates/disk/src/profiles/ssd.toml", String::new()),
             ("crates/sim/src/job/options.rs", options.into()),
             ("docs/jobs.md", "`rw`, read".into()),
-            ("docs/models.md", "`ssd` `rpm`".into()),
+            ("docs/trust.md", "`ssd` `rpm`".into()),
         ],
         caught_at: vec![
             "crates/disk/src/profiles/hdd.toml:1",

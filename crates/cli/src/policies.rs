@@ -1,6 +1,6 @@
 //! `mirrorball policies`: lists the read policies and modifiers, or prints their pages.
 //!
-//! The listing, a page and the chapter `docs/every-policy.md` are made from the same entries.
+//! The listing, a page and the pages of the site are made from the same entries.
 
 use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 enum PageFormat {
     /// Plain text for a terminal.
     Text,
-    /// Markdown; without a name, the chapter `every-policy.md` of the documentation.
+    /// Markdown; without a name, all pages.
     Markdown,
 }
 

@@ -57,7 +57,7 @@ enum RecipeFormat {
     Text,
     /// Everything as JSON.
     Json,
-    /// Tables in Markdown; with --all the chapter docs/recipes.md.
+    /// Tables in Markdown; with --all a page of all recipes.
     Markdown,
 }
 

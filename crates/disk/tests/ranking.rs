@@ -7,7 +7,7 @@ use mirrorball_disk::profile::ModelProfile;
 use mirrorball_disk::workload::ModelWorkload;
 use std::fmt::Write;
 
-const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
+const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trust.md");
 const BEGIN: &str = "<!-- ranking: generated -->\n";
 const END: &str = "<!-- end of ranking -->\n";
 
@@ -86,7 +86,7 @@ fn classes_of_disks_rank_as_they_should_and_the_chapter_has_their_figures() {
         std::fs::write(CHAPTER, &made).expect("the chapter can be written");
     } else {
         let help = "UPDATE_CHAPTER=1 cargo test -p mirrorball-disk --test ranking";
-        assert!(made == chapter, "docs/models.md is not up to date: {help}");
+        assert!(made == chapter, "docs/trust.md is not up to date: {help}");
     }
 }
 

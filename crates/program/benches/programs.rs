@@ -6,7 +6,7 @@
 //! an object, which compiles it, is 50 ms.
 //!
 //! Run with `cargo bench -p mirrorball-program`. Criterion compares each figure with the previous
-//! run; then tables of the lowest of the same samples follow, which docs/programs.md shows: other
+//! run; then tables of the lowest of the same samples follow, which docs/policies.md shows: other
 //! load on the machine only makes a sample higher. Without clang there is nothing to measure, and
 //! the bench says so.
 

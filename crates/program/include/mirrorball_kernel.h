@@ -4,7 +4,7 @@
  *
  *	clang --target=bpf -mcpu=v3 -O2 -g -DMB_KERNEL -c policy.c -o policy.bpf.o
  *
- * No kernel has the hook yet; docs/policies-in-a-kernel.md describes it. Until then the operations
+ * No kernel has the hook yet; docs/policies.md describes it. Until then the operations
  * are programs of the type `syscall`, and contexts are in variables: so the verifier of any kernel
  * since 5.14 can check a policy, and a test can run it. A kernel with the hook passes the context
  * as an argument, and only this file changes.

@@ -273,7 +273,7 @@ fn at_most(what: &str, count: usize, most: usize) -> Result<(), Refusal> {
     }
     let error = Diagnostic::new(format!("the program has more than {most} {what}"));
     Err(Refusal::Outside(error.with_help(
-        "make it smaller: the limits of docs/programs.md bound the time that a program takes to \
+        "make it smaller: the limits of docs/policies.md bound the time that a program takes to \
          compile",
     )))
 }

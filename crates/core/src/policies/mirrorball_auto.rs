@@ -30,7 +30,7 @@
 //! Ours. Shortest expected delay is IPVS's `sed`. Greedy choices by marginal cost, instead of by
 //! the read's own wait, minimise the mean wait of all reads. An address range per disk is
 //! RAIDframe's `Partition`, here with a border that moves. Keeping a stream on its disk is md's
-//! rule. `docs/auto.md` explains the details.
+//! rule. `docs/paper.md` explains the details.
 
 pub(super) mod components;
 mod cost_model;

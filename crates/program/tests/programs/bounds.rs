@@ -123,7 +123,7 @@ fn objects_that_would_take_minutes_to_compile_are_refused() {
     {
         let error = load_code(locals, &code).unwrap_err();
         assert!(error.contains("the program has more than"), "{error}");
-        assert!(error.contains("help: make it smaller: the limits of docs/programs.md"), "{error}");
+        assert!(error.contains("help: make it smaller: the limits of docs/policies.md"), "{error}");
     }
 }
 

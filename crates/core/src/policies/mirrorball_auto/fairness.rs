@@ -1,7 +1,7 @@
 //! Fairness between streams: what a read costs the reads of streams that have less in flight.
 //!
 //! A stream with `d` I/O in flight loses `t / d` of its rate, in proportion, if one of them takes
-//! `t` longer (`docs/auto.md` has the theory). So a delay of an I/O is worth one over the number
+//! `t` longer (`docs/paper.md` has the theory). So a delay of an I/O is worth one over the number
 //! that its stream has in flight, and a read of a stream with `d` in flight counts an I/O of a
 //! stream with `e` in flight `d / e` times; twice that, so that workloads of equal depth keep apart
 //! where they can. Once is in the cost of the load; what is beyond that, `2 d / e - 1`, is added

@@ -291,7 +291,7 @@ fn is_update() -> bool {
 
 /// The chapter, where it is, and the bytes between two marks of it.
 fn chapter(name: &str) -> (String, PathBuf, Range<usize>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/probe.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/measure.md");
     let chapter = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
     let from = chapter.find(&begin).unwrap() + begin.len();

@@ -1,6 +1,6 @@
 //! Draws an array: members, layout, links, faults and the state of members.
 //!
-//! The distributions are those of `docs/league.md`. A fault that begins within the run is placed
+//! The distributions are those of `docs/scale.md`. A fault that begins within the run is placed
 //! in parts of the run, because the length of the run is known only after the jobs were sized.
 
 use super::class::Classes;

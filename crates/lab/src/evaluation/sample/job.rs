@@ -1,6 +1,6 @@
 //! Draws a job: one to three sections that run together, and work in the background.
 //!
-//! The distributions are those of `docs/league.md`. The first section always reads. Rates of
+//! The distributions are those of `docs/scale.md`. The first section always reads. Rates of
 //! Poisson arrivals are drawn as a part of what the array serves to the section alone; they and the
 //! length of the run are filled in when the job has been sized.
 
