@@ -23,14 +23,28 @@ need fio:fio python3:python3
 build
 
 policies=(mirrorball/auto research/sed research/c3 dm/historical-service-time)
+# array FILE-NAME PROFILE "LINE..."...: each group of lines is a member.
+array() {
+    local name=$1 profile=$2
+    shift 2
+    { echo "profile = \"$profile\"" && printf '[[member]]\n%b\n' "$@"; } >"$work/$name.toml"
+}
+array unequal-ssd raid1 'model = "ssd-sata-consumer"\nsize = "960GB"' \
+    'model = "ssd-sata-plp"\nsize = "960GB"'
+array nvme-sata raid1 'model = "ssd-sata-plp"\nsize = "960GB"' \
+    'model = "nvme-tlc-ent"\nsize = "960GB"'
+array raid10-eight raid10 'model = "hdd-7k2-ent"\ncount = 8'
+array slowing-hdd raid1 'model = "hdd-7k2-ent"
+fault = [{ slow = 4.0, from = "20s", until = "40s" }]' 'model = "hdd-7k2-ent"'
+
 # ARRAY RW SIZE DEPTH, and where in the volume the simulation begins: behind what is `used`.
 cells=(
     "two-hdd-raid1 randread 4k 16"
     "hdd-ssd-raid1 randread 64k 2"
-    "$root/league/arrays/unequal-ssd.toml randread 64k 2"
-    "$root/league/arrays/nvme-sata.toml randread 64k 2"
-    "$root/league/arrays/raid10-eight.toml read 128k 4"
-    "$root/league/arrays/slowing-hdd.toml randread 4k 16"
+    "$work/unequal-ssd.toml randread 64k 2"
+    "$work/nvme-sata.toml randread 64k 2"
+    "$work/raid10-eight.toml read 128k 4"
+    "$work/slowing-hdd.toml randread 4k 16"
 )
 
 job() {

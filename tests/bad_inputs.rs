@@ -50,7 +50,6 @@ fn empty_names_are_called_empty() {
         (&["models", ""], &["the name of the model is empty", unset]),
         (&["recipe", ""], &["the name of the recipe is empty", unset]),
         (&["emulate", "", "-e", "nbd:unix:s"], &["the name of the model or array is empty", unset]),
-        (&["league", "--arrays", ""], &["the name of the array is empty", unset]),
     ]);
 }
 

@@ -1,81 +1,152 @@
-//! `mirrorball league`, whole: a corner of the matrix, in every form.
+//! `mirrorball league`, whole: a small sample, continued, taken apart and run again.
 
-use crate::common::{Folder, stdout};
-use mirrorball_lab::evaluation::league::standings::{LEAST, TAIL_MOST};
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The saved tables of the whole league.
-const KEPT: &str = "league/results/table.md";
-/// The saved tables of the random league, of a seed that no policy was developed on.
+/// The saved tables of the league, of a seed that no policy was developed on.
 const JUDGED: &str = "league/results/random-judged.md";
 
-/// Two arrays and four jobs under two rivals: seconds.
-const CORNER: [&str; 9] = [
+/// Three short pairings under two rivals: seconds.
+const SAMPLE: [&str; 9] = [
     "league",
+    "--sample",
+    "3",
     "--quick",
-    "--arrays",
-    "equal-hdd,network",
-    "--jobs",
-    "rand-4k-qd1,rand-16k-qd16,poisson-30,seq-1-buffered",
     "--policy",
     "btrfs/pid,zfs/mirror",
     "--subject",
+    "research/sed",
+    "--seed=5",
 ];
 
-fn league(folder: &Folder, subject: &str, more: &[&str]) -> String {
-    stdout(&folder.run(&[&CORNER[..], &[subject], more].concat()))
+fn sample(folder: &Folder, more: &[&str]) -> String {
+    stdout(&folder.run(&[&SAMPLE[..], more].concat()))
 }
 
 #[test]
-fn a_corner_of_the_league_says_who_is_ahead() {
+fn a_sample_is_judged_saved_and_continued() {
     let folder = Folder::new();
-    let printed = league(&folder, "research/sed", &["--report"]);
-    insta::assert_snapshot!(printed);
+    let first = sample(&folder, &["--report"]);
+    for part in ["3 pairings, 2 rivals, seed 5", "research/sed by class of array", "starves"] {
+        assert!(first.contains(part), "no `{part}` in\n{first}");
+    }
     let page = fs::read_to_string(folder.path("league.html")).unwrap();
-    assert!(page.contains("rand-4k-qd1") && page.contains("title=\"equal-hdd, "), "{page}");
-    let again = [&CORNER[..], &["research/sed", "--report"]].concat();
-    folder.refuses(&again, &["league.html already exists", "--force"]);
-    league(&folder, "research/sed", &["--report", "--force"]);
+    assert!(page.contains("Ratio of research/sed in every pairing"), "{page}");
+    let file = folder.path("mirrorball-results/sample-5-quick/pairing-00002.json");
+    let written = fs::metadata(&file).unwrap().modified().unwrap();
+    assert_eq!(sample(&folder, &[]), first);
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), written, "it was run again");
+    folder.refuses(&[&SAMPLE[..], &["--report"]].concat(), &["league.html already exists"]);
+    let results = "mirrorball-results/sample-5-quick";
+    folder.refuses(&["report", results], &["results of `league --sample`", "to print them"]);
+    let file = format!("{results}/pairing-00001.json");
+    folder.refuses(&["report", &file], &["results of `league --sample`"]);
+    folder.refuses(&[&SAMPLE[..], &["--list", "-f", "csv"]].concat(), &["--format has no effect"]);
+    folder.refuses(&[&SAMPLE[..], &["-o", "league.html"]].concat(), &["league.html is a file"]);
+    // The pairings of another sample have the same numbers.
+    let mut other = SAMPLE;
+    other[8] = "--seed=6";
+    let other = [&other[..], &["-o", results]].concat();
+    folder.refuses(&other, &["holds the sample of seed 5, short runs, not of seed 6", "-o"]);
+    let notes = ["-o", "."];
+    folder.refuses(&[&SAMPLE[..], &notes].concat(), &["holds no results of a sample", "-o"]);
+}
+
+/// The score of a policy in a pairing, from the lines of the CSV.
+fn score(csv: &str, number: &str, policy: &str) -> f64 {
+    let mut fields = csv.lines().map(|line| line.rsplit(',').collect::<Vec<&str>>());
+    let head = csv.lines().next().unwrap();
+    let from_end = |name: &str| head.rsplit(',').position(|column| column == name).unwrap();
+    let (policy_at, score_at) = (from_end("policy"), from_end("score"));
+    let is_it = |fields: &Vec<&str>| fields.last() == Some(&number) && fields[policy_at] == policy;
+    fields.find(is_it).unwrap()[score_at].parse().unwrap()
 }
 
 #[test]
-fn neither_threads_nor_other_subjects_show_in_a_figure() {
+fn neither_threads_nor_the_size_of_the_sample_show_in_a_figure() {
+    let (one, two) = (Folder::new(), Folder::new());
+    let csv = sample(&one, &["--format", "csv", "--threads", "1"]);
+    assert_eq!(csv, sample(&two, &["--format", "csv", "--threads", "2"]));
+    assert!(score(&csv, "2", "zfs/mirror") > 0.0);
+    let mut smaller = SAMPLE;
+    smaller[2] = "2";
+    let smaller = stdout(&two.run(&[&smaller[..], &["--format", "csv"]].concat()));
+    assert!(csv.starts_with(&smaller), "{smaller}");
+}
+
+/// A pairing is two ordinary files and a command, which gives the figures of the sample.
+#[test]
+fn a_pairing_runs_again_by_its_files() {
     let folder = Folder::new();
-    let one = league(&folder, "research/sed", &["--format", "csv", "--threads", "1"]);
-    let two = league(&folder, "research/sed", &["--format", "csv", "--threads", "2"]);
-    assert_eq!(one, two);
-    let both = league(&folder, "research/sed,btrfs/rotation", &["--format", "csv"]);
-    let without: Vec<&str> =
-        both.lines().filter(|line| !line.contains(",btrfs/rotation,")).collect();
-    assert_eq!(without, one.lines().collect::<Vec<&str>>());
+    let csv = sample(&folder, &["--format", "csv"]);
+    let command = sample(&folder, &["--pairing", "1"]);
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    assert_eq!(&words[..3], ["compare", "sample-5-1.toml", "sample-5-1.fio"]);
+    stdout(&folder.run(&["check", "sample-5-1.toml", "sample-5-1.fio"]));
+    let json = stdout(&folder.run(&[&words[..], &["--format", "json"]].concat()));
+    let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let cells = findings["cells"].as_array().unwrap();
+    for policy in ["research/sed", "zfs/mirror", "oracle"] {
+        let cell = cells.iter().find(|cell| cell["policy"] == policy).unwrap();
+        let compared = cell["score"].as_f64().unwrap();
+        let sampled = score(&csv, "1", policy);
+        assert!((compared - sampled).abs() < 1e-3, "{policy}: {compared} and {sampled}");
+    }
+    let again = [&SAMPLE[..], &["--pairing", "1"]].concat();
+    folder.refuses(
+        &again,
+        &["sample-5-1.toml already exists\n  help: move it, run the command in another folder"],
+    );
+    stdout(&folder.run(&[&again[..], &["--force"]].concat()));
+    let subjects = "mirrorball/auto:locality,research/sed";
+    let of_subjects = ["league", "--sample", "1", "--pairing", "1", "--subject", subjects];
+    let command = stdout(&Folder::new().run(&of_subjects));
+    assert!(command.contains("--policy mirrorball/auto:locality,research/sed,btrfs/"), "{command}");
 }
 
 #[test]
-fn the_final_league_has_both_halves_and_other_seeds() {
+fn a_sample_can_be_listed_and_wrong_use_is_refused() {
     let folder = Folder::new();
-    let design = league(&folder, "research/sed", &["--format", "csv"]);
-    let both = league(&folder, "research/sed", &["--format", "csv", "--final"]);
-    assert!(design.lines().skip(1).all(|line| line.contains(",design,")), "{design}");
-    assert_eq!(both.lines().count(), 1 + 2 * 4 * 4, "{both}");
-    assert!(both.contains(",design,") && both.contains(",held-out,"));
-    let disks = |text: &str| -> Vec<String> {
-        let is_theirs = |line: &&str| line.starts_with("equal-hdd,rand-4k-qd1,design,");
-        text.lines().filter(is_theirs).map(str::to_owned).collect()
+    let listed = stdout(&folder.run(&["league", "--sample", "40", "--list"]));
+    assert_eq!(listed.lines().count(), 41, "{listed}");
+    assert!(listed.contains("HDDs") && listed.contains("streams"), "{listed}");
+    folder.refuses(&["league", "--sample", "3", "--pairing", "4"], &["the sample has 3 pairings"]);
+    folder.refuses(&["league", "--sample", "0"], &["a whole number from 1 to 100000"]);
+    let uneven = ["league", "--sample", "6", "--jobs-per-array", "4"];
+    folder.refuses(&uneven, &["6 pairings are not divisible by it", "give --sample 8"]);
+    let uneven = ["league", "--quick", "--jobs-per-array", "5"];
+    folder.refuses(&uneven, &["24 pairings are not divisible by it", "give --sample 25"]);
+    let four = ["league", "--sample", "8", "--jobs-per-array", "4", "--list"];
+    let listed = stdout(&folder.run(&four));
+    // The columns of the array: all but the number and those of the job.
+    let array = |line: &str| {
+        line.split("  ").filter(|it| !it.is_empty()).map(str::trim).nth(1).map(str::to_owned)
     };
-    assert_eq!((disks(&design).len(), disks(&both).len()), (4, 4));
-    assert_ne!(disks(&design), disks(&both), "seeds that no design saw");
+    let arrays: Vec<_> = listed.lines().skip(1).map(array).collect();
+    assert!(arrays[..4].iter().all(|it| *it == arrays[0]), "{listed}");
+    assert!(arrays[4..].iter().all(|it| *it == arrays[4]), "{listed}");
+    for wrong in [&["--list", "--pairing", "1"][..], &["--sweep", "out", "--list"], &["--force"]] {
+        let output = folder.run(&[&["league"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+    }
 }
 
 #[test]
-fn wrong_names_are_refused() {
+fn the_size_of_a_league_has_a_default() {
     let folder = Folder::new();
-    folder.refuses(&["league", "--arrays", "equal-hd"], &["did you mean `equal-hdd`?"]);
-    folder.refuses(&["league", "--jobs", "seq-1"], &["the league has no job `seq-1`"]);
+    let size = |more: &[&str]| {
+        stdout(&folder.run(&[&["league", "--list"], more].concat())).lines().count() - 1
+    };
+    assert_eq!((size(&[]), size(&["--quick"])), (100, 24));
+}
+
+#[test]
+fn wrong_policies_are_refused() {
+    let folder = Folder::new();
     folder.refuses(&["league", "--subject", "zfs/miror"], &["--subject:", "zfs/mirror"]);
     let two = ["league", "--ablation", "--subject", "btrfs/pid,zfs/mirror"];
     folder.refuses(&two, &["--ablation needs exactly one --subject policy"]);
-    folder.refuses(&["league", "--seeds", "0"], &["--repeats", "a whole number from 1 to 100"]);
     folder.refuses(&["league", "--threads", "many"], &["a whole number from 1 to 1024"]);
     let itself = ["league", "--subject", "zfs/mirror", "--policy", "zfs/mirror"];
     folder.refuses(&itself, &["no rival is left", "--policy"]);
@@ -83,17 +154,6 @@ fn wrong_names_are_refused() {
     let parts = ["--ablation", "`btrfs/pid`", "no parameter `without`", "mirrorball/auto"];
     folder.refuses(&whole, &parts);
     folder.refuses(&["league", "--subject", "oracle"], &["the league adds it to every table"]);
-    for (more, option) in [
-        (&["--list"][..], "--list"),
-        (&["--final", "--list"], "--list"),
-        (&["--final", "--pairing", "2"], "--pairing"),
-        (&["-n", "2", "--list"], "--list"),
-        (&["--arrays", "equal-hdd", "--keep-rivals"], "--keep-rivals"),
-        (&["--final", "-o", "y"], "--output"),
-    ] {
-        let message = format!("{option} has no effect without --sample");
-        folder.refuses(&[&["league"], more].concat(), &[&message, "give --sample N"]);
-    }
 }
 
 fn kept(path: &str) -> String {
@@ -113,52 +173,58 @@ fn the_readme_quotes_the_kept_league() {
     }
 }
 
-/// The first cells of each row of the tables in a text, with what `of` makes of the whole row.
-fn rows<T>(text: &str, of: impl Fn(&[&str]) -> Option<T>) -> Vec<T> {
-    let cells = |line: &str| -> Option<T> {
-        let inner = line.strip_prefix("| ")?.strip_suffix(" |")?;
-        of(&inner.split(" | ").map(str::trim).collect::<Vec<_>>())
-    };
-    text.lines().filter_map(cells).collect()
+/// The same tables from the rows of a sweep, whatever process ran the cells.
+#[cfg(feature = "sweeps")]
+#[test]
+fn a_sweep_gives_the_tables_of_the_sample() {
+    let folder = Folder::new();
+    let csv = ["--format", "csv"];
+    let expected = (sample(&folder, &[]), sample(&folder, &csv));
+    let more = ["--sweep", "out"];
+    let plan = sample(&folder, &more);
+    assert_eq!(plan, "mirrorball sweep run out\n");
+    folder.refuses(&[&SAMPLE[..], &more].concat(), &["0 of 15 cells are done", "sweep run out"]);
+    for shard in ["2/2", "1/2"] {
+        stdout(&folder.run(&["sweep", "run", "out", "--shard", shard]));
+    }
+    assert_eq!(sample(&folder, &more), expected.0);
+    assert_eq!(sample(&folder, &[&more[..], &csv].concat()), expected.1);
+    // Cells that another process has run as well, in shards of its own, count once.
+    let second = Folder::new();
+    sample(&second, &more);
+    stdout(&second.run(&["sweep", "run", "out", "--threads", "1", "--part-cells", "4"]));
+    for part in fs::read_dir(second.path("out/parts")).unwrap() {
+        let part = part.unwrap();
+        let target = folder.path("out/parts").join(part.file_name());
+        fs::copy(part.path(), target).unwrap();
+    }
+    assert_eq!(sample(&folder, &more), expected.0);
+    let other = [&SAMPLE[..], &more, &["--seed=6"]].concat();
+    let other: Vec<&str> = other.into_iter().filter(|word| *word != "--seed=5").collect();
+    folder.refuses(&other, &["out holds another sweep", "planned with"]);
 }
 
-/// Each loss of the kept league has its row, and each row a cause that the page explains.
+/// Classes and confidence intervals over arrays, too, and in the form that is published.
+#[cfg(feature = "sweeps")]
 #[test]
-fn every_loss_of_auto_has_its_cause() {
-    let kept = kept(KEPT);
-    let lists = kept.split("## ").filter(|part| part.starts_with("Where mirrorball/auto is worst"));
-    let is_loss = |row: &[&str]| -> Option<String> {
-        let (ratio, tail) = (row[4].parse::<f64>().ok()?, row[6].parse::<f64>().ok()?);
-        (ratio < LEAST || tail > TAIL_MOST).then(|| format!("{} {}", row[0], row[1]))
+fn a_sweep_of_several_jobs_per_array_gives_the_tables_of_the_sample() {
+    let folder = Folder::new();
+    let mut several = SAMPLE.to_vec();
+    several[2] = "4";
+    several.extend(["--jobs-per-array=2", "--format=markdown", "--all"]);
+    // Its head is the command.
+    let tables = |several: &[&str]| {
+        let text = stdout(&folder.run(several));
+        text.split_once("\n## ").map(|(_, tables)| tables.to_owned())
     };
-    let mut losses: Vec<String> = lists.flat_map(|list| rows(list, is_loss)).collect();
-    let book = self::kept("league/results/auto-losses.md");
-    let (causes, lines) = book.split_once("## Lines").unwrap();
-    let mut explained = rows(lines, |row| {
-        let is_explained = |name: &str| causes.contains(&format!("**{name}.**"));
-        let is_head = row[0] == "array";
-        assert!(is_head || row[2].split(", ").all(is_explained), "no such cause: {}", row[2]);
-        (!is_head).then(|| format!("{} {}", row[0], row[1]))
-    });
-    losses.sort();
-    explained.sort();
-    assert_eq!(losses, explained, "league/results/auto-losses.md is of another league");
-}
-
-/// Repeats a corner of the kept league with the command in its file. Figures that have changed
-/// must be marked as those of an earlier commit, and only those.
-#[test]
-fn the_kept_league_is_current_or_names_its_commit() {
-    let kept = kept(KEPT);
-    let command = kept.split('`').nth(1).unwrap().replace('\n', " ");
-    let corner = ["--arrays", "equal-hdd,network", "--jobs", "rand-1m-qd8"];
-    let arguments: Vec<&str> = command.split(' ').skip(1).chain(corner).collect();
-    let output = stdout(&Folder::new().run(&arguments));
-    let is_pairing = |line: &&str| line.contains(" | rand-1m-qd8 | ");
-    let pairings: Vec<&str> = output.lines().filter(is_pairing).collect();
-    assert_eq!(pairings.len(), 2, "{output}");
-    let is_kept = |pairing: &&str| kept.lines().any(|line| line == *pairing);
-    let is_current = pairings.iter().all(is_kept);
-    let is_marked = kept.contains("The figures are those of commit");
-    assert!(is_current || is_marked, "{KEPT}: run the league again, or name the commit");
+    let expected = tables(&several).unwrap();
+    let words: Vec<&str> = expected.split_whitespace().collect();
+    let words = words.join(" ");
+    for part in ["confidence intervals over arrays", "by class of array", "by class of job"] {
+        assert!(words.contains(part), "no `{part}` in {expected}");
+    }
+    several.extend(["--sweep", "out"]);
+    stdout(&folder.run(&several));
+    stdout(&folder.run(&["sweep", "run", "out"]));
+    assert_eq!(tables(&several).unwrap(), expected);
 }

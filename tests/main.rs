@@ -22,7 +22,6 @@ mod fuse;
 mod import;
 mod labels;
 mod league;
-mod league_sample;
 mod nbd;
 mod nbd_bad_clients;
 mod nbd_members;

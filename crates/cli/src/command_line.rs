@@ -7,13 +7,12 @@ use std::ffi::OsString;
 
 /// The command line, or the end of the process with a message.
 pub(crate) fn parse<P: Parser>() -> P {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    try_parse(words.clone()).unwrap_or_else(|error| {
+    try_parse(std::env::args_os().collect()).unwrap_or_else(|error| {
         if !error.use_stderr() {
             error.exit();
         }
         // Not through clap, which prints control characters of the command line as they are.
-        screen::say(with_alias(&message(&error), &words).trim_end());
+        screen::say(message(&error).trim_end());
         std::process::exit(error.exit_code())
     })
 }
@@ -42,17 +41,6 @@ const REQUIRED: [(&str, &str); 8] = [
     ("\n  <DEVICE|FILE>...", "give a device or a file, or --model MODEL"),
     ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array, or --restore"),
 ];
-
-/// A message that names an option as the help does, where the user gave it by its other name.
-fn with_alias(message: &str, words: &[OsString]) -> String {
-    let is_seeds = |word: &OsString| {
-        word.to_str().is_some_and(|word| word == "--seeds" || word.starts_with("--seeds="))
-    };
-    match words.iter().any(is_seeds) {
-        true => message.replacen("`--repeats <N>`", "`--seeds <N>` (another name of --repeats)", 1),
-        false => message.to_owned(),
-    }
-}
 
 /// The message of an error of clap.
 fn message(error: &Error) -> String {
@@ -307,20 +295,11 @@ mod tests {
 
     #[test]
     fn negative_numbers_are_refused_with_the_range() {
-        for words in [["compare", "-n", "-1"], ["league", "-n", "-1"], ["compare", "-t", "-1"]] {
+        for words in [["compare", "-n", "-1"], ["league", "-t", "-1"], ["compare", "-t", "-1"]] {
             assert!(refusal(&words).contains("expected a whole number from 1 to"), "{words:?}");
         }
         let message = refusal(&["compare", "-s", "-1"]);
         assert!(message.contains("expected a seed: a whole number from 0"), "{message}");
-    }
-
-    #[test]
-    fn an_option_is_called_as_it_was_given() {
-        let words = ["mirrorball", "league", "--seeds", "0"].map(OsString::from);
-        let error = message(&try_parse::<Cli>(words.to_vec()).unwrap_err());
-        let seeds = with_alias(&error, &words);
-        assert!(seeds.contains("`--seeds <N>` (another name of --repeats): expected"), "{seeds}");
-        assert_eq!(with_alias(&error, &words[..2]), error);
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! `mirrorball league`: compares a policy with all others over a matrix of arrays and jobs.
+//! `mirrorball league`: compares a policy with all others on arrays and jobs drawn at random.
 
-mod sample;
 mod sweep;
 
 use crate::compare::quoted;
@@ -11,37 +10,41 @@ use crate::{progress, screen};
 use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::policies::{parse_list, rounding_notes};
 use mirrorball_lab::evaluation::league::ablation::variants;
-use mirrorball_lab::evaluation::league::matrix::{Half, Matrix};
+use mirrorball_lab::evaluation::league::record::Folder;
 use mirrorball_lab::evaluation::league::standings::Standings;
-use mirrorball_lab::evaluation::league::text::{Detail, markdown, text};
+use mirrorball_lab::evaluation::league::text::{self, Detail};
 use mirrorball_lab::evaluation::league::{
-    self, LeagueOutcome, LeagueRequest, QUICK_RIVALS, all_rivals, csv, page,
+    self, LeagueOptions, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX,
+    all_rivals, csv, page,
 };
 use mirrorball_lab::experiment::record::ORACLE;
-use mirrorball_lab::experiment::run::RunOptions;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Base of the seeds of the design half; `--final` uses another.
-const SEED: u64 = 1;
-const FINAL_SEED: u64 = 1001;
+/// Seed of the design sample. A judged sample gets another one.
+const DESIGN_SEED: u64 = 1;
 const DEFAULT_SUBJECT: &str = "mirrorball/auto";
+/// Number of pairings without --sample, and with --quick too.
+const SIZE: u32 = 100;
+const QUICK_SIZE: u32 = 24;
 /// Where `--report` writes.
 const PAGE: &str = "league.html";
 
 /// Compare a policy with all others over many arrays and jobs
 ///
-/// Simulates pairings, each of one built-in array and one built-in job of the league, under the
-/// policies being evaluated (--subject), their rivals (--policy) and the oracle (a reference that
-/// asks the disk models which mirror would complete a read first). A hash of its names puts each
-/// pairing into one of two halves: the design half, for the development of policies, and the
-/// held-out half, which shows whether a policy was tuned to the design half. Only the design half
-/// is run, unless --final is given.
-///
-/// With --sample, arrays and jobs are drawn at random instead, so that no policy can be tuned to
-/// them.
+/// Draws pairings, each of one array and one job, at random, so that no policy can be tuned to
+/// them. Simulates each pairing under the policies being evaluated (--subject), their rivals
+/// (--policy) and the oracles (references that ask the disk models which mirror would complete a
+/// read first). The results are saved; run the same command again to continue after Ctrl-C.
 #[derive(Debug, clap::Args)]
-#[command(after_help = after_help())]
+#[command(after_help = "With all rivals, 100 pairings take about 5 minutes on one CPU.
+
+Examples:
+  mirrorball league --quick
+  mirrorball league --quick --subject research/sed,zfs/mirror --report
+  mirrorball league --sample 500 --seed 53 --all --format markdown
+  mirrorball league --sample 100 --list
+  mirrorball league --sample 100 --pairing 37")]
 pub(crate) struct Args {
     /// Policies to evaluate, separated by commas
     #[arg(long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
@@ -55,47 +58,62 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "LIST")]
     policy: Option<String>,
 
-    /// Compare with twelve rivals instead of all, in shorter runs
+    /// Compare with twelve rivals instead of all, in shorter runs, on fewer pairings
     #[arg(long)]
     quick: bool,
 
-    /// Run both halves of the pairings, with other seeds, and show each half in tables of its own
-    #[arg(long = "final")]
-    is_final: bool,
+    /// Number of pairings of an array and a job [default: 100, or 24 with --quick]
+    #[arg(long = "sample", value_name = "N", allow_hyphen_values = true,
+          value_parser = whole_number(1..=SIZE_MAX))]
+    size: Option<u32>,
 
-    /// Arrays of the league, separated by commas; globs such as `equal-*` are allowed [default:
-    /// all]
-    #[arg(long, value_name = "LIST")]
-    arrays: Option<String>,
+    /// Number of pairings that share an array, each with a job of its own. Confidence intervals are
+    /// then over arrays
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = whole_number(1u32..=1000))]
+    jobs_per_array: u32,
 
-    /// Jobs of the league, separated by commas; globs such as `seq-*` are allowed [default: all]
-    #[arg(long, value_name = "LIST")]
-    jobs: Option<String>,
+    /// Seed of all draws. Seed 1 is for the development of policies; judge them on another seed
+    #[arg(short, long, default_value_t = DESIGN_SEED, allow_hyphen_values = true,
+          value_parser = numbers::seed)]
+    seed: u64,
 
-    /// Number of repeats of each pairing under each policy, from 1 to 100, each with another seed
-    #[arg(short = 'n', long, visible_alias = "seeds", value_name = "N", default_value_t = 1,
-          allow_hyphen_values = true, value_parser = whole_number(1u32..=100))]
-    repeats: u32,
+    /// List the pairings that are drawn, and run nothing
+    #[arg(long, conflicts_with_all = ["report", "pairing"])]
+    list: bool,
 
-    /// Number from which all seeds are derived [default: 1, or 1001 with --final]
-    #[arg(short, long, allow_hyphen_values = true, value_parser = numbers::seed)]
-    seed: Option<u64>,
+    /// Write the array and the job of pairing K as files in the current folder, and run nothing
+    #[arg(long, value_name = "K", allow_hyphen_values = true,
+          value_parser = whole_number(1..=SIZE_MAX))]
+    pairing: Option<u32>,
 
-    /// Show all rivals and all pairings in tables and pages, not only the best rivals and the worst
-    /// pairings
+    /// Folder for the results, which is created if it is missing [default:
+    /// mirrorball-results/sample-SEED]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Reuse saved results of rivals and oracles that another build of the program made. Only the
+    /// --subject policies are simulated again
+    #[arg(long)]
+    keep_rivals: bool,
+
+    /// Use a sweep. The first run writes the plan of all cells to a folder, for `mirrorball sweep
+    /// run`; once they are done, the same command prints the tables
+    #[arg(long, value_name = "DIR",
+          conflicts_with_all = ["list", "pairing", "output", "keep_rivals", "report"])]
+    sweep: Option<PathBuf>,
+
+    /// Show all rivals and all pairings in tables, not only the best rivals and the worst pairings
     #[arg(long)]
     all: bool,
 
-    /// Also write an HTML page with heat maps of all pairings, `league.html` in the current folder
+    /// Also write an HTML page, `league.html` in the current folder
     #[arg(long)]
     report: bool,
 
     /// Replace the page, or the files of --pairing, if they exist
     #[arg(long)]
     force: bool,
-
-    #[command(flatten)]
-    sample: sample::SampleArgs,
 
     /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
@@ -120,49 +138,46 @@ enum Format {
     Json,
 }
 
-fn after_help() -> String {
-    let matrix = Matrix::builtin();
-    let pairings = matrix
-        .arrays
-        .iter()
-        .flat_map(|array| matrix.jobs.iter().map(|job| Half::of(&array.name, &job.name)));
-    let halves: Vec<Half> = pairings.collect();
-    format!(
-        "The league has {} arrays and {} jobs, which make {} pairings, {} of them in the design \
-half. With all rivals, `--sample 100` takes about 5 minutes on one CPU; the whole league takes \
-longer, so begin with --quick.
-
-Examples:
-  mirrorball league --quick
-  mirrorball league --quick --subject research/sed,zfs/mirror
-  mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
-  mirrorball league --final --repeats 3 --format markdown
-  mirrorball league --sample 100
-  mirrorball league --sample 100 --list
-  mirrorball league --sample 100 --pairing 37",
-        matrix.arrays.len(),
-        matrix.jobs.len(),
-        halves.len(),
-        halves.iter().filter(|&&half| half == Half::Design).count()
-    )
-}
-
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    if let Some(size) = args.sample.size {
-        return sample::run(args, size);
+    if args.list && args.format != Format::Table {
+        let text = "--format has no effect with --list\n  help: leave one of them out";
+        return Err(Failure::WrongUse(anyhow!(text)));
     }
-    args.sample.check_without_sample().map_err(Failure::WrongUse)?;
-    let asked = asked(args).map_err(Failure::WrongUse)?;
-    let output = args.report.then_some(Path::new(PAGE));
-    let existing = Existing::from_force(args.force, output, "--report")?;
+    let request = request(args).map_err(Failure::WrongUse)?;
+    if let Some(folder) = &args.sweep {
+        if let Some(standings) = sweep::standings(&request, folder)? {
+            screen::print(&rendered(args, &standings))?;
+        }
+        return Ok(Ending::Done);
+    }
+    let writes = args.report || args.pairing.is_some();
+    let output = writes.then_some(Path::new(PAGE));
+    let existing = Existing::from_force(args.force, output, "--report or --pairing")?;
+    if args.list {
+        screen::print(&text::listed(&league::list(&request), screen::style()))?;
+        return Ok(Ending::Done);
+    }
+    if let Some(number) = args.pairing {
+        return write_pairing(args, &request, number, existing);
+    }
     if args.report {
         // Before minutes of work rather than after.
         output_file::check(Path::new(PAGE), existing).map_err(Failure::WrongUse)?;
     }
-    match play(args, &asked).map_err(Failure::Fault)? {
-        LeagueOutcome::Interrupted => Ok(Ending::Interrupted),
+    let path = folder(args, &request);
+    let folder = Folder::open(&path, &request).map_err(Failure::WrongUse)?;
+    match play(args, &request, &folder).map_err(Failure::Fault)? {
+        LeagueOutcome::Interrupted { done } => {
+            let (size, shown) = (request.size, path.display());
+            screen::say(format_args!(
+                "interrupted: {done} of {size} pairings are saved in {shown}"
+            ));
+            screen::say("  run the same command again to continue");
+            Ok(Ending::Interrupted)
+        }
         LeagueOutcome::Complete(standings) => {
             screen::print(&rendered(args, &standings))?;
+            screen::say(format_args!("results are in {}", path.display()));
             if args.report {
                 output_file::write(Path::new(PAGE), &page::render(&standings), existing)
                     .map_err(Failure::Fault)?;
@@ -173,54 +188,54 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
 }
 
-fn asked(args: &Args) -> Result<LeagueRequest> {
-    let matrix = Matrix::builtin().only(args.arrays.as_deref(), args.jobs.as_deref())?;
-    let Policies { subjects, rivals } = Policies::new(args)?;
-    let asked = LeagueRequest {
-        matrix,
+fn request(args: &Args) -> Result<LeagueRequest> {
+    let (subjects, rivals) = policies(args)?;
+    let size = args.size.unwrap_or(if args.quick { QUICK_SIZE } else { SIZE });
+    if let Some(number) = args.pairing.filter(|number| *number > size) {
+        bail!(
+            "--pairing {number}: the sample has {size} pairings\n  help: give a number from 1 to \
+             {size}"
+        );
+    }
+    let jobs_per_array = args.jobs_per_array;
+    ensure!(
+        size.is_multiple_of(jobs_per_array),
+        "--jobs-per-array {jobs_per_array}: {size} pairings are not divisible by it\n  help: give \
+         --sample {}",
+        size.next_multiple_of(jobs_per_array)
+    );
+    Ok(LeagueRequest {
+        size,
+        jobs_per_array,
+        seed: args.seed,
         subjects,
         rivals,
-        halves: if args.is_final { Half::ALL.to_vec() } else { vec![Half::Design] },
-        repeats: args.repeats,
-        seed: args.seed.unwrap_or(if args.is_final { FINAL_SEED } else { SEED }),
         quick: args.quick,
+        keeps_rivals: args.keep_rivals,
         command: command(),
+    })
+}
+
+/// Canonical strings of the subjects and of their rivals.
+fn policies(args: &Args) -> Result<(Vec<String>, Vec<String>)> {
+    let subjects = listed("--subject", &args.subject)?;
+    let subjects = match &subjects[..] {
+        [subject] if args.ablation => variants(subject)?,
+        _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
+        _ => subjects,
     };
+    let rivals = match &args.policy {
+        Some(list) => listed("--policy", list)?,
+        None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
+        None => all_rivals(),
+    };
+    let rivals: Vec<String> =
+        rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
     ensure!(
-        asked.cell_count() > 0,
-        "none of these pairings is in the design half\n  help: --final runs both halves"
+        !rivals.is_empty(),
+        "no rival is left, because all are --subject policies\n  help: give others with --policy"
     );
-    Ok(asked)
-}
-
-/// Canonical strings of the policies of a league.
-struct Policies {
-    subjects: Vec<String>,
-    rivals: Vec<String>,
-}
-
-impl Policies {
-    fn new(args: &Args) -> Result<Policies> {
-        let subjects = listed("--subject", &args.subject)?;
-        let subjects = match &subjects[..] {
-            [subject] if args.ablation => variants(subject)?,
-            _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
-            _ => subjects,
-        };
-        let rivals = match &args.policy {
-            Some(list) => listed("--policy", list)?,
-            None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
-            None => all_rivals(),
-        };
-        let rivals: Vec<String> =
-            rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
-        ensure!(
-            !rivals.is_empty(),
-            "no rival is left, because all are --subject policies\n  help: give others with \
-             --policy"
-        );
-        Ok(Policies { subjects, rivals })
-    }
+    Ok((subjects, rivals))
 }
 
 /// The command as it was given, apart from the program's path.
@@ -242,12 +257,60 @@ fn listed(option: &str, list: &str) -> Result<Vec<String>> {
     Ok(specs.iter().map(ToString::to_string).collect())
 }
 
-fn play(args: &Args, asked: &LeagueRequest) -> Result<LeagueOutcome> {
-    let stop = progress::stop_at_ctrl_c("finishing the running cells")?;
-    let bar = progress::bar(asked.cell_count() as u64, "cells");
-    let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, _| bar.inc(1);
-    let options = RunOptions { threads: args.threads, stop, on_cell: &on_cell };
-    let outcome = league::run(asked, &options);
+/// Short and full runs are different cells, so they have folders of their own.
+fn folder(args: &Args, request: &LeagueRequest) -> PathBuf {
+    let jobs = match request.jobs_per_array {
+        1 => String::new(),
+        jobs => format!("-jobs{jobs}"),
+    };
+    let length = if request.quick { "-quick" } else { "" };
+    let name = format!("mirrorball-results/sample-{}{jobs}{length}", request.seed);
+    args.output.clone().unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// Writes the files of a pairing, and prints the command that runs its cells.
+fn write_pairing(
+    args: &Args,
+    request: &LeagueRequest,
+    number: u32,
+    existing: Existing,
+) -> Result<Ending, Failure> {
+    let PairingFiles { name, array, job, seed } =
+        league::files(request, number).map_err(Failure::Fault)?;
+    let (array_file, job_file) = (format!("{name}.toml"), format!("{name}.fio"));
+    for file in [&array_file, &job_file] {
+        output_file::check(Path::new(file), existing).map_err(Failure::WrongUse)?;
+    }
+    for (file, text) in [(&array_file, &array), (&job_file, &job)] {
+        output_file::write(Path::new(file), text, existing).map_err(Failure::Fault)?;
+    }
+    let mut words = format!("mirrorball compare {array_file} {job_file} --repeats 1 --seed {seed}");
+    let runs_others = request.subjects != [DEFAULT_SUBJECT];
+    if args.policy.is_some() || args.quick || runs_others {
+        let policies: Vec<&str> =
+            request.subjects.iter().chain(&request.rivals).map(String::as_str).collect();
+        words += &format!(" --policy {}", quoted(&policies.join(",")));
+    }
+    screen::say(format_args!("wrote {array_file} and {job_file}; run the pairing with"));
+    screen::print(&format!("{words}\n"))?;
+    Ok(Ending::Done)
+}
+
+fn play(args: &Args, request: &LeagueRequest, folder: &Folder) -> Result<LeagueOutcome> {
+    let stop = progress::stop_at_ctrl_c("saving what is done")?;
+    let cells = u64::from(request.size) * request.cells_per_pairing() as u64;
+    let bar = progress::bar(cells, "cells");
+    let on_saved = |cells: usize| {
+        if cells > 0 {
+            bar.set_message("(some are reused)");
+            bar.inc(cells as u64);
+            // The rate is that of cells which are run.
+            bar.reset_eta();
+        }
+    };
+    let options =
+        LeagueOptions { threads: args.threads, stop, on_saved: &on_saved, on_cell: &|| bar.inc(1) };
+    let outcome = league::run(request, folder, &options);
     bar.finish_and_clear();
     outcome
 }
@@ -255,8 +318,8 @@ fn play(args: &Args, asked: &LeagueRequest) -> Result<LeagueOutcome> {
 fn rendered(args: &Args, standings: &Standings) -> String {
     let detail = if args.all { Detail::All } else { Detail::Screen };
     match args.format {
-        Format::Table => text(standings, detail, screen::style()),
-        Format::Markdown => markdown(standings, detail),
+        Format::Table => text::text(standings, detail, screen::style()),
+        Format::Markdown => text::markdown(standings, detail),
         Format::Csv => csv::render(standings),
         Format::Json => {
             let text = serde_json::to_string_pretty(standings).expect("standings are plain data");

@@ -4,9 +4,9 @@
 //! it after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
 use crate::evaluation::advice::answer::Answer;
+use crate::evaluation::league::record::PairingRecord;
+use crate::evaluation::league::standings::Standings;
 use crate::evaluation::recipe::compare::Repetition;
-use crate::evaluation::sample::record::PairingRecord;
-use crate::evaluation::sample::standings::SampleStandings;
 use crate::experiment::plan::Plan;
 use crate::experiment::record::CellRecord;
 use crate::experiment::study::Study;
@@ -32,10 +32,10 @@ enum Document {
     Repetitions(Vec<Repetition>),
     /// What `advise --format json` prints.
     Answer(Box<Answer>),
-    /// A file of a pairing in the results folder of `league --sample`.
+    /// A file of a pairing in the results folder of `league`.
     Pairing(Box<PairingRecord>),
-    /// What `league --sample --format json` prints.
-    Sample(Box<SampleStandings>),
+    /// What `league --format json` prints.
+    League(Box<Standings>),
 }
 
 /// The schema as text.

@@ -1,6 +1,6 @@
 //! The random league as a sweep: its cells in shards, and its table made of their rows.
 //!
-//! `league --sample` runs its pairings in one process. Here the drawn arrays and jobs are the pairs
+//! `league` runs its pairings in one process. Here the drawn arrays and jobs are the pairs
 //! of a plan, sized as they are there, so any engine can run the cells. The rows have every figure
 //! that the table is made of: it is the same, byte by byte.
 
@@ -10,9 +10,9 @@ use crate::folder::{DoneCells, SweepFolder};
 use crate::pack::{disagreement, for_each_saved};
 use crate::plan::{LeagueSource, SweepInput, SweepPair, SweepPlan};
 use anyhow::{Context, Result, bail};
-use mirrorball_lab::evaluation::sample::collector::StandingsCollector;
-use mirrorball_lab::evaluation::sample::standings::SampleStandings;
-use mirrorball_lab::evaluation::sample::{self, PairingFiles, SampleRequest};
+use mirrorball_lab::evaluation::league::collector::StandingsCollector;
+use mirrorball_lab::evaluation::league::standings::Standings;
+use mirrorball_lab::evaluation::league::{self, LeagueRequest, PairingFiles};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
 use mirrorball_lab::experiment::record::{LatencyRecord, Percentiles};
@@ -21,7 +21,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::collections::BTreeMap;
 
 /// The options of a random league that decide its cells.
-pub fn source(request: &SampleRequest) -> LeagueSource {
+pub fn source(request: &LeagueRequest) -> LeagueSource {
     LeagueSource {
         size: request.size,
         jobs_per_array: request.jobs_per_array,
@@ -36,8 +36,8 @@ pub fn source(request: &SampleRequest) -> LeagueSource {
 ///
 /// # Errors
 /// If a pairing cannot be sized, which is a defect of the draws.
-pub fn plan(request: &SampleRequest, build: BuildIdentity) -> Result<SweepPlan> {
-    let files = (1..=request.size).into_par_iter().map(|number| sample::files(request, number));
+pub fn plan(request: &LeagueRequest, build: BuildIdentity) -> Result<SweepPlan> {
+    let files = (1..=request.size).into_par_iter().map(|number| league::files(request, number));
     let files: Vec<PairingFiles> = files.collect::<Result<_>>()?;
     let input = |name: &str, text: &str, fingerprint| SweepInput {
         name: name.to_owned(),
@@ -63,10 +63,10 @@ pub fn plan(request: &SampleRequest, build: BuildIdentity) -> Result<SweepPlan> 
 /// # Errors
 /// If cells are missing, or their parts cannot be read or disagree.
 pub fn standings(
-    request: &SampleRequest,
+    request: &LeagueRequest,
     folder: &SweepFolder,
     done: &DoneCells,
-) -> Result<SampleStandings> {
+) -> Result<Standings> {
     let missing = folder.cells.len() - done.count();
     if missing > 0 {
         bail!("{missing} of {} cells are not done", folder.cells.len());

@@ -1,16 +1,16 @@
-//! `mirrorball league --sample --sweep`: the random league, its cells run as a sweep.
+//! `mirrorball league --sweep`: the league, its cells run as a sweep.
 
 use crate::ending::Failure;
-use mirrorball_lab::evaluation::sample::SampleRequest;
-use mirrorball_lab::evaluation::sample::standings::SampleStandings;
+use mirrorball_lab::evaluation::league::LeagueRequest;
+use mirrorball_lab::evaluation::league::standings::Standings;
 use std::path::Path;
 
 /// The standings, if all cells are done. The first call writes the plan.
 #[cfg(feature = "sweeps")]
 pub(super) fn standings(
-    request: &SampleRequest,
+    request: &LeagueRequest,
     path: &Path,
-) -> Result<Option<SampleStandings>, Failure> {
+) -> Result<Option<Standings>, Failure> {
     use crate::screen;
     use anyhow::anyhow;
     use mirrorball_lab::experiment::build::BuildIdentity;
@@ -48,8 +48,8 @@ pub(super) fn standings(
 /// Note of this build about sweeps.
 #[cfg(not(feature = "sweeps"))]
 pub(super) fn standings(
-    _request: &SampleRequest,
+    _request: &LeagueRequest,
     _path: &Path,
-) -> Result<Option<SampleStandings>, Failure> {
+) -> Result<Option<Standings>, Failure> {
     Err(crate::sweep::no_sweeps())
 }

@@ -1,39 +1,60 @@
-//! The league: a matrix of arrays and jobs on which policies are compared.
+//! The league: policies compared on arrays and jobs drawn at random.
 //!
-//! Every job runs on every array (a *pairing*), under every policy and the oracle. [`matrix`] lists
-//! the arrays and jobs, `prepare` sets rates and lengths by a few calibration runs, each array is
-//! one plan that is run and studied like any experiment, and [`standings`] makes one table of the
-//! studies.
+//! A *pairing* is one drawn array and one drawn job. Pairing K of a seed is the same in a sample of
+//! any size, so a larger sample contains a smaller one. Several pairings in a row may share an
+//! array. `array`, `disk` and `job` draw, `sizing` sets rates and lengths by a few runs, every
+//! pairing runs under all policies and the oracles, [`record`] saves the outcome of each pairing,
+//! and [`standings`] makes one table of them.
 //!
-//! Half of the pairings, by a fixed hash of their names, are the *design half*: policies may be
-//! tuned on them. The *held-out half* is run only for the final table, with other seeds, and is
-//! shown in a table of its own.
+//! Each thread takes the next pairing that is not done, so that figures do not depend on the number
+//! of threads. A pairing that was interrupted keeps the policies that were done.
 
 pub mod ablation;
+mod array;
+mod bootstrap;
+pub mod class;
+pub mod collector;
 pub mod csv;
-mod files;
-pub mod matrix;
+mod disk;
+mod draw;
+mod job;
 pub mod page;
-mod prepare;
+pub mod record;
+mod sizing;
 pub mod standings;
 pub mod text;
 
 use crate::experiment::build::BuildIdentity;
+use crate::experiment::executor::CellExecutor;
 use crate::experiment::hash::stable_hash;
+use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::{Choices, Plan};
-use crate::experiment::run::{Ending, RunOptions, run_unsaved};
+use crate::experiment::record::{FAIR_ORACLE, ORACLE};
 use crate::experiment::simulate::SimExecutor;
-use crate::experiment::study::{Criteria, Study};
-use anyhow::Result;
-use matrix::{ArrayEntry, Half, Matrix};
+use crate::experiment::study::CellSummary;
+use anyhow::{Context, Result};
+use array::DrawnArray;
+use class::Classes;
+use job::DrawnJob;
 use mirrorball_core::policies::{self, Spec};
+use rayon::ThreadPoolBuilder;
+use record::{EntryRecord, Folder, PairingRecord};
+use sizing::Bounds;
 use standings::Standings;
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Largest number of pairings of a sample.
+pub const SIZE_MAX: u32 = 100_000;
+
+/// The policies that are shown for reference, and take no part in the ranking.
+pub const REFERENCES: [&str; 2] = [ORACLE, FAIR_ORACLE];
 
 /// Family of policies that are not rivals: this project's own.
 const OWN_FAMILY: &str = "mirrorball";
 
-/// The rivals of a quick league. In every pairing of the design half the best of them is within
-/// 5 % of the best of all rivals.
+/// Rivals of a quick league: fast policies of different kinds.
 pub const QUICK_RIVALS: [&str; 12] = [
     "btrfs/pid",
     "btrfs/rostecki",
@@ -49,108 +70,256 @@ pub const QUICK_RIVALS: [&str; 12] = [
     "solaris/geometric",
 ];
 
-/// Length of a quick league's runs, as a fraction of the full length.
-const QUICK_LENGTH: f64 = 0.4;
-
-/// The options of a league.
-#[derive(Clone, Debug)]
-pub struct LeagueRequest {
-    /// Which pairings.
-    pub matrix: Matrix,
-    /// Canonical strings of the policies to be judged.
-    pub subjects: Vec<String>,
-    /// Canonical strings of those they are judged against.
-    pub rivals: Vec<String>,
-    /// Which half, or both.
-    pub halves: Vec<Half>,
-    /// How often each cell is run.
-    pub repeats: u32,
-    /// Base of the seeds of all arrays.
-    pub seed: u64,
-    /// Whether runs are short.
-    pub quick: bool,
-    /// The command that repeats it.
-    pub command: String,
-}
-
-/// How a league ended.
-#[derive(Debug)]
-pub enum LeagueOutcome {
-    /// Every cell is done.
-    Complete(Standings),
-    /// It was interrupted.
-    Interrupted,
-}
-
 /// Every policy that is a rival, in the order of the table.
 pub fn all_rivals() -> Vec<String> {
     let rivals = policies::all().filter(|info| info.family() != OWN_FAMILY);
     rivals.map(|info| Spec::new(info).to_string()).collect()
 }
 
+/// The options of a league.
+#[derive(Clone, Debug)]
+pub struct LeagueRequest {
+    /// Number of pairings.
+    pub size: u32,
+    /// Number of pairings in a row that share an array, each with a job of its own.
+    pub jobs_per_array: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Canonical strings of the policies to be judged.
+    pub subjects: Vec<String>,
+    /// Canonical strings of those they are judged against.
+    pub rivals: Vec<String>,
+    /// Whether runs are short.
+    pub quick: bool,
+    /// Whether saved results of rivals and references count if another build made them.
+    pub keeps_rivals: bool,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// How to run a league.
+pub struct LeagueOptions<'a> {
+    /// Number of threads; none for one per CPU.
+    pub threads: Option<NonZeroUsize>,
+    /// Once set, running cells are given up and no further one is started.
+    pub stop: &'a AtomicBool,
+    /// Called after each pairing has been prepared, with the number of cells that are saved
+    /// already.
+    pub on_saved: &'a (dyn Fn(usize) + Sync),
+    /// Called after each cell that was run.
+    pub on_cell: &'a (dyn Fn() + Sync),
+}
+
+/// How a league ended.
+#[derive(Debug)]
+pub enum LeagueOutcome {
+    /// Every pairing is done.
+    Complete(Box<Standings>),
+    /// It was interrupted.
+    Interrupted {
+        /// Number of pairings that are done.
+        done: usize,
+    },
+}
+
+/// A drawn pairing as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairingFiles {
+    /// Name of both files, without their endings.
+    pub name: String,
+    /// The array file.
+    pub array: String,
+    /// The job file.
+    pub job: String,
+    /// Seed of its cells.
+    pub seed: u64,
+}
+
+/// What a pairing is, without its files.
+#[derive(Clone, Debug)]
+pub struct PairingSummary {
+    /// Its number, from one.
+    pub number: u32,
+    /// What its array is.
+    pub array: Classes,
+    /// What its job is.
+    pub job: Classes,
+}
+
+/// A pairing, ready to run.
+struct Prepared {
+    inputs: Inputs,
+    plan: Plan,
+    array: Classes,
+    job: Classes,
+}
+
 impl LeagueRequest {
-    /// How many cells will be run, the oracle's among them.
-    pub fn cell_count(&self) -> usize {
-        let pairings: usize =
-            self.matrix.arrays.iter().map(|array| self.jobs_of(array).count()).sum();
-        pairings * (self.contenders().len() + 1) * self.repeats as usize
+    /// How many cells a pairing has, the references' among them.
+    pub fn cells_per_pairing(&self) -> usize {
+        self.contenders().len()
     }
 
-    fn contenders(&self) -> Vec<String> {
+    /// Subjects, rivals and references.
+    pub fn contenders(&self) -> Vec<String> {
         let rivals = self.rivals.iter().filter(|rival| !self.subjects.contains(rival));
-        self.subjects.iter().chain(rivals).cloned().collect()
+        let references = REFERENCES.map(str::to_owned);
+        self.subjects.iter().chain(rivals).cloned().chain(references).collect()
     }
 
-    fn jobs_of(&self, array: &ArrayEntry) -> impl Iterator<Item = &matrix::JobEntry> {
-        let array = array.name.clone();
-        let is_asked =
-            move |job: &&matrix::JobEntry| self.halves.contains(&Half::of(&array, &job.name));
-        self.matrix.jobs.iter().filter(is_asked)
+    /// The contenders but the oracle, which every plan adds.
+    fn planned(&self) -> Vec<String> {
+        self.contenders().into_iter().filter(|policy| policy != ORACLE).collect()
     }
 
-    fn length(&self) -> f64 {
-        if self.quick { QUICK_LENGTH } else { 1.0 }
+    fn bounds(&self) -> Bounds {
+        if self.quick { Bounds::SHORT } else { Bounds::FULL }
+    }
+
+    fn drawn(&self, number: u32) -> (DrawnArray, DrawnJob) {
+        let array = DrawnArray::new(self.seed, array_number(number, self.jobs_per_array));
+        let job = DrawnJob::new(self.seed, number, &array);
+        (array, job)
+    }
+
+    fn pairing_name(&self, number: u32) -> String {
+        match self.jobs_per_array {
+            1 => format!("sample-{}-{number}", self.seed),
+            jobs => format!("sample-{}-jobs{jobs}-{number}", self.seed),
+        }
     }
 }
 
-/// Runs a league; `options` are those of every plan in it.
+/// What the pairings of a request are.
+pub fn list(request: &LeagueRequest) -> Vec<PairingSummary> {
+    let summary = |number| {
+        let (array, job) = request.drawn(number);
+        PairingSummary { number, array: array.classes, job: job.classes }
+    };
+    (1..=request.size).map(summary).collect()
+}
+
+/// A pairing of a request as files.
 ///
 /// # Errors
-/// If a cell cannot be run.
-pub fn run(asked: &LeagueRequest, options: &RunOptions<'_>) -> Result<LeagueOutcome> {
-    let mut pairings = Vec::new();
-    for array in &asked.matrix.arrays {
-        let jobs: Vec<&matrix::JobEntry> = asked.jobs_of(array).collect();
-        if jobs.is_empty() {
-            continue;
-        }
-        let inputs = prepare::inputs(array, &jobs, asked.length())?;
-        let choices = Choices {
-            policies: asked.contenders(),
-            repeats: asked.repeats,
-            seed: seed_of(&array.name, asked.seed),
-            duration_ns: None,
-        };
-        let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
-        let build = BuildIdentity::current()?;
-        let plan = Plan::new(build, source, sources, choices, asked.command.clone());
-        match run_unsaved(&plan, &SimExecutor::new(&inputs, options.stop)?, options)? {
-            Ending::Complete(summaries) => {
-                // Array by array: the histograms of all cells at once would be gigabytes.
-                let study = Study::new(plan, summaries, Criteria::default());
-                pairings.extend(standings::pairings(&study, &asked.rivals));
-            }
-            Ending::Interrupted { .. } => return Ok(LeagueOutcome::Interrupted),
-        }
-    }
-    Ok(LeagueOutcome::Complete(Standings::new(asked, pairings)))
+/// If it cannot be sized, which is a defect of the draws.
+pub fn files(request: &LeagueRequest, number: u32) -> Result<PairingFiles> {
+    let prepared = prepare(request, number)?;
+    Ok(PairingFiles {
+        name: request.pairing_name(number),
+        array: prepared.plan.array.text.clone(),
+        job: prepared.plan.jobs[0].text.clone(),
+        seed: prepared.plan.seeds[0],
+    })
 }
 
-/// The seed of an array's first repeat: the last digits of a hash, for the last bytes that go into
-/// FNV-1a hardly reach the first ones.
-fn seed_of(array: &str, seed: u64) -> u64 {
-    let hash = stable_hash(["league", array, &*seed.to_string()]);
+/// Runs the pairings that `folder` does not hold yet.
+///
+/// # Errors
+/// The first failure in the order of the pairings: of a cell, or to save one.
+pub fn run(
+    request: &LeagueRequest,
+    folder: &Folder,
+    options: &LeagueOptions<'_>,
+) -> Result<LeagueOutcome> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let slots: Vec<OnceLock<Result<PairingRecord>>> =
+        (0..request.size).map(|_| OnceLock::new()).collect();
+    let work = || {
+        while !options.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = slots.get(index) else { break };
+            let outcome = run_pairing(request, index as u32 + 1, folder, options);
+            if options.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            slot.set(outcome).expect("an index is handed out once");
+        }
+    };
+    let threads = options.threads.map_or(0, NonZeroUsize::get).min(slots.len());
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.context("cannot start threads")?.broadcast(|_| work());
+    let outcomes = slots.into_iter().filter_map(OnceLock::into_inner);
+    let done: Vec<PairingRecord> = outcomes.collect::<Result<_>>()?;
+    if done.len() < request.size as usize {
+        return Ok(LeagueOutcome::Interrupted { done: done.len() });
+    }
+    Ok(LeagueOutcome::Complete(Box::new(Standings::new(request, &done))))
+}
+
+/// The record of a pairing that has no outcome.
+fn empty_record(request: &LeagueRequest, number: u32) -> PairingRecord {
+    let (array, job) = request.drawn(number);
+    let (array, job) = (array.classes, job.classes);
+    PairingRecord { key: String::new(), number, array, job, entries: Vec::new() }
+}
+
+/// Number of the array of a pairing, from one.
+fn array_number(pairing: u32, jobs_per_array: u32) -> u32 {
+    (pairing - 1) / jobs_per_array + 1
+}
+
+/// Number of jobs of each array where a saved structure does not say it.
+fn one_job() -> u32 {
+    1
+}
+
+fn prepare(request: &LeagueRequest, number: u32) -> Result<Prepared> {
+    let name = request.pairing_name(number);
+    let (array, job) = request.drawn(number);
+    let inputs = sizing::sized(&array, &job, &name, &request.bounds())
+        .with_context(|| format!("cannot size pairing {number} of the sample"))?;
+    let choices = Choices {
+        policies: request.planned(),
+        repeats: 1,
+        seed: cell_seed(request.seed, number),
+        duration_ns: None,
+    };
+    let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
+    let build = BuildIdentity::current()?;
+    let plan = Plan::new(build, source, sources, choices, request.command.clone());
+    Ok(Prepared { inputs, plan, array: array.classes, job: job.classes })
+}
+
+/// The seed of a pairing's cells: the last digits of a hash, for the last bytes that go into FNV-1a
+/// hardly reach the first ones.
+fn cell_seed(seed: u64, number: u32) -> u64 {
+    let hash = stable_hash(["sample", &*number.to_string(), &*seed.to_string()]);
     u64::from_str_radix(&hash[hash.len() - 8..], 16).expect("eight hexadecimal digits")
+}
+
+fn run_pairing(
+    request: &LeagueRequest,
+    number: u32,
+    folder: &Folder,
+    options: &LeagueOptions<'_>,
+) -> Result<PairingRecord> {
+    let Prepared { inputs, plan, array, job } = prepare(request, number)?;
+    let mut record = folder.load_or_new(number, &plan, array, job);
+    let is_usable = |entry: &EntryRecord| {
+        let is_subject = request.subjects.contains(&entry.policy);
+        entry.build == plan.build || (request.keeps_rivals && !is_subject)
+    };
+    record.entries.retain(is_usable);
+    let is_saved = |record: &PairingRecord, policy: &str| record.entry(policy).is_some();
+    let cells = plan.cells();
+    let missing: Vec<_> = cells.iter().filter(|cell| !is_saved(&record, cell.policy)).collect();
+    (options.on_saved)(cells.len() - missing.len());
+    let executor = SimExecutor::new(&inputs, options.stop)?;
+    let result = missing.iter().try_for_each(|cell| {
+        let measured = cell.record(executor.run(cell)?);
+        let summary = CellSummary::new(&measured).expect("a fresh record is whole");
+        record.entries.push(EntryRecord::new(&plan.build, &summary));
+        (options.on_cell)();
+        Ok(())
+    });
+    if !missing.is_empty() {
+        // Also after Ctrl-C, which ends a cell with an error.
+        folder.save(&record)?;
+    }
+    result.map(|()| record)
 }
 
 #[cfg(test)]

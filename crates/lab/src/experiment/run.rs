@@ -59,27 +59,6 @@ pub fn run(
     results: &Results,
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
-    run_cells(plan, executor, Some(results), options)
-}
-
-/// Runs every cell of `plan` and saves nothing, for experiments of which only the study is used.
-///
-/// # Errors
-/// The first failure of a cell in the order of the plan.
-pub fn run_unsaved(
-    plan: &Plan,
-    executor: &dyn CellExecutor,
-    options: &RunOptions<'_>,
-) -> Result<Ending> {
-    run_cells(plan, executor, None, options)
-}
-
-fn run_cells(
-    plan: &Plan,
-    executor: &dyn CellExecutor,
-    results: Option<&Results>,
-    options: &RunOptions<'_>,
-) -> Result<Ending> {
     let cells = plan.cells();
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
@@ -115,18 +94,15 @@ fn run_cells(
 fn run_cell(
     cell: &Cell<'_>,
     executor: &dyn CellExecutor,
-    results: Option<&Results>,
+    results: &Results,
     options: &RunOptions<'_>,
 ) -> Result<CellSummary> {
-    let saved = results.and_then(|results| results.load(cell));
-    if let Some(summary) = saved.as_ref().and_then(CellSummary::new) {
+    if let Some(summary) = results.load(cell).as_ref().and_then(CellSummary::new) {
         (options.on_cell)(cell, CellSource::Saved);
         return Ok(summary);
     }
     let record = cell.record(executor.run(cell)?);
-    if let Some(results) = results {
-        results.save(cell, &record)?;
-    }
+    results.save(cell, &record)?;
     (options.on_cell)(cell, CellSource::Run);
     Ok(CellSummary::new(&record).expect("a fresh record is whole"))
 }

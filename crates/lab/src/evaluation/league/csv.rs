@@ -1,26 +1,34 @@
-//! Standings by line, for spreadsheets and plots. No name of the league holds a comma.
+//! Standings by line, for spreadsheets and plots: one line for each policy in each pairing.
 
-use super::standings::{Pairing, Standings};
+use super::standings::Standings;
 
-/// One line for each policy under each pairing.
+/// One line for each policy in each pairing. Classes are quoted, because they hold commas.
 pub fn render(standings: &Standings) -> String {
-    let mut text = "array,job,half,best,policy,iops,mib_per_s,mean_us,p99_9_us,ratio,\
-                    p99_9_ratio,of_oracle\n"
+    let mut text = "pairing,disks,members,copies,layout,irregular,sections,contains,background,\
+                    best,policy,score,ratio,least_section,p99_ratio,p99_9_ratio\n"
         .to_owned();
+    let optional = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.4}"));
     for pairing in &standings.pairings {
-        let Pairing { array, job, half, best, .. } = pairing;
+        let array = ["disks", "members", "copies", "layout", "irregular"];
+        let job = ["sections", "contains", "background"];
+        let classes: Vec<String> = array
+            .iter()
+            .map(|name| pairing.array.joined(name))
+            .chain(job.iter().map(|name| pairing.job.joined(name)))
+            .map(|value| format!("\"{value}\""))
+            .collect();
         for entry in &pairing.entries {
             text += &format!(
-                "{array},{job},{},{best},{},{:.1},{:.2},{:.1},{:.1},{:.4},{:.4},{:.4}\n",
-                half.name(),
+                "{},{},{},{},{:.3},{:.4},{:.4},{},{}\n",
+                pairing.number,
+                classes.join(","),
+                pairing.best,
                 entry.policy,
-                entry.iops,
-                entry.mib_per_s,
-                entry.mean_us,
-                entry.p99_9_us,
+                entry.score,
                 entry.ratio,
-                entry.p99_9_ratio,
-                entry.of_oracle,
+                entry.least_section,
+                optional(entry.p99_ratio),
+                optional(entry.p99_9_ratio),
             );
         }
     }

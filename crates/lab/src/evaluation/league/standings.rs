@@ -1,68 +1,37 @@
-//! From studies to standings: every policy against the best rival of each pairing.
+//! From saved outcomes to standings: every policy against the best rival of each pairing.
 //!
-//! - The *score* of a policy is that of [`crate::experiment::study::score`].
-//! - Its *ratio* is its score over that of the best rival. Rivals only: so the ratio of one subject
-//!   does not depend on which others are judged, and a subject may have more than one.
-//! - A *win* is a ratio of at least [`WIN`].
-//! - A subject is held to a least ratio, and where it ties, to a tail (see [`Held`]).
-//! - The ratio to the oracle, and that of the 99.9th percentiles of the latency to the best
-//!   rival's, are next to it. The oracle is greedy and can be beaten.
+//! - The *score* of a policy in a pairing is the geometric mean over the sections of the job, as in
+//!   [`crate::experiment::study::score`].
+//! - Its *ratio* is its score over that of the best rival. A ratio under [`RATIO_MIN`] counts as
+//!   that in geometric means, since a section without a single request has a score of zero.
+//! - A section is *starved* if it gets less than [`STARVED`] of what it gets under the best rival:
+//!   the rival with the best score, hence a balanced one.
+//! - A *tie* is a ratio near one; there the tails of the sections are compared, where both have
+//!   reads enough to know them.
 
-use super::LeagueRequest;
-use super::matrix::Half;
-use crate::experiment::record::ORACLE;
+use super::bootstrap::{Bounded, bounded, exponential_mean, fifth_percentile, median};
+use super::class::{Class, Classes};
+use super::record::{EntryRecord, PairingRecord, SectionFigures};
+use super::{LeagueRequest, REFERENCES, array_number};
 use crate::experiment::study::statistics::geometric_mean;
-use crate::experiment::study::{JobStudy, Row, Study, Yardstick};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Ratio to the best rival from which on a policy shares its win.
 pub const WIN: f64 = 0.99;
-/// Below this ratio a subject is behind; from it to its inverse, the subject ties.
-pub const LEAST: f64 = 0.97;
-/// Greatest ratio of the 99.9th percentile to the best rival's that a tie may have.
+/// Least ratio of a tie; its inverse is the greatest.
+const LEAST: f64 = 0.97;
+/// Greatest ratio of a percentile to the best rival's that a tie may have.
 pub const TAIL_MOST: f64 = 1.1;
-
-/// One job on one array, under every policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub struct Pairing {
-    /// The array.
-    pub array: String,
-    /// The job.
-    pub job: String,
-    /// Which half it belongs to.
-    pub half: Half,
-    /// By what it is judged.
-    pub yardstick: Yardstick,
-    /// The rival with the highest score.
-    pub best: String,
-    /// The subjects and then the rivals, in the order they were asked for; last, the oracle.
-    pub entries: Vec<PairingEntry>,
-}
-
-/// One policy under one pairing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub struct PairingEntry {
-    /// The policy.
-    pub policy: String,
-    /// Requests a second.
-    pub iops: f64,
-    /// MiB a second.
-    pub mib_per_s: f64,
-    /// Mean latency in microseconds.
-    pub mean_us: f64,
-    /// 99.9th percentile of the latency in microseconds.
-    pub p99_9_us: f64,
-    /// Its score over that of the best rival.
-    pub ratio: f64,
-    /// Its 99.9th percentile over that of the best rival.
-    pub p99_9_ratio: f64,
-    /// Its score over the oracle's.
-    pub of_oracle: f64,
-}
+/// Least ratio that counts in a geometric mean.
+pub const RATIO_MIN: f64 = 0.01;
+/// Part of what a section gets under the best rival below which it is starved.
+pub const STARVED: f64 = 0.5;
+/// Reads from which on a 99th and a 99.9th percentile is compared.
+const READS_FOR_P99: u64 = 500;
+const READS_FOR_P99_9: u64 = 5_000;
 
 /// The result of a league.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,294 +39,346 @@ pub struct PairingEntry {
 pub struct Standings {
     /// The command that repeats it.
     pub command: String,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether runs were short.
+    pub quick: bool,
+    /// Number of pairings that share an array.
+    #[serde(default = "super::one_job")]
+    pub jobs_per_array: u32,
     /// The policies that are judged.
     pub subjects: Vec<String>,
     /// How many rivals they are judged against.
     pub rivals: usize,
-    /// How often each cell was run.
-    pub repeats: u32,
-    /// Base of the seeds.
-    pub seed: u64,
-    /// Whether runs were short.
-    pub quick: bool,
-    /// One for each half that was run.
-    pub tables: Vec<LeagueTable>,
-    /// Every pairing, array by array.
+    /// Every policy, the highest geometric mean first; the references among them.
+    pub rows: Vec<LeagueRow>,
+    /// Every pairing, by number.
     pub pairings: Vec<Pairing>,
 }
 
-/// Every policy over one half.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub struct LeagueTable {
-    /// Which half.
-    pub half: Half,
-    /// How many pairings it has.
-    pub pairings: usize,
-    /// The policies, the highest geometric mean first; the oracle among them.
-    pub rows: Vec<LeagueRow>,
-}
-
-/// One policy over one half.
+/// One policy over all pairings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct LeagueRow {
     /// The policy.
     pub policy: String,
     /// Geometric mean of its ratios.
-    pub geometric_mean: f64,
+    pub geometric_mean: Bounded,
+    /// Median of its ratios.
+    pub median: f64,
+    /// 5th percentile of its ratios.
+    pub fifth_percentile: Bounded,
     /// Its least ratio.
     pub worst: f64,
-    /// The array of that.
-    pub worst_array: String,
-    /// The job of that.
-    pub worst_job: String,
-    /// Pairings that it wins.
+    /// The number of the pairing of that.
+    pub worst_number: u32,
+    /// Pairings in which its ratio is at least that of a win.
     pub wins: usize,
-    /// Geometric mean of its ratios to the oracle.
-    pub of_oracle: f64,
+    /// Pairings in which it starves a section.
+    pub starved: usize,
+    /// Geometric mean of its scores over those of each reference.
+    pub of_reference: Vec<f64>,
 }
 
-/// How a subject meets its targets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Held {
-    /// Geometric mean of its ratios.
-    pub geometric_mean: f64,
-    /// Pairings where it is under [`LEAST`].
-    pub behind: usize,
-    /// Pairings where it ties with the best rival.
-    pub ties: usize,
-    /// Those of them where its 99.9th percentile is over [`TAIL_MOST`] of the best rival's.
-    pub long_tails: usize,
+/// One pairing, under every policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Pairing {
+    /// Its number.
+    pub number: u32,
+    /// What its array is.
+    pub array: Classes,
+    /// What its job is.
+    pub job: Classes,
+    /// The rival with the highest score.
+    pub best: String,
+    /// The subjects, the rivals and the references.
+    pub entries: Vec<PairingEntry>,
 }
 
-/// A ratio and the pairing it was reached on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reached {
-    /// The ratio.
+/// One policy in one pairing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct PairingEntry {
+    /// The policy.
+    pub policy: String,
+    /// Its score.
+    pub score: f64,
+    /// Its score over that of the best rival.
     pub ratio: f64,
-    /// The array and the job.
-    pub on: String,
+    /// The least part of a section's score over that under the best rival.
+    pub least_section: f64,
+    /// The section of that.
+    pub least_section_name: String,
+    /// Greatest 99th percentile of a section over that under the best rival, where both have reads
+    /// enough.
+    pub p99_ratio: Option<f64>,
+    /// The same for the 99.9th percentile.
+    pub p99_9_ratio: Option<f64>,
 }
 
-/// One subject against the first.
+/// The first subject in the pairings of one class.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Versus {
-    /// Geometric mean of its score over the first's.
-    pub geometric_mean: f64,
-    /// Where it does worst against it.
-    pub least: Reached,
-    /// Where it does best.
-    pub most: Reached,
-}
-
-/// The first subject under all jobs on one array, or on all arrays under one job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Breakdown {
-    /// The array or the job.
-    pub name: String,
-    /// How many pairings that is.
+pub struct ClassRow {
+    /// The class.
+    pub class: Class,
+    /// Number of its pairings.
     pub pairings: usize,
-    /// Geometric mean of its ratios.
-    pub geometric_mean: f64,
-    /// Geometric mean of its ratios to the oracle.
-    pub of_oracle: f64,
-    /// Its least ratio.
-    pub worst: Reached,
+    /// Geometric mean of the ratios.
+    pub geometric_mean: Bounded,
+    /// 5th percentile of the ratios.
+    pub fifth_percentile: f64,
+    /// Least ratio.
+    pub worst: f64,
+    /// Number of the pairing of that.
+    pub worst_number: u32,
+    /// Pairings in which a section is starved.
+    pub starved: usize,
+    /// The rival with the highest geometric mean in these pairings.
+    pub best_rival: String,
+    /// That geometric mean.
+    pub best_rival_mean: f64,
 }
 
-/// The pairings of a study of one array.
-pub(super) fn pairings(study: &Study, rivals: &[String]) -> Vec<Pairing> {
-    study.jobs.iter().map(|job| pairing(&study.plan.array.name, job, rivals)).collect()
-}
-
-fn pairing(array: &str, job: &JobStudy, rivals: &[String]) -> Pairing {
-    let score = |row: &Row| row.score.value;
-    let best = job
-        .rows
-        .iter()
-        .filter(|row| rivals.contains(&row.policy))
-        // `max_by` takes the last of equals; the first in the plan is wanted.
-        .rev()
-        .max_by(|left, right| score(left).total_cmp(&score(right)))
-        .expect("a league has a rival");
-    let oracle = job.rows.iter().find(|row| row.policy == ORACLE).expect("it takes part");
-    let best_tail_us = job.main_figures(best).p99_9_us.value;
-    let entry = |row: &Row| {
-        let figures = job.main_figures(row);
-        PairingEntry {
-            policy: row.policy.clone(),
-            iops: figures.iops.value,
-            mib_per_s: figures.mib_per_s.value,
-            mean_us: figures.mean_us.value,
-            p99_9_us: figures.p99_9_us.value,
-            ratio: ratio(score(row), score(best)),
-            p99_9_ratio: ratio(figures.p99_9_us.value, best_tail_us),
-            of_oracle: ratio(score(row), score(oracle)),
-        }
-    };
-    Pairing {
-        array: array.to_owned(),
-        job: job.job.clone(),
-        half: Half::of(array, &job.job),
-        yardstick: job.yardstick,
-        best: best.policy.clone(),
-        entries: job.rows.iter().map(entry).collect(),
-    }
-}
-
-/// `of / to`; 1 if both are zero, so that neither policy is ahead.
-fn ratio(of: f64, to: f64) -> f64 {
-    if to > 0.0 { of / to } else { 1.0 }
+/// Tails of a subject where it ties with the best rival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tails {
+    /// Ties.
+    pub ties: usize,
+    /// Ties in which the 99th percentile is known, and those in which it is too long.
+    pub p99: (usize, usize),
+    /// The same for the 99.9th percentile.
+    pub p99_9: (usize, usize),
 }
 
 impl Standings {
-    /// The standings of a league from its pairings.
-    pub(super) fn new(asked: &LeagueRequest, pairings: Vec<Pairing>) -> Standings {
-        let of_half = |half: Half| {
-            let of: Vec<&Pairing> = pairings.iter().filter(|it| it.half == half).collect();
-            (!of.is_empty()).then(|| LeagueTable::new(half, &of))
-        };
+    /// The standings of a sample from the outcomes of its pairings.
+    pub(super) fn new(request: &LeagueRequest, records: &[PairingRecord]) -> Standings {
+        let pairing = |record| Pairing::new(request, record);
+        Standings::of_pairings(request, records.iter().map(pairing).collect())
+    }
+
+    /// The standings of a sample from its pairings, by number.
+    pub(super) fn of_pairings(request: &LeagueRequest, pairings: Vec<Pairing>) -> Standings {
+        let arrays: Vec<u32> =
+            pairings.iter().map(|it| array_number(it.number, request.jobs_per_array)).collect();
+        let row = |index| LeagueRow::new(index, &pairings, &arrays);
+        let mut rows: Vec<LeagueRow> = (0..pairings[0].entries.len()).map(row).collect();
+        rows.sort_by(|left, right| {
+            right.geometric_mean.value.total_cmp(&left.geometric_mean.value)
+        });
         Standings {
-            command: asked.command.clone(),
-            subjects: asked.subjects.clone(),
-            rivals: asked.rivals.len(),
-            repeats: asked.repeats,
-            seed: asked.seed,
-            quick: asked.quick,
-            tables: Half::ALL.into_iter().filter_map(of_half).collect(),
+            command: request.command.clone(),
+            seed: request.seed,
+            quick: request.quick,
+            jobs_per_array: request.jobs_per_array,
+            subjects: request.subjects.clone(),
+            rivals: request.rivals.len(),
+            rows,
             pairings,
         }
     }
-}
 
-impl Standings {
-    /// The pairings of a table.
-    pub fn of(&self, table: &LeagueTable) -> Vec<&Pairing> {
-        self.pairings.iter().filter(|pairing| pairing.half == table.half).collect()
-    }
-
-    /// How a subject meets its targets.
-    pub fn held(&self, table: &LeagueTable, subject: &str) -> Held {
-        let pairings = self.of(table);
-        let entries: Vec<&PairingEntry> = pairings.iter().map(|it| it.entry(subject)).collect();
-        let count =
-            |fits: &dyn Fn(&PairingEntry) -> bool| entries.iter().filter(|it| fits(it)).count();
-        let is_tie = |entry: &PairingEntry| (LEAST..=1.0 / LEAST).contains(&entry.ratio);
-        let ratios: Vec<f64> = entries.iter().map(|entry| entry.ratio).collect();
-        Held {
-            geometric_mean: geometric_mean(&ratios),
-            behind: count(&|entry| entry.ratio < LEAST),
-            ties: count(&is_tie),
-            long_tails: count(&|entry| is_tie(entry) && entry.p99_9_ratio > TAIL_MOST),
-        }
-    }
-
-    /// A subject against the first.
-    pub fn versus(&self, table: &LeagueTable, subject: &str) -> Versus {
-        let first = &self.subjects[0];
-        let reached = |pairing: &&Pairing| Reached {
-            ratio: ratio(pairing.entry(subject).ratio, pairing.entry(first).ratio),
-            on: pairing.on(),
-        };
-        let all: Vec<Reached> = self.of(table).iter().map(reached).collect();
-        let ratios: Vec<f64> = all.iter().map(|it| it.ratio).collect();
-        let geometric_mean = geometric_mean(&ratios);
-        Versus { geometric_mean, least: extreme(&all, f64::lt), most: extreme(&all, f64::gt) }
-    }
-
-    /// The first subject, array by array.
-    pub fn by_array(&self, table: &LeagueTable) -> Vec<Breakdown> {
-        self.parts(table, |pairing| &pairing.array)
-    }
-
-    /// The first subject, job by job.
-    pub fn by_job(&self, table: &LeagueTable) -> Vec<Breakdown> {
-        self.parts(table, |pairing| &pairing.job)
-    }
-
-    fn parts(&self, table: &LeagueTable, name: fn(&Pairing) -> &str) -> Vec<Breakdown> {
-        let all = self.of(table);
-        let mut names: Vec<&str> = Vec::new();
-        for pairing in &all {
-            if !names.contains(&name(pairing)) {
-                names.push(name(pairing));
-            }
-        }
-        let first = &self.subjects[0];
-        let part = |part: &str| {
-            let own: Vec<&&Pairing> = all.iter().filter(|pairing| name(pairing) == part).collect();
-            let mean = |pick: fn(&PairingEntry) -> f64| {
-                geometric_mean(&own.iter().map(|it| pick(it.entry(first))).collect::<Vec<f64>>())
-            };
-            let reached: Vec<Reached> = own
-                .iter()
-                .map(|it| Reached { ratio: it.entry(first).ratio, on: it.on() })
-                .collect();
-            Breakdown {
-                name: part.to_owned(),
-                pairings: own.len(),
-                geometric_mean: mean(|entry| entry.ratio),
-                of_oracle: mean(|entry| entry.of_oracle),
-                worst: extreme(&reached, f64::lt),
-            }
-        };
-        names.into_iter().map(part).collect()
-    }
-}
-
-/// The first of `all` that no other is further than.
-fn extreme(all: &[Reached], is_further: fn(&f64, &f64) -> bool) -> Reached {
-    let mut extreme = &all[0];
-    for reached in all {
-        if is_further(&reached.ratio, &extreme.ratio) {
-            extreme = reached;
-        }
-    }
-    extreme.clone()
-}
-
-impl LeagueTable {
-    fn new(half: Half, pairings: &[&Pairing]) -> LeagueTable {
-        let count = pairings[0].entries.len();
-        let mut rows: Vec<LeagueRow> =
-            (0..count).map(|index| LeagueRow::new(index, pairings)).collect();
-        rows.sort_by(|left, right| right.geometric_mean.total_cmp(&left.geometric_mean));
-        LeagueTable { half, pairings: pairings.len(), rows }
+    /// The row of a policy.
+    ///
+    /// # Panics
+    /// If it takes no part.
+    pub fn row(&self, policy: &str) -> &LeagueRow {
+        self.rows.iter().find(|row| row.policy == policy).expect("every policy has a row")
     }
 
     /// The rival with the highest geometric mean.
-    pub fn best_rival(&self, subjects: &[String]) -> &LeagueRow {
-        let is_rival = |row: &&LeagueRow| row.policy != ORACLE && !subjects.contains(&row.policy);
+    pub fn best_rival(&self) -> &LeagueRow {
+        let is_rival = |row: &&LeagueRow| self.is_rival(&row.policy);
         self.rows.iter().find(is_rival).expect("a league has a rival")
+    }
+
+    fn is_rival(&self, policy: &str) -> bool {
+        !is_reference(policy) && !self.subjects.iter().any(|subject| subject == policy)
+    }
+
+    /// The score of one policy over that of another, geometric mean over all pairings.
+    pub fn compared(&self, policy: &str, other: &str) -> Bounded {
+        let logarithm = |pairing: &Pairing| {
+            logarithm(pairing.entry(policy).ratio) - logarithm(pairing.entry(other).ratio)
+        };
+        let logarithms: Vec<f64> = self.pairings.iter().map(logarithm).collect();
+        bounded(&logarithms, &self.arrays_of(&self.pairings), exponential_mean)
+    }
+
+    /// The number of the array of each of these pairings.
+    fn arrays_of<'a>(&self, pairings: impl IntoIterator<Item = &'a Pairing>) -> Vec<u32> {
+        let array = |pairing: &Pairing| array_number(pairing.number, self.jobs_per_array);
+        pairings.into_iter().map(array).collect()
+    }
+
+    /// Tails of a subject.
+    pub fn tails(&self, subject: &str) -> Tails {
+        let mut tails = Tails::default();
+        for pairing in &self.pairings {
+            let entry = pairing.entry(subject);
+            if !(LEAST..=1.0 / LEAST).contains(&entry.ratio) {
+                continue;
+            }
+            tails.ties += 1;
+            for (count, ratio) in
+                [(&mut tails.p99, entry.p99_ratio), (&mut tails.p99_9, entry.p99_9_ratio)]
+            {
+                count.0 += usize::from(ratio.is_some());
+                count.1 += usize::from(ratio.is_some_and(|ratio| ratio > TAIL_MOST));
+            }
+        }
+        tails
+    }
+
+    /// The pairings, those first where the first subject has the least ratio.
+    pub fn worst_first(&self) -> Vec<&Pairing> {
+        let mut pairings: Vec<&Pairing> = self.pairings.iter().collect();
+        let ratio = |pairing: &Pairing| pairing.entry(&self.subjects[0]).ratio;
+        pairings.sort_by(|left, right| ratio(left).total_cmp(&ratio(right)));
+        pairings
+    }
+
+    /// The first subject by class of array (`of` gives the classes of an array), or of job.
+    pub fn by_class(&self, of: fn(&Pairing) -> &Classes) -> Vec<ClassRow> {
+        let mut by_class: BTreeMap<&Class, Vec<&Pairing>> = BTreeMap::new();
+        let mut dimensions: Vec<&str> = Vec::new();
+        for pairing in &self.pairings {
+            for class in &of(pairing).0 {
+                by_class.entry(class).or_default().push(pairing);
+                if !dimensions.contains(&&*class.dimension) {
+                    dimensions.push(&class.dimension);
+                }
+            }
+        }
+        let place = |row: &ClassRow| dimensions.iter().position(|it| *it == row.class.dimension);
+        let mut rows: Vec<ClassRow> = by_class
+            .into_iter()
+            .map(|(class, pairings)| self.class_row(class, &pairings))
+            .collect();
+        rows.sort_by_key(place);
+        rows
+    }
+
+    fn class_row(&self, class: &Class, pairings: &[&Pairing]) -> ClassRow {
+        let subject = &self.subjects[0];
+        let ratios = |policy: &str| -> Vec<f64> {
+            pairings.iter().map(|pairing| pairing.entry(policy).ratio).collect()
+        };
+        let own = ratios(subject);
+        let logarithms: Vec<f64> = own.iter().copied().map(logarithm).collect();
+        let worst = pairings
+            .iter()
+            .min_by(|left, right| left.entry(subject).ratio.total_cmp(&right.entry(subject).ratio))
+            .expect("a class has a pairing");
+        let mean = |row: &LeagueRow| {
+            let logarithms: Vec<f64> = ratios(&row.policy).into_iter().map(logarithm).collect();
+            (exponential_mean(&logarithms), row.policy.clone())
+        };
+        let rivals = self.rows.iter().filter(|row| self.is_rival(&row.policy)).map(mean);
+        let best = rivals.max_by(|left, right| left.0.total_cmp(&right.0));
+        let (best_rival_mean, best_rival) = best.expect("a league has a rival");
+        let is_starved = |pairing: &&&Pairing| pairing.entry(subject).is_starved();
+        ClassRow {
+            class: class.clone(),
+            pairings: pairings.len(),
+            geometric_mean: bounded(
+                &logarithms,
+                &self.arrays_of(pairings.iter().copied()),
+                exponential_mean,
+            ),
+            fifth_percentile: fifth_percentile(&own),
+            worst: worst.entry(subject).ratio,
+            worst_number: worst.number,
+            starved: pairings.iter().filter(is_starved).count(),
+            best_rival,
+            best_rival_mean,
+        }
     }
 }
 
+/// True for an oracle.
+pub(super) fn is_reference(policy: &str) -> bool {
+    REFERENCES.contains(&policy)
+}
+
+/// The logarithm of a ratio, which is bounded below.
+fn logarithm(ratio: f64) -> f64 {
+    ratio.max(RATIO_MIN).ln()
+}
+
 impl LeagueRow {
-    /// Of the policy with this place in every pairing.
-    fn new(index: usize, pairings: &[&Pairing]) -> LeagueRow {
+    /// Of the policy with this place in every pairing; `arrays` has the array of each.
+    fn new(index: usize, pairings: &[Pairing], arrays: &[u32]) -> LeagueRow {
         let entries = || pairings.iter().map(|pairing| &pairing.entries[index]);
-        let mean = |pick: fn(&PairingEntry) -> f64| {
-            geometric_mean(&entries().map(pick).collect::<Vec<_>>())
+        let mut ratios: Vec<f64> = entries().map(|entry| entry.ratio).collect();
+        let logarithms: Vec<f64> = ratios.iter().copied().map(logarithm).collect();
+        let worst =
+            (0..ratios.len()).min_by(|&left, &right| ratios[left].total_cmp(&ratios[right]));
+        let worst = worst.expect("a sample has a pairing");
+        let of_reference = |reference: &&str| {
+            let of = |pairing: &Pairing| {
+                logarithm(pairing.entries[index].ratio) - logarithm(pairing.entry(reference).ratio)
+            };
+            exponential_mean(&pairings.iter().map(of).collect::<Vec<f64>>())
         };
-        let worst = pairings
-            .iter()
-            .min_by(|left, right| left.entries[index].ratio.total_cmp(&right.entries[index].ratio))
-            .expect("a half that is played has pairings");
+        let (worst_number, worst_ratio) = (pairings[worst].number, ratios[worst]);
+        let fifth_percentile = bounded(&ratios, arrays, fifth_percentile);
+        ratios.sort_by(f64::total_cmp);
         LeagueRow {
-            policy: worst.entries[index].policy.clone(),
-            geometric_mean: mean(|entry| entry.ratio),
-            worst: worst.entries[index].ratio,
-            worst_array: worst.array.clone(),
-            worst_job: worst.job.clone(),
-            wins: entries().filter(|entry| entry.ratio >= WIN).count(),
-            of_oracle: mean(|entry| entry.of_oracle),
+            policy: pairings[0].entries[index].policy.clone(),
+            geometric_mean: bounded(&logarithms, arrays, exponential_mean),
+            median: median(&ratios),
+            fifth_percentile,
+            worst: worst_ratio,
+            worst_number,
+            wins: ratios.iter().filter(|ratio| **ratio >= WIN).count(),
+            starved: entries().filter(|entry| entry.is_starved()).count(),
+            of_reference: REFERENCES.iter().map(of_reference).collect(),
         }
     }
 }
 
 impl Pairing {
-    /// What a policy of the league achieved.
+    /// A pairing whose record has the outcome under every policy.
+    pub(super) fn new(request: &LeagueRequest, record: &PairingRecord) -> Pairing {
+        let contenders = request.contenders();
+        let entry = |policy: &String| record.entry(policy).expect("the pairing is done");
+        let entries: Vec<&EntryRecord> = contenders.iter().map(entry).collect();
+        // A section that made no request under any policy does not tell policies apart.
+        let is_alive = |place: &usize| {
+            let has_score = |entry: &&&EntryRecord| entry.sections[*place].score > 0.0;
+            entries.iter().filter(has_score).any(|entry| !is_reference(&entry.policy))
+        };
+        let judged: Vec<usize> = (0..entries[0].sections.len()).filter(is_alive).collect();
+        let score = |entry: &EntryRecord| match &judged[..] {
+            [] => 0.0,
+            judged => geometric_mean(
+                &judged.iter().map(|&place| entry.sections[place].score).collect::<Vec<f64>>(),
+            ),
+        };
+        let best = request
+            .rivals
+            .iter()
+            .map(entry)
+            // `max_by` takes the last of equals; the first in the list is wanted.
+            .rev()
+            .max_by(|left, right| score(left).total_cmp(&score(right)))
+            .expect("a league has a rival");
+        let best_score = score(best);
+        let compared = |entry: &&EntryRecord| {
+            PairingEntry::new(entry, best, &judged, [score(entry), best_score])
+        };
+        Pairing {
+            number: record.number,
+            array: record.array.clone(),
+            job: record.job.clone(),
+            best: best.policy.clone(),
+            entries: entries.iter().map(compared).collect(),
+        }
+    }
+
+    /// What a policy achieved.
     ///
     /// # Panics
     /// If it takes no part.
@@ -365,18 +386,42 @@ impl Pairing {
         let found = self.entries.iter().find(|entry| entry.policy == policy);
         found.expect("a policy that takes part is in every pairing")
     }
+}
 
-    /// Its names in one.
-    fn on(&self) -> String {
-        format!("{} {}", self.array, self.job)
-    }
-
-    /// The best rival's figure by which the pairing is judged, with its unit.
-    pub fn best_figure(&self) -> String {
-        let best = self.entry(&self.best);
-        match self.yardstick {
-            Yardstick::Iops | Yardstick::Score => format!("{:.0} IOPS", best.iops),
-            Yardstick::MeanLatency => format!("{:.0} us", best.mean_us),
+impl PairingEntry {
+    fn new(
+        own: &EntryRecord,
+        best: &EntryRecord,
+        judged: &[usize],
+        [score, best_score]: [f64; 2],
+    ) -> PairingEntry {
+        let pairs = || judged.iter().map(|&place| (&own.sections[place], &best.sections[place]));
+        let least = pairs()
+            .map(|(own, best)| (ratio(own.score, best.score), own.name.clone()))
+            .min_by(|left, right| left.0.total_cmp(&right.0));
+        let (least_section, least_section_name) = least.unwrap_or((1.0, String::new()));
+        let tail = |reads: u64, of: fn(&SectionFigures) -> f64| {
+            let known = pairs().filter(|(own, best)| own.reads.min(best.reads) >= reads);
+            known.map(|(own, best)| ratio(of(own), of(best))).reduce(f64::max)
+        };
+        PairingEntry {
+            policy: own.policy.clone(),
+            score,
+            ratio: ratio(score, best_score),
+            least_section,
+            least_section_name,
+            p99_ratio: tail(READS_FOR_P99, |section| section.p99_us),
+            p99_9_ratio: tail(READS_FOR_P99_9, |section| section.p99_9_us),
         }
     }
+
+    /// True if a section gets less than half of what it gets under the best rival.
+    pub fn is_starved(&self) -> bool {
+        self.least_section < STARVED
+    }
+}
+
+/// `of / to`; 1 if `to` is zero, so that neither policy is ahead.
+fn ratio(of: f64, to: f64) -> f64 {
+    if to > 0.0 { of / to } else { 1.0 }
 }

@@ -4,7 +4,7 @@
 //! A file belongs to the texts of its array and job: if those change, it counts as missing. Each
 //! policy's outcome names the build that made it, so another build runs the policy again.
 
-use super::SampleRequest;
+use super::LeagueRequest;
 use super::class::Classes;
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::hash::stable_hash;
@@ -43,7 +43,7 @@ struct SampleMark {
 }
 
 impl SampleMark {
-    fn of(request: &SampleRequest) -> SampleMark {
+    fn of(request: &LeagueRequest) -> SampleMark {
         SampleMark {
             schema_version: SCHEMA_VERSION,
             seed: Some(request.seed),
@@ -114,7 +114,7 @@ impl Folder {
     ///
     /// # Errors
     /// If the folder holds something else or another sample, or cannot be written.
-    pub fn open(path: &Path, request: &SampleRequest) -> Result<Folder> {
+    pub fn open(path: &Path, request: &LeagueRequest) -> Result<Folder> {
         let own = SampleMark::of(request);
         let shown = path.display();
         let mark = path.join(SAMPLE_FILE);

@@ -5,8 +5,8 @@
 //! per cell.
 
 use super::record::{EntryRecord, PairingRecord};
-use super::standings::{SamplePairing, SampleStandings};
-use super::{SampleRequest, empty_record};
+use super::standings::{Pairing, Standings};
+use super::{LeagueRequest, empty_record};
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::study::CellSummary;
 use anyhow::{Result, bail};
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 /// Outcomes of the cells of a sample.
 #[derive(Debug)]
 pub struct StandingsCollector<'a> {
-    request: &'a SampleRequest,
+    request: &'a LeagueRequest,
     build: BuildIdentity,
     /// Pairings that lack cells, by number.
     incomplete: BTreeMap<u32, PairingRecord>,
     /// Pairings that have all cells, by number.
-    complete: BTreeMap<u32, SamplePairing>,
+    complete: BTreeMap<u32, Pairing>,
 }
 
 impl StandingsCollector<'_> {
@@ -28,7 +28,7 @@ impl StandingsCollector<'_> {
     ///
     /// # Errors
     /// If the running program cannot be identified.
-    pub fn new(request: &SampleRequest) -> Result<StandingsCollector<'_>> {
+    pub fn new(request: &LeagueRequest) -> Result<StandingsCollector<'_>> {
         let build = BuildIdentity::current()?;
         let (incomplete, complete) = (BTreeMap::new(), BTreeMap::new());
         Ok(StandingsCollector { request, build, incomplete, complete })
@@ -41,7 +41,7 @@ impl StandingsCollector<'_> {
         let record = self.incomplete.entry(number).or_insert_with(new_record);
         record.entries.push(EntryRecord::new(&self.build, cell));
         if record.entries.len() == request.cells_per_pairing() {
-            self.complete.insert(number, SamplePairing::new(request, record));
+            self.complete.insert(number, Pairing::new(request, record));
             self.incomplete.remove(&number);
         }
     }
@@ -50,11 +50,11 @@ impl StandingsCollector<'_> {
     ///
     /// # Errors
     /// If cells are missing.
-    pub fn finish(self) -> Result<SampleStandings> {
+    pub fn finish(self) -> Result<Standings> {
         let (done, size) = (self.complete.len(), self.request.size as usize);
         if done < size {
             bail!("{done} of {size} pairings have all their cells");
         }
-        Ok(SampleStandings::of_pairings(self.request, self.complete.into_values().collect()))
+        Ok(Standings::of_pairings(self.request, self.complete.into_values().collect()))
     }
 }
