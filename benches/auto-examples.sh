@@ -49,7 +49,8 @@ job writer-scan-small 5 "writer rw=write bs=16k iodepth=1 fsync=1 size=10%" \
     "scan rw=read bs=512k iodepth=2 offset=20% size=30%" "small rw=randread bs=4k iodepth=4"
 array consumer-ssd-pair raid1 ssd-sata-consumer ssd-sata-consumer
 job write-50-qd16 5 "half rw=randrw rwmixread=50 bs=4k iodepth=16"
-printf 'profile = "raid10"\n[[member]]\nmodel = "hdd-7k2-ent"\ncount = 8\n' >"$work/raid10-eight.toml"
+printf 'profile = "raid10"\n[[member]]\nmodel = "hdd-7k2-ent"\ncount = 8\n' \
+    >"$work/raid10-eight.toml"
 job seq-16-direct 20 "streams rw=read bs=128k iodepth=4 numjobs=16 size=6% offset_increment=6%"
 
 cells=(

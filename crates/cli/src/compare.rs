@@ -5,13 +5,13 @@
 //! finish, a second one ends the program at once.
 
 mod folder;
-pub(crate) mod progress;
 pub(crate) mod system;
 
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
+use crate::progress::CellCounts;
 use crate::ranking::{RankingArgs, sections_of_job};
-use crate::{programs, report, screen};
+use crate::{programs, progress, report, screen};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::policies::rounding_notes;
@@ -22,7 +22,8 @@ use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::experiment::plan::{Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
-use mirrorball_lab::experiment::run;
+use mirrorball_lab::experiment::run::{self, RunOptions};
+use mirrorball_lab::experiment::simulate::SimExecutor;
 use mirrorball_lab::experiment::study::Study;
 use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings};
@@ -164,8 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         screen::say(format_args!("note: {note}"));
     }
     let results = Results::open(&folder, &plan).map_err(other_folder)?;
-    let ending =
-        progress::run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
+    let ending = run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
     let shown = folder.display();
     let summaries = match ending {
         run::Ending::Complete(summaries) => summaries,
@@ -200,6 +200,26 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
 }
 
+/// Runs the cells of a plan with a bar of progress, and says how many were reused.
+pub(crate) fn run_cells(
+    threads: Option<NonZeroUsize>,
+    plan: &Plan,
+    inputs: &Inputs,
+    results: &Results,
+) -> Result<run::Ending> {
+    let all = plan.cells().len();
+    let work = |options: &RunOptions<'_>| {
+        run::run(plan, &SimExecutor::new(inputs, options.stop)?, results, options)
+    };
+    let (ending, counts) = progress::run_cells(all, "finishing the running cells", threads, work)?;
+    let CellCounts { saved, run } = counts;
+    screen::say(format_args!(
+        "{} cells: {saved} reused from an earlier run, {run} simulated",
+        saved + run
+    ));
+    Ok(ending)
+}
+
 /// The error if an input is the name of a page, which `--report` does not take here.
 fn report_file(args: &Args) -> Option<anyhow::Error> {
     let mut names = args.jobs.iter().chain([&args.array]);
@@ -210,6 +230,7 @@ fn report_file(args: &Args) -> Option<anyhow::Error> {
     ))
 }
 
+/// The sections of each job, by the name of the job.
 fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
     let jobs = inputs.job_sources.iter().zip(&inputs.jobs);
     jobs.map(|(source, job)| (source.name.clone(), sections_of_job(job))).collect()

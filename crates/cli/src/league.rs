@@ -14,8 +14,7 @@ use mirrorball_lab::evaluation::league::record::Folder;
 use mirrorball_lab::evaluation::league::standings::Standings;
 use mirrorball_lab::evaluation::league::text::{self, Detail};
 use mirrorball_lab::evaluation::league::{
-    self, LeagueOptions, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX,
-    all_rivals, csv, page,
+    self, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX, all_rivals, csv, page,
 };
 use mirrorball_lab::experiment::record::ORACLE;
 use std::num::NonZeroUsize;
@@ -166,7 +165,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let path = folder(args, &request);
     let folder = Folder::open(&path, &request).map_err(Failure::WrongUse)?;
-    match play(args, &request, &folder).map_err(Failure::Fault)? {
+    let cells = request.size as usize * request.cells_per_pairing();
+    let played = progress::run_cells(cells, "saving what is done", args.threads, |options| {
+        league::run(&request, &folder, options)
+    });
+    match played.map_err(Failure::Fault)?.0 {
         LeagueOutcome::Interrupted { done } => {
             let (size, shown) = (request.size, path.display());
             screen::say(format_args!(
@@ -294,25 +297,6 @@ fn write_pairing(
     screen::say(format_args!("wrote {array_file} and {job_file}; run the pairing with"));
     screen::print(&format!("{words}\n"))?;
     Ok(Ending::Done)
-}
-
-fn play(args: &Args, request: &LeagueRequest, folder: &Folder) -> Result<LeagueOutcome> {
-    let stop = progress::stop_at_ctrl_c("saving what is done")?;
-    let cells = u64::from(request.size) * request.cells_per_pairing() as u64;
-    let bar = progress::bar(cells, "cells");
-    let on_saved = |cells: usize| {
-        if cells > 0 {
-            bar.set_message("(some are reused)");
-            bar.inc(cells as u64);
-            // The rate is that of cells which are run.
-            bar.reset_eta();
-        }
-    };
-    let options =
-        LeagueOptions { threads: args.threads, stop, on_saved: &on_saved, on_cell: &|| bar.inc(1) };
-    let outcome = league::run(request, folder, &options);
-    bar.finish_and_clear();
-    outcome
 }
 
 fn rendered(args: &Args, standings: &Standings) -> String {

@@ -4,7 +4,7 @@
 //! frames of the Python package, and one for each parameter that varies. Latencies are whole
 //! histograms, as two lists: fio's bins that are not empty, and the number of requests in each.
 
-use crate::plan::{SweepCell, SweepPlan};
+use crate::plan::{SweepCell, SweepInput, SweepPlan};
 use mirrorball_lab::experiment::record::{
     CellRecord, DirectionRecord, MemberRecord, ORACLE, SectionRecord,
 };
@@ -73,55 +73,99 @@ pub type CellRow = Vec<Field>;
 /// The number of the column with the key of the cell.
 pub const KEY: usize = 0;
 
-const FIXED: [(&str, ColumnKind); 43] = [
-    ("key", ColumnKind::Text),
-    ("schema_version", ColumnKind::Whole),
-    ("program_version", ColumnKind::Text),
-    ("program_build", ColumnKind::Text),
-    ("array_name", ColumnKind::Text),
-    ("array_fingerprint", ColumnKind::Text),
-    ("job", ColumnKind::Text),
-    ("job_fingerprint", ColumnKind::Text),
-    ("policy", ColumnKind::Text),
-    ("policy_family", ColumnKind::Text),
-    ("modifiers", ColumnKind::Text),
-    ("seed", ColumnKind::Whole),
-    ("repeat", ColumnKind::Whole),
-    ("duration_ns", ColumnKind::OptionalWhole),
-    ("section", ColumnKind::Text),
-    ("direction", ColumnKind::Text),
-    ("is_background", ColumnKind::Flag),
-    ("has_rate", ColumnKind::Flag),
-    ("requests", ColumnKind::Whole),
-    ("bytes", ColumnKind::Whole),
-    ("errors", ColumnKind::Whole),
-    ("measured_ns", ColumnKind::Whole),
-    ("iops", ColumnKind::Real),
-    ("mib_per_s", ColumnKind::Real),
-    ("mean_ns", ColumnKind::Whole),
-    ("p50_ns", ColumnKind::Whole),
-    ("p90_ns", ColumnKind::Whole),
-    ("p95_ns", ColumnKind::Whole),
-    ("p99_ns", ColumnKind::Whole),
-    ("p99_9_ns", ColumnKind::Whole),
-    ("p99_99_ns", ColumnKind::Whole),
-    ("lat_bin", ColumnKind::Bins),
-    ("lat_count", ColumnKind::Wholes),
-    ("lat_sum_ns", ColumnKind::Whole),
-    ("lat_min_ns", ColumnKind::Whole),
-    ("lat_max_ns", ColumnKind::Whole),
-    ("extra_reads", ColumnKind::Whole),
-    ("background_bytes", ColumnKind::Whole),
-    ("member_ios", ColumnKind::Whole),
-    ("m_devid", ColumnKind::Wholes),
-    ("m_reads", ColumnKind::Wholes),
-    ("m_wait_mean_ns", ColumnKind::Wholes),
-    ("m_share", ColumnKind::Reals),
+/// A row of a cell, as far as it is known before its fields are.
+struct RowSource<'a> {
+    plan: &'a SweepPlan,
+    cell: SweepCell,
+    record: &'a CellRecord,
+    /// Name of the section, which no other section has.
+    name: &'a str,
+    section: &'a SectionRecord,
+    direction: &'a str,
+    figures: &'a DirectionRecord,
+}
+
+/// A column that every plan has: its name, its kind and its value in a row.
+type FixedColumn = (&'static str, ColumnKind, fn(&RowSource<'_>) -> Field);
+
+const FIXED: [FixedColumn; 43] = [
+    ("key", ColumnKind::Text, |row| text(&row.record.key)),
+    ("schema_version", ColumnKind::Whole, |row| Field::Whole(row.record.schema_version.into())),
+    ("program_version", ColumnKind::Text, |row| text(&row.record.build.version)),
+    ("program_build", ColumnKind::Text, |row| text(&row.record.build.hash)),
+    ("array_name", ColumnKind::Text, |row| text(&row.record.cell.array)),
+    ("array_fingerprint", ColumnKind::Text, |row| text(&row.inputs().0.fingerprint)),
+    ("job", ColumnKind::Text, |row| text(&row.record.cell.job)),
+    ("job_fingerprint", ColumnKind::Text, |row| text(&row.inputs().1.fingerprint)),
+    ("policy", ColumnKind::Text, |row| text(row.policy())),
+    ("policy_family", ColumnKind::Text, |row| {
+        text(row.policy().split_once('/').map_or(ORACLE, |(family, _)| family))
+    }),
+    ("modifiers", ColumnKind::Text, |row| {
+        text(row.policy().split_once('+').map_or("", |(_, modifiers)| modifiers))
+    }),
+    ("seed", ColumnKind::Whole, |row| Field::Whole(row.record.cell.seed)),
+    ("repeat", ColumnKind::Whole, |row| Field::Whole(row.record.cell.repeat.into())),
+    ("duration_ns", ColumnKind::OptionalWhole, |row| {
+        row.record.cell.duration_ns.map_or(Field::Missing, Field::Whole)
+    }),
+    ("section", ColumnKind::Text, |row| text(row.name)),
+    ("direction", ColumnKind::Text, |row| text(row.direction)),
+    ("is_background", ColumnKind::Flag, |row| Field::Flag(row.section.is_background)),
+    ("has_rate", ColumnKind::Flag, |row| Field::Flag(row.section.has_rate)),
+    ("requests", ColumnKind::Whole, |row| Field::Whole(row.figures.ios)),
+    ("bytes", ColumnKind::Whole, |row| Field::Whole(row.figures.bytes)),
+    ("errors", ColumnKind::Whole, |row| Field::Whole(row.figures.errors)),
+    ("measured_ns", ColumnKind::Whole, |row| Field::Whole(row.section.measured_ns)),
+    ("iops", ColumnKind::Real, |row| Field::Real(row.figures.iops)),
+    ("mib_per_s", ColumnKind::Real, |row| Field::Real(row.figures.mib_per_s)),
+    ("mean_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.mean_ns)),
+    ("p50_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p50_ns)),
+    ("p90_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p90_ns)),
+    ("p95_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p95_ns)),
+    ("p99_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p99_ns)),
+    ("p99_9_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p99_9_ns)),
+    ("p99_99_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p99_99_ns)),
+    ("lat_bin", ColumnKind::Bins, |row| {
+        Field::Wholes(row.figures.latency.bins.iter().map(|&bin| u64::from(bin)).collect())
+    }),
+    ("lat_count", ColumnKind::Wholes, |row| {
+        Field::Wholes(row.figures.latency.counts.as_slice().into())
+    }),
+    ("lat_sum_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.latency.sum_ns)),
+    ("lat_min_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.latency.min_ns)),
+    ("lat_max_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.latency.max_ns)),
+    ("extra_reads", ColumnKind::Whole, |row| {
+        Field::Whole(row.record.members.iter().map(|member| member.extra_reads).sum())
+    }),
+    ("background_bytes", ColumnKind::Whole, |row| Field::Whole(row.record.background_bytes)),
+    ("member_ios", ColumnKind::Whole, |row| Field::Whole(row.record.member_ios)),
+    ("m_devid", ColumnKind::Wholes, |row| row.wholes(|member| member.devid)),
+    ("m_reads", ColumnKind::Wholes, |row| row.wholes(|member| member.foreground_reads)),
+    ("m_wait_mean_ns", ColumnKind::Wholes, |row| row.wholes(|member| member.read_wait_mean_ns)),
+    ("m_share", ColumnKind::Reals, |row| {
+        Field::Reals(row.record.members.iter().map(|member| member.share).collect())
+    }),
 ];
+
+impl RowSource<'_> {
+    /// The array and the job.
+    fn inputs(&self) -> (&SweepInput, &SweepInput) {
+        self.plan.texts(self.cell.pair)
+    }
+
+    fn policy(&self) -> &str {
+        &self.record.cell.policy
+    }
+
+    fn wholes(&self, of: fn(&MemberRecord) -> u64) -> Field {
+        Field::Wholes(self.record.members.iter().map(of).collect())
+    }
+}
 
 /// The columns of a plan.
 pub fn columns(plan: &SweepPlan) -> Vec<RowColumn> {
-    let fixed = FIXED.iter().map(|&(name, kind)| RowColumn { name: name.to_owned(), kind });
+    let fixed = FIXED.iter().map(|&(name, kind, _)| RowColumn { name: name.to_owned(), kind });
     let varied = plan.varied().into_iter().map(|parameter| {
         let inputs = plan.arrays.iter().chain(&plan.jobs);
         let mut values = inputs.filter_map(|input| input.vary.get(parameter));
@@ -136,8 +180,7 @@ pub fn columns(plan: &SweepPlan) -> Vec<RowColumn> {
 
 /// The rows of a cell.
 pub fn rows(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<CellRow> {
-    let start = identity(plan, cell, record);
-    let end = ending(plan, cell, record);
+    let varied = varied(plan, cell);
     let names = distinct_names(record.sections.iter().map(|section| section.name.as_str()));
     let mut rows = Vec::new();
     for (name, section) in names.iter().zip(&record.sections) {
@@ -154,8 +197,9 @@ pub fn rows(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<CellR
             made.push(("none", &nothing));
         }
         for (direction, figures) in made {
-            let middle = middle(name, section, direction, figures);
-            rows.push([&start[..], &middle, &end].concat());
+            let source = RowSource { plan, cell, record, name, section, direction, figures };
+            let fixed = FIXED.iter().map(|(_, _, value)| value(&source));
+            rows.push(fixed.chain(varied.iter().cloned()).collect());
         }
     }
     rows
@@ -165,90 +209,23 @@ fn text(text: &str) -> Field {
     Field::Text(text.into())
 }
 
-/// The columns up to the repeat's duration.
-fn identity(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<Field> {
-    let (array, job) = plan.texts(cell.pair);
-    let policy = record.cell.policy.as_str();
-    let family = policy.split_once('/').map_or(ORACLE, |(family, _)| family);
-    vec![
-        text(&record.key),
-        Field::Whole(record.schema_version.into()),
-        text(&record.build.version),
-        text(&record.build.hash),
-        text(&record.cell.array),
-        text(&array.fingerprint),
-        text(&record.cell.job),
-        text(&job.fingerprint),
-        text(policy),
-        text(family),
-        text(policy.split_once('+').map_or("", |(_, modifiers)| modifiers)),
-        Field::Whole(record.cell.seed),
-        Field::Whole(record.cell.repeat.into()),
-        record.cell.duration_ns.map_or(Field::Missing, Field::Whole),
-    ]
-}
-
-/// The columns of a section and a direction.
-fn middle(
-    name: &str,
-    section: &SectionRecord,
-    direction: &str,
-    figures: &DirectionRecord,
-) -> Vec<Field> {
-    let DirectionRecord { ios, bytes, errors, iops, mib_per_s, latency, percentiles } = figures;
-    vec![
-        text(name),
-        text(direction),
-        Field::Flag(section.is_background),
-        Field::Flag(section.has_rate),
-        Field::Whole(*ios),
-        Field::Whole(*bytes),
-        Field::Whole(*errors),
-        Field::Whole(section.measured_ns),
-        Field::Real(*iops),
-        Field::Real(*mib_per_s),
-        Field::Whole(percentiles.mean_ns),
-        Field::Whole(percentiles.p50_ns),
-        Field::Whole(percentiles.p90_ns),
-        Field::Whole(percentiles.p95_ns),
-        Field::Whole(percentiles.p99_ns),
-        Field::Whole(percentiles.p99_9_ns),
-        Field::Whole(percentiles.p99_99_ns),
-        Field::Wholes(latency.bins.iter().map(|&bin| u64::from(bin)).collect()),
-        Field::Wholes(latency.counts.as_slice().into()),
-        Field::Whole(latency.sum_ns),
-        Field::Whole(latency.min_ns),
-        Field::Whole(latency.max_ns),
-    ]
-}
-
-/// The columns of the whole cell that come last.
-fn ending(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<Field> {
-    let members = &record.members;
-    let wholes = |of: fn(&MemberRecord) -> u64| Field::Wholes(members.iter().map(of).collect());
-    let mut fields = vec![
-        Field::Whole(members.iter().map(|member| member.extra_reads).sum()),
-        Field::Whole(record.background_bytes),
-        Field::Whole(record.member_ios),
-        wholes(|member| member.devid),
-        wholes(|member| member.foreground_reads),
-        wholes(|member| member.read_wait_mean_ns),
-        Field::Reals(members.iter().map(|member| member.share).collect()),
-    ];
+/// The values of the parameters that vary, for the columns that come last.
+fn varied(plan: &SweepPlan, cell: SweepCell) -> Vec<Field> {
     let (array, job) = plan.texts(cell.pair);
     let kinds = columns(plan).into_iter().skip(FIXED.len()).map(|column| column.kind);
-    for (parameter, kind) in plan.varied().into_iter().zip(kinds) {
+    let parameters = plan.varied().into_iter().zip(kinds);
+    let value = |(parameter, kind): (&str, ColumnKind)| {
         let value = array.vary.get(parameter).or_else(|| job.vary.get(parameter));
-        fields.push(match (value, kind) {
+        match (value, kind) {
             (None, _) => Field::Missing,
             (Some(value), ColumnKind::OptionalReal) => {
                 value.as_f64().map_or(Field::Missing, Field::Real)
             }
             (Some(Json::String(value)), _) => text(value),
             (Some(value), _) => text(&value.to_string()),
-        });
-    }
-    fields
+        }
+    };
+    parameters.map(value).collect()
 }
 
 /// The place of a column that every plan has.
@@ -256,7 +233,7 @@ fn ending(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<Field> 
 /// # Panics
 /// If there is none of this name.
 pub fn place_of(name: &str) -> usize {
-    let place = FIXED.iter().position(|(column, _)| *column == name);
+    let place = FIXED.iter().position(|(column, ..)| *column == name);
     place.expect("a name of a column of every plan")
 }
 

@@ -1,4 +1,4 @@
-//! The random league as a sweep: its cells in shards, and its table made of their rows.
+//! The league as a sweep: its cells in shards, and its table made of their rows.
 //!
 //! `league` runs its pairings in one process. Here the drawn arrays and jobs are the pairs
 //! of a plan, sized as they are there, so any engine can run the cells. The rows have every figure
@@ -8,7 +8,7 @@ use crate::column::{CellRow, Field, fingerprint, place_of};
 use crate::cost;
 use crate::folder::{DoneCells, SweepFolder};
 use crate::pack::{disagreement, for_each_saved};
-use crate::plan::{LeagueSource, SweepInput, SweepPair, SweepPlan};
+use crate::plan::{SweepInput, SweepPair, SweepPlan};
 use anyhow::{Context, Result, bail};
 use mirrorball_lab::evaluation::league::collector::StandingsCollector;
 use mirrorball_lab::evaluation::league::standings::Standings;
@@ -20,19 +20,7 @@ use mirrorball_lab::experiment::study::{CellSummary, Figures, SectionSummary};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::collections::BTreeMap;
 
-/// The options of a random league that decide its cells.
-pub fn source(request: &LeagueRequest) -> LeagueSource {
-    LeagueSource {
-        size: request.size,
-        jobs_per_array: request.jobs_per_array,
-        seed: request.seed,
-        quick: request.quick,
-        subjects: request.subjects.clone(),
-        rivals: request.rivals.clone(),
-    }
-}
-
-/// The plan of all cells of a random league. Sizing a pairing takes a few simulations.
+/// The plan of all cells of a league. Sizing a pairing takes a few simulations.
 ///
 /// # Errors
 /// If a pairing cannot be sized, which is a defect of the draws.
@@ -54,10 +42,10 @@ pub fn plan(request: &LeagueRequest, build: BuildIdentity) -> Result<SweepPlan> 
         pairs.push(SweepPair { array: number, job: number, seed: *seed, repeats: 1, cost: 1 });
     }
     let plan = SweepPlan::grid(build, arrays, jobs, request.contenders(), None);
-    cost::with_costs(SweepPlan { pairs, league: Some(source(request)), ..plan })
+    cost::with_costs(SweepPlan { pairs, league: Some(request.of_cells()), ..plan })
 }
 
-/// The table of a random league, made of the rows of its cells, each of which is read once. Memory
+/// The table of a league, made of the rows of its cells, each of which is read once. Memory
 /// is a few hundred bytes per cell, and the rows of one row group.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 
 use anyhow::{Context, Result, bail};
 use mirrorball_core::rng::Rng;
+use mirrorball_lab::evaluation::league::LeagueRequest;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::environment::Environment;
 use mirrorball_lab::experiment::hash::stable_hash;
@@ -30,9 +31,9 @@ pub struct SweepPlan {
     pub duration_ns: Option<u64>,
     /// Which cells are run, if not all.
     pub sample: Option<CellSample>,
-    /// The random league that the cells are of, if they are.
+    /// The league that the cells are of, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub league: Option<LeagueSource>,
+    pub league: Option<LeagueRequest>,
     /// Cells that run together.
     pub pairs: Vec<SweepPair>,
     /// The arrays.
@@ -80,32 +81,8 @@ pub struct CellSample {
     pub seed: u64,
 }
 
-/// The options of a random league that decide its cells.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeagueSource {
-    /// Number of pairings.
-    pub size: u32,
-    /// Number of pairings in a row that share an array.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub jobs_per_array: u32,
-    /// Seed of all draws.
-    pub seed: u64,
-    /// Whether runs are short.
-    pub quick: bool,
-    /// The policies to be judged.
-    pub subjects: Vec<String>,
-    /// Those they are judged against.
-    pub rivals: Vec<String>,
-}
-
 fn one() -> u32 {
     1
-}
-
-// The attribute gives a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_one(number: &u32) -> bool {
-    *number == 1
 }
 
 /// The hash that identifies a cell.

@@ -1,7 +1,7 @@
 //! Runs cells of a sweep and writes their rows in parts.
 //!
-//! A *unit* is what one thread runs without a pause: a pair and a repeat, under all its policies,
-//! because policies that choose alike share one simulation. A part is written when enough cells are
+//! A unit of the work loop is a pair and a repeat, under all its policies, because policies that
+//! choose alike share one simulation. A part is written when enough cells are
 //! done or enough time has passed; a process that is killed loses no more than that. Before each
 //! unit the threads leave out what another process has written meanwhile. Each process begins at
 //! another unit, so that two of them meet in the end and not at every step.
@@ -11,34 +11,28 @@
 use crate::column::{CellRow, rows};
 use crate::folder::{DoneCells, SweepFolder};
 use crate::plan::SweepPlan;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use mirrorball_lab::experiment::environment::Environment;
 use mirrorball_lab::experiment::executor::CellExecutor;
 use mirrorball_lab::experiment::plan::{Plan, Reference};
 use mirrorball_lab::experiment::record::ORACLE;
+use mirrorball_lab::experiment::run::{CellSource, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
-use rayon::ThreadPoolBuilder;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How to run cells.
-pub struct SweepRun<'a> {
-    /// Number of threads; none for one per CPU.
-    pub threads: Option<NonZeroUsize>,
-    /// Number of cells from which on a part is written.
-    pub part_cells: usize,
-    /// Time after which a part is written.
-    pub part_time: Duration,
-    /// Once set, no further cell is run, and what is done is written.
-    pub stop: &'a AtomicBool,
-    /// Called after each unit with the number of its cells.
-    pub on_cells: &'a (dyn Fn(usize) + Sync),
+/// When a part is written: at the first of both.
+#[derive(Clone, Copy, Debug)]
+pub struct PartLimits {
+    /// Number of cells that are done.
+    pub cells: usize,
+    /// Time since the last part.
+    pub time: Duration,
 }
 
 /// How a run ended.
@@ -115,7 +109,8 @@ struct Batch {
 
 struct Work<'a> {
     folder: &'a SweepFolder,
-    run: &'a SweepRun<'a>,
+    limits: PartLimits,
+    options: &'a RunOptions<'a>,
     host: String,
     batch: Mutex<Batch>,
 }
@@ -128,7 +123,8 @@ pub fn run(
     folder: &SweepFolder,
     places: &[usize],
     done: DoneCells,
-    run: &SweepRun<'_>,
+    limits: PartLimits,
+    options: &RunOptions<'_>,
 ) -> Result<SweepOutcome> {
     let missing = places.iter().copied().filter(|place| !done.is_done[*place]);
     let mut units = units(folder, missing);
@@ -139,36 +135,19 @@ pub fn run(
     let (rows, outcome) = (BTreeMap::new(), SweepOutcome::default());
     let batch = Batch { done, rows, since: Instant::now(), outcome };
     let host = Environment::current().host;
-    let work = Work { folder, run, host, batch: Mutex::new(batch) };
-    let next = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
-    let threads = run.threads.map_or(0, NonZeroUsize::get);
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.context("cannot start threads")?.broadcast(|_| {
-        while !run.stop.load(Ordering::Relaxed) && locked(&failure).is_none() {
-            let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            if let Err(error) = work.unit(unit) {
-                *locked(&failure) = Some(error);
-            }
-        }
-    });
-    let written = work.write(&mut work.batch(), 0);
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+    let work = Work { folder, limits, options, host, batch: Mutex::new(batch) };
+    let ended = options.run_units(&units, |unit| work.unit(unit).map(Some));
+    let mut batch = work.batch();
+    let written = work.write(&mut batch, 0);
+    ended?;
     written?;
-    let mut outcome = std::mem::take(&mut work.batch().outcome);
-    outcome.is_interrupted = run.stop.load(Ordering::Relaxed);
-    Ok(outcome)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    let is_interrupted = options.stop.load(Ordering::Relaxed);
+    Ok(SweepOutcome { is_interrupted, ..std::mem::take(&mut batch.outcome) })
 }
 
 impl Work<'_> {
     fn batch(&self) -> MutexGuard<'_, Batch> {
-        locked(&self.batch)
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unit(&self, unit: &[usize]) -> Result<()> {
@@ -176,7 +155,7 @@ impl Work<'_> {
             let batch = self.batch();
             unit.iter().copied().filter(|place| !batch.done.is_done[*place]).collect()
         };
-        let ran = simulate(self.folder, &missing, self.run.stop);
+        let ran = simulate(self.folder, &missing, self.options.stop);
         let mut batch = self.batch();
         for (place, result) in ran {
             match result {
@@ -184,15 +163,15 @@ impl Work<'_> {
                     batch.rows.insert(place, rows);
                     batch.outcome.ran += 1;
                 }
-                Err(_) if self.run.stop.load(Ordering::Relaxed) => {}
+                Err(_) if self.options.stop.load(Ordering::Relaxed) => {}
                 Err(error) => {
                     batch.outcome.failed.insert(place, format!("{error:#}"));
                 }
             }
         }
-        (self.run.on_cells)(unit.len());
-        let is_time = batch.since.elapsed() >= self.run.part_time;
-        let least = if is_time { 0 } else { self.run.part_cells };
+        unit.iter().for_each(|_| (self.options.on_cell)(CellSource::Run));
+        let is_time = batch.since.elapsed() >= self.limits.time;
+        let least = if is_time { 0 } else { self.limits.cells };
         self.write(&mut batch, least)
     }
 

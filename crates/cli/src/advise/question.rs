@@ -2,8 +2,8 @@
 
 use super::target::{self, AdviseTarget, FOLDER};
 use super::{Args, STANDARD_MIX};
+use crate::compare;
 use crate::compare::system::{ChosenSystem, Offered};
-use crate::compare::{self, progress};
 use crate::ending::Failure;
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
@@ -134,7 +134,7 @@ impl Question {
             let help = "change to a folder that you may write to";
             Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
         })?;
-        let ending = progress::run_cells(args.threads, &self.plan, &self.inputs, &results);
+        let ending = compare::run_cells(args.threads, &self.plan, &self.inputs, &results);
         let summaries = match ending.map_err(Failure::Fault)? {
             run::Ending::Complete(summaries) => summaries,
             run::Ending::Interrupted { .. } => return Ok(None),

@@ -29,7 +29,7 @@ pub(super) fn standings(
     }
     let folder = SweepFolder::open(path).map_err(Failure::WrongUse)?;
     folder.check_build(&build).map_err(Failure::WrongUse)?;
-    if folder.plan.league.as_ref() != Some(&league::source(request)) {
+    if folder.plan.league.as_ref() != Some(&request.of_cells()) {
         return Err(Failure::WrongUse(anyhow!(
             "{shown} holds another sweep\n  help: give another folder with --sweep, or the options \
              that the sweep was planned with"

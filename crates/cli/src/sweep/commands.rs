@@ -6,10 +6,11 @@ use crate::output_file::{self, Existing};
 use crate::{progress, screen};
 use anyhow::{Context, Result, anyhow};
 use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_lab::experiment::run::RunOptions;
 use mirrorball_sweep::folder::{DoneCells, SweepFolder};
 use mirrorball_sweep::pack::{PackFormat, pack};
 use mirrorball_sweep::part::parse_key;
-use mirrorball_sweep::run::{self, ShardChoice, SweepOutcome, SweepRun};
+use mirrorball_sweep::run::{self, PartLimits, ShardChoice, SweepOutcome};
 use mirrorball_sweep::spec::SweepSpec;
 use mirrorball_sweep::verify::verify;
 use std::fs;
@@ -104,20 +105,14 @@ fn run_cells(args: &RunArgs) -> Result<Ending, Failure> {
     let (folder, done) = open_with_build(&args.folder)?;
     let places = chosen(&folder, args).map_err(Failure::WrongUse)?;
     let saved = places.iter().filter(|place| done.is_done[**place]).count();
-    let stop = progress::stop_at_ctrl_c("writing the cells that are done");
-    let stop = stop.map_err(Failure::Fault)?;
-    let bar = progress::bar((places.len() - saved) as u64, "cells");
-    let on_cells = |cells: usize| bar.inc(cells as u64);
-    let options = SweepRun {
-        threads: args.threads,
-        part_cells: args.part_cells as usize,
-        part_time: Duration::from_nanos(args.part_time.0),
-        stop,
-        on_cells: &on_cells,
+    let limits = PartLimits {
+        cells: args.part_cells as usize,
+        time: Duration::from_nanos(args.part_time.0),
     };
-    let outcome = run::run(&folder, &places, done, &options);
-    bar.finish_and_clear();
-    let outcome = outcome.map_err(Failure::Fault)?;
+    let message = "writing the cells that are done";
+    let work = |options: &RunOptions<'_>| run::run(&folder, &places, done, limits, options);
+    let ran = progress::run_cells(places.len() - saved, message, args.threads, work);
+    let outcome = ran.map_err(Failure::Fault)?.0;
     let (ran, all) = (outcome.ran, places.len());
     screen::say(format_args!("{ran} cells were run, {saved} of {all} were done before"));
     Ok(report(&folder, &outcome))

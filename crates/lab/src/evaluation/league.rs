@@ -6,8 +6,8 @@
 //! pairing runs under all policies and the oracles, [`record`] saves the outcome of each pairing,
 //! and [`standings`] makes one table of them.
 //!
-//! Each thread takes the next pairing that is not done, so that figures do not depend on the number
-//! of threads. A pairing that was interrupted keeps the policies that were done.
+//! A pairing is a unit of the work loop ([`RunOptions::run_units`]). One that was interrupted keeps
+//! the policies that were done.
 
 pub mod ablation;
 mod array;
@@ -30,20 +30,17 @@ use crate::experiment::hash::stable_hash;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::{Choices, Plan};
 use crate::experiment::record::{FAIR_ORACLE, ORACLE};
+use crate::experiment::run::{CellSource, RunOptions};
 use crate::experiment::simulate::SimExecutor;
 use crate::experiment::study::CellSummary;
 use anyhow::{Context, Result};
 use array::DrawnArray;
-use class::Classes;
 use job::DrawnJob;
 use mirrorball_core::policies::{self, Spec};
-use rayon::ThreadPoolBuilder;
 use record::{EntryRecord, Folder, PairingRecord};
+use serde::{Deserialize, Serialize};
 use sizing::Bounds;
 use standings::Standings;
-use std::num::NonZeroUsize;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Largest number of pairings of a sample.
 pub const SIZE_MAX: u32 = 100_000;
@@ -77,7 +74,7 @@ pub fn all_rivals() -> Vec<String> {
 }
 
 /// The options of a league.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeagueRequest {
     /// Number of pairings.
     pub size: u32,
@@ -92,22 +89,11 @@ pub struct LeagueRequest {
     /// Whether runs are short.
     pub quick: bool,
     /// Whether saved results of rivals and references count if another build made them.
+    #[serde(skip)]
     pub keeps_rivals: bool,
     /// The command that repeats it.
+    #[serde(skip)]
     pub command: String,
-}
-
-/// How to run a league.
-pub struct LeagueOptions<'a> {
-    /// Number of threads; none for one per CPU.
-    pub threads: Option<NonZeroUsize>,
-    /// Once set, running cells are given up and no further one is started.
-    pub stop: &'a AtomicBool,
-    /// Called after each pairing has been prepared, with the number of cells that are saved
-    /// already.
-    pub on_saved: &'a (dyn Fn(usize) + Sync),
-    /// Called after each cell that was run.
-    pub on_cell: &'a (dyn Fn() + Sync),
 }
 
 /// How a league ended.
@@ -135,26 +121,13 @@ pub struct PairingFiles {
     pub seed: u64,
 }
 
-/// What a pairing is, without its files.
-#[derive(Clone, Debug)]
-pub struct PairingSummary {
-    /// Its number, from one.
-    pub number: u32,
-    /// What its array is.
-    pub array: Classes,
-    /// What its job is.
-    pub job: Classes,
-}
-
-/// A pairing, ready to run.
-struct Prepared {
-    inputs: Inputs,
-    plan: Plan,
-    array: Classes,
-    job: Classes,
-}
-
 impl LeagueRequest {
+    /// The options that decide its cells, alone.
+    #[must_use]
+    pub fn of_cells(&self) -> LeagueRequest {
+        LeagueRequest { keeps_rivals: false, command: String::new(), ..self.clone() }
+    }
+
     /// How many cells a pairing has, the references' among them.
     pub fn cells_per_pairing(&self) -> usize {
         self.contenders().len()
@@ -190,13 +163,9 @@ impl LeagueRequest {
     }
 }
 
-/// What the pairings of a request are.
-pub fn list(request: &LeagueRequest) -> Vec<PairingSummary> {
-    let summary = |number| {
-        let (array, job) = request.drawn(number);
-        PairingSummary { number, array: array.classes, job: job.classes }
-    };
-    (1..=request.size).map(summary).collect()
+/// The pairings of a request, without outcomes.
+pub fn list(request: &LeagueRequest) -> Vec<PairingRecord> {
+    (1..=request.size).map(|number| empty_record(request, number)).collect()
 }
 
 /// A pairing of a request as files.
@@ -204,12 +173,12 @@ pub fn list(request: &LeagueRequest) -> Vec<PairingSummary> {
 /// # Errors
 /// If it cannot be sized, which is a defect of the draws.
 pub fn files(request: &LeagueRequest, number: u32) -> Result<PairingFiles> {
-    let prepared = prepare(request, number)?;
+    let (_, plan) = prepare(request, number)?;
     Ok(PairingFiles {
         name: request.pairing_name(number),
-        array: prepared.plan.array.text.clone(),
-        job: prepared.plan.jobs[0].text.clone(),
-        seed: prepared.plan.seeds[0],
+        array: plan.array.text.clone(),
+        job: plan.jobs[0].text.clone(),
+        seed: plan.seeds[0],
     })
 }
 
@@ -220,30 +189,12 @@ pub fn files(request: &LeagueRequest, number: u32) -> Result<PairingFiles> {
 pub fn run(
     request: &LeagueRequest,
     folder: &Folder,
-    options: &LeagueOptions<'_>,
+    options: &RunOptions<'_>,
 ) -> Result<LeagueOutcome> {
-    let next = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
-    let slots: Vec<OnceLock<Result<PairingRecord>>> =
-        (0..request.size).map(|_| OnceLock::new()).collect();
-    let work = || {
-        while !options.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = slots.get(index) else { break };
-            let outcome = run_pairing(request, index as u32 + 1, folder, options);
-            if options.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            slot.set(outcome).expect("an index is handed out once");
-        }
-    };
-    let threads = options.threads.map_or(0, NonZeroUsize::get).min(slots.len());
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.context("cannot start threads")?.broadcast(|_| work());
-    let outcomes = slots.into_iter().filter_map(OnceLock::into_inner);
-    let done: Vec<PairingRecord> = outcomes.collect::<Result<_>>()?;
-    if done.len() < request.size as usize {
+    let numbers: Vec<u32> = (1..=request.size).collect();
+    let done =
+        options.run_units(&numbers, |&number| run_pairing(request, number, folder, options))?;
+    if done.len() < numbers.len() {
         return Ok(LeagueOutcome::Interrupted { done: done.len() });
     }
     Ok(LeagueOutcome::Complete(Box::new(Standings::new(request, &done))))
@@ -261,12 +212,8 @@ fn array_number(pairing: u32, jobs_per_array: u32) -> u32 {
     (pairing - 1) / jobs_per_array + 1
 }
 
-/// Number of jobs of each array where a saved structure does not say it.
-fn one_job() -> u32 {
-    1
-}
-
-fn prepare(request: &LeagueRequest, number: u32) -> Result<Prepared> {
+/// A pairing, ready to run.
+fn prepare(request: &LeagueRequest, number: u32) -> Result<(Inputs, Plan)> {
     let name = request.pairing_name(number);
     let (array, job) = request.drawn(number);
     let inputs = sizing::sized(&array, &job, &name, &request.bounds())
@@ -280,7 +227,7 @@ fn prepare(request: &LeagueRequest, number: u32) -> Result<Prepared> {
     let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
     let build = BuildIdentity::current()?;
     let plan = Plan::new(build, source, sources, choices, request.command.clone());
-    Ok(Prepared { inputs, plan, array: array.classes, job: job.classes })
+    Ok((inputs, plan))
 }
 
 /// The seed of a pairing's cells: the last digits of a hash, for the last bytes that go into FNV-1a
@@ -290,36 +237,42 @@ fn cell_seed(seed: u64, number: u32) -> u64 {
     u64::from_str_radix(&hash[hash.len() - 8..], 16).expect("eight hexadecimal digits")
 }
 
+/// The record of a pairing with an outcome of every contender; none if it was given up.
 fn run_pairing(
     request: &LeagueRequest,
     number: u32,
     folder: &Folder,
-    options: &LeagueOptions<'_>,
-) -> Result<PairingRecord> {
-    let Prepared { inputs, plan, array, job } = prepare(request, number)?;
-    let mut record = folder.load_or_new(number, &plan, array, job);
+    options: &RunOptions<'_>,
+) -> Result<Option<PairingRecord>> {
+    let (inputs, plan) = prepare(request, number)?;
+    let mut record = folder.load(number, &plan).unwrap_or_else(|| PairingRecord {
+        key: record::key(&plan),
+        ..empty_record(request, number)
+    });
     let is_usable = |entry: &EntryRecord| {
         let is_subject = request.subjects.contains(&entry.policy);
         entry.build == plan.build || (request.keeps_rivals && !is_subject)
     };
     record.entries.retain(is_usable);
-    let is_saved = |record: &PairingRecord, policy: &str| record.entry(policy).is_some();
-    let cells = plan.cells();
-    let missing: Vec<_> = cells.iter().filter(|cell| !is_saved(&record, cell.policy)).collect();
-    (options.on_saved)(cells.len() - missing.len());
+    let (saved, missing): (Vec<_>, Vec<_>) =
+        plan.cells().into_iter().partition(|cell| record.entry(cell.policy).is_some());
+    saved.iter().for_each(|_| (options.on_cell)(CellSource::Saved));
     let executor = SimExecutor::new(&inputs, options.stop)?;
     let result = missing.iter().try_for_each(|cell| {
         let measured = cell.record(executor.run(cell)?);
         let summary = CellSummary::new(&measured).expect("a fresh record is whole");
         record.entries.push(EntryRecord::new(&plan.build, &summary));
-        (options.on_cell)();
+        (options.on_cell)(CellSource::Run);
         Ok(())
     });
     if !missing.is_empty() {
-        // Also after Ctrl-C, which ends a cell with an error.
+        // Also after a stop, which ends a cell with an error.
         folder.save(&record)?;
     }
-    result.map(|()| record)
+    match result {
+        Err(_) if options.is_stopped() => Ok(None),
+        result => result.map(|()| Some(record)),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Runs the cells of a plan in parallel and saves each as soon as it is done.
+//! The work loop: runs units of work on several threads, in order, and cells of a plan by it.
 //!
-//! Each thread takes the next cell of the plan that is not done. Cells are therefore started in the
-//! order of the plan with any number of threads, and an interrupted run lacks its last cells. A
-//! cell shares no state with another: saved files do not depend on the number of threads or on the
-//! order in which cells end.
+//! A *unit* is what one thread runs without a pause: a cell of a comparison, a pairing of a league,
+//! a pair and a repeat of a sweep. Each thread takes the next unit. Units are therefore started in
+//! order with any number of threads, and an interrupted run lacks its last ones. A cell shares no
+//! state with another: saved files do not depend on the number of threads or on the order in which
+//! cells end.
 
 use crate::experiment::executor::CellExecutor;
 use crate::experiment::plan::{Cell, Plan};
@@ -15,14 +16,14 @@ use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How to run a plan.
+/// How to run cells.
 pub struct RunOptions<'a> {
     /// Number of threads; none for one per CPU.
     pub threads: Option<NonZeroUsize>,
-    /// Once set, no further cell is started, and the executor gives up those that are running.
+    /// Once set, no further unit is started, and the executor gives up the cells that are running.
     pub stop: &'a AtomicBool,
     /// Called after each cell, by the thread that ran it.
-    pub on_cell: &'a (dyn Fn(&Cell<'_>, CellSource) + Sync),
+    pub on_cell: &'a (dyn Fn(CellSource) + Sync),
 }
 
 /// Where the record of a cell comes from.
@@ -48,6 +49,44 @@ pub enum Ending {
     },
 }
 
+impl RunOptions<'_> {
+    /// True if the run is to end now.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Runs `units` on threads and returns the results of those that are done, in order. `run` has
+    /// no result for a unit that was given up after a stop. Fewer results than units: the run was
+    /// stopped.
+    ///
+    /// # Errors
+    /// The first failure in the order of the units. No unit is started after a failure.
+    pub fn run_units<U: Sync, T: Send + Sync>(
+        &self,
+        units: &[U],
+        run: impl Fn(&U) -> Result<Option<T>> + Sync,
+    ) -> Result<Vec<T>> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let slots: Vec<OnceLock<Result<T>>> = units.iter().map(|_| OnceLock::new()).collect();
+        let work = || {
+            while !self.is_stopped() && !failed.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(unit) = units.get(index) else { break };
+                let Some(outcome) = run(unit).transpose() else { break };
+                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                let is_first = slots[index].set(outcome).is_ok();
+                assert!(is_first, "an index is handed out once");
+            }
+        };
+        // Zero is one per CPU; more threads than units would only be started and ended.
+        let threads = self.threads.map_or(0, NonZeroUsize::get).min(units.len());
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.context("cannot start threads")?.broadcast(|_| work());
+        slots.into_iter().filter_map(OnceLock::into_inner).collect()
+    }
+}
+
 /// Runs the cells of `plan` that `results` does not hold yet.
 ///
 /// # Errors
@@ -60,35 +99,9 @@ pub fn run(
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
     let cells = plan.cells();
-    let next = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
-    let slots: Vec<OnceLock<Result<CellSummary>>> = cells.iter().map(|_| OnceLock::new()).collect();
-    let work = || {
-        while !options.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(cell) = cells.get(index) else { break };
-            let outcome = run_cell(cell, executor, results, options);
-            if outcome.is_err() && options.stop.load(Ordering::Relaxed) {
-                // The executor gave up a cell that was running.
-                break;
-            }
-            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            slots[index].set(outcome).expect("an index is handed out once");
-        }
-    };
-    // Zero is one per CPU; more threads than cells would only be started and ended.
-    let threads = options.threads.map_or(0, NonZeroUsize::get).min(cells.len());
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.context("cannot start threads")?.broadcast(|_| work());
-
-    let outcomes = slots.into_iter().filter_map(OnceLock::into_inner);
-    let done: Vec<CellSummary> = outcomes.collect::<Result<_>>()?;
-    let (done_count, all) = (done.len(), cells.len());
-    if done_count == all {
-        Ok(Ending::Complete(done))
-    } else {
-        Ok(Ending::Interrupted { done: done_count, all })
-    }
+    let summaries = options.run_units(&cells, |cell| run_cell(cell, executor, results, options))?;
+    let (done, all) = (summaries.len(), cells.len());
+    Ok(if done == all { Ending::Complete(summaries) } else { Ending::Interrupted { done, all } })
 }
 
 fn run_cell(
@@ -96,15 +109,19 @@ fn run_cell(
     executor: &dyn CellExecutor,
     results: &Results,
     options: &RunOptions<'_>,
-) -> Result<CellSummary> {
+) -> Result<Option<CellSummary>> {
     if let Some(summary) = results.load(cell).as_ref().and_then(CellSummary::new) {
-        (options.on_cell)(cell, CellSource::Saved);
-        return Ok(summary);
+        (options.on_cell)(CellSource::Saved);
+        return Ok(Some(summary));
     }
-    let record = cell.record(executor.run(cell)?);
+    let measured = match executor.run(cell) {
+        Err(_) if options.is_stopped() => return Ok(None),
+        measured => measured?,
+    };
+    let record = cell.record(measured);
     results.save(cell, &record)?;
-    (options.on_cell)(cell, CellSource::Run);
-    Ok(CellSummary::new(&record).expect("a fresh record is whole"))
+    (options.on_cell)(CellSource::Run);
+    Ok(Some(CellSummary::new(&record).expect("a fresh record is whole")))
 }
 
 #[cfg(test)]

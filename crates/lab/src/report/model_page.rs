@@ -4,8 +4,8 @@
 use super::chart::frame::{Axis, Frame, Steps, Unit, values};
 use super::chart::scale::{SMALL, Scale};
 use super::chart::{number, path};
-use super::grid::{Align, Grid};
-use super::page::Page;
+use super::grid::Grid;
+use super::page::{Page, table};
 use maud::{Markup, html};
 
 /// Room for three charts in a line.
@@ -95,27 +95,5 @@ impl DistributionPair {
             }
         };
         frame.draw(&html! { (line(&self.measured, "c0")) (line(&self.model, "c1")) })
-    }
-}
-
-/// A table without marks.
-pub(crate) fn table(grid: &Grid) -> Markup {
-    html! {
-        div.scroll {
-            table {
-                tr.heads {
-                    @for column in &grid.columns {
-                        th.number[column.align == Align::Right] { (column.title) }
-                    }
-                }
-                @for row in &grid.rows {
-                    tr {
-                        @for (column, text) in grid.columns.iter().zip(&row.texts) {
-                            td.number[column.align == Align::Right] { (text) }
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! The frame of every HTML page: one self-contained file with the common style sheet.
 
+use super::grid::{Align, Emphasis, Grid};
 use crate::experiment::record::PROGRAM_VERSION;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -39,5 +40,34 @@ impl Page<'_> {
             }
         };
         page.into_string()
+    }
+}
+
+/// A table; rows of policies that are judged and of references have classes of their own.
+pub(crate) fn table(grid: &Grid) -> Markup {
+    let class = |emphasis| match emphasis {
+        Emphasis::Best => Some("subject"),
+        Emphasis::Reference => Some("reference"),
+        _ => None,
+    };
+    html! {
+        div.scroll {
+            table {
+                tr.heads {
+                    @for column in &grid.columns {
+                        th.number[column.align == Align::Right] {
+                            (column.title.replace('\n', " "))
+                        }
+                    }
+                }
+                @for row in &grid.rows {
+                    tr class=[class(row.emphasis)] {
+                        @for (column, text) in grid.columns.iter().zip(&row.texts) {
+                            td.number[column.align == Align::Right] { (text) }
+                        }
+                    }
+                }
+            }
+        }
     }
 }

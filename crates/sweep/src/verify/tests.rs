@@ -3,9 +3,10 @@
 use super::*;
 use crate::column::fingerprint;
 use crate::pack::{PackFormat, for_each_saved, pack};
-use crate::run::{SweepRun, run};
+use crate::run::{PartLimits, run};
 use crate::spec::SweepSpec;
 use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_lab::experiment::run::RunOptions;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -24,14 +25,9 @@ fn a_changed_figure_is_found_and_named() {
     let folder = sweep(place.path());
     let stop = AtomicBool::new(false);
     let all: Vec<usize> = (0..folder.cells.len()).collect();
-    let options = SweepRun {
-        threads: None,
-        part_cells: 2,
-        part_time: Duration::from_secs(3600),
-        stop: &stop,
-        on_cells: &|_| {},
-    };
-    let outcome = run(&folder, &all, folder.done().unwrap(), &options).unwrap();
+    let limits = PartLimits { cells: 2, time: Duration::from_secs(3600) };
+    let options = RunOptions { threads: None, stop: &stop, on_cell: &|_| () };
+    let outcome = run(&folder, &all, folder.done().unwrap(), limits, &options).unwrap();
     assert_eq!((outcome.ran, outcome.failed.len()), (6, 0));
     let check =
         |fraction, seed| verify(&folder, &folder.done().unwrap(), fraction, seed, &stop).unwrap();

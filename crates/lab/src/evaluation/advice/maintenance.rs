@@ -8,6 +8,7 @@
 //! Non-goals: the time to replace a disk, and errors found on the way.
 
 use crate::experiment::inputs::load_job;
+use crate::experiment::run::RunOptions;
 use anyhow::{Context, Result};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::histogram::Histogram;
@@ -18,8 +19,6 @@ use mirrorball_sim::SimError;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::RunRecord;
-use rayon::ThreadPoolBuilder;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -257,18 +256,16 @@ fn run_all(
             duration: Some(duration),
             checks: Checks::Off,
         };
-        engine::run_until(&run, options.stop)
+        match engine::run_until(&run, options.stop) {
+            Err(SimError::Stopped) => Ok(None),
+            ran => ran
+                .map(Some)
+                .with_context(|| format!("scrub, rebuild and flushes under `{policy}`")),
+        }
     };
-    let threads = options.threads.map_or(0, NonZeroUsize::get).min(windows.len());
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    let runs: Vec<Result<RunRecord, SimError>> = pool
-        .context("cannot start threads")?
-        .install(|| windows.into_par_iter().map(run).collect());
-    if runs.iter().any(|run| matches!(run, Err(SimError::Stopped))) {
-        return Ok(None);
-    }
-    let runs: Result<Vec<RunRecord>, SimError> = runs.into_iter().collect();
-    Ok(Some(runs.with_context(|| format!("scrub, rebuild and flushes under `{policy}`"))?))
+    let &MaintenanceOptions { threads, stop, .. } = options;
+    let runs = RunOptions { threads, stop, on_cell: &|_| () }.run_units(windows, run)?;
+    Ok((runs.len() == windows.len()).then_some(runs))
 }
 
 impl WorkTime {

@@ -10,13 +10,13 @@
 use mirrorball_core::rng::Rng;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Number of resamples.
 const RESAMPLES: usize = 1000;
 
 /// A figure with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Bounded {
     /// The figure of the sample.

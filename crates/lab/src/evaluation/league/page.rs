@@ -2,9 +2,8 @@
 //! the first subject in all pairings, the least first.
 
 use super::standings::Standings;
-use super::text::{Detail, Part, parts};
-use crate::report::page::Page;
-use crate::report::{Align, Emphasis, GridRow};
+use super::text::{Detail, parts};
+use crate::report::page::{Page, table};
 use maud::{Markup, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -22,38 +21,13 @@ pub fn render(standings: &Standings) -> String {
         p { "Arrays and jobs are drawn at random. A ratio is the score of a policy divided by that \
              of the best rival of the pairing. " code { (standings.command) } }
         (ratios(standings))
-        @for table in parts(standings, Detail::All) { (part(&table)) }
+        @for part in parts(standings, Detail::All) {
+            h2 { (part.heading) }
+            ul { @for remark in &part.remarks { li { (remark) } } }
+            (table(&part.grid))
+        }
     } };
     Page { title, style: STYLE, head: html! {}, body }.render()
-}
-
-fn part(part: &Part) -> Markup {
-    let class = |place: usize| match part.grid.columns[place].align {
-        Align::Left => "",
-        Align::Right => "number",
-    };
-    html! {
-        h2 { (part.heading) }
-        ul { @for remark in &part.remarks { li { (remark) } } }
-        div.scroll tabindex="0" role="group" aria-label=(part.heading) { table {
-            tr { @for (place, column) in part.grid.columns.iter().enumerate() {
-                th class=(class(place)) { (column.title.replace('\n', " ")) }
-            } }
-            @for row in &part.grid.rows {
-                tr class=(row_class(row)) { @for (place, text) in row.texts.iter().enumerate() {
-                    td class=(class(place)) { (text) }
-                } }
-            }
-        } }
-    }
-}
-
-fn row_class(row: &GridRow) -> &'static str {
-    match row.emphasis {
-        Emphasis::Best => "subject",
-        Emphasis::Reference => "reference",
-        _ => "rival",
-    }
 }
 
 /// One bar for each pairing, from a ratio of one up or down.

@@ -18,6 +18,7 @@ use anyhow::{Result, anyhow, bail};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -33,30 +34,26 @@ pub struct Folder {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct SampleMark {
     schema_version: u32,
-    /// Seed of all draws; not in folders of earlier versions.
-    seed: Option<u64>,
-    /// Whether runs are short.
-    quick: Option<bool>,
-    /// Number of pairings that share an array.
-    #[serde(default = "super::one_job")]
+    seed: u64,
+    quick: bool,
     jobs_per_array: u32,
 }
 
 impl SampleMark {
     fn of(request: &LeagueRequest) -> SampleMark {
-        SampleMark {
-            schema_version: SCHEMA_VERSION,
-            seed: Some(request.seed),
-            quick: Some(request.quick),
-            jobs_per_array: request.jobs_per_array,
-        }
+        let &LeagueRequest { seed, quick, jobs_per_array, .. } = request;
+        SampleMark { schema_version: SCHEMA_VERSION, seed, quick, jobs_per_array }
     }
+}
 
-    /// True if results of `other` may be added to a folder with this mark.
-    fn may_have(&self, other: &SampleMark) -> bool {
-        self.seed.is_none_or(|seed| Some(seed) == other.seed)
-            && self.quick.is_none_or(|quick| Some(quick) == other.quick)
-            && self.jobs_per_array == other.jobs_per_array
+impl fmt::Display for SampleMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = if self.quick { ", short runs" } else { "" };
+        write!(f, "seed {}{length}", self.seed)?;
+        match self.jobs_per_array {
+            1 => Ok(()),
+            jobs => write!(f, ", {jobs} jobs per array"),
+        }
     }
 }
 
@@ -141,39 +138,20 @@ impl Folder {
         let text = fs::read_to_string(&mark)
             .map_err(|error| anyhow!("cannot read {}: {error}", mark.display()))?;
         let found: Option<SampleMark> = serde_json::from_str(&text).ok();
-        if !found.as_ref().is_some_and(|found| found.may_have(&own)) {
-            let of = |mark: &SampleMark| {
-                let length = if mark.quick == Some(true) { ", short runs" } else { "" };
-                let jobs = match mark.jobs_per_array {
-                    1 => String::new(),
-                    jobs => format!(", {jobs} jobs per array"),
-                };
-                mark.seed.map_or_else(String::new, |seed| format!("seed {seed}{length}{jobs}"))
-            };
-            let found = found.as_ref().map_or_else(|| "another version".to_owned(), of);
-            bail!("{shown} holds the sample of {found}, not of {}\n  help: {help}", of(&own));
+        if found.as_ref() != Some(&own) {
+            let found = found.map_or("another version".to_owned(), |found| found.to_string());
+            bail!("{shown} holds the sample of {found}, not of {own}\n  help: {help}");
         }
         Ok(Folder { path: path.to_owned() })
     }
 
-    /// The saved record of a pairing, if it is of the same array and job; else a record without
-    /// entries.
-    pub(super) fn load_or_new(
-        &self,
-        number: u32,
-        plan: &Plan,
-        array: Classes,
-        job: Classes,
-    ) -> PairingRecord {
-        let key = key(plan);
-        let saved = self.load(number).filter(|record| record.key == key);
-        saved.unwrap_or(PairingRecord { key, number, array, job, entries: Vec::new() })
-    }
-
-    fn load(&self, number: u32) -> Option<PairingRecord> {
+    /// The saved record of a pairing, if it is of the array and the job of `plan`.
+    pub(super) fn load(&self, number: u32, plan: &Plan) -> Option<PairingRecord> {
         let text = fs::read_to_string(self.file(number)).ok()?;
         let is_intact = digest::check(&text) == Integrity::Intact;
-        is_intact.then(|| serde_json::from_str(&text).ok()).flatten()
+        let record: Option<PairingRecord> =
+            is_intact.then(|| serde_json::from_str(&text).ok()).flatten();
+        record.filter(|record| record.key == key(plan))
     }
 
     /// Saves the record of a pairing.
@@ -191,7 +169,7 @@ impl Folder {
 }
 
 /// Hash of all that decides the outcome, apart from policy and build.
-fn key(plan: &Plan) -> String {
+pub(super) fn key(plan: &Plan) -> String {
     let (array, job) = (&plan.array, &plan.jobs[0]);
     let (schema, seed) = (SCHEMA_VERSION.to_string(), plan.seeds[0].to_string());
     stable_hash([&*schema, &array.text, &array.fingerprint, &job.text, &job.fingerprint, &seed])

@@ -16,7 +16,7 @@ use super::{LeagueRequest, REFERENCES, array_number};
 use crate::experiment::study::statistics::geometric_mean;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Ratio to the best rival from which on a policy shares its win.
@@ -34,7 +34,7 @@ const READS_FOR_P99: u64 = 500;
 const READS_FOR_P99_9: u64 = 5_000;
 
 /// The result of a league.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Standings {
     /// The command that repeats it.
@@ -44,7 +44,6 @@ pub struct Standings {
     /// Whether runs were short.
     pub quick: bool,
     /// Number of pairings that share an array.
-    #[serde(default = "super::one_job")]
     pub jobs_per_array: u32,
     /// The policies that are judged.
     pub subjects: Vec<String>,
@@ -57,7 +56,7 @@ pub struct Standings {
 }
 
 /// One policy over all pairings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct LeagueRow {
     /// The policy.
@@ -81,7 +80,7 @@ pub struct LeagueRow {
 }
 
 /// One pairing, under every policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Pairing {
     /// Its number.
@@ -97,7 +96,7 @@ pub struct Pairing {
 }
 
 /// One policy in one pairing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct PairingEntry {
     /// The policy.

@@ -1,10 +1,11 @@
 //! Standings of a sample for a terminal and as Markdown.
 
+use super::REFERENCES;
 use super::bootstrap::Bounded;
+use super::record::PairingRecord;
 use super::standings::{
     ClassRow, LeagueRow, Pairing, RATIO_MIN, Standings, TAIL_MOST, WIN, is_reference,
 };
-use super::{PairingSummary, REFERENCES};
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, markdown};
 use mirrorball_core::units::counted;
@@ -57,8 +58,8 @@ pub fn markdown(standings: &Standings, detail: Detail) -> String {
     text + &wrapped(&legend(standings), TEXT_WIDTH) + "\n"
 }
 
-/// What the pairings of a seed are, as a table.
-pub fn listed(pairings: &[PairingSummary], style: Style) -> String {
+/// The pairings that are drawn, as a table.
+pub fn listed(pairings: &[PairingRecord], style: Style) -> String {
     let columns = vec![
         Column::right("pairing"),
         Column::left("disks"),
@@ -69,7 +70,7 @@ pub fn listed(pairings: &[PairingSummary], style: Style) -> String {
         Column::left("job"),
         Column::left("background"),
     ];
-    let row = |pairing: &PairingSummary| {
+    let row = |pairing: &PairingRecord| {
         let array = |name: &str| pairing.array.joined(name);
         let texts = vec![
             pairing.number.to_string(),

@@ -5,8 +5,7 @@ use super::compare::{CellComparison, ColumnHead, Repetition, TableComparison};
 use super::markdown::overview;
 use super::picture::{self, Ends};
 use super::text::{claim as in_words, figure, remarks};
-use crate::report::model_page::table;
-use crate::report::page::Page;
+use crate::report::page::{Page, table};
 use maud::{Markup, html};
 
 const STYLE: &str = include_str!("page.css");

@@ -15,7 +15,7 @@ fn threads(count: usize) -> Option<NonZeroUsize> {
 
 fn run_all(plan: &Plan, folder: &Path, count: usize, executor: &MockExecutor) -> Result<Ending> {
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: threads(count), stop: &stop, on_cell: &|_, _| {} };
+    let options = RunOptions { threads: threads(count), stop: &stop, on_cell: &|_| {} };
     run(plan, executor, &Results::open(folder, plan)?, &options)
 }
 
@@ -63,7 +63,7 @@ fn an_interrupted_run_is_resumed_where_it_stopped() {
     let folder = TempDir::new().unwrap();
     let first = MockExecutor::default();
     let stop = AtomicBool::new(false);
-    let stop_after_three = |_: &Cell<'_>, _: CellSource| {
+    let stop_after_three = |_: CellSource| {
         if first.run_count() == 3 {
             stop.store(true, Ordering::Relaxed);
         }
@@ -214,7 +214,7 @@ impl CellExecutor for GivesUp<'_> {
 fn a_cell_given_up_on_interruption_is_no_failure() {
     let plan = plan(&["j"], &["a/x"], 2);
     let (folder, stop) = (TempDir::new().unwrap(), AtomicBool::new(false));
-    let options = RunOptions { threads: threads(1), stop: &stop, on_cell: &|_, _| {} };
+    let options = RunOptions { threads: threads(1), stop: &stop, on_cell: &|_| {} };
     let results = Results::open(folder.path(), &plan).unwrap();
     let ending = run(&plan, &GivesUp(&stop), &results, &options).unwrap();
     assert_eq!(ending, Ending::Interrupted { done: 0, all: plan.cells().len() });
