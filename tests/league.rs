@@ -9,15 +9,8 @@ const JUDGED: &str = "league/results/random-judged.md";
 
 /// Three short pairings under two rivals: seconds.
 const SAMPLE: [&str; 9] = [
-    "league",
-    "--sample",
-    "3",
-    "--quick",
-    "--policy",
-    "btrfs/pid,zfs/mirror",
-    "--subject",
-    "research/sed",
-    "--seed=5",
+    "league", "--sample", "3", "--quick", "--policy", "btrfs/pid,zfs/mirror", "--subject",
+    "research/sed", "--seed=5",
 ];
 
 fn sample(folder: &Folder, more: &[&str]) -> String {

@@ -19,7 +19,7 @@ mod table;
 pub(crate) mod text;
 mod titled_tables;
 
-pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, TableLimits};
+pub use grid::{Align, Column, Emphasis, Grid, GridBuilder, GridRow, Layout, TableLimits};
 pub use table::draw;
 pub use text::{whole_phrases, whole_words, wrapped};
 

@@ -71,6 +71,39 @@ pub struct GridRow {
     pub texts: Vec<String>,
 }
 
+/// A table of items that is made column by column.
+#[derive(Debug)]
+pub struct GridBuilder<T> {
+    items: Vec<T>,
+    grid: Grid,
+}
+
+impl<T> GridBuilder<T> {
+    /// Marks the row of each item.
+    #[must_use]
+    pub fn marked(mut self, emphasis: impl Fn(&T) -> Emphasis) -> GridBuilder<T> {
+        for (item, row) in self.items.iter().zip(&mut self.grid.rows) {
+            row.emphasis = emphasis(item);
+        }
+        self
+    }
+
+    /// Adds a column with a text for each item.
+    #[must_use]
+    pub fn column(mut self, column: Column, text: impl Fn(&T) -> String) -> GridBuilder<T> {
+        self.grid.columns.push(column);
+        for (item, row) in self.items.iter().zip(&mut self.grid.rows) {
+            row.texts.push(text(item));
+        }
+        self
+    }
+
+    /// The table.
+    pub fn build(self) -> Grid {
+        self.grid
+    }
+}
+
 /// How a row is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emphasis {
@@ -138,6 +171,14 @@ impl Column {
 }
 
 impl Grid {
+    /// A table with a row for each of `items`, without columns.
+    pub fn of<T>(items: impl IntoIterator<Item = T>) -> GridBuilder<T> {
+        let items: Vec<T> = items.into_iter().collect();
+        let row = |_: &T| GridRow { emphasis: Emphasis::None, texts: Vec::new() };
+        let grid = Grid { columns: Vec::new(), rows: items.iter().map(row).collect() };
+        GridBuilder { items, grid }
+    }
+
     /// The width of each column: that of its widest text, counted in characters. The first column
     /// of a group is widened until the group's heading fits.
     pub fn widths(&self) -> Vec<usize> {

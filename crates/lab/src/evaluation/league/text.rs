@@ -3,11 +3,9 @@
 use super::REFERENCES;
 use super::bootstrap::Bounded;
 use super::record::PairingRecord;
-use super::standings::{
-    ClassRow, LeagueRow, Pairing, RATIO_MIN, Standings, TAIL_MOST, WIN, is_reference,
-};
+use super::standings::{ClassRow, LeagueRow, RATIO_MIN, Standings, TAIL_MOST, WIN, is_reference};
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, markdown};
+use crate::report::{Column, Emphasis, Grid, Layout, Style, TableLimits, draw, markdown};
 use mirrorball_core::units::counted;
 
 /// Extent of the tables.
@@ -60,32 +58,17 @@ pub fn markdown(standings: &Standings, detail: Detail) -> String {
 
 /// The pairings that are drawn, as a table.
 pub fn listed(pairings: &[PairingRecord], style: Style) -> String {
-    let columns = vec![
-        Column::right("pairing"),
-        Column::left("disks"),
-        Column::right("members"),
-        Column::left("layout"),
-        Column::right("copies"),
-        Column::left("irregular"),
-        Column::left("job"),
-        Column::left("background"),
-    ];
-    let row = |pairing: &PairingRecord| {
-        let array = |name: &str| pairing.array.joined(name);
-        let texts = vec![
-            pairing.number.to_string(),
-            array("disks"),
-            array("members"),
-            array("layout"),
-            array("copies"),
-            array("irregular"),
-            pairing.job.joined("contains"),
-            pairing.job.joined("background"),
-        ];
-        GridRow { emphasis: Emphasis::None, texts }
-    };
+    let grid = Grid::of(pairings)
+        .column(Column::right("pairing"), |it| it.number.to_string())
+        .column(Column::left("disks"), |it| it.array.joined("disks"))
+        .column(Column::right("members"), |it| it.array.joined("members"))
+        .column(Column::left("layout"), |it| it.array.joined("layout"))
+        .column(Column::right("copies"), |it| it.array.joined("copies"))
+        .column(Column::left("irregular"), |it| it.array.joined("irregular"))
+        .column(Column::left("job"), |it| it.job.joined("contains"))
+        .column(Column::left("background"), |it| it.job.joined("background"));
     // All of it, however narrow the terminal.
-    draw(&Grid { columns, rows: pairings.iter().map(row).collect() }, style)
+    draw(&grid.build(), style)
 }
 
 fn drawn(grid: Grid, style: Style) -> String {
@@ -184,11 +167,8 @@ fn summary(standings: &Standings, subject: &str) -> Vec<String> {
     ]
 }
 
-/// The rows that are shown: all subjects and references, and the best rivals.
-pub(super) fn shown(
-    standings: &Standings,
-    detail: Detail,
-) -> impl Iterator<Item = (Emphasis, &LeagueRow)> {
+/// The rows that are shown, and how: all subjects and references, and the best rivals.
+fn shown(standings: &Standings, detail: Detail) -> impl Iterator<Item = (Emphasis, &LeagueRow)> {
     let mut rivals = 0;
     standings.rows.iter().filter_map(move |row| {
         let emphasis = match &row.policy {
@@ -202,96 +182,57 @@ pub(super) fn shown(
     })
 }
 
+fn figure(value: f64) -> String {
+    format!("{value:.3}")
+}
+
 fn league(standings: &Standings, detail: Detail) -> Grid {
-    let mut columns = vec![
-        Column::left("policy"),
-        Column::right("geo. mean"),
-        Column::right("median").droppable(3),
-        Column::right("5th perc."),
-        Column::right("worst").droppable(2),
-        Column::right("pairing").droppable(2),
-        Column::right("wins").droppable(1),
-        Column::right("starves"),
-    ];
-    let of_reference = |reference: &&str| Column::right(format!("of {reference}")).droppable(4);
-    columns.extend(REFERENCES.iter().map(of_reference));
-    let row = |(emphasis, row): (Emphasis, &LeagueRow)| {
-        let mut texts = vec![
-            row.policy.clone(),
-            interval(&row.geometric_mean),
-            format!("{:.3}", row.median),
-            format!("{:.3}", row.fifth_percentile.value),
-            format!("{:.3}", row.worst),
-            row.worst_number.to_string(),
-            row.wins.to_string(),
-            row.starved.to_string(),
-        ];
-        texts.extend(row.of_reference.iter().map(|ratio| format!("{ratio:.3}")));
-        GridRow { emphasis, texts }
-    };
-    Grid { columns, rows: shown(standings, detail).map(row).collect() }
+    let grid = Grid::of(shown(standings, detail))
+        .marked(|(emphasis, _)| *emphasis)
+        .column(Column::left("policy"), |(_, row)| row.policy.clone())
+        .column(Column::right("geo. mean"), |(_, row)| interval(&row.geometric_mean))
+        .column(Column::right("median").droppable(3), |(_, row)| figure(row.median))
+        .column(Column::right("5th perc."), |(_, row)| figure(row.fifth_percentile.value))
+        .column(Column::right("worst").droppable(2), |(_, row)| figure(row.worst))
+        .column(Column::right("pairing").droppable(2), |(_, row)| row.worst_number.to_string())
+        .column(Column::right("wins").droppable(1), |(_, row)| row.wins.to_string())
+        .column(Column::right("starves"), |(_, row)| row.starved.to_string());
+    let references = REFERENCES.iter().enumerate();
+    let grid = references.fold(grid, |grid, (place, reference)| {
+        let column = Column::right(format!("of {reference}")).droppable(4);
+        grid.column(column, |(_, row)| figure(row.of_reference[place]))
+    });
+    grid.build()
 }
 
 fn classes(rows: &[ClassRow]) -> Grid {
-    let columns = vec![
-        Column::left("class"),
-        Column::right("pairings"),
-        Column::right("geo. mean"),
-        Column::right("5th perc.").droppable(1),
-        Column::right("worst").droppable(2),
-        Column::right("pairing").droppable(2),
-        Column::right("starves"),
-        Column::left("best single rival").droppable(3),
-        Column::right("its mean").droppable(3),
-    ];
-    let row = |row: &ClassRow| {
-        let texts = vec![
-            format!("{}: {}", row.class.dimension, row.class.value),
-            row.pairings.to_string(),
-            interval(&row.geometric_mean),
-            format!("{:.3}", row.fifth_percentile),
-            format!("{:.3}", row.worst),
-            row.worst_number.to_string(),
-            row.starved.to_string(),
-            row.best_rival.clone(),
-            format!("{:.3}", row.best_rival_mean),
-        ];
-        GridRow { emphasis: Emphasis::None, texts }
-    };
-    Grid { columns, rows: rows.iter().map(row).collect() }
+    let class = |row: &&ClassRow| format!("{}: {}", row.class.dimension, row.class.value);
+    Grid::of(rows)
+        .column(Column::left("class"), class)
+        .column(Column::right("pairings"), |row| row.pairings.to_string())
+        .column(Column::right("geo. mean"), |row| interval(&row.geometric_mean))
+        .column(Column::right("5th perc.").droppable(1), |row| figure(row.fifth_percentile))
+        .column(Column::right("worst").droppable(2), |row| figure(row.worst))
+        .column(Column::right("pairing").droppable(2), |row| row.worst_number.to_string())
+        .column(Column::right("starves"), |row| row.starved.to_string())
+        .column(Column::left("best single rival").droppable(3), |row| row.best_rival.clone())
+        .column(Column::right("its mean").droppable(3), |row| figure(row.best_rival_mean))
+        .build()
 }
 
 fn pairings(standings: &Standings, detail: Detail) -> Grid {
-    let columns = vec![
-        Column::right("pairing"),
-        Column::right("ratio"),
-        Column::right("least\nsection"),
-        Column::left("best rival"),
-        Column::left("disks").droppable(1),
-        Column::right("members").droppable(2),
-        Column::left("layout").droppable(2),
-        Column::left("irregular").droppable(3),
-        Column::left("job").droppable(1),
-        Column::left("background").droppable(3),
-    ];
     let count = if detail == Detail::All { usize::MAX } else { SCREEN.1 };
-    let row = |pairing: &Pairing| {
-        let entry = pairing.entry(&standings.subjects[0]);
-        let array = |name: &str| pairing.array.joined(name);
-        let texts = vec![
-            pairing.number.to_string(),
-            format!("{:.3}", entry.ratio),
-            format!("{:.3}", entry.least_section),
-            pairing.best.clone(),
-            array("disks"),
-            array("members"),
-            array("layout"),
-            array("irregular"),
-            pairing.job.joined("contains"),
-            pairing.job.joined("background"),
-        ];
-        GridRow { emphasis: Emphasis::None, texts }
-    };
-    let worst = standings.worst_first();
-    Grid { columns, rows: worst.into_iter().take(count).map(row).collect() }
+    let first = &standings.subjects[0];
+    Grid::of(standings.worst_first().into_iter().take(count))
+        .column(Column::right("pairing"), |it| it.number.to_string())
+        .column(Column::right("ratio"), |it| figure(it.entry(first).ratio))
+        .column(Column::right("least\nsection"), |it| figure(it.entry(first).least_section))
+        .column(Column::left("best rival"), |it| it.best.clone())
+        .column(Column::left("disks").droppable(1), |it| it.array.joined("disks"))
+        .column(Column::right("members").droppable(2), |it| it.array.joined("members"))
+        .column(Column::left("layout").droppable(2), |it| it.array.joined("layout"))
+        .column(Column::left("irregular").droppable(3), |it| it.array.joined("irregular"))
+        .column(Column::left("job").droppable(1), |it| it.job.joined("contains"))
+        .column(Column::left("background").droppable(3), |it| it.job.joined("background"))
+        .build()
 }

@@ -5,7 +5,7 @@ use super::compare::{Alternative, Repetition, TableComparison};
 use super::text;
 use crate::report::markdown::{draw, escaped};
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, GridRow};
+use crate::report::{Column, Grid};
 
 /// Characters in a line of running text.
 const WIDTH: usize = 98;
@@ -44,33 +44,25 @@ pub fn page(repetitions: &[Repetition]) -> String {
 
 /// One row per table that ranks something.
 pub(super) fn overview(repetitions: &[Repetition]) -> Grid {
-    let columns = vec![
-        Column::left("recipe"),
-        Column::left("table"),
-        Column::right("tau"),
-        Column::right("pairs"),
-        Column::right("ratio error, median"),
-        Column::right("worst"),
-    ];
-    let mut rows = Vec::new();
-    for repetition in repetitions {
-        for table in &repetition.tables {
-            let Some(agreement) = &table.agreement else { continue };
-            let percent = |fraction: f64| format!("{:.0} %", 100.0 * fraction);
-            let other = |it: &Alternative| it.tau.map(|tau| format!(" ({tau:.2})"));
+    let ranked = repetitions.iter().flat_map(|repetition| {
+        let tables = repetition.tables.iter();
+        tables.filter_map(move |table| Some((repetition, table, table.agreement.as_ref()?)))
+    });
+    let percent = |fraction: f64| format!("{:.0} %", 100.0 * fraction);
+    let other = |it: &Alternative| it.tau.map(|tau| format!(" ({tau:.2})"));
+    Grid::of(ranked)
+        .column(Column::left("recipe"), |(repetition, ..)| repetition.recipe.clone())
+        .column(Column::left("table"), |(_, table, _)| table.title.clone())
+        .column(Column::right("tau"), |(_, table, agreement)| {
             let others: String = table.alternatives.iter().filter_map(other).collect();
-            let texts = vec![
-                repetition.recipe.clone(),
-                table.title.clone(),
-                agreement.tau.map_or("-".to_owned(), |tau| format!("{tau:.2}{others}")),
-                agreement.ranked_pairs.to_string(),
-                percent(agreement.ratio_error_median),
-                percent(agreement.ratio_error_worst),
-            ];
-            rows.push(GridRow { emphasis: Emphasis::None, texts });
-        }
-    }
-    Grid { columns, rows }
+            agreement.tau.map_or("-".to_owned(), |tau| format!("{tau:.2}{others}"))
+        })
+        .column(Column::right("pairs"), |(.., agreement)| agreement.ranked_pairs.to_string())
+        .column(Column::right("ratio error, median"), |(.., agreement)| {
+            percent(agreement.ratio_error_median)
+        })
+        .column(Column::right("worst"), |(.., agreement)| percent(agreement.ratio_error_worst))
+        .build()
 }
 
 /// The section of one recipe.

@@ -3,7 +3,7 @@
 use super::compare::{
     Alternative, ClaimComparison, RankAgreement, Repetition, RowComparison, TableComparison,
 };
-use crate::report::{self, Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
+use crate::report::{self, Column, Emphasis, Grid, Layout, Style, TableLimits, draw};
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
@@ -32,7 +32,10 @@ pub fn render(repetition: &Repetition, style: Style) -> String {
 
 /// The table of a comparison.
 pub(super) fn grid(table: &TableComparison) -> Grid {
-    let mut columns = vec![Column::left(table.of.clone())];
+    let is_off = |row: &&RowComparison| row.cells.iter().any(|cell| cell.within == Some(false));
+    let mut grid = Grid::of(&table.rows)
+        .marked(|row| if is_off(row) { Emphasis::Wrong } else { Emphasis::None })
+        .column(Column::left(table.of.clone()), |row| row.name.clone());
     for (index, column) in table.columns.iter().enumerate() {
         let has_published = table.rows.iter().any(|row| row.cells[index].published.is_some());
         // The first column is the most important one of a published table.
@@ -41,31 +44,18 @@ pub(super) fn grid(table: &TableComparison) -> Grid {
             Column::right(title).under(column.title.clone()).droppable(drop_order)
         };
         if has_published {
-            let titles = ["published", "simulated", "ratio"];
-            columns.extend(titles.map(|title| of(title, u8::from(title == "ratio"))));
-        } else {
-            columns.push(of("simulated", 0));
+            grid = grid.column(of("published", 0), |row| {
+                row.cells[index].published.map_or(String::new(), |it| it.to_string())
+            });
+        }
+        grid = grid.column(of("simulated", 0), |row| figure(row.cells[index].ours));
+        if has_published {
+            grid = grid.column(of("ratio", 1), |row| {
+                row.cells[index].ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
+            });
         }
     }
-    let rows = table.rows.iter().map(|row| grid_row(table, row)).collect();
-    Grid { columns, rows }
-}
-
-fn grid_row(table: &TableComparison, row: &RowComparison) -> GridRow {
-    let mut texts = vec![row.name.clone()];
-    for (index, cell) in row.cells.iter().enumerate() {
-        let has_published = table.rows.iter().any(|row| row.cells[index].published.is_some());
-        if has_published {
-            texts.push(cell.published.map_or(String::new(), |it| it.to_string()));
-        }
-        texts.push(figure(cell.ours));
-        if has_published {
-            texts.push(cell.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")));
-        }
-    }
-    let is_off = row.cells.iter().any(|cell| cell.within == Some(false));
-    let emphasis = if is_off { Emphasis::Wrong } else { Emphasis::None };
-    GridRow { emphasis, texts }
+    grid.build()
 }
 
 /// Remarks below a table: the agreement, the claims of the source, the explained differences.

@@ -1,11 +1,10 @@
 //! Explained choices as a table for a terminal: one row per mirror, then the summary.
 
 use crate::experiment::explain::{
-    Explained, ExplainedChoice, MemberShare, MirrorChoice, NamedValue, READS_MAX, ReadOrder,
-    shown_bytes,
+    Explained, ExplainedChoice, MirrorChoice, NamedValue, READS_MAX, ReadOrder, shown_bytes,
 };
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
+use crate::report::{Column, Emphasis, Grid, Layout, Style, TableLimits, draw};
 use mirrorball_core::units::Nanos;
 
 /// Width of running text where the terminal is wider.
@@ -61,83 +60,60 @@ fn remarks(explained: &Explained, left_out: &[String]) -> Vec<String> {
 
 fn choices(explained: &Explained) -> Grid {
     let score = explained.score_name();
-    let parts = explained.part_names();
-    let mut columns = vec![
-        Column::right("at s"),
-        Column::right("stream").droppable(STREAM_DROP_ORDER),
-        Column::right("offset"),
-        Column::right("size").droppable(SIZE_DROP_ORDER),
-        Column::right("devid"),
-        Column::right("in\nflight").droppable(SIZE_DROP_ORDER),
-    ];
-    if explained.has_scores() {
-        columns.push(Column::right(score.map_or("score".to_owned(), stacked)));
-    }
-    let ranks = PARTS_DROP_ORDER..;
-    columns.extend(
-        parts.iter().zip(ranks).map(|(part, rank)| Column::right(stacked(part)).droppable(rank)),
-    );
-    columns.extend([
-        Column::right("ex-\npected").droppable(EXPECTED_DROP_ORDER),
-        Column::right("took"),
-    ]);
-    let rows = explained.choices.iter().flat_map(|choice| {
-        let shown = Shown { choice, has_scores: explained.has_scores(), score, parts: &parts };
-        choice.mirrors.iter().enumerate().map(move |(place, mirror)| shown.row(place, mirror))
+    let mirrors = explained.choices.iter().flat_map(|choice| {
+        choice.mirrors.iter().enumerate().map(move |(place, mirror)| (choice, place, mirror))
     });
-    Grid { rows: rows.collect(), columns }
+    /// A text of the first line of a choice.
+    fn once(place: usize, text: impl Fn() -> String) -> String {
+        if place == 0 { text() } else { String::new() }
+    }
+    let mut grid = Grid::of(mirrors)
+        .marked(|(choice, _, mirror)| emphasis(choice, mirror))
+        .column(Column::right("at s"), |&(choice, place, _)| {
+            once(place, || format!("{:.6}", Nanos(choice.at_ns).as_secs_f64()))
+        })
+        .column(Column::right("stream").droppable(STREAM_DROP_ORDER), |&(choice, place, _)| {
+            let mark = if choice.background { "b" } else { "" };
+            once(place, || format!("{}{mark}", choice.stream))
+        })
+        .column(Column::right("offset"), |&(choice, place, _)| {
+            once(place, || shown_bytes(choice.offset))
+        })
+        .column(Column::right("size").droppable(SIZE_DROP_ORDER), |&(choice, place, _)| {
+            once(place, || shown_bytes(choice.length))
+        })
+        .column(Column::right("devid"), |(.., mirror)| mirror.devid.to_string())
+        .column(Column::right("in\nflight").droppable(SIZE_DROP_ORDER), |(.., mirror)| {
+            mirror.in_flight.to_string()
+        });
+    if explained.has_scores() {
+        let column = Column::right(score.map_or("score".to_owned(), stacked));
+        grid = grid.column(column, |(.., mirror)| match &mirror.score {
+            None => String::new(),
+            Some(own) if score.is_some() => own.shown(),
+            Some(own) => format!("{} {}", NamedValue::words(own.name), own.shown()),
+        });
+    }
+    for (name, rank) in explained.part_names().into_iter().zip(PARTS_DROP_ORDER..) {
+        grid = grid.column(Column::right(stacked(name)).droppable(rank), |(.., mirror)| {
+            let part = mirror.parts.iter().find(|part| part.name == name);
+            part.map_or(String::new(), NamedValue::shown)
+        });
+    }
+    grid.column(Column::right("ex-\npected").droppable(EXPECTED_DROP_ORDER), |(.., mirror)| {
+        mirror.expected_ns.map_or("never".to_owned(), |it| Nanos(it).to_string())
+    })
+    .column(Column::right("took"), |(choice, _, mirror)| match mirror.taken {
+        ReadOrder::No => String::new(),
+        ReadOrder::First => choice.took_ns.map_or("-".to_owned(), |it| Nanos(it).to_string()),
+        ReadOrder::Further => "as well".to_owned(),
+    })
+    .build()
 }
 
 /// The words of a name, one per line.
 fn stacked(name: &str) -> String {
     NamedValue::words(name).replace(' ', "\n")
-}
-
-/// A choice and the columns of the table.
-#[derive(Clone, Copy)]
-struct Shown<'a> {
-    choice: &'a ExplainedChoice,
-    has_scores: bool,
-    /// The name of the score, if it is the heading of the column.
-    score: Option<&'static str>,
-    parts: &'a [&'static str],
-}
-
-impl Shown<'_> {
-    fn row(&self, place: usize, mirror: &MirrorChoice) -> GridRow {
-        let choice = self.choice;
-        let mut texts = match place {
-            0 => vec![
-                format!("{:.6}", Nanos(choice.at_ns).as_secs_f64()),
-                format!("{}{}", choice.stream, if choice.background { "b" } else { "" }),
-                shown_bytes(choice.offset),
-                shown_bytes(choice.length),
-            ],
-            _ => vec![String::new(); 4],
-        };
-        texts.extend([mirror.devid.to_string(), mirror.in_flight.to_string()]);
-        if self.has_scores {
-            texts.push(mirror.score.as_ref().map_or(String::new(), |score| self.score(score)));
-        }
-        texts.extend(self.parts.iter().map(|&name| {
-            let part = mirror.parts.iter().find(|part| part.name == name);
-            part.map_or(String::new(), NamedValue::shown)
-        }));
-        texts.push(mirror.expected_ns.map_or("never".to_owned(), |it| Nanos(it).to_string()));
-        texts.push(match mirror.taken {
-            ReadOrder::No => String::new(),
-            ReadOrder::First => choice.took_ns.map_or("-".to_owned(), |it| Nanos(it).to_string()),
-            ReadOrder::Further => "as well".to_owned(),
-        });
-        GridRow { emphasis: emphasis(choice, mirror), texts }
-    }
-
-    fn score(&self, score: &NamedValue) -> String {
-        match self.score {
-            Some(_) => score.shown(),
-            None => format!("{} {}", NamedValue::words(score.name), score.shown()),
-        }
-    }
 }
 
 fn emphasis(choice: &ExplainedChoice, mirror: &MirrorChoice) -> Emphasis {
@@ -152,28 +128,15 @@ fn emphasis(choice: &ExplainedChoice, mirror: &MirrorChoice) -> Emphasis {
 fn members(explained: &Explained) -> Grid {
     let summary = &explained.summary;
     let percent = |part: u64| format!("{:.0}", 100.0 * part as f64 / summary.choices as f64);
-    let row = |member: &MemberShare| GridRow {
-        emphasis: Emphasis::None,
-        texts: vec![
-            member.devid.to_string(),
-            member.eligible.to_string(),
-            member.chosen.to_string(),
-            percent(member.chosen),
-            member.oracle.to_string(),
-            percent(member.oracle),
-            member.mean_took().map_or("-".to_owned(), |mean| mean.to_string()),
-        ],
-    };
-    Grid {
-        columns: vec![
-            Column::right("devid"),
-            Column::right("eligible"),
-            Column::right("chosen"),
-            Column::right("in %").droppable(2),
-            Column::right("oracle's").droppable(1),
-            Column::right("in %").droppable(3),
-            Column::right("mean took"),
-        ],
-        rows: summary.members.iter().filter(|member| member.eligible > 0).map(row).collect(),
-    }
+    Grid::of(summary.members.iter().filter(|member| member.eligible > 0))
+        .column(Column::right("devid"), |member| member.devid.to_string())
+        .column(Column::right("eligible"), |member| member.eligible.to_string())
+        .column(Column::right("chosen"), |member| member.chosen.to_string())
+        .column(Column::right("in %").droppable(2), |member| percent(member.chosen))
+        .column(Column::right("oracle's").droppable(1), |member| member.oracle.to_string())
+        .column(Column::right("in %").droppable(3), |member| percent(member.oracle))
+        .column(Column::right("mean took"), |member| {
+            member.mean_took().map_or("-".to_owned(), |mean| mean.to_string())
+        })
+        .build()
 }

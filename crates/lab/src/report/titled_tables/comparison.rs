@@ -1,10 +1,8 @@
 //! The tables that compare further sets of results with the first: one per job and further set.
 
 use super::{TitledTable, clipped, micros, number};
-use crate::experiment::study::{
-    Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
-};
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
+use crate::experiment::study::{Comparison, Estimate, JobComparison, Significance, Yardstick};
+use crate::report::grid::{Column, Emphasis, Grid, TableLimits};
 use mirrorball_core::policies::short_policy_name;
 
 /// Longest label above a column, in characters.
@@ -42,55 +40,48 @@ fn table(
         Yardstick::Score => "score",
     };
     let figure = |label: &str| Column::right(what).under(clipped(label, LABEL_MAX));
-    let columns = vec![
-        Column::left("policy"),
-        figure(first),
-        Column::right("±").under(clipped(first, LABEL_MAX)).droppable(2),
-        figure(other),
-        Column::right("±").under(clipped(other, LABEL_MAX)).droppable(2),
-        Column::right("speed"),
-        Column::right("±").droppable(1),
-    ];
+    let width = |label: &str| Column::right("±").under(clipped(label, LABEL_MAX)).droppable(2);
+    let value = |estimate: &Estimate| match job.yardstick {
+        Yardstick::Iops | Yardstick::Score => number(estimate.value),
+        Yardstick::MeanLatency => micros(estimate.value),
+    };
     let changes = job.rows.iter().filter_map(|row| Some((row, row.changes[place].as_ref()?)));
-    let rows: Vec<GridRow> =
-        changes.map(|(line, change)| row(line, change, job.yardstick)).collect();
-    if rows.is_empty() {
+    let grid = Grid::of(changes)
+        .marked(|(_, change)| emphasis(change.significance))
+        .column(Column::left("policy"), |(row, _)| short_policy_name(&row.policy))
+        .column(figure(first), |(row, _)| value(&row.first))
+        .column(width(first), |(row, _)| relative(&row.first))
+        .column(figure(other), |(_, change)| value(&change.figure))
+        .column(width(other), |(_, change)| relative(&change.figure))
+        .column(Column::right("speed"), |(_, change)| {
+            let speed = change.speed.map(|speed| format!("{:+.1}%", 100.0 * (speed.value - 1.0)));
+            speed.unwrap_or("-".to_owned())
+        })
+        .column(Column::right("±").droppable(1), |(_, change)| {
+            let half = change.speed.and_then(|speed| Some((speed.high? - speed.low?) / 2.0));
+            half.map_or("-".to_owned(), |width| format!("{:.1}%", 100.0 * width))
+        })
+        .build();
+    if grid.rows.is_empty() {
         return None;
     }
     let heading = format!("{}, {other} against {first}", job.job);
-    let mut table = TitledTable::fitted(heading, Grid { columns, rows }, limits);
+    let mut table = TitledTable::fitted(heading, grid, limits);
     table.remarks.extend(job.rank_agreement[place].map(|tau| {
         format!("order of the policies: Kendall's tau {tau:.2} (1 the same, -1 the reverse)")
     }));
     Some(table)
 }
 
-fn row(row: &ComparisonRow, change: &Change, yardstick: Yardstick) -> GridRow {
-    let figure = |estimate: &Estimate| match yardstick {
-        Yardstick::Iops | Yardstick::Score => number(estimate.value),
-        Yardstick::MeanLatency => micros(estimate.value),
-    };
-    let relative = |estimate: &Estimate| {
-        let width = estimate.relative().map(|width| format!("{:.0}%", 100.0 * width));
-        width.unwrap_or("-".to_owned())
-    };
-    let speed = change.speed.map(|speed| format!("{:+.1}%", 100.0 * (speed.value - 1.0)));
-    let half_width = change.speed.and_then(|speed| Some((speed.high? - speed.low?) / 2.0));
-    let half_width = half_width.map(|width| format!("{:.1}%", 100.0 * width));
-    let texts = vec![
-        short_policy_name(&row.policy),
-        figure(&row.first),
-        relative(&row.first),
-        figure(&change.figure),
-        relative(&change.figure),
-        speed.unwrap_or("-".to_owned()),
-        half_width.unwrap_or("-".to_owned()),
-    ];
-    let emphasis = match change.significance {
+fn relative(estimate: &Estimate) -> String {
+    estimate.relative().map_or("-".to_owned(), |width| format!("{:.0}%", 100.0 * width))
+}
+
+fn emphasis(significance: Significance) -> Emphasis {
+    match significance {
         Significance::Faster => Emphasis::Faster,
         Significance::Slower => Emphasis::Slower,
         Significance::Tied => Emphasis::Tied,
         Significance::Unknown => Emphasis::Unsure,
-    };
-    GridRow { emphasis, texts }
+    }
 }

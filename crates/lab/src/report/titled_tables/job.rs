@@ -6,9 +6,9 @@
 
 use super::{TitledTable, clipped, micros, number, percent, remarks, whole};
 use crate::experiment::study::{
-    Figure, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Term,
+    Estimate, Figure, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Term,
 };
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, TableLimits};
+use crate::report::grid::{Column, Emphasis, Grid, GridBuilder, Layout, TableLimits};
 use mirrorball_core::policies::short_policy_name;
 use std::cmp::Reverse;
 
@@ -26,22 +26,23 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     let mut tables = match &job.sections[..] {
         [only] => {
             let heading = format!("{}{}", job.job, declared(job, only));
-            let mut parts = vec![Part::Figures(0), Part::Whole(Whole::new(job, limits))];
+            let mut grid = table.policies();
             if !job.terms.iter().all(is_throughput) {
-                parts.insert(0, Part::Terms);
+                grid = table.terms(grid, |_| "ranked by".to_owned(), 0);
             }
-            vec![table.titled(heading, limits, &parts)]
+            let grid = table.whole(table.figures(grid, 0), limits);
+            vec![TitledTable::fitted(heading, grid.build(), limits)]
         }
         sections => {
             let heading = format!("{} ({} sections)", job.job, sections.len());
-            let scores = [Part::Scores, Part::Whole(Whole::new(job, limits))];
-            let mut tables = vec![table.titled(heading, limits, &scores)];
+            let scores = table.whole(table.scores(table.policies()), limits);
+            let mut tables = vec![TitledTable::fitted(heading, scores.build(), limits)];
             tables.extend(sections.iter().enumerate().map(|(index, section)| {
                 let declared = declared(job, section);
                 let heading = format!("{}, section {}{declared}", job.job, section.name);
-                let mut titled = table.titled(heading, limits, &[Part::Figures(index)]);
-                titled.grid.rows.iter_mut().for_each(|row| row.emphasis = row.emphasis.unmarked());
-                titled
+                let grid = table.figures(table.policies(), index);
+                let grid = grid.marked(|row| table.emphasis(row).unmarked());
+                TitledTable::fitted(heading, grid.build(), limits)
             }));
             tables
         }
@@ -131,73 +132,148 @@ struct Table<'a> {
     repeats: usize,
 }
 
-/// Columns that belong together.
-enum Part {
-    /// Figures of the section at this index.
-    Figures(usize),
-    /// Scores, and the figures that they are made of.
-    Scores,
-    /// The figures that scores are made of.
-    Terms,
-    /// What is known of the job as a whole.
-    Whole(Whole),
-}
+/// Figures of one kind of requests of a section, if it makes such requests.
+type FiguresOf = fn(&SectionRow) -> Option<&RowFigures>;
 
-impl Table<'_> {
-    fn titled(&self, heading: String, limits: TableLimits, parts: &[Part]) -> TitledTable {
-        let mut columns = vec![Column::left("policy")];
-        columns.extend(parts.iter().flat_map(|part| self.columns(part)));
-        let row = |row: &&Row| {
-            let mut texts = vec![short_policy_name(&row.policy)];
-            texts.extend(parts.iter().flat_map(|part| self.texts(part, row)));
-            GridRow { emphasis: self.emphasis(row), texts }
+/// A table of policies under way.
+type PolicyGrid<'a> = GridBuilder<&'a Row>;
+
+impl<'a> Table<'a> {
+    /// The policies, marked.
+    fn policies(&self) -> PolicyGrid<'a> {
+        let grid = Grid::of(self.rows.iter().copied()).marked(|row| self.emphasis(row));
+        grid.column(Column::left("policy"), |row| short_policy_name(&row.policy))
+    }
+
+    /// Adds scores, and the figures that they are made of.
+    fn scores(&self, grid: PolicyGrid<'a>) -> PolicyGrid<'a> {
+        let best = self.rows.iter().find(|row| row.standing == Standing::Best);
+        let best = best.map_or(0.0, |best| best.score.value);
+        let of_best = |score: f64| if best > 0.0 { 100.0 * score / best } else { 0.0 };
+        let grid = grid
+            .column(Column::right("score").under("% of best"), |row| {
+                percent(of_best(row.score.value))
+            })
+            .column(Column::right("±"), |row| relative(&row.score));
+        self.terms(grid, |term| clipped(term.section.as_deref().unwrap_or_default(), 14), 4)
+    }
+
+    /// Adds the figures that scores are made of.
+    fn terms(
+        &self,
+        grid: PolicyGrid<'a>,
+        group: impl Fn(&Term) -> String,
+        drop_order: u8,
+    ) -> PolicyGrid<'a> {
+        self.job.terms.iter().enumerate().fold(grid, |grid, (place, term)| {
+            let column = Column::right(figure_title(term)).under(group(term));
+            grid.column(column.droppable(drop_order), |row| figure_text(term, row.terms[place]))
+        })
+    }
+
+    /// Adds the figures of a section: of its main requests, and of further kinds that it makes.
+    fn figures(&self, grid: PolicyGrid<'a>, index: usize) -> PolicyGrid<'a> {
+        let asked = self.job.sections[index].asked_iops;
+        let main = |row: &&'a Row| &row.sections[index].figures;
+        let latency = |pick: fn(&RowFigures) -> &Estimate| {
+            move |row: &&Row| match &row.sections[index].figures {
+                figures if figures.iops.value > 0.0 => micros(pick(figures).value),
+                _ => "-".to_owned(),
+            }
         };
-        let rows = self.rows.iter().map(row).collect();
-        TitledTable::fitted(heading, Grid { columns, rows }, limits)
-    }
-
-    fn columns(&self, part: &Part) -> Vec<Column> {
-        match part {
-            Part::Figures(index) => Besides::new(self.rows, *index).columns(),
-            Part::Scores => {
-                let mut columns =
-                    vec![Column::right("score").under("% of best"), Column::right("±")];
-                columns.extend(self.job.terms.iter().map(|term| {
-                    let section = term.section.as_deref().unwrap_or_default();
-                    Column::right(figure_title(term)).under(clipped(section, 14)).droppable(4)
-                }));
-                columns
+        let mut grid = grid
+            .column(Column::right("IOPS"), |row| {
+                let iops = number(main(row).iops.value);
+                match asked.filter(|_| row.sections[index].missed_rate) {
+                    Some(asked) => format!("{iops} of {}", whole(asked)),
+                    None => iops,
+                }
+            })
+            .column(Column::right("±").droppable(1), |row| relative(&main(row).iops))
+            .column(Column::right("MiB/s").droppable(7), |row| number(main(row).mib_per_s.value))
+            .column(Column::right("p50").droppable(5), latency(|it| &it.p50_us))
+            .column(Column::right("p99"), latency(|it| &it.p99_us))
+            .column(Column::right("p99.9").droppable(6), latency(|it| &it.p99_9_us))
+            .column(Column::right("p99.99").droppable(3), latency(|it| &it.p99_99_us));
+        let kinds: [(&str, FiguresOf); 3] = [
+            ("writes", |row| row.writes.as_ref()),
+            ("trims", |row| row.trims.as_ref()),
+            ("fsync", |row| row.fsyncs.as_ref()),
+        ];
+        for (group, of) in kinds {
+            if !self.rows.iter().any(|row| of(&row.sections[index]).is_some()) {
+                continue;
             }
-            Part::Terms => {
-                let terms = self.job.terms.iter();
-                terms.map(|term| Column::right(figure_title(term)).under("ranked by")).collect()
-            }
-            Part::Whole(whole) => whole.columns(),
+            let text = |write: fn(&RowFigures) -> String| {
+                move |row: &&Row| of(&row.sections[index]).map_or("-".to_owned(), write)
+            };
+            let column = |title| Column::right(title).under(group);
+            let p99 = text(|it| micros(it.p99_us.value));
+            grid = match group {
+                // What a program waits for that flushes: its tail is never left out.
+                "fsync" => grid
+                    .column(column("p50").droppable(1), text(|it| micros(it.p50_us.value)))
+                    .column(column("p99"), p99),
+                _ => grid
+                    .column(column("IOPS").droppable(1), text(|it| number(it.iops.value)))
+                    .column(column("p99").droppable(1), p99),
+            };
         }
+        grid
     }
 
-    fn texts(&self, part: &Part, row: &Row) -> Vec<String> {
-        match part {
-            Part::Figures(index) => {
-                let asked = self.job.sections[*index].asked_iops;
-                Besides::new(self.rows, *index).texts(&row.sections[*index], asked)
-            }
-            Part::Scores => {
-                let best = self.rows.iter().find(|row| row.standing == Standing::Best);
-                let best = best.map_or(0.0, |best| best.score.value);
-                let of_best = if best > 0.0 { 100.0 * row.score.value / best } else { 0.0 };
-                let mut texts = vec![percent(of_best), relative(&row.score)];
-                texts.extend(self.terms(row));
-                texts
-            }
-            Part::Terms => self.terms(row).collect(),
-            Part::Whole(whole) => whole.texts(row),
+    /// Adds what is known of the job as a whole: shares of the members, reads that were not needed,
+    /// the oracle.
+    fn whole(&self, grid: PolicyGrid<'a>, limits: TableLimits) -> PolicyGrid<'a> {
+        let mut grid = self.shares(grid, limits);
+        if self.rows.iter().any(|row| row.extra_per_read > 0.0) {
+            // What a policy that reads twice costs: never left out.
+            grid = grid.column(Column::right("reads, %").under("extra"), |row| {
+                percent(100.0 * row.extra_per_read)
+            });
         }
+        if self.rows.iter().any(|row| row.withdrawn_per_read > 0.0) {
+            let column = Column::right("reads, %").under("withdrawn").droppable(8);
+            grid = grid.column(column, |row| percent(100.0 * row.withdrawn_per_read));
+        }
+        if self.rows.iter().any(|row| row.is_oracle()) {
+            grid = grid.column(Column::right("oracle").under("% of").droppable(4), |row| {
+                row.fraction_of_oracle.map_or(String::new(), whole_percent)
+            });
+        }
+        grid
     }
 
-    fn terms(&self, row: &Row) -> impl Iterator<Item = String> {
-        let values = self.job.terms.iter().zip(&row.terms);
-        values.map(|(term, &value)| figure_text(term, value))
+    /// Adds the members' shares of the reads, in one column or in one for each member. An imported
+    /// result does not have them.
+    fn shares(&self, grid: PolicyGrid<'a>, limits: TableLimits) -> PolicyGrid<'a> {
+        let devids: Vec<u64> = self.job.rows[0].shares.iter().map(|share| share.devid).collect();
+        match (devids.len(), limits.layout) {
+            (0, _) => grid,
+            (count, _) if count > SHARE_COLUMNS_MAX => {
+                let column = Column::right("most reads by devid, %").droppable(2);
+                grid.column(column, |row| {
+                    let mut busiest: Vec<_> = row.shares.iter().collect();
+                    busiest.sort_by_key(|share| Reverse(share.reads));
+                    let shown = busiest.iter().take(4);
+                    let text = shown.map(|it| format!("{}:{}", it.devid, whole_percent(it.share)));
+                    text.collect::<Vec<String>>().join(" ")
+                })
+            }
+            (_, Layout::Open) => devids.iter().fold(grid, |grid, devid| {
+                let column = Column::right(devid.to_string()).under("reads by devid, %");
+                grid.column(column.droppable(2), |row| {
+                    let share = row.shares.iter().find(|share| share.devid == *devid);
+                    share.map_or("-".to_owned(), |share| whole_percent(share.share))
+                })
+            }),
+            (_, Layout::Ruled) => {
+                grid.column(Column::right("reads by\ndevid, %").droppable(2), |row| {
+                    let shares = row.shares.iter().map(|share| whole_percent(share.share));
+                    shares.collect::<Vec<String>>().join("/")
+                })
+            }
+        }
     }
 
     /// A single repeat decides nothing, so nothing is marked but the highest score.
@@ -215,186 +291,8 @@ impl Table<'_> {
     }
 }
 
-/// Kinds of requests of a section besides its main one.
-struct Besides {
-    writes: bool,
-    trims: bool,
-    fsyncs: bool,
-}
-
-impl Besides {
-    fn new(rows: &[&Row], section: usize) -> Besides {
-        let any = |is_made: &dyn Fn(&SectionRow) -> bool| {
-            rows.iter().any(|row| is_made(&row.sections[section]))
-        };
-        Besides {
-            writes: any(&|row| row.writes.is_some()),
-            trims: any(&|row| row.trims.is_some()),
-            fsyncs: any(&|row| row.fsyncs.is_some()),
-        }
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![
-            Column::right("IOPS"),
-            Column::right("±").droppable(1),
-            Column::right("MiB/s").droppable(7),
-            Column::right("p50").droppable(5),
-            Column::right("p99"),
-            Column::right("p99.9").droppable(6),
-            Column::right("p99.99").droppable(3),
-        ];
-        let rate_and_tail = |group: &'static str| {
-            ["IOPS", "p99"].map(|title| Column::right(title).under(group).droppable(1))
-        };
-        if self.writes {
-            columns.extend(rate_and_tail("writes"));
-        }
-        if self.trims {
-            columns.extend(rate_and_tail("trims"));
-        }
-        if self.fsyncs {
-            // What a program waits for that flushes: its tail is never left out.
-            columns.push(Column::right("p50").under("fsync").droppable(1));
-            columns.push(Column::right("p99").under("fsync"));
-        }
-        columns
-    }
-
-    fn texts(&self, row: &SectionRow, asked_iops: Option<f64>) -> Vec<String> {
-        let RowFigures { iops, mib_per_s, p50_us, p99_us, p99_9_us, p99_99_us, .. } = &row.figures;
-        let rate = match asked_iops.filter(|_| row.missed_rate) {
-            Some(asked) => format!("{} of {}", number(iops.value), whole(asked)),
-            None => number(iops.value),
-        };
-        let none = || "-".to_owned();
-        let mut texts = vec![rate, relative(iops), number(mib_per_s.value)];
-        let has_latency = iops.value > 0.0;
-        texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| match has_latency {
-            true => micros(latency.value),
-            false => none(),
-        }));
-        for (is_shown, figures) in [(self.writes, &row.writes), (self.trims, &row.trims)] {
-            if is_shown {
-                let figures = figures.as_ref();
-                texts.push(figures.map_or(none(), |figures| number(figures.iops.value)));
-                texts.push(figures.map_or(none(), |figures| micros(figures.p99_us.value)));
-            }
-        }
-        if self.fsyncs {
-            let figures = row.fsyncs.as_ref();
-            texts.push(figures.map_or(none(), |figures| micros(figures.p50_us.value)));
-            texts.push(figures.map_or(none(), |figures| micros(figures.p99_us.value)));
-        }
-        texts
-    }
-}
-
-/// Columns about the job as a whole: shares of the members, reads that were not needed, the oracle.
-struct Whole {
-    extra_reads: bool,
-    withdrawn_reads: bool,
-    oracle: bool,
-    shares: Shares,
-}
-
-/// How the members' shares of the reads are shown.
-enum Shares {
-    /// Not at all: an imported result does not have them.
-    Nothing,
-    /// A column for each of these devids.
-    Columns(Vec<u64>),
-    /// In one column, as `50/50`.
-    Joined,
-    /// In one column, the largest only.
-    Largest,
-}
-
-impl Whole {
-    fn new(job: &JobStudy, limits: TableLimits) -> Whole {
-        let devids: Vec<u64> = job.rows[0].shares.iter().map(|share| share.devid).collect();
-        Whole {
-            extra_reads: job.rows.iter().any(|row| row.extra_per_read > 0.0),
-            withdrawn_reads: job.rows.iter().any(|row| row.withdrawn_per_read > 0.0),
-            oracle: job.rows.iter().any(Row::is_oracle),
-            shares: match (devids.len(), limits.layout) {
-                (0, _) => Shares::Nothing,
-                (count, _) if count > SHARE_COLUMNS_MAX => Shares::Largest,
-                (_, Layout::Open) => Shares::Columns(devids),
-                (_, Layout::Ruled) => Shares::Joined,
-            },
-        }
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        let mut columns = Vec::new();
-        match &self.shares {
-            Shares::Nothing => {}
-            Shares::Columns(devids) => {
-                let column = |devid: &u64| Column::right(devid.to_string());
-                let share = |devid| column(devid).under("reads by devid, %").droppable(2);
-                columns.extend(devids.iter().map(share));
-            }
-            Shares::Joined => columns.push(Column::right("reads by\ndevid, %").droppable(2)),
-            Shares::Largest => columns.push(Column::right("most reads by devid, %").droppable(2)),
-        }
-        if self.extra_reads {
-            // What a policy that reads twice costs: never left out.
-            columns.push(Column::right("reads, %").under("extra"));
-        }
-        if self.withdrawn_reads {
-            columns.push(Column::right("reads, %").under("withdrawn").droppable(8));
-        }
-        if self.oracle {
-            columns.push(Column::right("oracle").under("% of").droppable(4));
-        }
-        columns
-    }
-
-    fn texts(&self, row: &Row) -> Vec<String> {
-        let mut texts = self.shares.texts(row);
-        if self.extra_reads {
-            texts.push(percent(100.0 * row.extra_per_read));
-        }
-        if self.withdrawn_reads {
-            texts.push(percent(100.0 * row.withdrawn_per_read));
-        }
-        if self.oracle {
-            texts.push(row.fraction_of_oracle.map_or(String::new(), whole_percent));
-        }
-        texts
-    }
-}
-
-impl Shares {
-    fn texts(&self, row: &Row) -> Vec<String> {
-        let shares = &row.shares;
-        match self {
-            Shares::Nothing => Vec::new(),
-            Shares::Columns(devids) => {
-                let share = |devid: &u64| shares.iter().find(|share| share.devid == *devid);
-                let text =
-                    |devid| share(devid).map_or("-".to_owned(), |one| whole_percent(one.share));
-                devids.iter().map(text).collect()
-            }
-            Shares::Joined => {
-                let texts: Vec<String> =
-                    shares.iter().map(|one| whole_percent(one.share)).collect();
-                vec![texts.join("/")]
-            }
-            Shares::Largest => {
-                let mut busiest: Vec<_> = shares.iter().collect();
-                busiest.sort_by_key(|share| Reverse(share.reads));
-                let shown = busiest.iter().take(4);
-                let shown = shown.map(|one| format!("{}:{}", one.devid, whole_percent(one.share)));
-                vec![shown.collect::<Vec<String>>().join(" ")]
-            }
-        }
-    }
-}
-
 /// Half the width of an interval in percent of its figure.
-fn relative(estimate: &crate::experiment::study::Estimate) -> String {
+fn relative(estimate: &Estimate) -> String {
     match estimate.relative() {
         Some(width) if width > 1.0 => ">100%".to_owned(),
         Some(width) => format!("{:.0}%", 100.0 * width),

@@ -6,7 +6,7 @@
 use super::{TitledTable, clipped, percent};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Matrix, MatrixRow};
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
+use crate::report::grid::{Column, Emphasis, Grid, TableLimits};
 use mirrorball_core::policies::short_policy_name;
 
 /// Most jobs in one table; further jobs follow in further tables.
@@ -43,34 +43,29 @@ fn table(
     limits: TableLimits,
 ) -> TitledTable {
     let is_first = part == 0;
-    let mut columns = vec![Column::left("policy")];
+    let is_oracle = |row: &&MatrixRow| row.policy == ORACLE;
+    let mut grid = Grid::of(&matrix.rows)
+        .marked(|row| if is_oracle(row) { Emphasis::Reference } else { Emphasis::None })
+        .column(Column::left("policy"), |row| short_policy_name(&row.policy));
     if is_first {
-        columns.push(Column::right("geo.\nmean"));
+        grid = grid.column(Column::right("geo.\nmean"), |row| percent(row.geometric_mean));
     }
-    columns.extend(places.iter().map(|&place| Column::right(folded(&matrix.jobs[place], fold))));
-    if is_first {
-        columns.extend([Column::right("worst").droppable(1), Column::left("under").droppable(2)]);
+    for &place in places {
+        let column = Column::right(folded(&matrix.jobs[place], fold));
+        grid = grid.column(column, |row| percent(row.percent[place]));
     }
-    let row = |row: &MatrixRow| {
-        let mut texts = vec![short_policy_name(&row.policy)];
-        if is_first {
-            texts.push(percent(row.geometric_mean));
-        }
-        texts.extend(places.iter().map(|&place| percent(row.percent[place])));
-        if is_first {
-            texts.extend([percent(row.worst_percent), row.worst_job.clone()]);
-        }
-        let is_oracle = row.policy == ORACLE;
-        let emphasis = if is_oracle { Emphasis::Reference } else { Emphasis::None };
-        GridRow { emphasis, texts }
-    };
-    let mut rows: Vec<GridRow> = matrix.rows.iter().map(row).collect();
     if is_first {
-        rows[0].emphasis = Emphasis::Best;
+        grid = grid
+            .column(Column::right("worst").droppable(1), |row| percent(row.worst_percent))
+            .column(Column::left("under").droppable(2), |row| row.worst_job.clone());
+    }
+    let mut grid = grid.build();
+    if is_first {
+        grid.rows[0].emphasis = Emphasis::Best;
     }
     let continued = if is_first { "" } else { ", continued" };
     let heading = format!("speed in % of the best policy{continued}");
-    TitledTable::fitted(heading, Grid { columns, rows }, limits)
+    TitledTable::fitted(heading, grid, limits)
 }
 
 /// A long name on several lines of about `width`, broken behind its hyphens; a part that is far
