@@ -4,7 +4,7 @@
 //! root.
 
 use crate::common::external::{self, skip_unless};
-use crate::common::service::Service;
+use crate::common::service::{Service, wait_until};
 use crate::common::{Folder, noise};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -127,8 +127,10 @@ fn holes_read_as_zeroes_with_any_member() {
     let uri = folder.nbd_uri("peer");
     let members = format!("[[member]]\nuri = \"{uri}\"\n[[member]]\npath = \"local.img\"\n");
     fs::write(folder.path("pair.toml"), format!("profile = \"raid1\"\n{members}")).unwrap();
-    let serve = ["serve", "pair.toml", "--control", "control", "--export", "fuse:mount"];
+    folder.create("pair.toml");
+    let serve = ["serve", &uri, "local.img", "--control", "control", "--export", "fuse:mount"];
     let server = Service::start(&folder, &serve);
+    wait_until("equal mirrors", || folder.ctl(&["status"]).contains("in sync"));
     let written = || {
         let members = folder.ctl(&["members", "--format", "json"]);
         let members: serde_json::Value = serde_json::from_str(&members).unwrap();

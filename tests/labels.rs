@@ -6,7 +6,6 @@ mod clear;
 mod devices;
 mod full;
 mod loop_devices;
-mod md;
 mod occupied;
 mod outage;
 mod replace;
@@ -93,7 +92,7 @@ fn a_volume_starts_from_its_members_in_any_order() {
     let service = serve(&folder, &["b.img", "a.img"]);
     client(&folder).write(0, &[7; BLOCK]);
     service.terminate();
-    for devices in [&["a.img", "b.img"][..], &["--scan", "."], &["pair.toml"]] {
+    for devices in [&["a.img", "b.img"][..], &["--scan", "."]] {
         let service = serve(&folder, devices);
         assert!(!has_line(&service, "synchronised"), "{:?}", service.lines);
         assert_reads(&folder, 0, 7);
@@ -120,7 +119,7 @@ fn a_failed_member_does_not_come_back_as_in_sync() {
     let first = peer();
     let output = folder.run(&["create", "pair.toml"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let round_robin = ["pair.toml", "--policy", "round-robin"];
+    let round_robin = ["a.img", &uri, "--policy", "round-robin"];
     let service = serve(&folder, &round_robin);
     client(&folder).write(0, &[1; BLOCK]);
     first.stop("-KILL");
@@ -340,30 +339,6 @@ fn a_read_only_volume_writes_nothing() {
 }
 
 #[test]
-fn adopt_keeps_the_data_of_an_array() {
-    let folder = place(2);
-    let service = serve(&folder, &["pair.toml"]);
-    assert!(has_line(&service, "nothing is recorded"), "{:?}", service.lines);
-    client(&folder).write(0, &[1; BLOCK]);
-    service.terminate();
-    let b = File::options().write(true).open(folder.path("b.img")).unwrap();
-    b.write_all_at(&[9; 512], DATA as u64 + (5 << 20)).unwrap();
-    let output = folder.run(&["adopt", "pair.toml"]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("--trust"), "{}", stderr(&output));
-    let output = folder.run(&["adopt", "pair.toml", "--trust", "1"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let service = serve(&folder, &["pair.toml"]);
-    assert_reads(&folder, 0, 1);
-    wait_until_in_sync(&folder);
-    service.terminate();
-    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
-    let labelled = ["has a label already", "serve the volume: mirrorball serve a.img b.img"];
-    folder.refuses(&["adopt", "pair.toml"], &labelled);
-    folder.refuses(&["adopt", "pair.toml", "--trust", "1", "--occupied"], &labelled);
-}
-
-#[test]
 fn options_and_devices_without_effect_are_refused() {
     let folder = created(2);
     let refuses = |words: &[&str], parts: &[&str]| {
@@ -371,10 +346,11 @@ fn options_and_devices_without_effect_are_refused() {
         folder.refuses(&[&["serve"], words, &export].concat(), parts);
     };
     refuses(&[], &["no member is given", "--scan DIR"]);
-    refuses(&["pair.toml", "a.img"], &["an array file must be the only argument, but there are 2"]);
+    refuses(
+        &["a.img", "pair.toml"],
+        &["`pair.toml` is an array file", "`mirrorball serve a.img b"],
+    );
     refuses(&["a.img", "./a.img"], &["`./a.img` is given twice"]);
-    refuses(&["a.img", "b.img", "--trust", "1"], &["members have no labels", "--discard DEVICE"]);
-    refuses(&["pair.toml", "--trust", "1"], &["the members have labels", "--discard DEVICE"]);
     refuses(&["gone.img"], &["cannot open `gone.img`: no such file", "--scan DIR"]);
     refuses(&["a.img", "b.img", "--volume", "x"], &["volume `x`", "the volume found is pair"]);
     refuses(&["--scan", ".", "--volume", "x"], &["volume `x`", "the volume found is pair"]);
@@ -397,12 +373,9 @@ fn options_and_devices_without_effect_are_refused() {
     folder.refuses(&backing, &["--backing: empty is a folder", "for example empty/disk.img"]);
     folder.refuses(&["examine", "a.img", "a.img"], &["a.img is given twice"]);
     let plain = place(2);
-    let volume = ["serve", "pair.toml", "--volume", "x", "--export", "nbd:unix:socket"];
-    plain.refuses(&volume, &["--volume needs a labelled", "`mirrorball adopt`; or le"]);
-    let read_only = ["serve", "pair.toml", "--read-only", "--export", "nbd:unix:socket"];
-    plain.refuses(&read_only, &["without --read-only, clients can write to the volume"]);
     let unlabelled = ["serve", "a.img", "--export", "nbd:unix:socket"];
-    plain.refuses(&unlabelled, &["`a.img` has no label", "write an array file", "destroys"]);
+    plain
+        .refuses(&unlabelled, &["`a.img` has no label\n", "`mirrorball create` makes", "destroys"]);
     let same = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\npath = \"a.img\"\n";
     fs::write(plain.path("same.toml"), same).unwrap();
     plain.refuses(&["create", "same.toml"], &["`a.img` is given twice"]);

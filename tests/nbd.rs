@@ -10,7 +10,6 @@ use crate::common::service::Service;
 use crate::common::{Folder, external, noise};
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -30,13 +29,14 @@ impl Place {
         Place { folder: Folder::new(), service: None }
     }
 
-    /// A place with two empty images and the array file `pair.toml` over them.
+    /// A place with the volume `pair` on two images, and its array file.
     fn with_pair() -> Place {
         let place = Place::new();
         fs::write(place.path("pair.toml"), PAIR).unwrap();
         for name in ["a.img", "b.img"] {
             File::create(place.path(name)).unwrap().set_len(64 << 20).unwrap();
         }
+        place.folder.create("pair.toml");
         place
     }
 
@@ -87,7 +87,7 @@ fn fio_verify(folder: &Path, uri: &str) -> bool {
 #[test]
 fn public_clients_copy_to_a_volume_and_back() {
     let mut place = Place::with_pair();
-    place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
+    place.start(&["serve", "a.img", "b.img", "--policy", "round-robin"]);
     let uri = place.uri();
     // nbdinfo calls `file` for the content; without it, it prints uninitialised memory.
     if let Some(info) = place.client("nbdinfo", &["--no-content", "--json", &uri]) {
@@ -117,7 +117,7 @@ fn public_clients_copy_to_a_volume_and_back() {
 #[test]
 fn no_request_is_lost_while_the_policy_changes() {
     let mut place = Place::with_pair();
-    place.start(&["serve", "pair.toml", "--buffered"]);
+    place.start(&["serve", "a.img", "b.img", "--buffered"]);
     let (folder, uri) = (place.path("."), place.uri());
     let fio = std::thread::spawn(move || fio_verify(&folder, &uri));
     for policy in ["latency-rr", "round-robin:256K", "read-all-first", "pid"].repeat(10) {
@@ -128,18 +128,6 @@ fn no_request_is_lost_while_the_policy_changes() {
     assert_eq!(place.stop("-INT"), Some(0));
 }
 
-#[test]
-fn members_are_rebuilt_from_the_trusted_one() {
-    let mut place = Place::with_pair();
-    let image = File::options().write(true).open(place.path("b.img")).unwrap();
-    image.write_all_at(&[1; 512], 40 << 20).unwrap();
-    place.start(&["serve", "pair.toml", "--trust", "2"]);
-    while place.ctl(&["members"]).contains("rebuilding") {}
-    assert_eq!(place.stop("-TERM"), Some(0));
-    place.assert_alike();
-    assert_eq!(fs::read(place.path("a.img")).unwrap()[40 << 20..][..512], [1; 512]);
-}
-
 /// The second export address is taken, so the service fails to start.
 #[test]
 fn failed_start_leaves_no_socket() {
@@ -148,7 +136,7 @@ fn failed_start_leaves_no_socket() {
     let tcp = format!("nbd:tcp:{}", taken.local_addr().unwrap().port());
     for (other, code) in [(tcp.as_str(), 2), ("fuse:pair.toml/x", 1)] {
         let exports = ["-e", "nbd:unix:socket", "-e", other, "--control", "control"];
-        let output = place.folder.run(&[&["serve", "pair.toml"], &exports[..]].concat());
+        let output = place.folder.run(&[&["serve", "a.img", "b.img"], &exports[..]].concat());
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{message}");
         assert!(message.contains("error: cannot"), "{message}");
@@ -243,37 +231,6 @@ fn members_are_exported_separately() {
     }
 }
 
-/// Each member is the middle of a file of its own, because files are locked.
-#[test]
-fn a_member_may_be_a_part_of_a_file() {
-    let mut place = Place::with_pair();
-    let part = "begin = \"8M\"\nsize = \"16M\"\n";
-    let array = "profile = \"raid1\"\n".to_owned()
-        + &["a.img", "b.img"].map(|name| format!("[[member]]\npath = \"{name}\"\n{part}")).concat();
-    fs::write(place.path("parts.toml"), array).unwrap();
-    place.start(&["serve", "parts.toml"]);
-    write_noise(&place.path("noise.img"), 1 << 20);
-    let copied = place.client("nbdcopy", &["--flush", "noise.img", &place.uri()]).is_some();
-    assert_eq!(place.stop("-TERM"), Some(0));
-    let image = fs::read(place.path("b.img")).unwrap();
-    let used: Vec<usize> =
-        (0..64).filter(|mib| image[mib << 20..][..1 << 20] != [0; 1 << 20]).collect();
-    assert_eq!(used, if copied { vec![9] } else { vec![] }, "after the reserved MiB of the part");
-    fs::write(
-        place.path("short.toml"),
-        "profile = \"single\"\n[[member]]\npath = \"a.img\"\nsize = \"1G\"\n",
-    )
-    .unwrap();
-    let output =
-        place.folder.command(&["serve", "short.toml", "-e", "nbd:unix:x"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        String::from_utf8_lossy(&output.stderr)
-            .contains("need more\n  help: reduce them, or enlarge the file"),
-        "{output:?}"
-    );
-}
-
 #[test]
 fn refusals_say_what_to_do() {
     let place = Place::with_pair();
@@ -286,26 +243,18 @@ fn refusals_say_what_to_do() {
         }
     };
     let export = ["--export", "nbd:unix:socket"];
-    let serve = |array| [&["serve", array], &export[..]].concat();
-    refused(&serve("two-hdd-raid1"), 2, &["disk model", "emulate"]);
-    refused(&["serve", "pair.toml", "--export", "unix:x"], 2, &["nbd:unix:PATH"]);
-    refused(&["serve", "pair.toml"], 2, &["--export"]);
-    let image = File::options().write(true).open(place.path("b.img")).unwrap();
-    image.write_all_at(&[1; 512], RESERVED_BYTES).unwrap();
-    let blank = ["devid 1 is blank: its file holds no data", "start with --trust 2, if that"];
-    refused(&serve("pair.toml"), 1, &blank);
+    let array = "`pair.toml` is an array file, and volumes are served by the labels of their";
+    let help =
+        ["with `mirrorball create pair.toml`, which destroys", "`mirrorball serve a.img b.img`"];
+    refused(&[&["serve", "pair.toml"], &export[..]].concat(), 2, &[array, help[0], help[1]]);
+    let emulate = "`mirrorball emulate` serves disk models";
+    refused(&[&["serve", "two-hdd-raid1"], &export[..]].concat(), 2, &[emulate]);
+    refused(&["serve", "a.img", "b.img", "--export", "unix:x"], 2, &["nbd:unix:PATH"]);
+    refused(&["serve", "a.img", "b.img"], 2, &["--export"]);
     let image = File::options().write(true).open(place.path("a.img")).unwrap();
-    image.write_all_at(&[2; 512], RESERVED_BYTES).unwrap();
-    refused(&serve("pair.toml"), 1, &["1 and 2 hold different data", "--trust DEVID"]);
     image.set_len(1 << 20).unwrap();
     let small = ["a.img` (devid 1) has 1 MiB, but a member needs", "`truncate -s 24M a.img`"];
-    refused(&serve("pair.toml"), 2, &small);
-    image.set_len(64 << 20).unwrap();
-    image.write_all_at(&[2; 512], RESERVED_BYTES).unwrap();
-    let trusting = [&serve("pair.toml")[..], &["--trust", "x"]].concat();
-    refused(&trusting, 2, &["--trust", "expected the devid of a member"]);
-    let trusting = [&serve("pair.toml")[..], &["--trust", "3"]].concat();
-    refused(&trusting, 2, &["no member with devid 3"]);
+    refused(&["create", "pair.toml", "--occupied"], 2, &small);
     fs::write(place.path("socket"), "precious").unwrap();
     let emulate = [&["emulate", "hdd-5k4", "--backing", "none"], &export[..]].concat();
     refused(&emulate, 2, &["is not a socket"]);
@@ -325,7 +274,7 @@ fn refusals_say_what_to_do() {
     refused(&emulate("hdd-6k", &[]), 2, &["no model or array is named `hdd-6k`", "help: did you"]);
     assert_eq!(fs::read(place.path("socket")).unwrap(), b"precious");
     fs::remove_file(place.path("a.img")).unwrap();
-    refused(&serve("pair.toml"), 2, &["a.img", "no such file"]);
+    refused(&["create", "pair.toml"], 2, &["a.img", "no such file"]);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! Tests with `nbdkit` and `qemu-nbd` are skipped where these are not installed, unless `CI` is
 //! `true`; `./test` installs them.
 
-mod blank;
 mod reopen;
 use crate::common::external::{self, External};
 use crate::common::service::{Service, wait_until};
@@ -21,8 +20,8 @@ fn place() -> Folder {
     let folder = Folder::new();
     let text = format!(
         "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\n\
-         uri = \"nbd+unix:///?socket={}\"\n",
-        folder.path("peer").display()
+         uri = \"{}\"\n",
+        peer_uri(&folder)
     );
     fs::write(folder.path("pair.toml"), text).unwrap();
     for name in ["a.img", "b.img"] {
@@ -31,10 +30,20 @@ fn place() -> Folder {
     folder
 }
 
+/// The URI of the server at `peer`.
+fn peer_uri(folder: &Folder) -> String {
+    folder.nbd_uri("peer")
+}
+
+/// Serves the volume, whose members are labelled first, and waits until its mirrors are equal.
 fn serve(folder: &Folder) -> Service {
-    let arguments = ["serve", "pair.toml", "--policy", "round-robin", "--metrics", "0"];
+    folder.create("pair.toml");
+    let peer = peer_uri(folder);
+    let arguments = ["serve", "a.img", &peer, "--policy", "round-robin", "--metrics", "0"];
     let places = ["--export", "nbd:unix:socket", "--control", "control"];
-    Service::start(folder, &[&arguments[..], &places].concat())
+    let service = Service::start(folder, &[&arguments[..], &places].concat());
+    wait_until("equal mirrors", || folder.ctl(&["status"]).contains("in sync"));
+    service
 }
 
 /// The remote server: the second image, served by this program as a single member.
@@ -83,7 +92,8 @@ fn other_servers_as_mirrors() {
             ours.terminate();
             drop(theirs);
             let images = ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap());
-            let [first, second] = images.each_ref().map(|image| &image[RESERVED_BYTES..]);
+            let data = RESERVED_BYTES..SIZE_BYTES as usize;
+            let [first, second] = images.each_ref().map(|image| &image[data.clone()]);
             assert!(first == second, "{program}: the mirrors differ");
             assert!(first.iter().any(|&byte| byte != 0), "{program}: nothing was written");
         }
@@ -126,9 +136,10 @@ fn killed_peer_under_load() {
         assert!(metric(&ours, read) > before, "it is read again");
         ours.terminate();
         other.terminate();
+        let data = RESERVED_BYTES..SIZE_BYTES as usize;
         let first = fs::read(folder.path("a.img")).unwrap();
         let second = fs::read(folder.path("disks/member-1.img")).unwrap();
-        assert!(first[RESERVED_BYTES..] == second[RESERVED_BYTES..], "the mirrors differ");
+        assert!(first[data.clone()] == second[data], "the mirrors differ");
     });
 }
 
@@ -169,10 +180,13 @@ fn peer_without_missed_writes_is_read_again() {
 #[test]
 fn silent_peer_does_not_block_reads() {
     let folder = place();
-    let other = peer(&folder);
-    let arguments = ["serve", "pair.toml", "--policy", "round-robin", "--metrics", "0"];
+    let other = self::peer(&folder);
+    folder.create("pair.toml");
+    let peer = peer_uri(&folder);
+    let arguments = ["serve", "a.img", &peer, "--policy", "round-robin", "--metrics", "0"];
     let more = ["--export", "nbd:unix:socket", "--control", "control", "--peer-timeout", "500ms"];
     let ours = Service::start(&folder, &[&arguments[..], &more].concat());
+    wait_until("equal mirrors", || folder.ctl(&["status"]).contains("in sync"));
     let uri = folder.nbd_uri("socket");
     let copy = || external::run(&folder.path("."), "nbdcopy", &[&uri, "null:"]).is_some();
     if !copy() {
@@ -197,11 +211,12 @@ fn silent_peer_does_not_block_reads() {
 #[test]
 fn unusable_peers_are_refused() {
     let folder = place();
-    let serve = ["serve", "pair.toml", "--export", "nbd:unix:socket"];
-    folder.refuses(&serve, &["cannot attach", "No such file"]);
-    let array = "profile = \"single\"\n[[member]]\nuri = \"nbd:/replica\"\n";
-    fs::write(folder.path("pair.toml"), array).unwrap();
-    folder.refuses(&serve, &["`nbd:/replica` is not the URI", "nbd://HOST/EXPORT"]);
-    let metrics = [&serve[..], &["--metrics", "localhost"]].concat();
+    let peer = peer_uri(&folder);
+    let serve = |uri| ["serve", "a.img", uri, "--export", "nbd:unix:socket"];
+    folder.refuses(&serve(&peer), &["cannot attach", "No such file"]);
+    folder.refuses(&["create", "pair.toml"], &["cannot attach", "No such file"]);
+    let other = serve("nbd:/replica");
+    folder.refuses(&other, &["`nbd:/replica` is not the URI", "nbd://HOST/EXPORT"]);
+    let metrics = [&serve(&peer)[..], &["--metrics", "localhost"]].concat();
     folder.refuses(&metrics, &["the port `localhost` is not a number", "write PORT"]);
 }

@@ -119,11 +119,12 @@ fn members_over_tls() {
     let place = Folder::new();
     let (_disk, port) = serve_disk(&place);
     let Some((_nbdkit, other)) = nbdkit(&place) else { return };
-    let members = [port, other]
-        .map(|port| format!("[[member]]\nuri = \"{}\"\n", uri(&place, port, "tls")))
-        .concat();
+    let uris = [port, other].map(|port| uri(&place, port, "tls"));
+    let members = uris.each_ref().map(|uri| format!("[[member]]\nuri = \"{uri}\"\n")).concat();
     fs::write(place.path("pair.toml"), format!("profile = \"raid1\"\n{members}")).unwrap();
-    let server = Service::start(&place, &["serve", "pair.toml", "--export", "nbd:unix:socket"]);
+    place.create("pair.toml");
+    let serve = ["serve", &uris[0], &uris[1], "--export", "nbd:unix:socket"];
+    let server = Service::start(&place, &serve);
     let noise = write_noise(&place, 32 << 20);
     let plain = place.nbd_uri("socket");
     if let Some(output) = client(&place, "nbdcopy", &["--flush", "noise.img", &plain]) {

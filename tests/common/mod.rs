@@ -57,6 +57,12 @@ impl Folder {
         self.command(arguments).output().unwrap()
     }
 
+    /// Writes labels to the members of an array file.
+    pub(crate) fn create(&self, array: &str) {
+        let output = self.run(&["create", array]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+
     /// Output of `mirrorball ctl` about the service with the control socket `control`.
     pub(crate) fn ctl(&self, arguments: &[&str]) -> String {
         stdout(&self.run(&[&["ctl", "--control", "control"], arguments].concat()))

@@ -246,15 +246,10 @@ fn striped_mirrors_have_checksums() {
 }
 
 #[test]
-fn labels_say_that_there_are_checksums_and_only_new_volumes_get_them() {
+fn labels_say_that_there_are_checksums() {
     let folder = checksummed("raid1", &["a.img", "b.img"]);
     let text = stdout(&folder.run(&["examine", "a.img", "b.img"]));
     assert!(text.contains("  data have checksums\n"), "{text}");
     let json = stdout(&folder.run(&["examine", "a.img", "b.img", "--format", "json"]));
     assert!(json.contains("\"checksums\": true"), "{json}");
-    let plain = place(2);
-    let output = plain.run(&["adopt", "pair.toml", "--checksums"]);
-    assert_eq!(output.status.code(), Some(2));
-    let error = stderr(&output);
-    assert!(error.contains("an array that has data cannot get checksums"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Members that contain data of another program.
 
-use super::{BLOCK, assert_reads, client, created, data, place, serve, wait_until_in_sync};
+use super::{created, data, place, serve, wait_until_in_sync};
 use crate::common::{Folder, stderr};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -27,31 +27,15 @@ fn create_refuses_what_holds_data() {
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));
 }
 
-/// Data of an array begin at 1 MiB, so what is in front of them was never served.
+/// `examine` and `serve` name what a device without a label contains.
 #[test]
-fn adopt_and_serve_refuse_what_holds_data_in_front_of_their_own() {
+fn a_member_of_md_is_named() {
     let folder = place(2);
-    let service = serve(&folder, &["pair.toml"]);
-    client(&folder).write(0, &[1; BLOCK]);
-    service.terminate();
-    make_ext4(&folder, "b.img");
-    let trusted = ["adopt", "pair.toml", "--trust", "1"];
-    let contains = "`b.img` contains an ext2, ext3 or ext4 filesystem, which";
-    for adopt in [&trusted[..2], &trusted] {
-        folder.refuses(adopt, &[contains, "labels would overwrite", "--occupied destroys"]);
-    }
-    for more in [&[][..], &["--trust", "1"]] {
-        let serve = [&["serve", "pair.toml", "--export", "nbd:unix:socket"], more].concat();
-        folder.refuses(&serve, &[contains, "clients would overwrite", "--occupied"]);
-    }
-    let service = serve(&folder, &["pair.toml", "--occupied"]);
-    assert_reads(&folder, 0, 1);
-    service.terminate();
-    let output = folder.run(&["adopt", "pair.toml", "--occupied"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    // What was there is gone, so nothing refuses the member as a device.
-    assert_eq!(fs::read(folder.path("b.img")).unwrap()[..4096], [0; 4096]);
-    let service = serve(&folder, &["pair.toml"]);
-    assert_reads(&folder, 0, 1);
-    service.terminate();
+    let file = File::options().write(true).open(folder.path("b.img")).unwrap();
+    file.write_all_at(b"\xfc\x4e\x2b\xa9", 4096).unwrap();
+    let named = "`b.img` has no label: it contains a member of an md array";
+    folder.refuses(&["serve", "b.img", "--export", "nbd:unix:socket"], &[named]);
+    let output = folder.run(&["examine", "b.img"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(named), "{}", stderr(&output));
 }

@@ -27,7 +27,8 @@ fn a_volume_goes_on_after_all_its_members_were_away() {
     let peers = [start_peer(&folder, 1), start_peer(&folder, 2)];
     let output = folder.run(&["create", "pair.toml"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let service = serve(&folder, &["pair.toml", "--policy", "round-robin"]);
+    let [first, second] = ["peer-1", "peer-2"].map(|peer| folder.nbd_uri(peer));
+    let service = serve(&folder, &[&first, &second, "--policy", "round-robin"]);
     client(&folder).write(0, &[1; BLOCK]);
     client(&folder).flush();
     for peer in peers {

@@ -219,22 +219,6 @@ fn a_failed_member_replaced_by_its_own_device_is_copied_whole() {
 }
 
 #[test]
-fn a_volume_without_labels_has_no_place_for_another_device() {
-    let folder = place(2);
-    image(&folder, "new.img", SIZE_BYTES);
-    let service = serve(&folder, &["pair.toml"]);
-    for request in [&["replace", "2", "new.img"][..], &["add", "new.img"]] {
-        let error = refused(&folder, request);
-        assert!(error.contains("no labels") && error.contains("mirrorball adopt"), "{error}");
-    }
-    let failed = folder.ctl(&["members", "fail", "2"]);
-    assert!(failed.contains("`ctl members rebuild 2` takes it back\n"), "{failed}");
-    assert!(!refused(&folder, &["fail", "2"]).contains("replace"));
-    assert!(!folder.ctl(&["status"]).contains("members replace"));
-    service.terminate();
-}
-
-#[test]
 fn emulated_members_are_not_replaced() {
     let folder = Folder::new();
     let places = ["--export", "nbd:unix:socket", "--control", "control", "--backing", "none"];
@@ -246,7 +230,7 @@ fn emulated_members_are_not_replaced() {
     let policy = folder.run(&["ctl", "--control", "control", "policy", "pid", "--keep"]);
     assert_eq!(policy.status.code(), Some(2));
     let message = stderr(&policy);
-    assert!(message.contains("the service has no array file\n  help: leave out"), "{message}");
+    assert!(message.contains("emulated members have no labels\n  help: leave out"), "{message}");
     service.terminate();
 }
 

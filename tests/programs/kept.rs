@@ -7,24 +7,28 @@ use crate::common::service::{Service, wait_until};
 use crate::common::{Folder, stderr};
 use serde_json::Value;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 
 /// A policy that takes the first mirror.
 const FIRST: &str = "mb_count(1, 1); return 0;";
 /// A policy that has a fault at its third read.
 const FAULT: &str = "static u32 reads; return reads++ < 2 ? 0 : c->nr;";
 
-/// A labelled volume and two programs; `None` without a compiler.
-fn labelled() -> Option<Folder> {
-    let folder = folder()?;
+/// Creates a volume on two images.
+fn create(folder: &Folder, policy: &str) {
     let mut array = "profile = \"raid1\"\n".to_owned();
     for name in ["a.img", "b.img"] {
         array += &format!("[[member]]\npath = \"{name}\"\n");
         File::create(folder.path(name)).unwrap().set_len(24 << 20).unwrap();
     }
-    fs::write(folder.path("labelled.toml"), array).unwrap();
-    let created = folder.run(&["create", "labelled.toml", "--policy", "md/raid1"]);
+    fs::write(folder.path("pair.toml"), array).unwrap();
+    let created = folder.run(&["create", "pair.toml", "--policy", policy]);
     assert!(created.status.success(), "{}", stderr(&created));
+}
+
+/// A folder with a volume and two programs; `None` without a compiler.
+fn labelled() -> Option<Folder> {
+    let folder = folder()?;
+    create(&folder, "md/raid1");
     build(&folder, "first", FIRST);
     build(&folder, "fault", FAULT);
     Some(folder)
@@ -141,121 +145,11 @@ fn a_fault_outlasts_the_service() {
     service.terminate();
 }
 
-/// An array file with comments, of members without labels.
-const UNLABELLED: &str = "# two files\nprofile = \"raid1\"\n\n[[member]]\npath = \"a.img\" # fast\n\
-                          \n[[member]]\npath = \"b.img\"\n";
-
-/// A folder with that file and its members.
-fn unlabelled(folder: &Folder) {
-    for name in ["a.img", "b.img"] {
-        File::create(folder.path(name)).unwrap().set_len(24 << 20).unwrap();
-    }
-    fs::write(folder.path("pair.toml"), UNLABELLED).unwrap();
-}
-
-fn serve_file(folder: &Folder, command: &[&str]) -> Service {
-    let places = ["--export", "nbd:unix:socket", "--control", "control"];
-    Service::start(folder, &[command, &places].concat())
-}
-
-#[test]
-fn without_labels_a_policy_is_kept_in_the_array_file() {
-    let folder = Folder::new();
-    unlabelled(&folder);
-    let file = folder.path("pair.toml");
-    let text = || fs::read_to_string(&file).unwrap();
-    let serve =
-        |arguments: &[&str]| serve_file(&folder, &[&["serve", "pair.toml"], arguments].concat());
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-
-    let service = serve(&[]);
-    let changed = folder.ctl(&["policy", "md/raid1", "--keep"]);
-    assert_eq!(
-        changed,
-        "policy changed from mirrorball/auto to md/raid1, which is recorded for later starts\n"
-    );
-    assert_eq!(text(), format!("{UNLABELLED}\n[policy]\nname = \"md/raid1\"\n"));
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-    folder.ctl(&["policy", "dm/queue-length"]);
-    service.terminate();
-
-    let service = serve(&[]);
-    assert_eq!(folder.ctl(&["policy"]), "md/raid1\n");
-    service.terminate();
-    // A policy that is asked for is used, and not recorded.
-    let service = serve(&["--policy", "pid"]);
-    assert_eq!(folder.ctl(&["policy"]), "btrfs/pid\n");
-    service.terminate();
-    assert!(text().ends_with("\n[policy]\nname = \"md/raid1\"\n"));
-
-    fs::write(&file, text() + "# mine\n").unwrap();
-    let service = serve(&[]);
-    let changed = text() + "# and mine\n";
-    fs::write(&file, &changed).unwrap();
-    let error = refusal(&folder, "pid");
-    assert!(error.contains("pair.toml` was changed after the server read it"), "{error}");
-    assert_eq!(text(), changed);
-    assert_eq!(folder.ctl(&["policy"]), "md/raid1\n", "the policy in force stays");
-    service.terminate();
-
-    let adopted = folder.run(&["adopt", "pair.toml", "--trust", "1"]);
-    assert!(adopted.status.success(), "{}", stderr(&adopted));
-    let service = serve_file(&folder, &["serve", "a.img", "b.img"]);
-    assert_eq!(folder.ctl(&["policy"]), "md/raid1\n", "the labels have it now");
-    service.terminate();
-}
-
-#[test]
-fn an_emulated_array_keeps_its_policy_in_its_file() {
-    let folder = Folder::new();
-    let array = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"64MiB\"\n";
-    fs::write(folder.path("disks.toml"), array).unwrap();
-    let emulate = |array| serve_file(&folder, &["emulate", array]);
-    let service = emulate("disks.toml");
-    folder.ctl(&["policy", "md/raid1", "--keep"]);
-    service.terminate();
-    let service = emulate("disks.toml");
-    assert_eq!(folder.ctl(&["policy"]), "md/raid1\n");
-    service.terminate();
-    let service = emulate("two-hdd-raid1");
-    let error = refusal(&folder, "md/raid1");
-    assert!(error.contains("no labels, and the service has no array file\n"), "{error}");
-    service.terminate();
-}
-
-#[test]
-fn without_labels_a_program_and_its_fault_are_kept_in_the_array_file() {
-    let Some(folder) = folder() else { return };
-    unlabelled(&folder);
-    build(&folder, "fault", FAULT);
-    let text = || fs::read_to_string(folder.path("pair.toml")).unwrap();
-    let serve = || serve_file(&folder, &["serve", "pair.toml"]);
-
-    let service = serve();
-    folder.ctl(&["policy", "program:fault.wasm", "--keep"]);
-    assert!(text().contains("name = \"dm/queue-length\"\nprogram = \"program:/"), "{}", text());
-    service.terminate();
-
-    let service = serve();
-    assert!(folder.ctl(&["policy"]).starts_with("program/fault@"));
-    read_blocks(&folder);
-    wait_until("the record", || text().contains("faulted = true"));
-    drop(service);
-
-    let service = serve();
-    assert_fallback(&folder, &service, "was ended by a fault before; `ctl policy program:/");
-    folder.ctl(&["policy", "md/raid1", "--keep"]);
-    assert_eq!(text(), format!("{UNLABELLED}\n[policy]\nname = \"md/raid1\"\n"));
-    service.terminate();
-}
-
 #[test]
 fn a_volume_that_is_created_with_a_program_starts_with_it() {
     let Some(folder) = folder() else { return };
-    unlabelled(&folder);
     build(&folder, "first", FIRST);
-    let created = folder.run(&["create", "pair.toml", "--policy", "program:first.wasm"]);
-    assert!(created.status.success(), "{}", stderr(&created));
+    create(&folder, "program:first.wasm");
     let service = serve(&folder, &[]);
     assert!(folder.ctl(&["policy"]).starts_with("program/first@"));
     service.terminate();

@@ -9,8 +9,8 @@ use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Overwrites the metadata from 4 KiB to 1 MiB with zeroes, and leaves the data. \
-The volume lacks the member from then on, and a label cannot be restored: without the others, only \
-`adopt` makes a volume of the data again. A device in service or without a label is refused, and \
+The volume lacks the member from then on, and a label cannot be restored: without the others, \
+the data are lost. A device in service or without a label is refused, and \
 then nothing is written to any.
 
 Example:

@@ -1,16 +1,16 @@
-//! `mirrorball create` and `mirrorball adopt`: write the labels of a volume.
+//! `mirrorball create`: writes the labels of a volume.
 
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
 use crate::redundancy::{Redundancy, redundancy_text};
-use crate::{devices, numbers, programs, screen, serving};
+use crate::serving::{self, DEFAULT_POLICY};
+use crate::{devices, screen};
 use anyhow::anyhow;
-use mirrorball_core::member::MemberState;
-use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::format_bytes;
-use mirrorball_disk::array_file::{ArraySpec, KeptPolicy};
-use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created, Trust};
+use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created};
 use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::inputs::load_array_file;
@@ -48,8 +48,7 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     name: Option<String>,
 
-    /// Read policy, as `mirrorball policies` lists it [default: the one in the array file, or
-    /// mirrorball/auto]
+    /// Read policy, as `mirrorball policies` lists it [default: mirrorball/auto]
     #[arg(short, long)]
     policy: Option<String>,
 
@@ -65,71 +64,27 @@ pub(crate) struct CreateArgs {
     checksums: bool,
 }
 
-/// Label an array that was served without labels, and keep its data
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Without --trust, all mirrors are compared whole, which takes as long as reading \
-the largest member, and labels are written only if they are equal. With --trust, the other members \
-are rebuilt when the volume is served.
-
-Example:
-  mirrorball adopt pair.toml --trust 1"
-)]
-pub(crate) struct AdoptArgs {
-    /// Array file that the array was served with
-    array: String,
-
-    // As above.
-    #[arg(hide = true)]
-    others: Vec<String>,
-
-    /// devid of the member with the valid data. Its data overwrite those on the other mirrors
-    #[arg(long, value_name = "DEVID", value_parser = numbers::devid)]
-    trust: Option<u64>,
-
-    /// Name of the volume [default: that of the array]
-    #[arg(long)]
-    name: Option<String>,
-
-    /// Read policy, as `mirrorball policies` lists it [default: the one in the array file, or
-    /// mirrorball/auto]
-    #[arg(short, long)]
-    policy: Option<String>,
-
-    /// Use files and devices even if they contain a filesystem, a partition table or a member of
-    /// another array, and destroy what they contain in their first MiB. The data of the array begin
-    /// behind it, and are kept
-    #[arg(long)]
-    occupied: bool,
-
-    // Refused with the reason.
-    #[arg(long, hide = true)]
-    checksums: bool,
-}
-
 pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
-    let CreateArgs { array, others, name, policy, occupied, checksums } = args;
-    check_array_file(array, others)?;
-    let options = LabelOptions { name, policy, occupied: *occupied, checksums: *checksums };
-    let created = with_options(array, &options, assemble::create)?;
-    report("created", &created)
-}
-
-pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
-    let AdoptArgs { array, others, trust, name, policy, occupied, checksums } = args;
-    check_array_file(array, others)?;
-    let trust = trust.map_or(Trust::Equal, Trust::Member);
-    let options = LabelOptions { name, policy, occupied: *occupied, checksums: *checksums };
-    let created = with_options(array, &options, |creation| assemble::adopt(creation, trust))?;
-    report("adopted", &created)
-}
-
-/// Contents of the labels, and what may be overwritten.
-struct LabelOptions<'a> {
-    name: &'a Option<String>,
-    policy: &'a Option<String>,
-    occupied: bool,
-    checksums: bool,
+    check_array_file(&args.array, &args.others)?;
+    let (_, array) = load_array_file(&args.array).map_err(Failure::WrongUse)?;
+    let creation = CreateOptions {
+        array: &array,
+        name: args.name.as_ref().unwrap_or(&array.name).clone(),
+        policy: recorded_policy(args.policy.as_deref().unwrap_or(DEFAULT_POLICY), &array)?,
+        checksums: args.checksums,
+        options: OpenOptions {
+            access: MemberAccess::ReadWrite,
+            caching: Caching::Direct,
+            occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
+            report_wait: devices::report_wait,
+        },
+    };
+    let created = assemble::create(&creation).map_err(|error| match error {
+        error @ CreateError::Write { .. } => Failure::Fault(error.into()),
+        CreateError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
+        error => Failure::WrongUse(error.into()),
+    })?;
+    report(&created, &devices::of_array(&array)?)
 }
 
 /// Refuses members in place of an array file, as `serve` takes them.
@@ -149,71 +104,27 @@ fn check_array_file(array: &str, others: &[String]) -> Result<(), Failure> {
     )))
 }
 
-fn with_options(
-    file: &str,
-    options: &LabelOptions<'_>,
-    make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
-) -> Result<(Created, Vec<DeviceAddress>), Failure> {
-    let LabelOptions { name, policy, occupied, checksums } = *options;
-    let (_, array) = load_array_file(file).map_err(Failure::WrongUse)?;
-    let policy = recorded_policy(policy.as_deref(), &array)?;
-    let creation = CreateOptions {
-        array: &array,
-        name: name.as_ref().unwrap_or(&array.name).clone(),
-        policy,
-        checksums,
-        options: OpenOptions {
-            access: MemberAccess::ReadWrite,
-            caching: Caching::Direct,
-            occupied: if occupied { Occupied::Allow } else { Occupied::Refuse },
-            report_wait: devices::report_wait,
-        },
-    };
-    let created = make(&creation).map_err(|error| match error {
-        error @ (CreateError::Write { .. } | CreateError::Differ(_)) => {
-            Failure::Fault(error.into())
-        }
-        CreateError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
-        error => Failure::WrongUse(error.into()),
-    })?;
-    Ok((created, devices::of_array(&array)?))
-}
-
-/// Text of the policy for the labels.
-fn recorded_policy(asked: Option<&str>, array: &ArraySpec) -> Result<KeptPolicy, Failure> {
-    let Some(asked) = asked else {
-        let started = serving::start_policy(None, array)?;
-        serving::print_notes(started.note);
-        return Ok(serving::kept_policy(array));
-    };
-    let reference = match ProgramReference::parse(asked) {
+/// The record of a policy in the labels.
+fn recorded_policy(policy: &str, array: &ArraySpec) -> Result<KeptPolicy, Failure> {
+    let reference = match ProgramReference::parse(policy) {
         // The service may have another working directory.
         Some(program) => program.with_absolute_path().to_string(),
-        None => asked.to_owned(),
+        None => policy.to_owned(),
     };
-    let (name, registry) = programs::load(asked)?;
-    serving::print_notes(rounding_notes(&name));
-    let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-    let kept = registry.parse(&name).and_then(|spec| {
-        spec.build(&devids)?;
-        KeptPolicy::new(&spec, &reference)
-    });
-    kept.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))
+    let (spec, _) = serving::load_policy(policy, array)?;
+    KeptPolicy::new(&spec, &reference)
+        .map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))
 }
 
-fn report(
-    what: &str,
-    (created, devices): &(Created, Vec<DeviceAddress>),
-) -> Result<Ending, Failure> {
+fn report(created: &Created, devices: &[DeviceAddress]) -> Result<Ending, Failure> {
     serving::print_notes(created.notes.iter().cloned());
     let array = &created.label.array;
-    let members = &created.label.members;
     let redundancy = Redundancy { copies: created.map.copies(), parities: created.map.parities() };
     let mut text = format!(
-        "{what} volume `{}`: {}, {} members, {}\n  {}\n  UUID {}\n",
+        "created volume `{}`: {}, {} members, {}\n  {}\n  UUID {}\n",
         array.name,
         array.profile,
-        members.len(),
+        created.label.members.len(),
         format_bytes(created.map.capacity_bytes()),
         redundancy_text(redundancy, created.map.tolerated_failures()),
         array.uuid,
@@ -221,9 +132,6 @@ fn report(
     if created.checksum_bytes > 0 {
         let size = format_bytes(created.checksum_bytes);
         text += &format!("  checksums of the data take {size} of each member\n");
-    }
-    for member in members.iter().filter(|member| member.state != MemberState::InSync) {
-        text += &format!("  devid {} is rebuilt when the volume is served\n", member.devid);
     }
     match created.label.spares.len() {
         0 => {}

@@ -1,7 +1,7 @@
 //! `mirrorball emulate`: disks of a model, served as block devices.
 
 use crate::ending::{Ending, Failure};
-use crate::serving::{self, ListenArgs, PolicyFile};
+use crate::serving::{self, DEFAULT_POLICY, ListenArgs};
 use crate::{folders, numbers};
 use anyhow::{anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -10,9 +10,7 @@ use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
-use mirrorball_io::assemble::{
-    self, AssembleError, Backing, EmulateOptions, ExportMode, StartPolicy,
-};
+use mirrorball_io::assemble::{self, AssembleError, Backing, EmulateOptions, ExportMode};
 use mirrorball_io::clock::Speed;
 use mirrorball_io::member::file::Occupied;
 use mirrorball_lab::experiment::inputs::load_array;
@@ -50,7 +48,7 @@ pub(crate) struct Args {
     members: bool,
 
     /// Read policy of the volume, as `mirrorball policies` lists it; for an array only [default:
-    /// the one in the array file, or mirrorball/auto]
+    /// mirrorball/auto]
     #[arg(short, long, conflicts_with = "members")]
     policy: Option<String>,
 
@@ -82,8 +80,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let is_model = ModelProfile::builtin_names().any(|name| name == args.what);
-    let (text, mut array) = match is_model {
-        true => (String::new(), one_disk(&args.what, args.size)?),
+    let array = match is_model {
+        true => one_disk(&args.what, args.size)?,
         false if !can_name_array(&args.what) => return Err(unknown(&args.what)),
         false if args.size.is_some() => {
             return Err(without_effect(
@@ -92,10 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 "leave it out",
             ));
         }
-        false => {
-            let (input, array) = load_array(&args.what).map_err(Failure::WrongUse)?;
-            (input.text, array)
-        }
+        false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
     };
     args.check(is_model)?;
     if args.backing.is_empty() {
@@ -103,15 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         return Err(Failure::WrongUse(anyhow!("--backing: the path is missing\n  help: {help}")));
     }
     let shape = if args.members || is_model { ExportMode::Members } else { ExportMode::Volume };
-    let file = match shape {
-        ExportMode::Volume => PolicyFile::new(&args.what, text, array.policy.clone()),
-        ExportMode::Members => {
-            array.policy = None;
-            None
-        }
-    };
-    let StartPolicy { name: policy_name, policy, note } =
-        serving::start_policy(args.policy.as_deref(), &array)?;
+    let policy = args.policy.as_deref().unwrap_or(DEFAULT_POLICY);
+    let (spec, policy) = serving::load_policy(policy, &array)?;
     let backing = match args.backing.as_str() {
         "memory" => Backing::Memory,
         "none" => Backing::Nothing,
@@ -132,18 +120,17 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         array: &array,
         shape,
         policy,
-        policy_name: (shape == ExportMode::Volume).then_some(policy_name),
+        policy_name: (shape == ExportMode::Volume).then(|| spec.to_string()),
         backing,
         speed: args.speed,
         seed: args.seed,
         backend: args.listen.backend.map(serving::Backend::kind),
     };
-    let mut assembly = assemble::emulate(emulation).map_err(|error| match error {
+    let assembly = assemble::emulate(emulation).map_err(|error| match error {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    assembly.notes.extend(note);
-    let refused = serving::run(assembly, file, &args.listen)?;
+    let refused = serving::run(assembly, &args.listen)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 

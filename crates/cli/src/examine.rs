@@ -12,8 +12,8 @@ use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, is_too_small, md_text,
-    volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, foreign_contents,
+    is_too_small, volumes,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let other_spares = devices.iter().filter_map(other_spare).collect();
     let other = |device: &ExaminedDevice| {
         let error = device.label.as_ref().err().filter(|_| device.spare.is_none())?;
-        let error = md_text(&device.address).unwrap_or_else(|| error.to_string());
+        let error = match foreign_contents(&device.address) {
+            Some(what) => format!("{error}: it contains {what}"),
+            None => error.to_string(),
+        };
         Some(OtherDevice { device: device.address.to_string(), error })
     };
     let others = devices.iter().filter_map(other).collect();
@@ -205,8 +208,7 @@ fn scanned(folder: &Path) -> Result<Vec<ExaminedDevice>, Failure> {
         ));
     }
     if found.is_empty() {
-        let help = "`mirrorball create` and `adopt` write labels; without a label, `serve` takes \
-                    an array file";
+        let help = "`mirrorball create` makes a volume of files and devices";
         let text = format!("{folder}: no member of a volume was found\n  help: {help}");
         return Err(Failure::WrongUse(anyhow!(text)));
     }
@@ -412,14 +414,12 @@ fn say_others(examination: &Examination) {
             format!("give the files and devices in it, for example {}", in_folder(device))
         } else if device.ends_with(".toml") {
             "an array file is not a member: give the files and devices that it names".to_owned()
-        } else if error.contains("of the md raid1") {
-            "`mirrorball serve --read-only` with its members serves the array".to_owned()
         } else if error.contains("Permission denied") {
             "run as root, or as a user who may read it".to_owned()
         } else if error.contains("No such file") {
             "give the path of a file or device, or the URI of an NBD export".to_owned()
         } else {
-            "give members of volumes that `mirrorball create` or `adopt` has labelled".to_owned()
+            "give members of volumes that `mirrorball create` has labelled".to_owned()
         };
         screen::say(format_args!("error: `{device}` {error}\n  help: {help}"));
     }

@@ -5,7 +5,6 @@
 
 mod listening;
 mod news;
-mod policy_file;
 
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
@@ -14,9 +13,10 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 pub(crate) use listening::ListenArgs;
 use listening::{Listeners, SocketFiles};
-use mirrorball_core::policies::{Registry, rounding_notes};
-use mirrorball_disk::array_file::{ArraySpec, KeptPolicy};
-use mirrorball_io::assemble::{self, Assembly, StartPolicy};
+use mirrorball_core::policies::{Spec, rounding_notes};
+use mirrorball_core::policy::ReadPolicy;
+use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_io::assemble::Assembly;
 use mirrorball_io::driver::BackendKind;
 use mirrorball_io::executor::Executor;
 use mirrorball_io::export::Export;
@@ -27,7 +27,6 @@ use mirrorball_io::export::ublk::{DeviceStarter, Ublk, UblkError};
 use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
 use mirrorball_io::systemd;
-pub(crate) use policy_file::PolicyFile;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,47 +53,25 @@ impl Backend {
     }
 }
 
-/// The policy of a volume for which neither the user nor a file names one.
+/// The policy of a new volume for which the user names none.
 pub(crate) const DEFAULT_POLICY: &str = "mirrorball/auto";
 
-/// The policy that a volume without labels starts with: the one that the user asks for, else the
-/// one in the array file, else the default.
-pub(crate) fn start_policy(asked: Option<&str>, array: &ArraySpec) -> Result<StartPolicy, Failure> {
+/// Reads the policy of a new volume, and builds it for the members of the array.
+pub(crate) fn load_policy(
+    policy: &str,
+    array: &ArraySpec,
+) -> Result<(Spec, Box<dyn ReadPolicy>), Failure> {
+    let (name, registry) = programs::load(policy)?;
+    print_notes(rounding_notes(&name));
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-    let kept = kept_policy(array);
-    let (asked, registry) = match asked {
-        Some(asked) => {
-            let (name, registry) = programs::load(asked)?;
-            print_notes(rounding_notes(&name));
-            (Some(name), registry)
-        }
-        // A machine that cannot run programs serves volumes all the same, by the fallback.
-        None if kept.program.is_some() => (None, programs::registry().unwrap_or_default()),
-        None => (None, Registry::default()),
-    };
-    assemble::start_policy(asked.as_deref(), &kept, &registry, &devids).map_err(|error| {
-        let place = match asked {
-            Some(_) => "--policy",
-            None => "[policy] of the array file",
-        };
-        Failure::WrongUse(anyhow!("{place}: {error}"))
-    })
+    let built = registry.parse(&name).and_then(|spec| Ok((spec.build(&devids)?, spec)));
+    let (policy, spec) = built.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))?;
+    Ok((spec, policy))
 }
 
-/// The policy in an array file, or the default.
-pub(crate) fn kept_policy(array: &ArraySpec) -> KeptPolicy {
-    let default = || KeptPolicy { policy: DEFAULT_POLICY.to_owned(), program: None };
-    array.policy.clone().unwrap_or_else(default)
-}
-
-/// Serves until a signal arrives; `file` keeps the policy of a volume without labels. Returns the
-/// number of emulated members whose measured times are invalid, because their requests completed
-/// too late.
-pub(crate) fn run(
-    assembly: Assembly,
-    file: Option<PolicyFile>,
-    listen: &ListenArgs,
-) -> Result<usize, Failure> {
+/// Serves until a signal arrives. Returns the number of emulated members whose measured times are
+/// invalid, because their requests completed too late.
+pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Failure> {
     let Assembly { mut executor, exports, opener, spares, notes, name, policy } = assembly;
     let descriptors = raise_limits();
     let (addresses, folder, devices) = listen.addresses_by_kind()?;
@@ -105,10 +82,6 @@ pub(crate) fn run(
     let Listeners { plain, acceptor, addresses } =
         listen.open(&addresses, &mut socket_files, &mut executor)?;
     let control = listen.control(name, policy, &mut socket_files, &mut executor)?;
-    let control = match file {
-        Some(file) => file.add_to(control, &mut executor).map_err(system_failure)?,
-        None => control,
-    };
     print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {

@@ -20,8 +20,6 @@
 //! depth = 16                   # full stripes written back at once
 //! [source]                     # where the array was found; written by `mirrorball detect`
 //! system = "btrfs"
-//! [policy]                     # of a volume that is served; written by `ctl policy NAME --keep`
-//! name = "md/raid1"
 //! [[link]]
 //! name = "hba"
 //! read = "200MB/s"             # towards the host; unlimited if left out
@@ -69,7 +67,6 @@ mod canonical;
 mod controller_table;
 mod edit;
 mod faults;
-mod kept_policy;
 mod members;
 mod model_reader;
 mod partition;
@@ -78,7 +75,6 @@ mod source;
 mod spec;
 
 pub use edit::{AddedMember, ArrayEdit, FittedModel};
-pub use kept_policy::KeptPolicy;
 pub use source::{ArraySource, ModelConfidence};
 pub use spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
@@ -87,7 +83,6 @@ pub use spec::{
 use crate::link::LinkParameters;
 use cache_table::read_array_cache;
 use controller_table::read_controller;
-use kept_policy::read_kept_policy;
 use members::{read_members, read_spares};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
@@ -165,9 +160,9 @@ impl ArrayFile {
 }
 
 /// The keys of the file, outside of its tables.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 14] = [
     "name", "profile", "layout", "chunk", "stripe_width_max", "rmw_level", "used", "host", "cache",
-    "controller", "source", "policy", "link", "member", "spare",
+    "controller", "source", "link", "member", "spare",
 ];
 
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
@@ -190,7 +185,6 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     let used = root.quantity("used", parse_used)?.unwrap_or(Used::Bytes(0));
     let host = read_host(root)?;
     let source = read_array_source(root)?;
-    let policy = read_kept_policy(root)?;
     let members = read_members(root, &links)?;
     let spares = read_spares(root)?;
     let cache = read_array_cache(root, &members)?.map(Box::new);
@@ -220,7 +214,6 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         cache,
         controller,
         source,
-        policy,
         links,
         members,
         spares,

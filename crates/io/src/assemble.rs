@@ -7,7 +7,6 @@ pub(crate) mod durable_label;
 mod fallback;
 pub(crate) mod labelled;
 mod layout_notes;
-mod md;
 mod occupied;
 mod open;
 pub(crate) mod replacement;
@@ -17,32 +16,26 @@ mod wipe;
 
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
-use crate::examine::label_from;
 use crate::executor::{Executor, Target};
 use crate::export::Export;
-use crate::member::file::{Occupied, OpenError, OpenOptions};
+use crate::member::file::{Occupied, OpenError};
 use crate::member::remote::client::ClientError;
 use crate::member::{NewMember, Source};
-use crate::mirror_check::{self, BlankMember, Difference, Mismatch};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
 use crate::reopen::OpenMember;
 use crate::spares::FoundSpare;
 pub use backing::BackingError;
 use backing::open_backing;
 pub use clear::{ClearError, clear};
-pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
+pub use create::{CreateError, CreateOptions, Created, create};
 pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
-pub use md::{MdError, MdOptions, SuperblockError, serve_md};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
-use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
+use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
-use mirrorball_core::units::{BLOCK_BYTES, Nanos};
+use mirrorball_core::units::BLOCK_BYTES;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
-use occupied::refuse_occupied;
-use open::{MemberOpener, Open, OpenMembers, OpenPurpose};
-pub use start_policy::{StartPolicy, start_policy};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,24 +93,6 @@ pub struct EmulateOptions<'a> {
     pub speed: Speed,
     /// Seed of the models.
     pub seed: u64,
-    /// I/O backend; io_uring if available, else threads, if not given.
-    pub backend: Option<BackendKind>,
-}
-
-/// How to serve a volume on real members.
-pub struct ServeOptions<'a> {
-    /// The array.
-    pub array: &'a ArraySpec,
-    /// The policy of the volume.
-    pub policy: Box<dyn ReadPolicy>,
-    /// Its name.
-    pub policy_name: String,
-    /// How members are opened.
-    pub options: OpenOptions,
-    /// How long remote members may owe a reply.
-    pub peer_timeout: Nanos,
-    /// The devid of the member that the others are rebuilt from, if members differ.
-    pub trusted: Option<u64>,
     /// I/O backend; io_uring if available, else threads, if not given.
     pub backend: Option<BackendKind>,
 }
@@ -216,21 +191,6 @@ pub enum AssembleError {
     /// Members do not fit the profile.
     #[error(transparent)]
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
-    /// Mirrors hold different data.
-    #[error(
-        "{0}, so at least one of them is out of date\n  help: use --trust DEVID to rebuild all \
-         other members from the member DEVID, which overwrites their data"
-    )]
-    Differ(Difference),
-    /// A mirror holds no data.
-    #[error(
-        "{blank}\n  help: start with --trust {}, if that member has the data of the volume: all \
-         other members are rebuilt from it", blank.with_data
-    )]
-    Blank {
-        /// The blank member, and the one with data.
-        blank: BlankMember,
-    },
     /// The device of a labelled member was not found.
     #[error(
         "the device of the member with devid {0} was not found when the volume was started\n  \
@@ -238,21 +198,9 @@ pub enum AssembleError {
          replace {0} DEVICE` rebuilds the member on any device"
     )]
     NotFound(u64),
-    /// A member has a label.
-    #[error(
-        "the members belong to the volume `{0}`, and their labels say which of them are in \
-         sync\n  help: serve it with the paths of the members in place of the array file"
-    )]
-    Labelled(String),
     /// Two members are the same file or device.
     #[error("`{0}` is given twice\n  help: give each member a file or device of its own")]
     Twice(String),
-    /// There is no trusted member with this devid.
-    #[error(
-        "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
-         members of the array"
-    )]
-    NoSuchMember(u64),
     /// A backing file cannot be used.
     #[error(transparent)]
     Backing(#[from] BackingError),
@@ -306,76 +254,6 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
     let (name, policy) = (array.name.clone(), policy_name);
     let spares = Vec::new();
     Ok(Assembly { executor, exports, opener: None, spares, notes, name, policy })
-}
-
-/// Assembles an array of real members. Samples of the mirrors are compared, and a difference is an
-/// error unless a member is trusted.
-///
-/// # Errors
-/// If a member is modelled, missing or in use, or mirrors differ.
-pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
-    let ServeOptions { array, policy, policy_name, options, peer_timeout, trusted, backend } =
-        serving;
-    let mut notes = Vec::new();
-    let mut opened = Vec::new();
-    let purpose = OpenPurpose::ServeArray;
-    let mut opener = MemberOpener::new(array, purpose, options, peer_timeout);
-    opener.check_distinct()?;
-    for index in 0..array.members.len() {
-        let (config, open) = opener.open(MemberIndex(index as u16), &mut notes)?;
-        if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
-            return Err(AssembleError::Labelled(found.found.label.array.name));
-        }
-        opened.push((config, open));
-    }
-    refuse_parity(array)?;
-    let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
-    let map = opener.allocate(array, &configs)?;
-    refuse_occupied(&opened, &map, options, |member| opener.place(member))?;
-    match trusted {
-        Some(devid) => trust(devid, &mut opened, &mut notes)?,
-        None if map.copies() == 1 => {}
-        None => match mirror_check::check(&map, &configs, &OpenMembers(&opened))? {
-            Ok(equal) => notes.push(equal.to_string()),
-            Err(Mismatch::Differ(difference)) => return Err(AssembleError::Differ(difference)),
-            Err(Mismatch::Blank(blank)) => return Err(AssembleError::Blank { blank }),
-        },
-    }
-    let block_bytes = opened.iter().map(|(_, open)| open.block_bytes()).max();
-    opener.block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
-    let configs = opened.iter().map(|(config, _)| config.clone()).collect();
-    let volume = volume(map, configs, policy, 0).with_block_bytes(opener.block_bytes);
-    let driver = driver(backend, &mut notes)?;
-    let plan = |(config, open): (_, Open)| NewMember { config, source: open.source() };
-    let plans = opened.into_iter().map(plan).collect();
-    let clock = Clock::new(Speed::REAL);
-    let executor = Executor::new(driver, clock, plans, None, Some(volume))?;
-    let exports = exports(array, ExportMode::Volume, &executor, opener.block_bytes as u32);
-    notes.push(
-        "the members have no labels, so nothing is recorded on them: after a crash mirrors may \
-         differ, and a member that failed may come back as if it were in sync\n  help: \
-         `mirrorball adopt FILE` writes labels, which prevent this"
-            .to_owned(),
-    );
-    let (name, policy) = (array.name.clone(), Some(policy_name));
-    let (opener, spares) = (Some(Arc::new(opener) as _), Vec::new());
-    Ok(Assembly { executor, exports, opener, spares, notes, name, policy })
-}
-
-/// Refuses an array with parity.
-///
-/// # Errors
-/// If the array has parity.
-fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
-    if array.profile.parities() == 0 {
-        return Ok(());
-    }
-    let name = match array.layout.profile(array.members.len()) {
-        Some(_) => format!("layout {}", array.layout),
-        None => format!("profile {}", array.profile),
-    };
-    let error = Diagnostic::new(format!("{name}: parity is simulated and emulated, not served"));
-    Err(error.in_file(&array.file_name).with_help(PARITY_HELP))
 }
 
 /// Refuses an array with a cache tier in front of it.
@@ -473,23 +351,4 @@ fn volume_export(
         rotational: executor.members().all(|(config, _)| config.rotational),
         is_read_only: executor.volume().is_some_and(Volume::is_read_only),
     }
-}
-
-/// Leaves only the trusted member in sync.
-fn trust(
-    devid: u64,
-    opened: &mut [(MemberConfig, Open)],
-    notes: &mut Vec<String>,
-) -> Result<(), AssembleError> {
-    if !opened.iter().any(|(config, _)| config.devid == devid) {
-        return Err(AssembleError::NoSuchMember(devid));
-    }
-    for (config, _) in opened.iter_mut().filter(|(config, _)| config.devid != devid) {
-        config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        notes.push(format!(
-            "devid {} is being rebuilt, and is not read before it is in sync",
-            config.devid
-        ));
-    }
-    Ok(())
 }

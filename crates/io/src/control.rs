@@ -16,7 +16,6 @@
 mod events;
 mod follow;
 mod http;
-mod kept_file;
 mod member_commands;
 mod metrics;
 pub(crate) mod paths;
@@ -43,13 +42,9 @@ use crate::spares::{SpareChange, Spares};
 use events::EventLog;
 pub use events::EventObserver;
 use follow::Follower;
-use kept_file::KeptFile;
-pub use kept_file::PolicyStore;
 use mirrorball_core::policies::{OBJECT_BYTES_MAX, Registry};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
-use mirrorball_disk::array_file::KeptPolicy;
 use policy_loader::PolicyLoader;
 use protocol::StateChange;
 use std::io;
@@ -81,8 +76,6 @@ pub struct Control {
     backoff: AcceptBackoff,
     /// Loads programs; `None` if the service was given no registry.
     loader: Option<PolicyLoader>,
-    /// The array file that keeps the policy, of a volume without labels.
-    kept_file: Option<KeptFile>,
     /// Number of requests so far that set a policy.
     policy_requests: u64,
     /// Number of the request that set the policy in force; 0 if none did.
@@ -179,7 +172,6 @@ impl Control {
             accepted: 0,
             backoff: AcceptBackoff::default(),
             loader: None,
-            kept_file: None,
             policy_requests: 0,
             policy_set_by: 0,
             stopping: false,
@@ -197,37 +189,10 @@ impl Control {
         Ok(Control { loader, ..self })
     }
 
-    /// Lets clients keep the policy in the array file, which has this one now.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
-    pub fn with_policy_store(
-        self,
-        store: Box<dyn PolicyStore>,
-        policy: Option<KeptPolicy>,
-        executor: &mut Executor,
-    ) -> io::Result<Control> {
-        let kept_file = Some(KeptFile::new(store, policy, &mut executor.driver)?);
-        Ok(Control { kept_file, ..self })
-    }
-
     /// Has each event passed to this observer, as it is recorded.
     pub fn with_observer(mut self, observer: EventObserver) -> Control {
         self.events.set_observer(observer);
         self
-    }
-
-    /// True while a policy is being written to the array file.
-    pub fn is_recording(&self) -> bool {
-        self.kept_file.as_ref().is_some_and(KeptFile::is_writing)
-    }
-
-    /// Records a fault that ended the program that the array file keeps.
-    pub fn record_policy_fault(&mut self, executor: &Executor) {
-        let Some(file) = &mut self.kept_file else { return };
-        if let Some(fault) = executor.volume().and_then(Volume::policy_fault) {
-            file.record_fault(fault);
-        }
     }
 
     /// Handles an event of the control socket or of metrics.
@@ -246,7 +211,6 @@ impl Control {
                 }
             }
             (EventOwner::ControlProgram, _) => self.on_programs_loaded(parts),
-            (EventOwner::ControlPolicyFile, _) => self.on_policies_recorded(parts),
             (owner, result) => {
                 let key = ClientKey::from_slot(key);
                 let client = self.clients.get_mut(key);
@@ -431,20 +395,10 @@ impl Control {
     }
 
     /// Uses the programs that were loaded, and responds to the clients that asked for them.
-    fn on_programs_loaded(&mut self, mut parts: ServiceParts<'_>) {
+    fn on_programs_loaded(&mut self, parts: ServiceParts<'_>) {
         while let Some(loaded) = self.loader.as_mut().and_then(PolicyLoader::poll) {
             let client = ClientKey::from_slot(loaded.request.client);
-            if let Some(text) = respond::policy_loaded(self, loaded, &mut parts) {
-                self.send(client, &text, parts.executor);
-            }
-        }
-    }
-
-    /// Uses the policies that the array file has now, and responds to the clients that asked.
-    fn on_policies_recorded(&mut self, mut parts: ServiceParts<'_>) {
-        while let Some(recorded) = self.kept_file.as_mut().and_then(KeptFile::poll) {
-            let client = ClientKey::from_slot(recorded.request.client);
-            let text = respond::policy_recorded(self, recorded, &mut parts);
+            let text = respond::policy_loaded(self, loaded, parts.executor);
             self.send(client, &text, parts.executor);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::device_address::DeviceAddress;
 use crate::driver::read_aligned;
-use crate::md_superblock::{SuperblockError, superblock_from};
+use crate::member::guard;
 use crate::member::remote::peer::Peer;
 use mirrorball_core::geometry::GeometryError;
 use mirrorball_core::label::assembly::{
@@ -17,7 +17,8 @@ use mirrorball_core::label::{
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -277,14 +278,16 @@ pub fn standing_text(standing: MemberStanding) -> String {
     }
 }
 
-/// What a device is as a member of an md array, in words; `None` if it is none.
-pub fn md_text(address: &DeviceAddress) -> Option<String> {
+/// What a device contains of another program, such as a filesystem, in words.
+pub fn foreign_contents(address: &DeviceAddress) -> Option<&'static str> {
     let read = reader(address).ok()?;
-    match superblock_from(read).ok()? {
-        Ok(superblock) => Some(superblock.to_string()),
-        Err(SuperblockError::Absent) => None,
-        Err(error) => Some(error.to_string()),
-    }
+    let size_bytes = match address {
+        DeviceAddress::Path(path) => File::open(path).ok()?.seek(SeekFrom::End(0)).ok()?,
+        DeviceAddress::Uri(uri, _) => {
+            Peer::open_unlocked(Arc::new(uri.clone())).ok()?.export.size_bytes
+        }
+    };
+    guard::contents_by_blocks(size_bytes, read)
 }
 
 fn read_metadata(address: &DeviceAddress) -> Result<FoundMember, DeviceError> {

@@ -178,9 +178,6 @@ impl Rebuild {
         if is_replaced && self.reopener.is_none() {
             return Err(RebuildError::Emulated);
         }
-        if is_replaced && volume.label().is_none() {
-            return Err(RebuildError::NoLabels);
-        }
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
         if volume.map().tolerated_failures() == 0 {
             return Err(RebuildError::NoCopy);
@@ -197,7 +194,7 @@ impl Rebuild {
         }
         if state == MemberState::Failed {
             if !volume.is_complete() {
-                return Err(RebuildError::NoSource { is_labelled: volume.label().is_some() });
+                return Err(RebuildError::NoSource);
             }
             let left = executor.detach(member);
             left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
@@ -265,7 +262,7 @@ impl Rebuild {
             member,
             size_bytes: executor.size_bytes(Target::Member(member)),
             place: replacement.unwrap_or_else(|| reopener.place(member)),
-            label: volume.label().cloned(),
+            label: volume.label().cloned().expect("members with a device have labels"),
             own_uuid: volume.own_uuid(member),
         });
         let devid = request.devid;

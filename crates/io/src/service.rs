@@ -219,7 +219,6 @@ impl Service {
         self.server.is_over()
             && self.fuse.as_ref().is_none_or(Fuse::is_over)
             && self.ublk.as_ref().is_none_or(Ublk::is_over)
-            && !self.control.as_ref().is_some_and(Control::is_recording)
             && self.executor.is_idle()
     }
 
@@ -278,9 +277,6 @@ impl Service {
             let scrub = self.scrub.step(&mut self.executor);
             if let Some(volume) = self.executor.volume_mut() {
                 volume.record_policy_fault();
-            }
-            if let Some(control) = &mut self.control {
-                control.record_policy_fault(&self.executor);
             }
             let timer = [spares, rebuild, scrub].into_iter().flatten().min();
             self.executor.turn();
@@ -352,7 +348,6 @@ impl Service {
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
             | EventOwner::ControlProgram
-            | EventOwner::ControlPolicyFile
             | EventOwner::ControlHangup
             | EventOwner::FuseCall
             | EventOwner::UblkCommand
@@ -380,7 +375,6 @@ impl Service {
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
             | EventOwner::ControlProgram
-            | EventOwner::ControlPolicyFile
             | EventOwner::ControlHangup => {
                 let (server, rebuild, scrub) = (&self.server, &mut self.rebuild, &mut self.scrub);
                 let spares = &mut self.spares;

@@ -213,10 +213,7 @@ impl Spares {
                  member"
             ));
         }
-        let mut label = volume.label().cloned().ok_or(
-            "the members have no labels, which list the spares\n  help: label the members with \
-             `mirrorball adopt` while the server is stopped",
-        )?;
+        let mut label = volume.label().cloned().expect("members with a device have labels");
         if volume.spares().len() >= SPARES_MAX {
             return Err(format!(
                 "the volume has {SPARES_MAX} spares, which is the limit\n  help: `ctl members \

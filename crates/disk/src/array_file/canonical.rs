@@ -42,7 +42,6 @@ impl ArraySpec {
             cache,
             controller,
             source: _,
-            policy: _,
             links,
             members,
             spares: _,

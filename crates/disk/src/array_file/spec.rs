@@ -1,7 +1,6 @@
 //! An array as its file describes it, resolved member by member: plain data that builds a
 //! [`ModelArray`].
 
-use super::kept_policy::KeptPolicy;
 use super::source::{ArraySource, ModelConfidence};
 use crate::cache_tier::CacheSpec;
 use crate::cached_disk::CachedDisk;
@@ -46,8 +45,6 @@ pub struct ArraySpec {
     pub controller: Option<ControllerSpec>,
     /// The array of a machine that this describes.
     pub source: Option<ArraySource>,
-    /// The policy that a volume on real members starts with.
-    pub policy: Option<KeptPolicy>,
     /// The links that members may use.
     pub links: Vec<LinkParameters>,
     /// The members, in the order of the file, each on its own.

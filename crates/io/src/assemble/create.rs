@@ -5,32 +5,26 @@
 //! a crash leaves either no volume or one that can be created again.
 
 use super::layout_notes::layout_notes;
-pub(super) use super::occupied::occupant;
-use super::occupied::occupant_before_data;
+use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
-use super::wipe::{clear_metadata, wipe, wipe_begin};
+use super::wipe::{clear_metadata, wipe};
 use super::{AssembleError, PARITY_HELP};
 use crate::entropy::random_bytes;
-use crate::examine::label_from;
-use crate::label_limits;
+use crate::kept_policy::KeptPolicy;
 use crate::member::file::{Occupied, OpenOptions};
-use crate::mirror_check::Difference;
 use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
-use mirrorball_core::label::assembly::holds_all;
 use mirrorball_core::label::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, LabelledSpare,
-    Lineage, SPARE_OFFSET, SPARES_MAX, SpareBlock, Uuid, checksum_table_bytes, map_checksum,
+    Lineage, NAME_BYTES_MAX, SPARE_OFFSET, SPARES_MAX, SpareBlock, Uuid, checksum_table_bytes,
+    map_checksum,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
-use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSource, MemberSpec};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
 use std::io;
 
-/// Bytes that are written at once.
-const STEP_BYTES: u64 = 1 << 20;
-
-/// How to create a volume, or to label an array that has data.
+/// How to create a volume.
 pub struct CreateOptions<'a> {
     /// The array.
     pub array: &'a ArraySpec,
@@ -40,18 +34,8 @@ pub struct CreateOptions<'a> {
     pub policy: KeptPolicy,
     /// True if data have checksums, in a table at the end of each member.
     pub checksums: bool,
-    /// How devices are opened. [`Occupied::Allow`] gives up what they hold; of an array that has
-    /// data, what is in front of the data.
+    /// How devices are opened. [`Occupied::Allow`] gives up what they hold.
     pub options: OpenOptions,
-}
-
-/// Which data of an array without labels are valid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Trust {
-    /// Those of the member with this devid; the others are rebuilt from it.
-    Member(u64),
-    /// Those of all members, if they are equal.
-    Equal,
 }
 
 /// A volume that was created.
@@ -84,31 +68,6 @@ pub enum CreateError {
         /// What it holds.
         what: String,
     },
-    /// A member to adopt holds data of another program where labels are written.
-    #[error(
-        "`{device}` contains {what}, which labels would overwrite: nothing was written\n  help: \
-         check `path`: an array has its data from 1 MiB on, so these are of another program. \
-         --occupied destroys them"
-    )]
-    OccupiedBegin {
-        /// The device.
-        device: String,
-        /// What it holds.
-        what: String,
-    },
-    /// A member to adopt has a label.
-    #[error(
-        "`{device}` has a label already: it is a member of the volume `{volume}`\n  help: serve \
-         the volume: mirrorball serve {} --export ADDRESS", devices.join(" ")
-    )]
-    Labelled {
-        /// The device.
-        device: String,
-        /// The name of its volume.
-        volume: String,
-        /// All devices of the array file.
-        devices: Vec<String>,
-    },
     /// A member is a disk model.
     #[error(
         "cannot label the member with devid {devid}: it is a disk model, not a file or \
@@ -126,34 +85,9 @@ pub enum CreateError {
     /// The array file has something that labels cannot describe.
     #[error("cannot label the array: {0}")]
     Unfit(String),
-    /// An array that has data cannot get checksums.
-    #[error(
-        "--checksums: an array that has data cannot get checksums, because they need space at the \
-         end of each member, where the array has data\n  help: adopt it without --checksums; or \
-         create a volume with `mirrorball create --checksums` on other devices, and copy the data"
-    )]
-    NoSpaceForChecksums,
     /// The array has parity.
     #[error("{0}: parity is simulated and emulated, not served\n  help: {PARITY_HELP}")]
     Parity(Profile),
-    /// There is no such member.
-    #[error(
-        "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
-         members of the array"
-    )]
-    NoSuchMember(u64),
-    /// The trusted member does not have all data.
-    #[error(
-        "--trust {0}: the member with devid {0} does not hold all data of the volume, so the \
-         others cannot be rebuilt from it\n  help: leave out --trust, and all mirrors are compared"
-    )]
-    NotWhole(u64),
-    /// Mirrors differ.
-    #[error(
-        "{0}: nothing was written\n  help: give --trust DEVID, the member with the valid data, \
-         from which the others are rebuilt"
-    )]
-    Differ(Difference),
     /// A device cannot be read or written.
     #[error("cannot write to `{device}`: {error}\n  help: check the device, or space for the file")]
     Write {
@@ -179,15 +113,14 @@ struct Candidates {
 /// # Errors
 /// If the array cannot be labelled, a device is in use or holds data, or cannot be written.
 pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
-    let candidates = open_candidates(creation, OpenPurpose::Create)?;
+    let candidates = open_candidates(creation)?;
     let members = candidates.members.iter().map(|(_, open)| open).zip(&candidates.devices);
     clear_occupants(members, creation)?;
     clear_occupants(candidates.spares.iter().map(|(device, open)| (open, device)), creation)?;
     let is_empty = candidates.members.iter().all(|(_, open)| open.is_hole());
     let has_redundancy = candidates.map.tolerated_failures() > 0;
     let resync_from = (has_redundancy && !is_empty).then_some(0);
-    let states = vec![MemberState::InSync; candidates.members.len()];
-    write_labels(creation, candidates, &states, resync_from)
+    write_labels(creation, candidates, resync_from)
 }
 
 /// Removes what devices hold, if the user gave it up. All are checked before the first is written.
@@ -208,58 +141,7 @@ fn clear_occupants<'a>(
     Ok(())
 }
 
-/// Labels an array that has data.
-///
-/// # Errors
-/// As [`create`], or if the mirrors differ and none is trusted.
-pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, CreateError> {
-    if creation.checksums {
-        return Err(CreateError::NoSpaceForChecksums);
-    }
-    let candidates = open_candidates(creation, OpenPurpose::Adopt)?;
-    let Candidates { members, devices, map, .. } = &candidates;
-    for ((_, open), device) in members.iter().zip(devices) {
-        if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
-            let (device, volume) = (device.clone(), found.found.label.array.name);
-            return Err(CreateError::Labelled { device, volume, devices: devices.clone() });
-        }
-        if creation.options.occupied == Occupied::Refuse
-            && let Some(what) = occupant_before_data(open)
-        {
-            return Err(CreateError::OccupiedBegin { device: device.clone(), what });
-        }
-    }
-    clear_occupants(candidates.spares.iter().map(|(device, open)| (open, device)), creation)?;
-    let mut states = vec![MemberState::InSync; members.len()];
-    match trust {
-        Trust::Member(devid) => {
-            let row = members.iter().position(|(config, _)| config.devid == devid);
-            let row = row.ok_or(CreateError::NoSuchMember(devid))?;
-            if !holds_all(map, |other, _| other == row) {
-                return Err(CreateError::NotWhole(devid));
-            }
-            states.fill(MemberState::Rebuilding { recovered_bytes: 0 });
-            states[row] = MemberState::InSync;
-        }
-        Trust::Equal => {
-            if let Some(difference) = compare(&candidates).map_err(AssembleError::from)? {
-                return Err(CreateError::Differ(difference));
-            }
-        }
-    }
-    // All of it, so that nothing is recognised there later.
-    let occupied =
-        members.iter().zip(devices).filter(|((_, it), _)| occupant_before_data(it).is_some());
-    for ((_, open), device) in occupied {
-        wipe_begin(open).map_err(|error| write_error(device, error))?;
-    }
-    write_labels(creation, candidates, &states, None)
-}
-
-fn open_candidates(
-    creation: &CreateOptions<'_>,
-    purpose: OpenPurpose,
-) -> Result<Candidates, CreateError> {
+fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateError> {
     let CreateOptions { array, name, policy, checksums, options } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
     if array.profile.parities() > 0 {
@@ -271,8 +153,8 @@ fn open_candidates(
             "it has {count} members, and a label {LABELLED_MEMBERS_MAX} at most"
         ));
     }
-    label_limits::check_name(name).map_err(CreateError::Name)?;
-    if let Err(what) = label_limits::check_policy(policy) {
+    check_name(name).map_err(CreateError::Name)?;
+    if let Err(what) = policy.check_length() {
         return unfit(what);
     }
     if let Some(member) = array.members.iter().find(|member| member.range.begin_bytes > 0) {
@@ -284,7 +166,7 @@ fn open_candidates(
     }
     let mut notes = Vec::new();
     refuse_models(array)?;
-    let opener = MemberOpener::new(array, purpose, *options, Nanos::from_secs(30));
+    let opener = MemberOpener::new(array, OpenPurpose::Create, *options, Nanos::from_secs(30));
     opener.check_distinct()?;
     let members = (0..array.members.len())
         .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
@@ -316,6 +198,24 @@ fn open_candidates(
     notes.extend(layout_notes(&map, &labelled.data_configs(&configs), &devices));
     let spares = open_spares(array, &opener, &configs, &mut notes)?;
     Ok(Candidates { members, devices, spares, array: labelled, map, notes })
+}
+
+/// Checks that a volume may have this name; the error says why not, and what to do.
+fn check_name(name: &str) -> Result<(), String> {
+    let help = "\n  help: give another one with --name";
+    if name.is_empty() {
+        return Err(format!("the name is empty{help}"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        let (length, most) = (name.len(), NAME_BYTES_MAX);
+        return Err(format!("the name has {length} bytes, but may have {most}{help}"));
+    }
+    for (letter, what) in [('/', "a slash"), ('\n', "a line end")] {
+        if name.contains(letter) {
+            return Err(format!("`{name}` contains {what}{help}"));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses an array with disk models.
@@ -385,35 +285,9 @@ pub(super) fn write_spare(
     Ok(spare)
 }
 
-/// Compares all mirrors; returns the first difference.
-fn compare(candidates: &Candidates) -> io::Result<Option<Difference>> {
-    let Candidates { members, map, .. } = candidates;
-    let mut volume_offset = 0;
-    while volume_offset < map.capacity_bytes() {
-        let length = STEP_BYTES.min(map.capacity_bytes() - volume_offset);
-        let mapped = map.map(volume_offset, length);
-        let mut first: Option<(u64, Vec<u8>)> = None;
-        for mirror in mapped.mirrors() {
-            let (config, open) = &members[mirror.member.get()];
-            let bytes = open.read(mirror.offset, mapped.length as u32)?;
-            match &first {
-                Some((devid, expected)) if *expected != bytes => {
-                    let devids = [*devid, config.devid];
-                    return Ok(Some(Difference { volume_offset, devids }));
-                }
-                Some(_) => {}
-                None => first = Some((config.devid, bytes)),
-            }
-        }
-        volume_offset += mapped.length;
-    }
-    Ok(None)
-}
-
 fn write_labels(
     creation: &CreateOptions<'_>,
     candidates: Candidates,
-    states: &[MemberState],
     resync_from: Option<u64>,
 ) -> Result<Created, CreateError> {
     let Candidates { members, devices, spares, array, map, notes } = candidates;
@@ -421,12 +295,12 @@ fn write_labels(
     let block_bytes = array.block_bytes;
     let system = |error| CreateError::from(AssembleError::System(error));
     let mut rows = Vec::new();
-    for (((config, _), spec), &state) in members.iter().zip(specs).zip(states) {
+    for ((config, _), spec) in members.iter().zip(specs) {
         rows.push(LabelledMember {
             uuid: Uuid(random_bytes().map_err(system)?),
             devid: config.devid,
             size_bytes: config.size_bytes,
-            state,
+            state: MemberState::InSync,
             lacks_repairs: false,
             write_mostly: spec.write_mostly,
             rotational: spec.rotational,

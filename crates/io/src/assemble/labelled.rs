@@ -8,6 +8,7 @@ mod notes;
 mod sizes;
 mod spares;
 
+use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::start_policy::{StartPolicy, start_policy};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
@@ -20,6 +21,7 @@ use crate::examine::{
     spare_block, volumes,
 };
 use crate::executor::Executor;
+use crate::kept_policy::KeptPolicy;
 use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 use crate::spares::FoundSpare;
@@ -38,10 +40,9 @@ use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{Volume, VolumeLabels};
-use mirrorball_disk::array_file::{ArraySpec, KeptPolicy, MemberSpec};
+use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
 use notes::{
-    LEFT_HELP, absent, discarded_copy, missing_text, not_members, perhaps_older, problems,
-    unsynced_note,
+    absent, discarded_copy, missing_text, not_members, perhaps_older, problems, unsynced_note,
 };
 use sizes::{check_sizes, rows};
 use spares::spares_of;
@@ -144,7 +145,8 @@ fn open_devices(
                 }));
             }
             Err(DeviceError::Label(BlockError::Absent)) => {
-                unlabelled.get_or_insert(address.to_string());
+                let contents = occupant(&open);
+                unlabelled.get_or_insert((address.to_string(), contents));
             }
             Err(error) => {
                 return Err(LabelledError::Unreadable { device: address.to_string(), error });
@@ -156,17 +158,20 @@ fn open_devices(
         }
     }
     match unlabelled {
-        Some(device) => Err(no_label(device, &devices)),
+        Some((device, contents)) => Err(no_label(device, contents, &devices)),
         None => Ok(Opened { devices, opened, spares }),
     }
 }
 
 /// Why a device without a label cannot be served among others, which have one.
-fn no_label(device: String, others: &[ExaminedDevice]) -> LabelledError {
+fn no_label(device: String, contents: Option<String>, others: &[ExaminedDevice]) -> LabelledError {
     let labels = others.iter().flat_map(|device| &device.label);
     match labels.map(|it| it.found.label.array.name.clone()).next() {
         Some(volume) => LabelledError::Foreign { device, volume },
-        None => LabelledError::NoLabel { device },
+        None => {
+            let contents = contents.map_or(String::new(), |what| format!(": it contains {what}"));
+            LabelledError::NoLabel { device, contents }
+        }
     }
 }
 
@@ -286,7 +291,7 @@ fn check_verdict(
         }
         ArrayVerdict::Incomplete { missing: rows } => {
             let missing = missing(&rows) + &not_members(volume, discarded, devices);
-            return Err(LabelledError::Incomplete { name, missing, help: LEFT_HELP });
+            return Err(LabelledError::Incomplete { name, missing });
         }
         ArrayVerdict::Doubtful => {
             return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });

@@ -7,7 +7,6 @@ use crate::driver::{read_aligned, write_aligned};
 use crate::member::Source;
 use crate::member::file::{Caching, OpenError, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
-use crate::mirror_check::MemberContents;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
 use mirrorball_core::geometry::{ChunkMap, GeometryError};
@@ -38,10 +37,6 @@ pub(super) struct MemberOpener {
 pub(super) enum OpenPurpose {
     /// To label members without data.
     Create,
-    /// To label members with data.
-    Adopt,
-    /// To serve an array file whose members have no labels.
-    ServeArray,
     /// To serve devices by their labels.
     ServeDevices,
     /// To remove their labels.
@@ -57,14 +52,6 @@ impl OpenPurpose {
             (OpenError::Missing(_), OpenPurpose::Create) => {
                 "a member must be an existing file or device; `truncate -s SIZE FILE` creates an \
                  empty file"
-            }
-            (OpenError::Missing(_), OpenPurpose::Adopt) => {
-                "correct `path`, or connect the device. If its data are lost: create an empty file \
-                 and give --trust DEVID, the devid of a member with the data"
-            }
-            (OpenError::Missing(_), OpenPurpose::ServeArray) => {
-                "correct `path`, or connect the device. If its data are lost: create an empty file \
-                 and start with --trust DEVID, the devid of a member with the data"
             }
             (OpenError::Missing(_), OpenPurpose::ServeDevices) => {
                 "give the path of the member, or find it with --scan DIR"
@@ -117,21 +104,6 @@ impl Open {
                 Ok(read_aligned(&real.fd, real.begin_bytes + offset, length as usize)?)
             }
             Open::Remote(peer) => peer.read(offset, length),
-        }
-    }
-
-    /// The first offset from `offset` on where a file may hold data; `None` if there is none.
-    /// Devices and remote members may hold data everywhere.
-    fn next_data(&self, offset: u64) -> Option<u64> {
-        match self {
-            Open::Real(real) if real.is_file => {
-                match seek(&real.fd, SeekFrom::Data(real.begin_bytes + offset)) {
-                    Ok(at) => Some(at.saturating_sub(real.begin_bytes)),
-                    Err(Errno::NXIO) => None,
-                    Err(_) => Some(offset),
-                }
-            }
-            _ => Some(offset),
         }
     }
 
@@ -228,23 +200,6 @@ impl Open {
                 queue_depth: None,
             },
         }
-    }
-}
-
-/// The open members of an array, in its order.
-pub(super) struct OpenMembers<'a>(pub(super) &'a [(MemberConfig, Open)]);
-
-impl MemberContents for OpenMembers<'_> {
-    fn read(&self, member: usize, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-        self.0[member].1.read(offset, length)
-    }
-
-    fn next_data(&self, member: usize, offset: u64) -> Option<u64> {
-        self.0[member].1.next_data(offset)
-    }
-
-    fn is_sparse(&self, member: usize) -> bool {
-        matches!(&self.0[member].1, Open::Real(real) if real.is_file)
     }
 }
 

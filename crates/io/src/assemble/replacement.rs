@@ -2,7 +2,7 @@
 //! it may hold, and how that is removed.
 
 use super::AssembleError;
-use super::create::occupant;
+use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe};
 use crate::device_address::DeviceAddress;
@@ -50,19 +50,16 @@ impl MemberOpener {
             let (block, unit) = (open.block_bytes(), self.block_bytes);
             return Err(unfit(format!(
                 "has blocks of {block} bytes, but the clients of the volume use blocks of {unit} \
-                 bytes (stop the volume, and serve it again with --trust)"
+                 bytes"
             )));
         }
-        let mut found = None;
-        if let Some(label) = &request.label {
-            // The label may be in a volatile cache, where an update must not rely on it.
-            open.flush()?;
-            let read = |offset, length| open.read(offset, length);
-            found = check(label, request, read, || occupant(&open)).map_err(unfit)?;
-            match &found {
-                Some(found) => open.make_label_durable(&found.newest)?,
-                None => clear(request, &open)?,
-            }
+        // The label may be in a volatile cache, where an update must not rely on it.
+        open.flush()?;
+        let read = |offset, length| open.read(offset, length);
+        let found = check(request, read, || occupant(&open)).map_err(unfit)?;
+        match &found {
+            Some(found) => open.make_label_durable(&found.newest)?,
+            None => clear(request, &open)?,
         }
         Ok((open.restricted(*size_bytes).source(), found))
     }
@@ -117,12 +114,8 @@ impl MemberOpener {
             return None;
         }
         let devid = self.members.get(request.member.get()).map(|member| member.devid);
-        Some(match (devid, &request.label) {
-            (Some(devid), Some(_)) => {
-                format!(", or use another device: `ctl members replace {devid} DEVICE`")
-            }
-            _ => String::new(),
-        })
+        let devid = devid?;
+        Some(format!(", or use another device: `ctl members replace {devid} DEVICE`"))
     }
 }
 
@@ -163,11 +156,11 @@ impl OpenMember for MemberOpener {
 /// replace the member. `read` reads from an offset on, and `occupant` says what a device without a
 /// label contains.
 pub(crate) fn check(
-    label: &Label,
     request: &OpenRequest,
     read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
     occupant: impl Fn() -> Option<String>,
 ) -> Result<Option<FoundMember>, String> {
+    let label = &request.label;
     let is_refused = matches!(request.place, MemberPlace::New(_, Occupied::Refuse));
     let give_up = "give another device, or --occupied to destroy what it contains";
     if let MemberPlace::Spare(_, uuid) = request.place {

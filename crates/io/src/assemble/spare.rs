@@ -1,6 +1,7 @@
 //! Makes spares of devices, and recognises them.
 
-use super::create::{occupant, write_spare};
+use super::create::write_spare;
+use super::occupied::occupant;
 use super::open::{MemberOpener, OpenPurpose};
 use super::wipe::wipe;
 use crate::examine::{DeviceError, metadata_from, spare_block};

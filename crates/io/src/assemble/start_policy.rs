@@ -1,25 +1,25 @@
-//! The policy that a volume starts with, by its labels or its array file.
+//! The policy that a volume starts with, by its labels.
 //!
-//! Both may name a program by its file. The volume starts with the program only if the file
+//! They may name a program by its file. The volume starts with the program only if the file
 //! still has the object that was recorded, and no fault has ended it; otherwise with its fallback,
 //! which they have as the policy.
 
 use super::fallback::FallbackPolicy;
+use crate::kept_policy::KeptPolicy;
 use crate::programs::ProgramReference;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::label::KeptProgram;
 use mirrorball_core::policies::{PolicyProgram, Registry, Spec, short_policy_name};
 use mirrorball_core::policy::ReadPolicy;
-use mirrorball_disk::array_file::KeptPolicy;
 
 /// The policy of a volume at its start.
-pub struct StartPolicy {
+pub(super) struct StartPolicy {
     /// Its canonical string.
-    pub name: String,
+    pub(super) name: String,
     /// The policy.
-    pub policy: Box<dyn ReadPolicy>,
+    pub(super) policy: Box<dyn ReadPolicy>,
     /// Why the fallback of a program decides from the start.
-    pub note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 /// The policy that the user asks for, or the one that is kept.
@@ -27,7 +27,7 @@ pub struct StartPolicy {
 /// # Errors
 /// If the policy is unknown or does not fit the members. A program that is kept and cannot be used
 /// is no error: its fallback decides.
-pub fn start_policy(
+pub(super) fn start_policy(
     asked: Option<&str>,
     kept: &KeptPolicy,
     registry: &Registry,

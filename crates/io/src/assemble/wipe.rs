@@ -20,11 +20,6 @@ pub(super) fn wipe(open: &Open) -> io::Result<()> {
     open.write(end.saturating_sub(END_BYTES), &vec![0; END_BYTES.min(end) as usize])
 }
 
-/// Zeroes what is in front of the data of a volume.
-pub(super) fn wipe_begin(open: &Open) -> io::Result<()> {
-    open.write(0, &vec![0; RESERVED_BYTES as usize])
-}
-
 /// Zeroes the labels, the dirty log and the progress of a scrub.
 pub(super) fn clear_metadata(open: &Open) -> io::Result<()> {
     open.write(LABEL_SLOTS[0], &vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize])

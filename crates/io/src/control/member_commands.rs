@@ -34,12 +34,11 @@ pub(super) fn replacement(
             return Err(error.to_string());
         }
     }
-    let is_labelled = executor.volume().is_some_and(|volume| volume.label().is_some());
     let devid = match (devid, &failed[..]) {
         (Some(devid), _) => devid,
         (None, [devid]) => *devid,
         // The rebuild says why no member can be replaced.
-        (None, _) if !is_labelled => 0,
+        (None, _) if parts.rebuild.is_emulated() => 0,
         (None, []) => {
             return Err("no member has failed, so there is no place for another device\n  help: \
                         `ctl members replace DEVID DEVICE` replaces a member that works"
@@ -130,14 +129,6 @@ pub(super) fn remove(
     }
     if volume.is_read_only() {
         return Err(refused(RebuildError::ReadOnly(RebuildTask::Remove).to_string()));
-    }
-    if volume.label().is_none() {
-        return Err(refused(
-            "cannot remove the member: the members have no labels, so the next start would use its \
-             device again\n  help: label the members with `mirrorball adopt` while the server is \
-             stopped"
-                .to_owned(),
-        ));
     }
     let member = volume.members().find(devid);
     let member = member.ok_or_else(|| refused(RebuildError::NoSuchMember(devid).to_string()))?;

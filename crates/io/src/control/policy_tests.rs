@@ -1,19 +1,16 @@
-//! Programs, and policies that are kept, through the control socket, with a loader and a store that
-//! do what a test tells them.
+//! Programs through the control socket, with a loader that does what a test tells it.
 
-use super::PolicyStore;
 use super::policy_loader::LOADS_MAX;
 use super::protocol::{AskError, ControlRequest, RequestErrorKind, ask};
-use super::tests::{Extras, start_with};
+use super::tests::start_with;
 use crate::programs::hex_digits;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{
     OBJECT_BYTES_MAX, PolicyProgram, ProgramLoader, ProgramParameter, Registry, Spec,
 };
 use mirrorball_core::policy::ReadPolicy;
-use mirrorball_disk::array_file::KeptPolicy;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 use tempfile::TempDir;
 
 /// Takes any object; one that starts with `p` makes it panic, one with `w` makes it wait.
@@ -83,7 +80,7 @@ fn refusal(result: Result<String, AskError>) -> (RequestErrorKind, String) {
 
 fn start_scripted(folder: &TempDir, meeting: Arc<Barrier>) -> PathBuf {
     let programs = Some(Registry::with_loader(Arc::new(ScriptedLoader { meeting })));
-    start_with(folder, Extras { programs, ..Extras::default() })
+    start_with(folder, programs)
 }
 
 #[test]
@@ -161,72 +158,4 @@ fn programs_wait_to_be_loaded_up_to_a_limit() {
         }
     }
     assert_eq!(set_program(&path, Some(b"good")).unwrap(), "program/scripted@00");
-}
-
-/// Takes any policy but `md/raid1`; `dm/queue-length` makes it wait.
-struct ScriptedStore {
-    meeting: Arc<Barrier>,
-    kept: Arc<Mutex<Vec<KeptPolicy>>>,
-}
-
-impl PolicyStore for ScriptedStore {
-    fn keep(&mut self, policy: &KeptPolicy) -> Result<(), String> {
-        match &*policy.policy {
-            "md/raid1" => return Err("the test wants it".to_owned()),
-            "dm/queue-length" => {
-                self.meeting.wait();
-                self.meeting.wait();
-            }
-            _ => {}
-        }
-        self.kept.lock().unwrap().push(policy.clone());
-        Ok(())
-    }
-
-    fn record_fault(&mut self, policy: &KeptPolicy) {
-        panic!("no program has a fault: {policy:?}");
-    }
-}
-
-fn keep(path: &Path, name: &str) -> Result<String, AskError> {
-    let name = name.to_owned();
-    ask(path, &ControlRequest::SetPolicy { name, object: None, keep: true })
-}
-
-#[test]
-fn a_policy_changes_when_it_is_in_the_file_and_the_service_does_not_wait_for_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let (meeting, kept) = (Arc::new(Barrier::new(2)), Arc::default());
-    let store = ScriptedStore { meeting: Arc::clone(&meeting), kept: Arc::clone(&kept) };
-    let store: Option<Box<dyn PolicyStore>> = Some(Box::new(store));
-    let path = start_with(&folder, Extras { store, ..Extras::default() });
-    let policy = || ask::<String>(&path, &ControlRequest::Policy).unwrap();
-
-    let (kind, error) = refusal(keep(&path, "md/raid1"));
-    assert_eq!(kind, RequestErrorKind::Refused);
-    assert_eq!(error, "the policy cannot be kept: the test wants it");
-    assert_eq!(policy(), "pid", "the policy in force stays");
-    assert_eq!(keep(&path, "round-robin").unwrap(), "btrfs/round-robin");
-    assert_eq!(policy(), "btrfs/round-robin");
-
-    let waiting = || {
-        let path = path.clone();
-        let waiting = std::thread::spawn(move || keep(&path, "dm/queue-length"));
-        meeting.wait();
-        waiting
-    };
-    let first = waiting();
-    assert_eq!(policy(), "btrfs/round-robin", "the file is being written");
-    meeting.wait();
-    assert_eq!(first.join().unwrap().unwrap(), "dm/queue-length");
-    assert_eq!(policy(), "dm/queue-length");
-
-    let second = waiting();
-    assert_eq!(set_builtin(&path, "pid"), "btrfs/pid");
-    meeting.wait();
-    let (_, error) = refusal(second.join().unwrap());
-    assert!(error.contains("set to btrfs/pid while the array file was written"), "{error}");
-    assert_eq!(policy(), "btrfs/pid", "a policy that was asked for later stays");
-    let kept: Vec<String> = kept.lock().unwrap().iter().map(|it| it.policy.clone()).collect();
-    assert_eq!(kept, ["btrfs/round-robin", "dm/queue-length", "dm/queue-length"]);
 }

@@ -1,9 +1,8 @@
 //! Responses to the requests of the control socket.
 
 use super::events::reported_state;
-use super::kept_file::RecordedPolicy;
 use super::member_commands::{fail, last_error, remove, replacement};
-use super::policy_change::{ChangeRequest, NewPolicy, keep_in_labels, not_kept};
+use super::policy_change::{ChangeRequest, keep_policy, policy_error};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
     ControlRequest, ControlResponse, LatenessReport, MemberReport, MemberStatsReport,
@@ -183,41 +182,25 @@ fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
     json.expect("responses have keys that are strings") + "\n"
 }
 
-/// The response to a client whose program was loaded, or could not be; `None` if it follows later.
+/// The response to a client whose program was loaded, or could not be.
 pub(super) fn policy_loaded(
     control: &mut Control,
     loaded: LoadedPolicy,
-    parts: &mut ServiceParts<'_>,
-) -> Option<String> {
-    let LoadedPolicy { request, spec } = loaded;
-    match superseded(control, &request, "while the program was loaded") {
-        Some(error) => Some(encode::<String>(Err(error))),
-        None => set_policy(control, spec, request, parts),
-    }
-}
-
-/// The response to a client whose policy is in the array file now, or could not be put there.
-pub(super) fn policy_recorded(
-    control: &mut Control,
-    recorded: RecordedPolicy,
-    parts: &mut ServiceParts<'_>,
+    executor: &mut Executor,
 ) -> String {
-    let RecordedPolicy { request, new, result, .. } = recorded;
-    encode(match result {
-        Err(why) => Err(not_kept(&why)),
-        Ok(()) => match superseded(control, &request, "while the array file was written") {
-            Some(error) => Err(error),
-            None => Ok(use_policy(control, new, request.number, parts.executor)),
-        },
+    let LoadedPolicy { request, spec } = loaded;
+    encode(match superseded(control, &request) {
+        Some(error) => Err(error),
+        None => set_policy(control, spec, request, executor),
     })
 }
 
 /// The error of a request after which another one has set the policy.
-fn superseded(control: &Control, request: &ChangeRequest, when: &str) -> Option<RequestError> {
+fn superseded(control: &Control, request: &ChangeRequest) -> Option<RequestError> {
     (request.number < control.policy_set_by).then(|| RequestError {
         error: format!(
-            "the policy was set to {} {when}, and stays\n  help: run the command again to change \
-             it",
+            "the policy was set to {} while the program was loaded, and stays\n  help: run the \
+             command again to change it",
             control.policy.as_deref().unwrap_or_default()
         ),
         kind: RequestErrorKind::Refused,
@@ -232,7 +215,7 @@ struct PolicyRequest {
 }
 
 /// Changes the policy; `None` if the response follows later, because the policy is a program that
-/// has to be loaded, or has to be written to the array file.
+/// has to be loaded.
 fn policy_request(
     control: &mut Control,
     client: ClientKey,
@@ -248,65 +231,31 @@ fn policy_request(
         let loading = PolicyLoader::load(loader, request, reference, object.as_deref());
         return Some(encode::<String>(Err(loading.err()?)));
     }
-    set_policy(control, Spec::parse(&name), request, parts)
+    Some(encode(set_policy(control, Spec::parse(&name), request, parts.executor)))
 }
 
-/// Changes the policy of the volume; `None` if it has to be written to the array file first.
+/// Changes the policy of the volume, and returns its canonical string.
 fn set_policy(
     control: &mut Control,
     parsed: Result<Spec, Diagnostic>,
     request: ChangeRequest,
-    parts: &mut ServiceParts<'_>,
-) -> Option<String> {
-    begin_change(control, parsed, request, parts.executor).transpose().map(encode)
-}
-
-/// Changes the policy of the volume, and returns its canonical string; `None` if it has to be
-/// written to the array file first.
-fn begin_change(
-    control: &mut Control,
-    parsed: Result<Spec, Diagnostic>,
-    request: ChangeRequest,
     executor: &mut Executor,
-) -> Result<Option<String>, RequestError> {
+) -> Result<String, RequestError> {
     let members = executor.members().count();
     let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
-    let new = NewPolicy::build(parsed, volume)?;
+    let devids: Vec<u64> = volume.members().iter().map(|(_, it)| it.config.devid).collect();
+    let built = parsed.and_then(|spec| Ok((spec.build(&devids)?, spec)));
+    let (policy, spec) = built.map_err(policy_error)?;
     if let Some(reference) = &request.kept {
-        let kept = new.kept(reference)?;
-        if volume.label().is_some() {
-            keep_in_labels(kept, volume)?;
-        } else {
-            let file = control.kept_file.as_mut().ok_or_else(|| {
-                not_kept(&format!(
-                    "the members have no labels, and the service has no array file\n  help: leave \
-                     out --keep, and start the service with --policy '{reference}'"
-                ))
-            })?;
-            let queued = file.keep(request, new, kept);
-            queued.map_err(|error| not_kept(&error.to_string()))?;
-            return Ok(None);
-        }
+        keep_policy(&spec, reference, volume)?;
     }
-    Ok(Some(use_policy(control, new, request.number, executor)))
-}
-
-/// Uses a policy from the next decision on, for the request of this number; returns its canonical
-/// string.
-fn use_policy(
-    control: &mut Control,
-    new: NewPolicy,
-    number: u64,
-    executor: &mut Executor,
-) -> String {
-    let name = new.spec.to_string();
-    let volume = executor.volume_mut().expect("the policy was built for the volume");
-    volume.set_policy(new.policy);
+    let name = spec.to_string();
+    volume.set_policy(policy);
     control.policy = Some(name.clone());
-    control.policy_set_by = number;
+    control.policy_set_by = request.number;
     let change = StateChange::PolicyChanged { policy: name.clone() };
     control.events.record(change, executor);
-    name
+    Ok(name)
 }
 
 /// The state of a member, or of a disk that is served without a volume.

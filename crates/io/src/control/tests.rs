@@ -18,14 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What a service under test has beyond a volume.
-#[derive(Default)]
-pub(super) struct Extras {
-    pub(super) programs: Option<Registry>,
-    pub(super) store: Option<Box<dyn PolicyStore>>,
-}
-
-fn service(path: PathBuf, metrics: TcpListener, extras: Extras) -> Service {
+fn service(path: PathBuf, metrics: TcpListener, programs: Option<Registry>) -> Service {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
     let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
     let emulation = EmulateOptions {
@@ -47,12 +40,8 @@ fn service(path: PathBuf, metrics: TcpListener, extras: Extras) -> Service {
         Endpoint { listener: metrics, protocol: Protocol::Http },
     ];
     let control = Control::new(name, policy, endpoints, &mut executor);
-    let control = match extras.programs {
+    let control = match programs {
         Some(registry) => control.with_programs(registry, &mut executor).unwrap(),
-        None => control,
-    };
-    let control = match extras.store {
-        Some(store) => control.with_policy_store(store, None, &mut executor).unwrap(),
         None => control,
     };
     let server = Server::new(exports, Vec::new(), ConnectionsMax(1), &mut executor);
@@ -106,21 +95,21 @@ fn set_policy(name: &str) -> ControlRequest {
 
 /// Starts a service in a thread of its own; its control socket, and where its metrics are.
 fn start(folder: &TempDir) -> (PathBuf, SocketAddr) {
-    start_service(folder, Extras::default())
+    start_service(folder, None)
 }
 
-/// Starts a service with these extras in a thread of its own; its control socket.
-pub(super) fn start_with(folder: &TempDir, extras: Extras) -> PathBuf {
-    start_service(folder, extras).0
+/// Starts a service with these programs in a thread of its own; its control socket.
+pub(super) fn start_with(folder: &TempDir, programs: Option<Registry>) -> PathBuf {
+    start_service(folder, programs).0
 }
 
-fn start_service(folder: &TempDir, extras: Extras) -> (PathBuf, SocketAddr) {
+fn start_service(folder: &TempDir, programs: Option<Registry>) -> (PathBuf, SocketAddr) {
     let path = folder.path().join("control");
     let metrics = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = metrics.local_addr().unwrap();
     let (socket, (sender, receiver)) = (path.clone(), std::sync::mpsc::channel());
     std::thread::spawn(move || {
-        let mut service = service(socket, metrics, extras);
+        let mut service = service(socket, metrics, programs);
         sender.send(()).unwrap();
         service.run().unwrap();
     });
@@ -225,8 +214,8 @@ fn bad_requests_are_refused_and_change_nothing() {
         (
             keep_policy,
             RequestErrorKind::Refused,
-            "kept: the members have no labels, and the service has no array file\n  help: leave \
-             out --keep, and start the service with --policy 'first'",
+            "kept: emulated members have no labels\n  help: leave out --keep, and start `emulate` \
+             with --policy 'first'",
         ),
     ] {
         let error = refused(&path, request.clone());

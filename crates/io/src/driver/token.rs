@@ -41,8 +41,6 @@ pub enum EventOwner {
     ControlSend,
     /// Control socket: a program was loaded.
     ControlProgram,
-    /// Control socket: a policy was written to the array file, or could not be.
-    ControlPolicyFile,
     /// Control socket: the end of the connection of a client that follows events.
     ControlHangup,
     /// FUSE: calls in the mailbox, or the end of the teardown.

@@ -10,6 +10,7 @@
 
 use mirrorball_core::geometry::RESERVED_BYTES;
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::AsFd;
 
 /// Bytes at a place that identify the contents of a device.
@@ -188,6 +189,33 @@ pub fn contents_by(
     read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,
 ) -> Result<Option<&'static str>, Errno> {
     first_of(places(Some(size_bytes)), read)
+}
+
+/// The same of a device of which `read(offset, length)` reads whole blocks; `None` also if it
+/// cannot be read.
+pub(crate) fn contents_by_blocks(
+    size_bytes: u64,
+    read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
+) -> Option<&'static str> {
+    let part = |offset, length| read_part(size_bytes, &read, offset, length);
+    contents_by(size_bytes, part).ok()?
+}
+
+/// Reads a part of a device in whole blocks; the result is shorter at its end.
+fn read_part(
+    size_bytes: u64,
+    read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
+    offset: u64,
+    length: usize,
+) -> Result<Vec<u8>, Errno> {
+    let start = offset - offset % 4096;
+    let until = (offset + length as u64).next_multiple_of(4096);
+    let read = |until: u64| read(start, until.saturating_sub(start) as u32);
+    // Behind the end direct I/O reads less, and a server nothing.
+    let bytes = read(until).or_else(|_| read(until.min(size_bytes)));
+    let bytes = bytes.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let skip = (offset - start) as usize;
+    Ok(bytes.get(skip..skip + length).map(<[u8]>::to_vec).unwrap_or_default())
 }
 
 /// A place of a signature, its bytes, and what has them.

@@ -3,12 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What to do where labels say that no other member has valid data.
-const SAVE: &str = "`ctl status` shows what the other members lack; save what can be read";
-/// What to do where the user knows which member has valid data.
-const TRUST: &str =
-    "stop the volume, and serve it with --trust DEVID, the member with the valid data";
-
 /// Why a rebuild cannot start.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RebuildError {
@@ -45,13 +39,10 @@ pub enum RebuildError {
     /// Every other member has failed, too.
     #[error(
         "the other members do not have all data in sync, and the member may have what they lack: \
-         there is nothing to rebuild from\n  help: {}",
-        if *is_labelled { SAVE } else { TRUST }
+         there is nothing to rebuild from\n  help: `ctl status` shows what the other members lack; \
+         save what can be read"
     )]
-    NoSource {
-        /// True if labels say which members have valid data.
-        is_labelled: bool,
-    },
+    NoSource,
     /// It cannot be opened.
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
     NotBack {
@@ -118,13 +109,6 @@ pub enum RebuildError {
         /// The device.
         device: String,
     },
-    /// Nothing records where members are.
-    #[error(
-        "cannot replace the member: the members have no labels, so the next start would use the \
-         old device again\n  help: put the new device at the path of the old one and use `ctl \
-         members rebuild`, or label the members with `mirrorball adopt` while the server is stopped"
-    )]
-    NoLabels,
     /// The members have no device.
     #[error(
         "members that are emulated have no device to replace\n  help: members of `serve` can be \

@@ -45,7 +45,6 @@ pub(super) fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) ->
         cache: None,
         controller: None,
         source: None,
-        policy: None,
         links: Vec::new(),
         members: newest.members.iter().zip(found).map(member).collect(),
         spares: Vec::new(),

@@ -17,13 +17,14 @@ pub enum LabelledError {
     },
     /// No device has a label.
     #[error(
-        "`{device}` has no label\n  help: to serve it with its data, write an array file that \
-         names it, and give that to `serve`, or to `adopt` to add labels; `mirrorball create` \
-         makes a new volume and destroys the data"
+        "`{device}` has no label{contents}\n  help: give members of a volume; `mirrorball create` \
+         makes a volume of files and devices, and destroys what they contain"
     )]
     NoLabel {
         /// The first device.
         device: String,
+        /// What it contains, as the end of a sentence.
+        contents: String,
     },
     /// A device has no label, and another has one.
     #[error(
@@ -118,15 +119,14 @@ pub enum LabelledError {
     #[error(
         "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
          help: connect the members that have the rest, or start with --read-only, which serves \
-         what can be read; {help}"
+         what can be read; a member that left may have the rest as it was then: look at it alone \
+         with --read-only, and if it is right, start it alone with --degraded"
     )]
     Incomplete {
         /// The volume.
         name: String,
         /// The members.
         missing: String,
-        /// What to do with members that left.
-        help: &'static str,
     },
     /// No member has data in sync.
     #[error(

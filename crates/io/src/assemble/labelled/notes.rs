@@ -93,10 +93,6 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
     }
 }
 
-/// What to do with members that left a volume that cannot start without them.
-pub(super) const LEFT_HELP: &str = "a member that left may have the rest as it was then: look at \
-     it alone with --read-only, and if it is right, start it alone with --degraded";
-
 /// A line for each device that only the user can decide about.
 pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     let mut text = String::from("its devices do not agree");

@@ -134,9 +134,8 @@ impl OpenMember for Opener {
             | MemberPlace::Spare(address, _) => disk_at(address),
         };
         self.simulation.sync_file(disk);
-        let label = request.label.as_ref().ok_or("the volume has no labels")?;
         let read = |offset, length| self.read(disk, offset, length);
-        let found = check(label, request, read, || None)?;
+        let found = check(request, read, || None)?;
         found.iter().for_each(|found| self.make_label_durable(disk, found));
         if found.is_none() && self.are_swapped && request.place == MemberPlace::Original {
             // It may be in use as another member, which the lock of a file would show.
