@@ -6,6 +6,7 @@
 
 mod holes;
 
+use crate::common::nbd_client::NbdClient;
 use crate::common::service::Service;
 use crate::common::{Folder, external, noise};
 use std::fs::{self, File};
@@ -218,6 +219,21 @@ fn figures_of_a_host_that_was_late_are_refused() {
     assert!(text.contains("(1048576 bytes)"), "counters go on: {text}");
     place.client("nbdcopy", &["noise.img", &place.uri()]);
     assert_eq!(place.stop("-TERM"), Some(1));
+}
+
+/// `dm/io-affinity` chooses by the CPU, and each connection counts as one.
+#[test]
+fn each_connection_is_a_cpu_for_policies() {
+    let mut place = Place::new();
+    let emulate = ["emulate", "two-delays-raid1", "--backing", "none"];
+    place.start(&[&emulate[..], &["--policy", "dm/io-affinity"]].concat());
+    let mut clients = [(); 2].map(|()| NbdClient::connect(&place.folder, "socket"));
+    for client in &mut clients {
+        (0..8).for_each(|block| drop(client.read(block * 4096, 4096)));
+    }
+    let members: serde_json::Value =
+        serde_json::from_str(&place.ctl(&["members", "--format", "json"])).unwrap();
+    assert_eq!([&members[0]["reads"], &members[1]["reads"]], [8, 8], "{members}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub struct Request {
     pub length: u64,
     /// The stream that the request belongs to: in a kernel, the pid.
     pub stream: u64,
-    /// The CPU on which the request was made.
+    /// The CPU on which the request was made; in a service, the number of the stream.
     pub cpu: u32,
     /// True for background I/O: defrag, scrub, rebuild.
     pub background: bool,

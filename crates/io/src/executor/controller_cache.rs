@@ -97,7 +97,8 @@ impl Executor {
         }
         let controller = self.controller.as_mut().expect("it was there");
         let id = RequestId(key.slot().into());
-        let asked = Request { id, kind, offset, length, stream, cpu: 0, background: false };
+        let cpu = request.cpu();
+        let asked = Request { id, kind, offset, length, stream, cpu, background: false };
         match controller.cache.submit(asked) {
             Admission::Done => {}
             Admission::Waits => return true,

@@ -36,6 +36,15 @@ pub struct IoRequest {
     pub stream: u64,
 }
 
+impl IoRequest {
+    /// The CPU of the request, for policies that decide for each CPU. The CPUs of clients are not
+    /// known here, so each stream counts as one: a connection of NBD, a process with FUSE, a block
+    /// device with ublk.
+    pub(super) fn cpu(&self) -> u32 {
+        self.stream as u32
+    }
+}
+
 /// The reply to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoReply {

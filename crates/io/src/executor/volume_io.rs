@@ -28,7 +28,8 @@ impl Executor {
                 | RequestKind::RepairStripes
                 | RequestKind::Scrub
         );
-        let request = Request { id, kind, offset, length, stream, cpu: 0, background };
+        let cpu = request.cpu();
+        let request = Request { id, kind, offset, length, stream, cpu, background };
         match checksums(volume, &self.driver, &request, buffer) {
             Some(checksums) => volume.submit_write(request, checksums),
             None => volume.submit(request),
