@@ -135,64 +135,6 @@ fn failed_member_is_rebuilt_into_the_file_at_its_path() {
 }
 
 #[test]
-fn working_member_is_rebuilt_into_a_replaced_file() {
-    let folder = files();
-    let ours = serve(&folder, &[]);
-    assert!(refusal(&folder).contains("is in sync"));
-    fs::remove_file(folder.path("b.img")).unwrap();
-    assert!(refusal(&folder).contains("there is nothing at"), "{}", refusal(&folder));
-    assert!(
-        folder.ctl(&["status"]).contains("devid 2: its file was removed, and nothing is at b.img;")
-    );
-    replace(&folder, SIZE_BYTES + 4096);
-    assert!(folder.ctl(&["status"]).contains("removed, and another file is at b.img;"));
-    folder.ctl(&["members", "rebuild", "2"]);
-    write(&folder, 0, 0x77);
-    wait_until_in_sync(&folder);
-    assert!(!folder.ctl(&["status"]).contains("devid 2"));
-    ours.terminate();
-    assert_alike(&folder, ["a.img", "b.img"]);
-}
-
-#[test]
-fn removed_file_is_said_when_the_server_ends() {
-    let folder = files();
-    let ours = serve(&folder, &[]);
-    fs::remove_file(folder.path("b.img")).unwrap();
-    ours.signal("-TERM");
-    let lost = "the file of devid 2 was removed while it was used: what was written to it is lost";
-    wait_until("it says so", || ours.has_printed(lost));
-    assert!(ours.has_printed("nothing is at b.img"));
-}
-
-#[test]
-fn renamed_file_is_not_called_lost() {
-    let folder = files();
-    let ours = serve(&folder, &[]);
-    fs::rename(folder.path("b.img"), folder.path("c.img")).unwrap();
-    let status = folder.ctl(&["status"]);
-    let in_sync = ": in sync; the file of devid 2 is not at its path\n";
-    assert!(status.contains(in_sync) && !status.contains("lost"), "{status}");
-    assert!(status.contains("/c.img now, and nothing is at b.img"), "{status}");
-    assert!(!status.contains("truncate"), "{status}");
-    ours.signal("-TERM");
-    let kept = "/c.img now, with its data: nothing is at b.img";
-    wait_until("it says so", || ours.has_printed(kept));
-}
-
-#[test]
-fn last_copy_is_not_rebuilt() {
-    let folder = files();
-    let ours = serve(&folder, &[]);
-    folder.ctl(&["members", "fail", "1"]);
-    write(&folder, 0, 0x11);
-    replace(&folder, SIZE_BYTES);
-    assert!(refusal(&folder).contains("because devid 1 is not in sync\n  help: rebuild devid 1"));
-    assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
-    ours.terminate();
-}
-
-#[test]
 fn last_member_in_sync_is_not_failed() {
     let folder = files();
     let ours = serve(&folder, &[]);

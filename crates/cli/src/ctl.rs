@@ -268,7 +268,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let has_bad_blocks = answer.scrub.as_ref().is_some_and(|scrub| !scrub.is_well());
             let is_ready = |spare: &SpareReport| spare.state == ReportedSpareState::Ready;
             let is_well = answer.health == VolumeHealth::InSync
-                && answer.misplaced.is_empty()
                 && answer.failed_reads + answer.failed_writes == 0
                 && answer.mismatched_blocks + answer.lost_checksum_pages == 0
                 && answer.spares.iter().all(is_ready);

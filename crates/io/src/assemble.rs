@@ -155,8 +155,8 @@ pub enum AssembleError {
     },
     /// The file ends before the member does.
     #[error(
-        "`{}` has {size_bytes} bytes, but the `begin` and `size` of the member with devid {devid} \
-         need more\n  help: reduce them, or enlarge the file", path.display()
+        "`{}` has {size_bytes} bytes, but the `size` of the member with devid {devid} is \
+         more\n  help: reduce it, or enlarge the file", path.display()
     )]
     TooShort {
         /// The devid of the member.

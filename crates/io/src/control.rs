@@ -18,7 +18,6 @@ mod follow;
 mod http;
 mod member_commands;
 mod metrics;
-pub(crate) mod paths;
 mod policy_change;
 mod policy_loader;
 #[cfg(test)]

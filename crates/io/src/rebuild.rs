@@ -10,10 +10,8 @@
 //!
 //! A member that failed is rebuilt from its beginning, on request. Its path may name another file,
 //! device or server than the open one, so it is opened again first ([`crate::reopen`]); if
-//! that fails, nothing changes. A working member whose file was replaced is opened again, too: the
-//! open file has no path any more and is lost when the service ends. A request may name another
-//! device, which takes the place of the member from then on. Emulated members have no path and are
-//! used as they are.
+//! that fails, nothing changes. A request may name another device, which takes the place of the member
+//! from then on. Emulated members have no path and are used as they are.
 //!
 //! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
 //! pause.
@@ -24,7 +22,7 @@ use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, FileId, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
-use crate::reopen::{MemberPlace, OpenRequest, PathState, ReopenedMember, Reopener};
+use crate::reopen::{MemberPlace, OpenRequest, ReopenedMember, Reopener};
 pub use error::{RebuildError, RebuildTask};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
@@ -205,22 +203,15 @@ impl Rebuild {
             }
             return self.open(member, request, executor);
         }
-        match self.path_state(member, executor) {
-            _ if is_replaced => {
-                refuse_needed(member, executor)?;
-                self.open(member, request, executor)
-            }
-            PathState::Missing(path) => Err(RebuildError::Nameless { devid, path }),
-            PathState::Replaced(_) => {
-                refuse_needed(member, executor)?;
-                self.open(member, request, executor)
-            }
-            PathState::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
-            PathState::Same => {
-                (self.rate, self.next_step) = (rate, executor.driver.now());
-                Ok(RebuildStart::Continued)
-            }
+        if is_replaced {
+            refuse_needed(member, executor)?;
+            return self.open(member, request, executor);
         }
+        if state == MemberState::InSync {
+            return Err(RebuildError::InSync(devid));
+        }
+        (self.rate, self.next_step) = (rate, executor.driver.now());
+        Ok(RebuildStart::Continued)
     }
 
     /// True while a member is opened for a rebuild.
@@ -233,20 +224,9 @@ impl Rebuild {
         self.replies.pop()
     }
 
-    /// True if members may have paths.
-    pub(crate) fn knows_paths(&self) -> bool {
-        self.reopener.is_some()
-    }
-
     /// Path or URI of the device of a member; `None` if it has none, or it is emulated.
     pub fn device(&self, member: MemberIndex, executor: &Executor) -> Option<DeviceAddress> {
         self.reopener.as_ref().filter(|_| !executor.is_missing(member))?.device(member)
-    }
-
-    /// Compares the file at the path of a member with the open one.
-    pub fn path_state(&self, member: MemberIndex, executor: &Executor) -> PathState {
-        let reopener = self.reopener.as_ref();
-        reopener.map_or(PathState::Same, |reopener| reopener.path_state(member, executor))
     }
 
     fn open(

@@ -5,16 +5,14 @@
 
 use crate::blocking_worker::BlockingWorker;
 use crate::device_address::DeviceAddress;
-use crate::driver::{Driver, EventOwner, FileId, Token};
-use crate::executor::Executor;
+use crate::driver::{Driver, EventOwner, Token};
 use crate::member::Source;
 use crate::member::file::Occupied;
 use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::label::{Label, LabelledSpare, Uuid};
 use mirrorball_core::member::MemberIndex;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::io;
 use std::sync::Arc;
 
 /// Where the storage of a member is.
@@ -83,14 +81,6 @@ pub trait OpenMember: Send + Sync {
 
     /// Where the storage of a member was at the start; `None` if it was not found then.
     fn device(&self, member: MemberIndex) -> Option<DeviceAddress>;
-
-    /// Compares the file at the place of a member with the open one.
-    fn path_state(
-        &self,
-        member: MemberIndex,
-        place: &MemberPlace,
-        open: Option<FileId>,
-    ) -> PathState;
 }
 
 /// The storage of a member that was opened again.
@@ -101,32 +91,6 @@ pub struct OpenedMember {
     pub found: Option<FoundMember>,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
-}
-
-/// The file at the path of a member, compared with the open one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PathState {
-    /// It is the same file, or the member has no path.
-    Same,
-    /// There is another file at this path.
-    Replaced(PathBuf),
-    /// There is no file at this path.
-    Missing(PathBuf),
-}
-
-impl PathState {
-    /// Compares the file at a path with the one that is open as a member.
-    pub fn at(path: PathBuf, open: Option<FileId>) -> PathState {
-        match FileId::at(&path) {
-            None => match path.metadata().map_err(|error| error.kind()) {
-                Err(ErrorKind::NotFound | ErrorKind::NotADirectory) => PathState::Missing(path),
-                // It cannot be looked at now.
-                _ => PathState::Same,
-            },
-            found if found == open => PathState::Same,
-            Some(_) => PathState::Replaced(path),
-        }
-    }
 }
 
 /// A member that was opened, or why it could not be.
@@ -192,10 +156,5 @@ impl Reopener {
     /// The next member that was opened, or could not be.
     pub fn poll(&self) -> Option<ReopenedMember> {
         self.worker.poll()
-    }
-
-    /// Compares the file at the place of a member with the open one.
-    pub fn path_state(&self, member: MemberIndex, executor: &Executor) -> PathState {
-        self.opener.path_state(member, &self.place(member), executor.file_id(member))
     }
 }

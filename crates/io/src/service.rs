@@ -4,8 +4,6 @@
 //! waits for events of the driver, and gives each event to its owner. All time comes from the
 //! driver, so the same loop runs in a simulation.
 
-use crate::control::paths::misplaced;
-use crate::control::protocol::Misplaced;
 use crate::control::{Control, ServiceParts};
 use crate::driver::{Event, EventOwner, Handle, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
@@ -153,10 +151,7 @@ impl Service {
                 format_bytes(bytes)
             )),
         };
-        let misplaced = misplaced(&self.executor, &self.rebuild);
-        let misplaced = misplaced.iter().map(misplaced_note);
-        let notes = files.into_iter().chain(devices).chain(unfinished).chain(cached);
-        notes.chain(misplaced).collect()
+        files.into_iter().chain(devices).chain(unfinished).chain(cached).collect()
     }
 
     /// The executor.
@@ -294,8 +289,8 @@ impl Service {
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
         let control = self.control.as_mut().map(|control| {
-            let paths = control.send_events(executor, &self.scrub, &self.rebuild);
-            paths.into_iter().chain(control.listen_again(executor)).min()
+            control.send_events(executor, &self.scrub, &self.rebuild);
+            control.listen_again(executor)
         });
         [background, server, control.flatten()].into_iter().flatten().min()
     }
@@ -427,26 +422,6 @@ pub fn raise_limits() -> usize {
     // If it fails, the limit is what it was.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
-}
-
-/// What becomes of the data of a member whose file is not at its path.
-fn misplaced_note(member: &Misplaced) -> String {
-    let Misplaced { devid, at_path, path, path_now, .. } = member;
-    match (member.renamed, path_now) {
-        (false, _) => format!(
-            "the file of devid {devid} was removed while it was used: what was written to it is \
-             lost ({at_path} is at {path})"
-        ),
-        (true, Some(now)) => {
-            format!(
-                "the file of devid {devid} is at {now} now, with its data: {at_path} is at {path}"
-            )
-        }
-        (true, None) => format!(
-            "the file of devid {devid} has another name now, and has its data: {at_path} is at \
-             {path}"
-        ),
-    }
 }
 
 /// What the next start of a volume has to do, or cannot.

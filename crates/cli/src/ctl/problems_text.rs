@@ -4,16 +4,15 @@ use super::scrub_text::limit_text;
 use crate::compare::quoted;
 use mirrorball_core::units::counted;
 use mirrorball_io::control::protocol::{
-    MemberError, MemberSummary, Misplaced, RebuildProgress, ScrubReport, ServiceStatus,
+    MemberError, MemberSummary, RebuildProgress, ScrubReport, ServiceStatus,
 };
 
-/// Members that failed, or whose files are not at their paths.
+/// Members that failed, or that cannot be reached.
 pub(super) fn member_problems(status: &ServiceStatus) -> String {
     let failed = status.failed.iter().map(|&devid| failed_text(devid, status));
     let unreachable = status.unreachable.iter();
     let unreachable = unreachable.map(|&devid| unreachable_text(devid, status));
-    let misplaced = status.misplaced.iter().map(|it| misplaced_text(it, status));
-    failed.chain(unreachable).chain(misplaced).collect()
+    failed.chain(unreachable).collect()
 }
 
 /// A member in a sentence: its devid, and its device if it has one.
@@ -116,48 +115,6 @@ pub(super) fn rebuild_text(rebuild: &RebuildProgress, status: &ServiceStatus) ->
             let limit = limit_text(status.rebuild_bytes_per_s, left_bytes);
             format!("  rebuilding {name}: {progress}{what}{limit}\n")
         }
-    }
-}
-
-/// Advice for a member whose file is not at its path.
-fn misplaced_text(member: &Misplaced, status: &ServiceStatus) -> String {
-    let Misplaced { devid, at_path, path, size_bytes, renamed, path_now } = member;
-    if *renamed {
-        let now = path_now.as_deref().map(|now| format!("is at {now}"));
-        let now = now.unwrap_or("has another name".to_owned());
-        return format!(
-            "  devid {devid}: its file {now} now, and {at_path} is at {path}; it is still used\n  \
-             (move it back, or start the volume with its new path the next time)\n"
-        );
-    }
-    let help = match at_path.as_str() {
-        _ if status.read_only => "save what is in it while the server runs".to_owned(),
-        "nothing" if status.labelled => format!(
-            "`truncate -s {size_bytes} {}`, then `ctl members rebuild {devid}` copies the data \
-             into it; or `ctl members replace {devid} DEVICE` uses another device",
-            quoted(path)
-        ),
-        "nothing" => format!(
-            "create a file of the same size there; then `ctl members rebuild {devid}` copies the \
-             data into it"
-        ),
-        _ => format!(
-            "`ctl members rebuild {devid}` copies the data into the file at the path, and \
-             overwrites it"
-        ),
-    };
-    format!(
-        "  devid {devid}: its file was removed, and {at_path} is at {path}; the old file is still \
-         used, and its data are lost when the server ends\n  ({help})\n"
-    )
-}
-
-/// The end of the line about the health, if files of members are not at their paths.
-pub(super) fn misplaced_members(status: &ServiceStatus) -> String {
-    match &status.misplaced[..] {
-        [] => String::new(),
-        [Misplaced { devid, .. }] => format!("; the file of devid {devid} is not at its path"),
-        _ => "; files of members are not at their paths".to_owned(),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Text output of `ctl`.
 
 use super::problems_text::{
-    checksums_text, last_error_text, member_problems, misplaced_members, rebuild_text,
-    request_problems,
+    checksums_text, last_error_text, member_problems, rebuild_text, request_problems,
 };
 use super::scrub_text::scrub_text;
 use crate::compare::quoted;
@@ -27,7 +26,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         VolumeHealth::Resyncing if status.read_only => "mirrors may differ",
         _ => health,
     };
-    let mut text = format!("{}: {health}{}\n", status.name, misplaced_members(status));
+    let mut text = format!("{}: {health}\n", status.name);
     text += &member_problems(status);
     text += &redundancy(status);
     for it in &status.spares {
@@ -176,7 +175,7 @@ mod tests {
     use crate::ctl::scrub_text::tests::paused_scrub;
 
     use mirrorball_io::control::protocol::{
-        MemberError, MemberFailure, MemberSummary, Misplaced, RebuildProgress, ReportedState,
+        MemberError, MemberFailure, MemberSummary, RebuildProgress, ReportedState,
     };
 
     #[test]
@@ -233,14 +232,6 @@ mod tests {
             failed_writes: 2,
             mismatched_blocks: 9,
             lost_checksum_pages: 0,
-            misplaced: vec![Misplaced {
-                devid: 1,
-                at_path: "nothing".to_owned(),
-                path: "a b.img".to_owned(),
-                renamed: false,
-                path_now: None,
-                size_bytes: 8,
-            }],
             rebuilds: vec![RebuildProgress {
                 devid: 2,
                 recovered_bytes: 1,
@@ -270,9 +261,7 @@ mod tests {
             "  checksums: every read is verified\n",
             "mirrors may differ in 4 MiB, which are being synchronised\n",
             "after a crash now, 8 MiB would be synchronised\n",
-            "pair: degraded; the file of devid 1 is not at its path\n",
-            "devid 1: its file was removed, and nothing is at a b.img; the old file is still used",
-            "(`truncate -s 8 'a b.img'`, then `ctl members rebuild 1` copies",
+            "pair: degraded\n",
             "devid 3 (/dev/sd3) has failed: flush: no (`ctl members rebuild 3` takes it back, ",
             "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    it waits until members are rebuilt and \
@@ -308,20 +297,9 @@ mod tests {
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
-        for command in ["`ctl members re", "truncate -s", "rebuilding devid", "tried again"] {
+        for command in ["`ctl members re", "rebuilding devid", "tried again"] {
             assert!(!text.contains(command), "`{command}` in {text}");
         }
-    }
-
-    #[test]
-    fn a_renamed_file_is_not_called_lost() {
-        let mut renamed = troubled_status();
-        renamed.misplaced[0].renamed = true;
-        renamed.misplaced[0].path_now = Some("/n2".to_owned());
-        let expected = "  devid 1: its file is at /n2 now, and nothing is at a b.img; it is \
-                        still used\n  (move it back, or start the volume with its new path";
-        let text = status(&renamed);
-        assert!(text.contains(expected) && !text.contains("truncate -s"), "{text}");
     }
 
     #[test]

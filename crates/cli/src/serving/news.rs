@@ -30,15 +30,6 @@ fn line(change: &StateChange) -> Option<String> {
         StateChange::MemberFailed { devid, reason: Some(reason) } => {
             format!("devid {devid} has failed: {reason}")
         }
-        StateChange::MemberMisplaced { devid, at_path, path, renamed: false, .. } => format!(
-            "the file of devid {devid} was removed, and what is written to it is lost when the \
-             server ends: {at_path} is at {path}"
-        ),
-        StateChange::MemberMisplaced { devid, at_path, path, path_now, .. } => {
-            let now = path_now.as_deref().map(|now| format!("is at {now}"));
-            let now = now.unwrap_or("has another name".to_owned());
-            format!("the file of devid {devid} {now} now: {at_path} is at {path}")
-        }
         StateChange::MemberUnreachable { devid } => {
             format!("devid {devid} cannot be reached: no connection with its server is open")
         }

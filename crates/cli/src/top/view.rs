@@ -362,7 +362,6 @@ mod tests {
             failed_writes: 0,
             mismatched_blocks: 0,
             lost_checksum_pages: 0,
-            misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress {
                 devid: 3,
                 recovered_bytes: 1,

@@ -13,15 +13,13 @@ use mirrorball_io::clock::{Clock, Speed};
 use mirrorball_io::control::protocol::ControlRequest;
 use mirrorball_io::control::{Control, Endpoint, Protocol};
 use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_io::driver::Driver;
 use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
-use mirrorball_io::driver::{Driver, FileId};
 use mirrorball_io::executor::{Executor, Target};
 use mirrorball_io::export::Export;
 use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
-use mirrorball_io::member::{MemberFile, NewMember, Source};
-use mirrorball_io::reopen::{
-    MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest,
-};
+use mirrorball_io::member::{NewMember, Source};
+use mirrorball_io::reopen::{OpenMember, OpenRequest, OpenedMember, SpareRequest};
 use mirrorball_io::service::{Service, ServiceState, Stopper};
 use rustix::io::Errno;
 use std::fmt;
@@ -68,10 +66,7 @@ struct Opener {
 impl Opener {
     fn open(&self, member: usize) -> Result<Source, String> {
         match &self.storage[member] {
-            Storage::File(file) => Ok(Source::Real(MemberFile {
-                file: self.simulation.endpoint(*file),
-                begin_bytes: 0,
-            })),
+            Storage::File(file) => Ok(Source::Real(self.simulation.endpoint(*file))),
             Storage::Machine(machine) => {
                 machine.peer().map(Source::Remote).map_err(|error| error.to_string())
             }
@@ -91,10 +86,6 @@ impl OpenMember for Opener {
 
     fn device(&self, _: MemberIndex) -> Option<DeviceAddress> {
         None
-    }
-
-    fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
-        PathState::Same
     }
 }
 

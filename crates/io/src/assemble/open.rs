@@ -3,7 +3,7 @@
 use super::AssembleError;
 use super::durable_label::writes_before_use;
 use crate::device_address::DeviceAddress;
-use crate::driver::{read_aligned, write_aligned};
+use crate::driver::{Endpoint, read_aligned, write_aligned};
 use crate::member::Source;
 use crate::member::file::{Caching, OpenError, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
@@ -100,9 +100,7 @@ impl Open {
     /// Reads a range, blocking.
     pub(super) fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         match self {
-            Open::Real(real) => {
-                Ok(read_aligned(&real.fd, real.begin_bytes + offset, length as usize)?)
-            }
+            Open::Real(real) => Ok(read_aligned(&real.fd, offset, length as usize)?),
             Open::Remote(peer) => peer.read(offset, length),
         }
     }
@@ -120,7 +118,7 @@ impl Open {
     /// Writes a range and makes it durable, blocking.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Open::Real(real) => Ok(write_aligned(&real.fd, real.begin_bytes + offset, bytes)?),
+            Open::Real(real) => Ok(write_aligned(&real.fd, offset, bytes)?),
             Open::Remote(peer) => peer.write(offset, bytes),
         }
     }
@@ -157,7 +155,7 @@ impl Open {
 
     pub(super) fn source(self) -> Source {
         match self {
-            Open::Real(real) => Source::Real(real.into()),
+            Open::Real(real) => Source::Real(Endpoint::Fd(real.fd)),
             Open::Remote(peer) => Source::Remote(peer),
         }
     }
@@ -237,9 +235,7 @@ impl MemberOpener {
         notes: &mut Vec<String>,
     ) -> Result<Open, AssembleError> {
         match source {
-            MemberSource::Path(path) => {
-                Ok(Open::Real(self.open_path(0, DevicePart::default(), path, notes)?))
-            }
+            MemberSource::Path(path) => Ok(Open::Real(self.open_path(0, None, path, notes)?)),
             MemberSource::Uri(text) => self.open_uri(text),
             MemberSource::Model(_) => unreachable!("a device has a path or a URI"),
         }
@@ -257,7 +253,7 @@ impl MemberOpener {
                 return Err(AssembleError::NotFound(member.devid));
             }
             MemberSource::Path(path) => {
-                Open::Real(self.open_path(member.devid, member.range, path, notes)?)
+                Open::Real(self.open_path(member.devid, member.range.size_bytes, path, notes)?)
             }
             MemberSource::Uri(text) => self.open_uri(text)?,
             MemberSource::Model(_) => {
@@ -374,7 +370,7 @@ impl MemberOpener {
     fn open_path(
         &self,
         devid: u64,
-        range: DevicePart,
+        needed_bytes: Option<u64>,
         path: &Path,
         notes: &mut Vec<String>,
     ) -> Result<RealMember, AssembleError> {
@@ -384,8 +380,11 @@ impl MemberOpener {
             let help = self.purpose.help(&error);
             AssembleError::Open { error, help }
         })?;
-        if let Err(size_bytes) = real.restrict(range) {
-            return Err(AssembleError::TooShort { devid, path, size_bytes });
+        if let Some(needed) = needed_bytes {
+            if needed > real.size_bytes {
+                return Err(AssembleError::TooShort { devid, path, size_bytes: real.size_bytes });
+            }
+            real.size_bytes = needed;
         }
         if !real.direct && self.options.caching == Caching::Direct {
             let path = path.display();

@@ -6,16 +6,14 @@ use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe};
 use crate::device_address::DeviceAddress;
-use crate::driver::FileId;
 use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::Source;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
-use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest};
+use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, SpareRequest};
 use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::label::{Label, LabelledSpare, OwnData, SpareBlock, Uuid, own_data};
 use mirrorball_core::member::MemberIndex;
 use std::io;
-use std::path::Path;
 
 impl MemberOpener {
     /// Opens a member of a running volume again.
@@ -133,21 +131,6 @@ impl OpenMember for MemberOpener {
 
     fn device(&self, member: MemberIndex) -> Option<DeviceAddress> {
         self.address(member)
-    }
-
-    fn path_state(
-        &self,
-        member: MemberIndex,
-        place: &MemberPlace,
-        open: Option<FileId>,
-    ) -> PathState {
-        let path = match place {
-            MemberPlace::Original => self.path(member),
-            MemberPlace::Moved(address)
-            | MemberPlace::New(address, _)
-            | MemberPlace::Spare(address, _) => address.path().map(Path::to_owned),
-        };
-        path.map_or(PathState::Same, |path| PathState::at(path, open))
     }
 }
 

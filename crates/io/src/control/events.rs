@@ -4,14 +4,12 @@
 //! a comparison cannot see, such as another device in the place of a member, are recorded by the
 //! requests that make them.
 
-use super::paths::PathWatch;
 use super::protocol::{ReportedScrubState, ReportedState, ServiceEvent, StateChange, VolumeHealth};
 use crate::executor::{Executor, FailedRequests, MemberFault};
 use crate::rebuild::Rebuild;
 use mirrorball_core::io::VolumeError;
 use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberIndex, MemberState};
-use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -30,7 +28,6 @@ pub(super) struct EventLog {
     has_news: bool,
     seen: Option<SeenState>,
     reported: ReportedCounts,
-    paths: PathWatch,
     /// The devids of members that were rebuilt since the last scrub started.
     rebuilt_since_scrub: BTreeSet<u64>,
     /// Gets each event.
@@ -151,24 +148,8 @@ impl EventLog {
         lost.iter().chain(kept).map(line).collect()
     }
 
-    /// The time until the paths of members are looked at again.
-    pub(super) fn until_next_look(&self, executor: &Executor, rebuild: &Rebuild) -> Option<Nanos> {
-        self.paths.remaining(executor, rebuild)
-    }
-
     /// Records what changed since the last call.
     pub(super) fn observe(
-        &mut self,
-        executor: &Executor,
-        scrub: Option<&ScrubProgress>,
-        rebuild: &Rebuild,
-    ) {
-        self.observe_state(executor, scrub, rebuild);
-        let misplaced = self.paths.changes(executor, rebuild);
-        misplaced.into_iter().for_each(|change| self.record(change, executor));
-    }
-
-    fn observe_state(
         &mut self,
         executor: &Executor,
         scrub: Option<&ScrubProgress>,

@@ -11,7 +11,6 @@ use crate::executor::Executor;
 use crate::rebuild::Rebuild;
 use crate::scrub::Scrub;
 use mirrorball_core::slab::SlabKey;
-use mirrorball_core::units::Nanos;
 
 /// What a client got of the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,19 +22,12 @@ pub(super) struct Follower {
 }
 
 impl Control {
-    /// Records what happened since the last turn, and sends it to clients that follow. Returns the
-    /// time until the paths of members are looked at again.
-    pub fn send_events(
-        &mut self,
-        executor: &mut Executor,
-        scrub: &Scrub,
-        rebuild: &Rebuild,
-    ) -> Option<Nanos> {
+    /// Records what happened since the last turn, and sends it to clients that follow.
+    pub fn send_events(&mut self, executor: &mut Executor, scrub: &Scrub, rebuild: &Rebuild) {
         self.events.observe(executor, scrub.progress(), rebuild);
         if self.events.take_news() {
             self.send_to_followers(executor);
         }
-        self.events.until_next_look(executor, rebuild)
     }
 
     /// Answers a request for events.

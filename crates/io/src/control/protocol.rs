@@ -26,7 +26,7 @@ mod state;
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
-pub use member::{MemberError, MemberFailure, MemberReport, MemberSummary, Misplaced};
+pub use member::{MemberError, MemberFailure, MemberReport, MemberSummary};
 pub use scrub::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
 };
@@ -260,9 +260,6 @@ pub struct ServiceStatus {
     /// scrub that finished: reads of their blocks are not verified.
     #[serde(default)]
     pub lost_checksum_pages: u64,
-    /// Members whose file or device is no longer at their path.
-    #[serde(default)]
-    pub misplaced: Vec<Misplaced>,
     /// Members that are being rebuilt.
     #[serde(default)]
     pub rebuilds: Vec<RebuildProgress>,

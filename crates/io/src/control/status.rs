@@ -2,7 +2,6 @@
 
 use super::events::{health, reported_state};
 use super::member_commands::{failed_members, failures, last_error};
-use super::paths::misplaced;
 use super::protocol::{
     ExportKind, ExportSummary, MemberSummary, RebuildProgress, ReportedState, ServiceStatus,
 };
@@ -46,7 +45,6 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         failed_writes: faults.failed.writes,
         mismatched_blocks: faults.mismatched_blocks,
         lost_checksum_pages: faults.lost_checksum_pages,
-        misplaced: misplaced(executor, rebuild),
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
         active_bytes: volume.map_or(0, Volume::crash_resync_bytes),

@@ -137,9 +137,9 @@ impl Executor {
         slot.stats.in_flight += 1;
         self.active.get_mut(key).attachment = slot.attachment;
         let handle = match &mut slot.store {
-            Store::Real { handle, begin_bytes, .. } => {
-                let (handle, offset) = (*handle, *begin_bytes + io.offset);
-                return self.start_file_part(key, &ActiveIo { offset, ..io }, handle);
+            Store::Real(handle) => {
+                let handle = *handle;
+                return self.start_file_part(key, &io, handle);
             }
             Store::Remote(remote) => {
                 let moves = matches!(io.op, Op::Read | Op::Write);
@@ -279,12 +279,12 @@ impl Executor {
         io.zeroed = Some(done);
         let (length, offset, member) = (zeroing_step(io, done), io.offset + done, io.member);
         let buffer = *io.own_buffer.get_or_insert_with(|| zeroes(&mut self.driver));
-        let Store::Real { handle, begin_bytes, .. } = self.slots[member.get()].store else {
+        let Store::Real(handle) = self.slots[member.get()].store else {
             return self.end_part(key, Err(IoError::Gone));
         };
         let token = Token::new(EventOwner::MemberFile, key.slot());
         let zeroes = Slice::data(buffer, 0, length as usize);
-        self.driver.write(token, handle, begin_bytes + offset, zeroes);
+        self.driver.write(token, handle, offset, zeroes);
     }
 
     /// Copies the late data of a request into its buffer.

@@ -83,12 +83,11 @@ impl Executor {
     }
 
     fn file(&self, mirror: &Mirror) -> Option<Vec<FileSource>> {
-        let (handle, begin_bytes) = match &self.slots[mirror.member.get()].store {
-            Store::Real { handle, begin_bytes, .. } => (*handle, *begin_bytes),
-            Store::EmulatedFile(handle) => (*handle, 0),
-            _ => return None,
+        let (Store::Real(handle) | Store::EmulatedFile(handle)) =
+            &self.slots[mirror.member.get()].store
+        else {
+            return None;
         };
-        let file = self.driver.share(handle)?;
-        Some(vec![FileSource { file, offset: begin_bytes + mirror.offset }])
+        Some(vec![FileSource { file: self.driver.share(*handle)?, offset: mirror.offset }])
     }
 }

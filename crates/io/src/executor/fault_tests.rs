@@ -5,7 +5,6 @@ use crate::clock::Speed;
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
-use crate::member::MemberFile;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -85,7 +84,7 @@ impl Place {
 
 fn source(world: &SimulatedWorld, file: ObjectId) -> Source {
     let file = world.endpoint(file);
-    Source::Real(MemberFile { file, begin_bytes: 0 })
+    Source::Real(file)
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Executor {
     pub(super) fn note_error(&mut self, member: MemberIndex, io: FailedIo, error: IoError) {
         let cause = match self.slots[member.get()].store {
             _ if error == IoError::Cancelled => return,
-            Store::Real { .. } | Store::Absent => return,
+            Store::Real(_) | Store::Absent => return,
             Store::Remote(_) => FaultCause::Server(error),
             Store::EmulatedFile(_) | Store::EmulatedMemory(_) | Store::EmulatedNothing => {
                 FaultCause::Model(error)

@@ -8,7 +8,7 @@ use super::Executor;
 use crate::driver::Driver;
 use crate::driver::FileId;
 use crate::member::remote::Remote;
-use crate::member::{MemberFile, Source, Store};
+use crate::member::{Source, Store};
 use mirrorball_core::member::MemberIndex;
 use std::io;
 
@@ -24,7 +24,7 @@ impl Executor {
             return Err("I/O from before its failure is still in flight; try again later");
         }
         match &mut slot.store {
-            Store::Real { handle, .. } => {
+            Store::Real(handle) => {
                 self.driver.close(*handle);
                 slot.store = Store::Absent;
             }
@@ -82,7 +82,7 @@ impl Executor {
             }
             (_, source) => {
                 let store = store(member, source, &mut self.driver)?;
-                if let Store::Real { handle, .. } = std::mem::replace(&mut slot.store, store) {
+                if let Store::Real(handle) = std::mem::replace(&mut slot.store, store) {
                     self.driver.close(handle);
                 }
             }
@@ -95,7 +95,7 @@ impl Executor {
     /// Identity of the open file or device of a real member; `None` for other members.
     pub fn file_id(&self, member: MemberIndex) -> Option<FileId> {
         match &self.slots[member.get()].store {
-            Store::Real { handle, .. } => self.driver.file_id(*handle),
+            Store::Real(handle) => self.driver.file_id(*handle),
             _ => None,
         }
     }
@@ -104,9 +104,7 @@ impl Executor {
 /// Gives the storage of a member to the driver.
 pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
     Ok(match source {
-        Source::Real(MemberFile { file, begin_bytes }) => {
-            Store::Real { handle: driver.adopt_endpoint(file)?, begin_bytes }
-        }
+        Source::Real(file) => Store::Real(driver.adopt_endpoint(file)?),
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
         Source::Absent => Store::Absent,
         Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),

@@ -38,7 +38,7 @@ impl Executor {
             return;
         }
         std::mem::swap(&mut flush.running, &mut flush.waiting);
-        let Store::Real { handle, .. } = slot.store else {
+        let Store::Real(handle) = slot.store else {
             unreachable!("flushes end when their storage is replaced")
         };
         let token = Token::new(EventOwner::MemberFile, flush.running[0].slot());

@@ -12,7 +12,6 @@ use super::block_devices::{BlockDevices, LoopDevice};
 use super::guard;
 use super::release::when_released;
 use crate::driver::read_aligned;
-use mirrorball_disk::array_file::DevicePart;
 use rustix::fs::{
     FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, flock, fstat, open, seek,
 };
@@ -67,8 +66,6 @@ pub struct OpenOptions {
 pub struct RealMember {
     /// Its descriptor.
     pub fd: OwnedFd,
-    /// Its first byte in the file.
-    pub begin_bytes: u64,
     /// Its size in bytes.
     pub size_bytes: u64,
     /// Reads and writes are in multiples of this.
@@ -250,7 +247,6 @@ impl RealMember {
         check_loop_devices(place, &kind, options.access)?;
         Ok(RealMember {
             fd,
-            begin_bytes: 0,
             size_bytes,
             block_bytes,
             direct,
@@ -259,23 +255,6 @@ impl RealMember {
             optimal_io_bytes: attribute("queue/optimal_io_size").unwrap_or(0),
             queue_depth: attribute("device/queue_depth").map(|depth| depth as u32),
         })
-    }
-}
-
-impl RealMember {
-    /// Restricts the member to a range of the file.
-    ///
-    /// # Errors
-    /// If the file ends before the range does; the error is the size of the file.
-    pub fn restrict(&mut self, range: DevicePart) -> Result<(), u64> {
-        let DevicePart { begin_bytes, size_bytes } = range;
-        let room = self.size_bytes.checked_sub(begin_bytes).ok_or(self.size_bytes)?;
-        let size_bytes = size_bytes.unwrap_or(room);
-        if size_bytes > room {
-            return Err(self.size_bytes);
-        }
-        (self.begin_bytes, self.size_bytes) = (begin_bytes, size_bytes);
-        Ok(())
     }
 }
 

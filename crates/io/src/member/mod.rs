@@ -26,12 +26,7 @@ use rustix::io::Errno;
 /// The storage of a member, owned by the driver.
 pub enum Store {
     /// A file or block device.
-    Real {
-        /// The file.
-        handle: Handle,
-        /// First byte of the member in it.
-        begin_bytes: u64,
-    },
+    Real(Handle),
     /// An export of another machine.
     Remote(Box<Remote>),
     /// None: a file or device that failed and was closed.
@@ -44,24 +39,10 @@ pub enum Store {
     EmulatedNothing,
 }
 
-/// A file or block device of a member, before the driver owns it.
-pub struct MemberFile {
-    /// The file.
-    pub file: Endpoint,
-    /// First byte of the member in it.
-    pub begin_bytes: u64,
-}
-
-impl From<RealMember> for MemberFile {
-    fn from(member: RealMember) -> MemberFile {
-        MemberFile { begin_bytes: member.begin_bytes, file: Endpoint::Fd(member.fd) }
-    }
-}
-
 /// The storage of a member, before the driver owns it.
 pub enum Source {
     /// A file or block device.
-    Real(MemberFile),
+    Real(Endpoint),
     /// An export of another machine.
     Remote(Peer),
     /// None: the member was not found.

@@ -1,7 +1,6 @@
 //! Why rebuilds and replacements are refused.
 
 use std::fmt;
-use std::path::PathBuf;
 
 /// Why a rebuild cannot start.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -62,18 +61,6 @@ pub enum RebuildError {
     /// It is being opened for an earlier request.
     #[error("the member with devid {0} is already being opened for a rebuild")]
     Opening(u64),
-    /// It works, but its file is not at its path.
-    #[error(
-        "the member with devid {devid} works, but there is nothing at `{}`, where its file \
-         was\n  help: create a file of the same size there, and repeat the command; or, if the \
-         file was renamed, move it back", path.display()
-    )]
-    Nameless {
-        /// The member.
-        devid: u64,
-        /// The path of its file.
-        path: PathBuf,
-    },
     /// It works, and may have the only copy of some data.
     #[error(
         "cannot replace the storage of devid {devid} now: it may have the only copy of some data, \

@@ -43,22 +43,6 @@ pub enum StateChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The file of a member is no longer at its path while it is used: it was renamed, or it was
-    /// removed, and what is written to it is lost when the service ends. Noticed within 10 s.
-    MemberMisplaced {
-        /// The member.
-        devid: u64,
-        /// What is at its path: "another file" or "nothing".
-        at_path: String,
-        /// Its path.
-        path: String,
-        /// True if the file was renamed and keeps its data; false if it was removed.
-        #[serde(default)]
-        renamed: bool,
-        /// The path of a renamed file now, if it is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        path_now: Option<String>,
-    },
     /// No connection with the server of a member is open any more. It is tried again.
     MemberUnreachable {
         /// The member.

@@ -71,24 +71,3 @@ pub struct MemberFailure {
     /// What went wrong.
     pub reason: String,
 }
-
-/// A member that works although its file or device is no longer at its path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Misplaced {
-    /// The member.
-    pub devid: u64,
-    /// What is at its path: "another file" or "nothing".
-    pub at_path: String,
-    /// Its path.
-    #[serde(default)]
-    pub path: String,
-    /// True if the file was renamed and keeps its data; false if it was removed.
-    #[serde(default)]
-    pub renamed: bool,
-    /// The path of a renamed file now, if it is known.
-    #[serde(default)]
-    pub path_now: Option<String>,
-    /// Its size.
-    #[serde(default)]
-    pub size_bytes: u64,
-}

@@ -105,14 +105,6 @@ fn troubled_status() -> ServiceStatus {
         failed_writes: 6,
         mismatched_blocks: 7,
         lost_checksum_pages: 0,
-        misplaced: vec![Misplaced {
-            devid: 1,
-            at_path: "nothing".to_owned(),
-            renamed: true,
-            path_now: Some("/c.img".to_owned()),
-            path: "a.img".to_owned(),
-            size_bytes: 8,
-        }],
         rebuilds: vec![RebuildProgress {
             devid: 2,
             recovered_bytes: 1,
@@ -150,10 +142,6 @@ fn status_keeps_its_fields() {
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
         "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,
         "lost_checksum_pages": 0,
-        "misplaced": [
-            { "devid": 1, "at_path": "nothing", "path": "a.img", "renamed": true,
-              "path_now": "/c.img", "size_bytes": 8 },
-        ],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8, "only_missed": true }],
         "unsynced_bytes": 0, "active_bytes": 0,
         "labelled": false, "checksums": true,

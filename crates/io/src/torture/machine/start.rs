@@ -9,12 +9,11 @@ use crate::assemble::spare::refusal;
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
 use crate::driver::Driver;
-use crate::driver::FileId;
 use crate::driver::sim::{FileFault, ObjectId, SimulatedWorld};
 use crate::examine::{metadata_from, spare_block, standing_text};
 use crate::executor::Executor;
-use crate::member::{MemberFile, NewMember, Source};
-use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, SpareRequest};
+use crate::member::{NewMember, Source};
+use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, SpareRequest};
 use crate::spares::FoundSpare;
 use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ArrayLayout, Profile, RESERVED_BYTES};
@@ -121,7 +120,7 @@ impl Opener {
     }
 
     fn source(&self, disk: ObjectId) -> Source {
-        Source::Real(MemberFile { file: self.simulation.endpoint(disk), begin_bytes: 0 })
+        Source::Real(self.simulation.endpoint(disk))
     }
 }
 
@@ -163,10 +162,6 @@ impl OpenMember for Opener {
 
     fn device(&self, _: MemberIndex) -> Option<DeviceAddress> {
         None
-    }
-
-    fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
-        PathState::Same
     }
 }
 

@@ -9,7 +9,7 @@ use crate::driver::sim::{ObjectId, SimOptions, SimulatedWorld};
 use crate::executor::{Executor, Target};
 use crate::export::Export;
 use crate::export::nbd::server::{ConnectionsMax, Server};
-use crate::member::{MemberFile, NewMember, Source};
+use crate::member::{NewMember, Source};
 use crate::nbd_protocol::wire::{OPTION_MAGIC, RawRequest, SIMPLE_REPLY_BYTES, option, request};
 use crate::service::{Service, Stopper};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
@@ -36,7 +36,7 @@ impl Place {
         let options = SimOptions { file_latency_max: Nanos::from_millis(1), ..Default::default() };
         let world = SimulatedWorld::new(options);
         let (file, listener) = (world.add_file(MEMBER_BYTES), world.add_listener());
-        let file = MemberFile { file: world.endpoint(file), begin_bytes: 0 };
+        let file = world.endpoint(file);
         let config = MemberConfig::new(1, MEMBER_BYTES);
         let members = vec![NewMember { config, source: Source::Real(file) }];
         let (driver, clock) = (Driver::simulated(&world), Clock::new(Speed::REAL));
