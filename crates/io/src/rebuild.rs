@@ -10,8 +10,8 @@
 //!
 //! A member that failed is rebuilt from its beginning, on request. Its path may name another file,
 //! device or server than the open one, so it is opened again first ([`crate::reopen`]); if
-//! that fails, nothing changes. A request may name another device, which takes the place of the member
-//! from then on. Emulated members have no path and are used as they are.
+//! that fails, nothing changes. A request may name another device, which takes the place of the
+//! member from then on. Emulated members have no path and are used as they are.
 //!
 //! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
 //! pause.
