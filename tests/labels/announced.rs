@@ -1,8 +1,8 @@
 //! A crash at the end of a rebuild: the label that says so is on the rebuilt member alone.
 
 use super::*;
-use mirrorball_core::label::{LABEL_SLOTS, Label, METADATA_BYTES, newest_label};
 use mirrorball_core::member::MemberState;
+use mirrorball_store::label::{LABEL_SLOTS, Label, METADATA_BYTES, newest_label};
 
 /// A volume of which `b.img` was rebuilt from `a.img`, which does not know that it has all data;
 /// and the UUID of `a.img`.

@@ -8,13 +8,13 @@ use crate::ending::{Ending, Failure};
 use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::label::Uuid;
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, ReportedSpareState, ScrubAction, ScrubReport,
     ServiceStats, ServiceStatus, SpareReport, StateChange, VolumeHealth,
 };
 use mirrorball_io::programs::{ProgramReference, hex_digits};
+use mirrorball_store::label::Uuid;
 use scrub_text::{check_scrub, scrub_text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

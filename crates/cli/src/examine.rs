@@ -5,8 +5,6 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
 use clap::ValueEnum;
-use mirrorball_core::label::assembly::{ArrayVerdict, MemberStanding};
-use mirrorball_core::label::{BlockError, Label, LabelledMember, LabelledSpare};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
@@ -15,6 +13,8 @@ use mirrorball_io::examine::{
     DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, foreign_contents,
     is_too_small, volumes,
 };
+use mirrorball_store::label::assembly::{ArrayVerdict, MemberStanding};
+use mirrorball_store::label::{BlockError, Label, LabelledMember, LabelledSpare};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

@@ -7,13 +7,13 @@ use crate::numbers;
 use crate::programs;
 use crate::serving::{self, ListenArgs};
 use anyhow::{anyhow, bail};
-use mirrorball_core::label::Uuid;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{self, AssembleError, Assembly, LabelledError, LabelledOptions};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array_file;
+use mirrorball_store::label::Uuid;
 use std::path::{Path, PathBuf};
 
 /// Serve a volume on real files and block devices

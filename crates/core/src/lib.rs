@@ -5,13 +5,12 @@
 //! global random generator or disk model: `now` and the generator are arguments. The same code
 //! therefore runs on a virtual clock, on modelled disks in real time, and on real devices.
 
-pub mod checksum;
 pub mod column_set;
 pub mod diagnostic;
 pub mod geometry;
 pub mod histogram;
 pub mod io;
-pub mod label;
+
 pub mod member;
 mod member_index;
 pub mod policies;

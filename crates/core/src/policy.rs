@@ -309,3 +309,14 @@ pub trait ReadPolicy: Send {
         Vec::new()
     }
 }
+
+/// A program that a volume is read by, as its records name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptProgram {
+    /// Where its object is, with parameters and modifiers: `program:FILE?gain=4+hedge`.
+    pub reference: String,
+    /// Name, `program/NAME@HASH`. An object with another hash is another program.
+    pub name: String,
+    /// True if a fault ended it, so that the volume starts with its fallback.
+    pub has_faulted: bool,
+}

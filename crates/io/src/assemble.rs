@@ -14,6 +14,7 @@ pub(crate) mod spare;
 mod start_policy;
 mod wipe;
 
+use crate::Volume;
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
 use crate::executor::{Executor, Target};
@@ -34,7 +35,6 @@ use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::BLOCK_BYTES;
-use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -288,7 +288,7 @@ fn volume(
     policy: Box<dyn ReadPolicy>,
     seed: u64,
 ) -> Volume {
-    Volume::new(map, Members::new(configs), policy, seed).with_one_buffer()
+    Volume::without_gate(map, Members::new(configs), policy, seed).with_one_buffer()
 }
 
 fn driver(backend: Option<BackendKind>, notes: &mut Vec<String>) -> io::Result<Driver> {

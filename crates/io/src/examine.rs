@@ -5,10 +5,10 @@ use crate::driver::read_aligned;
 use crate::member::guard;
 use crate::member::remote::peer::Peer;
 use mirrorball_core::geometry::GeometryError;
-use mirrorball_core::label::assembly::{
+use mirrorball_store::label::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
 };
-use mirrorball_core::label::{
+use mirrorball_store::label::{
     BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, LabelledMember,
     METADATA_BYTES, NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES,
     STALE_MAP_OFFSET, ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, may_lack_record,
@@ -389,7 +389,7 @@ pub(crate) fn label_from(
 mod tests {
     use super::*;
     use mirrorball_core::geometry::{ArrayLayout, Profile};
-    use mirrorball_core::label::{DataId, LabelledArray, Lineage, MemberLabel};
+    use mirrorball_store::label::{DataId, LabelledArray, Lineage, MemberLabel};
     use std::cell::Cell;
 
     /// What is read of a member whose label is of this generation.

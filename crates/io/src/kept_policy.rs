@@ -1,10 +1,11 @@
 //! The policy that a volume starts with, as its labels record it.
 
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::label::{
-    KeptProgram, POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
-};
 use mirrorball_core::policies::Spec;
+use mirrorball_core::policy::KeptProgram;
+use mirrorball_store::label::{
+    POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
+};
 
 /// A policy that a volume starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,3 +30,6 @@ pub mod spares;
 pub mod systemd;
 pub mod tls;
 pub mod torture;
+
+/// The volume of a service: its gate is there if the members have labels.
+pub type Volume = mirrorball_core::volume::Volume<mirrorball_store::StoreGate>;

@@ -9,25 +9,29 @@
 //! A rate limit applies in either case.
 //!
 //! A member that failed is rebuilt from its beginning, on request. Its path may name another file,
-//! device or server than the open one, so it is opened again first ([`crate::reopen`]); if
-//! that fails, nothing changes. A request may name another device, which takes the place of the
-//! member from then on. Emulated members have no path and are used as they are.
+//! device or server than the open one, so it is opened again first ([`crate::reopen`]); if that
+//! fails, nothing changes. A request may name another device, which takes the place of the member
+//! from then on. Emulated members have no path and are used as they are.
 //!
 //! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
 //! pause.
 
 mod error;
+mod refusals;
 
 use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
-use crate::driver::{EventOwner, FileId, Token};
+use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::reopen::{MemberPlace, OpenRequest, ReopenedMember, Reopener};
 pub use error::{RebuildError, RebuildTask};
 use mirrorball_core::io::{RequestKind, VolumeError};
-use mirrorball_core::member::{Member, MemberIndex, MemberState};
+use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{REGION_BYTES, Volume};
+use mirrorball_store::REGION_BYTES;
+use mirrorball_store::StoreGate;
+pub(crate) use refusals::member_at;
+use refusals::{is_failed, refuse_member, refuse_needed};
 
 /// A request to rebuild a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,7 +191,7 @@ impl Rebuild {
         if let Some(address) = request.replacement.as_ref().and_then(MemberPlace::new_device) {
             refuse_member(member, address, executor)?;
         }
-        if !is_replaced && !volume.has_device(member) {
+        if !is_replaced && !volume.gate().is_none_or(|store| store.has_device(member)) {
             return Err(RebuildError::Removed(devid));
         }
         if state == MemberState::Failed {
@@ -242,8 +246,12 @@ impl Rebuild {
             member,
             size_bytes: executor.size_bytes(Target::Member(member)),
             place: replacement.unwrap_or_else(|| reopener.place(member)),
-            label: volume.label().cloned().expect("members with a device have labels"),
-            own_uuid: volume.own_uuid(member),
+            label: volume
+                .gate()
+                .map(StoreGate::label)
+                .cloned()
+                .expect("members with a device have labels"),
+            own_uuid: volume.gate().and_then(|store| store.own_uuid(member, volume.states())),
         });
         let devid = request.devid;
         begun.map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })?;
@@ -271,10 +279,15 @@ impl Rebuild {
                     _ => {
                         let attached = executor.attach(member, opened.source);
                         if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
-                            match place {
-                                MemberPlace::Spare(_, uuid) => volume.on_spare_used(member, uuid),
-                                _ => volume.on_storage_replaced(member, opened.found.as_ref()),
-                            }
+                            volume.change_gate(|store, array| match place {
+                                MemberPlace::Spare(_, uuid) => {
+                                    store.on_spare_used(member, uuid, array);
+                                }
+                                _ => {
+                                    let found = opened.found.as_ref();
+                                    store.on_storage_replaced(member, found, array);
+                                }
+                            });
                             reopener.on_attached(member, place.clone());
                         }
                         let notes = opened.notes;
@@ -309,7 +322,7 @@ impl Rebuild {
         self.install(executor);
         let (kind, from, until) = self.next(executor)?;
         let now = executor.driver.now();
-        let is_urgent = executor.volume().is_some_and(Volume::waits_for_resync);
+        let is_urgent = executor.records().is_some_and(StoreGate::waits_for_resync);
         let earliest = match kind {
             RequestKind::Flush => self.next_flush,
             RequestKind::Resync if is_urgent => self.next_resync,
@@ -343,13 +356,17 @@ impl Rebuild {
     /// What the next step copies, and the range that is left; or the flush that records progress.
     fn next(&self, executor: &Executor) -> Option<(RequestKind, u64, u64)> {
         let volume = executor.volume().filter(|volume| !volume.is_read_only())?;
-        let flush = volume.wants_resync_flush().then_some((RequestKind::Flush, 0, 0));
-        let is_due = executor.driver.now() >= self.next_flush && !volume.waits_for_resync();
+        let store = volume.gate();
+        let wants_flush = store.is_some_and(StoreGate::wants_resync_flush);
+        let flush = wants_flush.then_some((RequestKind::Flush, 0, 0));
+        let is_urgent = store.is_some_and(StoreGate::waits_for_resync);
+        let is_due = executor.driver.now() >= self.next_flush && !is_urgent;
         if let Some(flush) = flush.filter(|_| is_due) {
             return Some(flush);
         }
         let resync = volume
-            .next_unsynced(self.resynced_to)
+            .gate()
+            .and_then(|store| store.next_unsynced(self.resynced_to))
             .map(|range| (RequestKind::Resync, range.start, range.end));
         if resync.is_some() && executor.driver.now() >= self.next_resync {
             return resync;
@@ -419,54 +436,6 @@ pub(crate) fn pace(length: u64, rate: u64) -> Nanos {
     const DAY: Nanos = Nanos::from_secs(86_400);
     let nanos = u128::from(length) * 1_000_000_000 / u128::from(rate.max(1));
     u64::try_from(nanos).map_or(DAY, |nanos| Nanos(nanos).min(DAY))
-}
-
-fn is_failed(member: MemberIndex, executor: &Executor) -> bool {
-    let volume = executor.volume().expect("it is a member of one");
-    volume.members()[member].state == MemberState::Failed
-}
-
-/// Refuses to replace the storage of a member that may have the only copy of some data.
-fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<(), RebuildError> {
-    let volume = executor.volume().expect("it is a member of one");
-    let members = volume.members();
-    // Until the labels say that another was rebuilt, the old device would start by itself.
-    let is_stale = |(index, other): &(MemberIndex, &Member)| {
-        other.state != MemberState::InSync || volume.is_being_recorded(*index)
-    };
-    match members.iter().filter(|(index, _)| *index != member).find(is_stale) {
-        None => Ok(()),
-        Some((_, other)) => Err(RebuildError::Needed {
-            devid: members[member].config.devid,
-            other: other.config.devid,
-            is_rebuilding: other.state != MemberState::Failed,
-        }),
-    }
-}
-
-/// The member whose device is open at an address.
-pub(crate) fn member_at(address: &DeviceAddress, executor: &Executor) -> Option<MemberIndex> {
-    let file = address.path().and_then(FileId::at)?;
-    let mut members = executor.volume()?.members().iter().map(|(index, _)| index);
-    members.find(|&index| executor.file_id(index) == Some(file))
-}
-
-/// Refuses a device in the place of a member that is a member already. One that failed may be put
-/// in its own place again.
-fn refuse_member(
-    member: MemberIndex,
-    address: &DeviceAddress,
-    executor: &Executor,
-) -> Result<(), RebuildError> {
-    let Some(found) = member_at(address, executor) else { return Ok(()) };
-    let members = executor.volume().expect("it is a member of one").members();
-    let Member { config, state, .. } = &members[found];
-    let (devid, device) = (config.devid, address.to_string());
-    match found == member {
-        true if *state == MemberState::Failed => Ok(()),
-        true => Err(RebuildError::SameDevice { devid, device }),
-        false => Err(RebuildError::OtherMember { devid, device }),
-    }
 }
 
 #[cfg(test)]

@@ -24,15 +24,17 @@ mod counts;
 mod error;
 mod faults;
 
+use crate::Volume;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
 use crate::executor::{BlockDifference, Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use counts::{count_uncompared, count_wrong, end_counted};
 use mirrorball_core::io::RequestKind;
-use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{StripeFinding, StripeProblem, Volume};
+use mirrorball_core::volume::{StripeFinding, StripeProblem};
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::{ScrubProgress, ScrubState};
 use std::collections::{BTreeSet, VecDeque};
 
 use bad_ranges::BadRanges;
@@ -109,7 +111,7 @@ struct Step {
 impl Scrub {
     /// The scrub of the executor's volume, which goes on with what the members kept.
     pub fn new(executor: &Executor) -> Scrub {
-        let progress = executor.volume().and_then(Volume::kept_scrub);
+        let progress = executor.records().and_then(StoreGate::kept_scrub);
         Scrub {
             progress,
             settled_bytes: progress.map_or(0, |progress| progress.checked_bytes),
@@ -208,7 +210,7 @@ impl Scrub {
         if self.step_in_flight.is_some() || self.is_stopping || has_other_work(executor) {
             return None;
         }
-        let is_recorded = executor.volume().is_some_and(Volume::is_scrub_recorded);
+        let is_recorded = executor.records().is_some_and(StoreGate::is_scrub_recorded);
         if !self.to_repair.is_empty() && !is_recorded {
             return None;
         }
@@ -359,7 +361,7 @@ impl Scrub {
         for BlockDifference { offset, right, odd } in differences {
             let end = volume.capacity_bytes().min(offset + SCRUB_BLOCK_BYTES);
             let block = *offset..end;
-            if volume.may_differ(&block) {
+            if volume.gate().is_some_and(|store| store.may_differ(&block)) {
                 continue;
             }
             count_wrong(progress, *offset, 1, odd);
@@ -451,12 +453,13 @@ impl Scrub {
             ToRepair::Block(..) => 1,
             ToRepair::Stripe(_, blocks) => *blocks,
         });
-        volume.keep_scrub(ScrubProgress {
+        let progress = ScrubProgress {
             checked_bytes: self.settled_bytes,
             counted_bytes: progress.counted_bytes.max(progress.checked_bytes),
             pending_blocks: progress.pending_blocks + queued.sum::<u64>(),
             ..progress
-        });
+        };
+        volume.change_gate(|store, array| store.keep_scrub(progress, array));
     }
 }
 

@@ -4,6 +4,7 @@
 //! waits for events of the driver, and gives each event to its owner. All time comes from the
 //! driver, so the same loop runs in a simulation.
 
+use crate::Volume;
 use crate::control::{Control, ServiceParts};
 use crate::driver::{Event, EventOwner, Handle, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
@@ -16,7 +17,7 @@ use crate::scrub::Scrub;
 use crate::spares::{FoundSpare, Spares};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::units::{Nanos, format_bytes};
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::num::NonZeroU64;
@@ -231,7 +232,7 @@ impl Service {
     /// stopped in good order. Returns true when that is done.
     fn end_volume(&mut self) -> bool {
         let executor = &mut self.executor;
-        let label = executor.volume().and_then(Volume::label);
+        let label = executor.records().map(StoreGate::label);
         let is_needed = label.is_some_and(|label| !label.is_clean);
         match self.volume_end {
             VolumeEnd::Open if is_needed => {
@@ -251,7 +252,7 @@ impl Service {
             }
             VolumeEnd::Open => true,
             VolumeEnd::Flushing => false,
-            VolumeEnd::Recording => executor.volume().is_none_or(Volume::is_recorded),
+            VolumeEnd::Recording => executor.records().is_none_or(StoreGate::is_recorded),
         }
     }
 
@@ -259,7 +260,7 @@ impl Service {
     fn on_last_flush(&mut self, result: Result<(), VolumeError>) {
         self.volume_end = VolumeEnd::Recording;
         if let (Ok(()), Some(volume)) = (result, self.executor.volume_mut()) {
-            volume.record_stop();
+            volume.change_gate(StoreGate::record_stop);
         }
     }
 
@@ -271,7 +272,7 @@ impl Service {
             let rebuild = self.rebuild.step(&mut self.executor);
             let scrub = self.scrub.step(&mut self.executor);
             if let Some(volume) = self.executor.volume_mut() {
-                volume.record_policy_fault();
+                record_policy_fault(volume);
             }
             let timer = [spares, rebuild, scrub].into_iter().flatten().min();
             self.executor.turn();
@@ -424,10 +425,17 @@ pub fn raise_limits() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
 }
 
+/// Records that a fault ended the program that chooses, if that is so.
+fn record_policy_fault(volume: &mut Volume) {
+    if let Some(fault) = volume.policy_fault().cloned() {
+        volume.change_gate(|store, array| store.record_policy_fault(&fault, array));
+    }
+}
+
 /// What the next start of a volume has to do, or cannot.
 fn unfinished_note(volume: &Volume) -> Option<String> {
-    let label = volume.label()?;
-    (!label.is_clean).then(|| match volume.unsynced_bytes() {
+    let label = volume.gate().map(StoreGate::label)?;
+    (!label.is_clean).then(|| match volume.gate().map_or(0, StoreGate::unsynced_bytes) {
         0 => "the end of the volume could not be recorded: its mirrors are synchronised after the \
               next start"
             .to_owned(),

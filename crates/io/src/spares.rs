@@ -12,10 +12,11 @@ use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildError, RebuildOpened, RebuildRequest, member_at};
 use crate::reopen::{MemberPlace, OpenMember, SpareRequest};
-use mirrorball_core::label::{LabelledSpare, SPARES_MAX, Uuid};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
+use mirrorball_core::volume::gate::Array;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::{LabelledSpare, SPARES_MAX, Uuid};
 use std::io;
 use std::sync::Arc;
 
@@ -146,7 +147,9 @@ impl Spares {
         let fits = |(spare, used): &&mut (FoundSpare, SpareUse)| {
             *used == SpareUse::Ready
                 && spare.size_bytes >= needed_bytes
-                && volume.is_spare_for(member, spare.uuid)
+                && volume
+                    .gate()
+                    .is_some_and(|store| store.is_spare_for(member, spare.uuid, volume.states()))
         };
         let chosen = self.found.iter_mut().filter(fits).min_by_key(|(spare, _)| spare.size_bytes);
         let Some((spare, used)) = chosen else { return false };
@@ -213,14 +216,18 @@ impl Spares {
                  member"
             ));
         }
-        let mut label = volume.label().cloned().expect("members with a device have labels");
-        if volume.spares().len() >= SPARES_MAX {
+        let mut label = volume
+            .gate()
+            .map(StoreGate::label)
+            .cloned()
+            .expect("members with a device have labels");
+        if volume.gate().map_or(0, |store| store.spares().len()) >= SPARES_MAX {
             return Err(format!(
                 "the volume has {SPARES_MAX} spares, which is the limit\n  help: `ctl members \
                  remove --spare DEVICE` removes one"
             ));
         }
-        label.spares = volume.spares().to_vec();
+        label.spares = volume.gate().map_or(&[][..], StoreGate::spares).to_vec();
         let (opener, request) = (Arc::clone(opener), SpareRequest { address, occupied, label });
         let task = move || {
             let prepared = opener.prepare_spare(&request);
@@ -233,7 +240,8 @@ impl Spares {
     pub fn poll_added(&mut self, executor: &mut Executor) -> Option<(u32, Result<String, String>)> {
         let (client, address, prepared) = self.worker.as_ref()?.poll()?;
         let mut is_added = |spare: &LabelledSpare| {
-            executor.volume_mut().is_some_and(|volume| volume.add_spare(*spare))
+            let add = |store: &mut StoreGate, array: &mut Array<'_>| store.add_spare(*spare, array);
+            executor.volume_mut().and_then(|volume| volume.change_gate(add)).unwrap_or(false)
         };
         let added = prepared.and_then(|spare| match is_added(&spare) {
             true => Ok(spare),
@@ -266,7 +274,11 @@ impl Spares {
             return Err(format!("`{name}` is taking the place of a member now"));
         }
         let volume = executor.volume_mut();
-        let removed = uuid.filter(|uuid| volume.is_some_and(|volume| volume.remove_spare(*uuid)));
+        let removed = uuid.filter(|uuid| {
+            let remove =
+                |store: &mut StoreGate, array: &mut Array<'_>| store.remove_spare(*uuid, array);
+            volume.and_then(|volume| volume.change_gate(remove)).unwrap_or(false)
+        });
         let Some(uuid) = removed else {
             let known = self.names(executor);
             let known = match &known[..] {
@@ -302,7 +314,7 @@ impl Spares {
 
     /// The devices of the spares that the labels list, or their UUIDs.
     fn names(&self, executor: &Executor) -> Vec<String> {
-        let listed = executor.volume().map(Volume::spares).unwrap_or_default();
+        let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
         let name = |spare: &LabelledSpare| match self.find(spare.uuid) {
             Some((found, _)) => found.address.to_string(),
             None => spare.uuid.to_string(),

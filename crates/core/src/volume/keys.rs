@@ -5,12 +5,12 @@ use crate::slab::SlabKey;
 
 crate::slab_key! {
     /// Names a request not yet replied to.
-    pub(super) struct RequestKey;
+    pub struct RequestKey;
 }
 
 crate::slab_key! {
     /// Names a piece of a request.
-    pub(super) struct PieceKey;
+    pub struct PieceKey;
 }
 
 crate::slab_key! {

@@ -1,4 +1,5 @@
-//! What the volume has to track of its members: state, statistics, back-off and rebuild progress.
+//! The one owner of what a volume tracks of its members: state, statistics, back-off, rebuild
+//! progress, and failed flushes.
 
 use super::backoff::Backoff;
 use super::recovered_ranges::RecoveredRanges;
@@ -7,19 +8,21 @@ use crate::member::{Member, MemberIndex, MemberState, Members};
 use crate::units::Nanos;
 use std::ops::Range;
 
-/// The members of a volume. A change is reported to the policy by the volume.
-pub(super) struct MemberStates {
+/// The members of a volume. The volume reports a change to the policy and to the gate.
+pub struct MemberStates {
     members: Members,
     backoffs: Vec<Backoff>,
     rebuilds: Vec<RecoveredRanges>,
     /// How often the state of each member was set. A rebuild that began before the last time may
     /// have missed writes.
     changes: Vec<u32>,
-    /// For each member that is rebuilt, true if it lacks only stale regions.
-    catching_up: Vec<bool>,
-    /// For each member, true if it was rebuilt and the labels do not say so yet. Another member
+    /// For each member, true if it was rebuilt and the metadata do not say so yet. Another member
     /// that fails now would start without it, so none may be failed because this one has the data.
     unrecorded: Vec<bool>,
+    /// For each member, true if it failed a flush, of a client or of metadata, and is in use. While
+    /// the volume cannot do without it each flush fails, because the writes that were lost may be
+    /// older.
+    unflushed: Vec<bool>,
     /// True if each member is in sync, in no back-off and not write-mostly.
     all_eligible: bool,
     /// Number of members that may fail without loss of data, whichever they are.
@@ -37,8 +40,8 @@ impl MemberStates {
             backoffs: vec![Backoff::default(); members.len()],
             rebuilds: vec![RecoveredRanges::default(); members.len()],
             changes: vec![0; members.len()],
-            catching_up: vec![false; members.len()],
             unrecorded: vec![false; members.len()],
+            unflushed: vec![false; members.len()],
             members,
             all_eligible: false,
             tolerated_failures,
@@ -49,8 +52,9 @@ impl MemberStates {
         states
     }
 
+    /// The members and their statistics.
     #[inline]
-    pub(super) fn members(&self) -> &Members {
+    pub fn members(&self) -> &Members {
         &self.members
     }
 
@@ -71,24 +75,25 @@ impl MemberStates {
     }
 
     /// The members that take writes, and so have metadata that is kept up to date.
-    pub(super) fn active(&self) -> impl Iterator<Item = MemberIndex> {
+    pub fn active(&self) -> impl Iterator<Item = MemberIndex> {
         let members = self.members.iter();
         members.filter(|(_, it)| it.state != MemberState::Failed).map(|(index, _)| index)
     }
 
-    pub(super) fn is_failed(&self, member: MemberIndex) -> bool {
+    /// Returns true if a member is missing or failed.
+    pub fn is_failed(&self, member: MemberIndex) -> bool {
         self.members[member].state == MemberState::Failed
     }
 
     /// Returns true if the range of this member is in sync.
     #[inline]
-    pub(super) fn is_in_sync(&self, member: MemberIndex, offset: u64, length: u64) -> bool {
+    pub fn is_in_sync(&self, member: MemberIndex, offset: u64, length: u64) -> bool {
         self.members[member].is_in_sync(offset, length)
     }
 
     /// Returns true if every byte is in sync on some member. `find_out` walks the whole volume; it
     /// is called only if members are missing and data may be too, once for each change.
-    pub(super) fn is_complete(&mut self, find_out: impl Fn(&MemberStates) -> bool) -> bool {
+    pub(super) fn find_complete(&mut self, find_out: impl Fn(&MemberStates) -> bool) -> bool {
         let is_complete = self.is_complete.unwrap_or_else(|| {
             let in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
             let missing = self.members.len() - self.members.iter().filter(in_sync).count();
@@ -99,7 +104,7 @@ impl MemberStates {
     }
 
     /// A number that grows when a state, a back-off or the progress of a rebuild changes.
-    pub(super) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version
     }
 
@@ -109,24 +114,51 @@ impl MemberStates {
     }
 
     /// Sets the state of a member; its back-off and rebuild progress start afresh.
-    pub(super) fn set(&mut self, member: MemberIndex, state: MemberState) {
+    pub fn set(&mut self, member: MemberIndex, state: MemberState) {
         self.members.get_mut(member).state = state;
-        self.catching_up[member.get()] &= matches!(state, MemberState::Rebuilding { .. });
         self.unrecorded[member.get()] = false;
+        self.unflushed[member.get()] = false;
         self.backoffs[member.get()] = Backoff::default();
         self.rebuilds[member.get()] = RecoveredRanges::default();
         self.changes[member.get()] = self.changes[member.get()].wrapping_add(1);
         self.changed();
     }
 
-    /// Takes that the labels do not say yet that a rebuilt member is in sync.
-    pub(super) fn set_unrecorded(&mut self, member: MemberIndex) {
+    /// Fails a member, unless the volume cannot do without it. Returns true if that changed its
+    /// state.
+    pub fn lose(&mut self, member: MemberIndex) -> bool {
+        let fails = !self.is_failed(member) && self.can_fail(member);
+        if fails {
+            self.set(member, MemberState::Failed);
+        }
+        fails
+    }
+
+    /// Marks a member that failed a flush and stays in use.
+    pub(super) fn set_unflushed(&mut self, member: MemberIndex) {
+        self.unflushed[member.get()] = true;
+    }
+
+    /// Members that failed a flush and are in use.
+    pub fn unflushed(&self) -> Vec<MemberIndex> {
+        let all = (0..).map(MemberIndex).zip(&self.unflushed);
+        all.filter(|(_, unflushed)| **unflushed).map(|(member, _)| member).collect()
+    }
+
+    /// Returns true if writes may be lost that ended, because a member that the volume could not do
+    /// without failed a flush: a later one makes up for nothing.
+    pub fn has_lost_writes(&self) -> bool {
+        self.unflushed.contains(&true)
+    }
+
+    /// Marks a member in sync of which the metadata do not say so yet.
+    pub fn set_unrecorded(&mut self, member: MemberIndex) {
         self.unrecorded[member.get()] = self.members[member].state == MemberState::InSync;
     }
 
-    /// Returns true if there is a member in sync, by the labels too, which is none of these; or if
-    /// these are none.
-    pub(super) fn has_recorded_except(&self, members: &[MemberIndex]) -> bool {
+    /// Returns true if there is a member in sync, by the metadata too, which is none of these; or
+    /// if these are none.
+    pub fn has_recorded_except(&self, members: &[MemberIndex]) -> bool {
         let mut all = self.members.iter();
         members.is_empty()
             || all.any(|(index, member)| {
@@ -135,26 +167,17 @@ impl MemberStates {
             })
     }
 
-    /// Returns true if a member was rebuilt and the labels do not say so yet.
-    pub(super) fn is_unrecorded(&self, member: MemberIndex) -> bool {
+    /// Returns true if a member was rebuilt and the metadata do not say so yet.
+    pub fn is_unrecorded(&self, member: MemberIndex) -> bool {
         self.unrecorded[member.get()]
     }
 
-    /// Takes that a label with these states is on enough members: none starts by itself without it.
-    pub(super) fn on_recorded<'a>(&mut self, states: impl Iterator<Item = &'a MemberState>) {
+    /// Records that metadata with these states are on enough members: none starts by itself without
+    /// them.
+    pub fn on_recorded<'a>(&mut self, states: impl Iterator<Item = &'a MemberState>) {
         for (unrecorded, state) in self.unrecorded.iter_mut().zip(states) {
             *unrecorded &= *state != MemberState::InSync;
         }
-    }
-
-    /// Sets whether a member that is to be rebuilt lacks only stale regions.
-    pub(super) fn set_catching_up(&mut self, member: MemberIndex, lacks_only_stale: bool) {
-        self.catching_up[member.get()] = lacks_only_stale;
-    }
-
-    /// Returns true if a member that is rebuilt lacks only stale regions.
-    pub(super) fn is_catching_up(&self, member: MemberIndex) -> bool {
-        self.catching_up[member.get()]
     }
 
     #[inline]
@@ -206,7 +229,6 @@ impl MemberStates {
         let recovered_bytes =
             self.rebuilds[member.get()].add(recovered_bytes, range.start, range.end);
         let is_complete = recovered_bytes >= self.members[member].config.size_bytes;
-        self.catching_up[member.get()] &= !is_complete;
         self.members.get_mut(member).state = match is_complete {
             true => MemberState::InSync,
             false => MemberState::Rebuilding { recovered_bytes },
@@ -217,7 +239,7 @@ impl MemberStates {
 
     /// The recovery offset of a member once this range of it is rebuilt; `None` if it is not being
     /// rebuilt.
-    pub(super) fn offset_after(&self, member: MemberIndex, range: &Range<u64>) -> Option<u64> {
+    pub fn offset_after(&self, member: MemberIndex, range: &Range<u64>) -> Option<u64> {
         let MemberState::Rebuilding { recovered_bytes } = self.members[member].state else {
             return None;
         };
@@ -226,7 +248,7 @@ impl MemberStates {
     }
 
     /// Returns true if every block is in sync elsewhere, whichever members share its chunk: the
-    /// other members that are not in sync, by the labels too, are too few to matter.
+    /// other members that are not in sync, by the metadata too, are too few to matter.
     pub(super) fn can_lose(&self, member: MemberIndex) -> bool {
         let others = self.members.iter().filter(|(index, _)| *index != member);
         let is_missing = |(index, other): &(MemberIndex, &Member)| {
@@ -238,7 +260,7 @@ impl MemberStates {
 
     /// Returns true if a member may be failed because it cannot be written: others hold all that it
     /// holds. One that is being rebuilt may be the only one that is left of those of a chunk.
-    pub(super) fn can_fail(&self, member: MemberIndex) -> bool {
+    pub fn can_fail(&self, member: MemberIndex) -> bool {
         match self.members[member].state {
             MemberState::Failed | MemberState::Rebuilding { recovered_bytes: 0 } => true,
             MemberState::Rebuilding { .. } | MemberState::InSync => self.can_lose(member),

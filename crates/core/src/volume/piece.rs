@@ -1,5 +1,6 @@
 //! A piece: the part of a request that is served by one plan, and how far it has come.
 
+use super::gate::GateMarks;
 use super::keys::{RaceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::target::TargetSet;
@@ -35,10 +36,8 @@ pub(super) struct Piece {
     pub(super) has_lock: bool,
     /// True if it is to be rewritten once no other piece of its request is read.
     pub(super) is_parked: bool,
-    /// True if it is counted in the dirty log, as a write or as a repair.
-    pub(super) is_logged: bool,
-    /// True if it uses the page with the checksums of its span.
-    pub(super) has_page: bool,
+    /// What the gate keeps about it.
+    pub(super) marks: GateMarks,
     /// With parity, true if it is to be read from its member.
     pub(super) is_decided: bool,
     /// The race that its reads belong to.
@@ -61,8 +60,7 @@ impl Piece {
             is_rewriting: false,
             has_lock: false,
             is_parked: false,
-            is_logged: false,
-            has_page: false,
+            marks: GateMarks::default(),
             is_decided: false,
             race: None,
         }

@@ -1,111 +1,14 @@
-//! The life of a request and its pieces: cut, locked, started, retried, rewritten, ended.
+//! The life of a piece: started, retried, rewritten, ended.
 
-use super::durability::region_numbers;
+use super::gate::{Gate, GateAnswer, GateEvent, Unreadable};
 use super::keys::{IoKey, PieceKey, RequestKey};
 use super::piece::Piece;
 use super::plan::PiecePlan;
 use super::target::{PlanTarget, TargetSet};
 use super::{TargetIo, Volume, Work};
-use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, Request, RequestKind, VolumeError};
-use crate::member::{MemberIndex, MemberState};
-use crate::units::BLOCK_BYTES;
+use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, RequestKind};
 
-impl Volume {
-    /// Cuts a request into pieces and starts them.
-    pub(super) fn cut(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
-        if self.is_read_only && !matches!(request.kind, RequestKind::Read | RequestKind::Scrub) {
-            let is_flush = request.kind == RequestKind::Flush;
-            return if is_flush { Ok(()) } else { Err(VolumeError::ReadOnly) };
-        }
-        match request.kind {
-            RequestKind::Flush => self.cut_flush(key),
-            RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
-            _ => {
-                check_range(request, self.layout.capacity_bytes())?;
-                if self.stripes.is_some() {
-                    self.cut_into_stripes(key, request);
-                    return Ok(());
-                }
-                assert_ne!(request.kind, RequestKind::RepairStripes, "mirrors have no stripes");
-                let (mut offset, end) = (request.offset, request.offset + request.length);
-                while offset < end {
-                    let most = self.span_end(offset).min(end) - offset;
-                    let plan = self.layout.plan(offset, most);
-                    self.add_piece(key, request.kind, plan);
-                    offset += plan.length;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Cuts a flush into one piece for each member. If some data is in sync on none of them, what
-    /// was written there is lost.
-    fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
-        if self.has_lost_writes() || !self.holds_all_data() {
-            return Err(VolumeError::Unwritable);
-        }
-        let resync_from = self.resync_from_after_flush();
-        self.requests.get_mut(key).resync_from = resync_from;
-        if !self.wants_resync_flush() || !self.write_all_pages_for(key) {
-            self.add_flushes(key);
-        }
-        Ok(())
-    }
-
-    /// Returns true if every byte of the volume is in sync on some member.
-    fn holds_all_data(&mut self) -> bool {
-        let Volume { states, layout, .. } = self;
-        states.is_complete(|states| layout.is_in_sync(states))
-    }
-
-    /// Adds the pieces of a flush.
-    pub(super) fn add_flushes(&mut self, key: RequestKey) {
-        for index in 0..self.members().len() {
-            let member = MemberIndex(index as u16);
-            if !self.states.is_failed(member) {
-                self.add_piece(key, RequestKind::Flush, self.layout.flush_plan(member));
-            }
-        }
-    }
-
-    /// Cuts a rebuild into pieces. What holds no chunk, at both ends of a member, was never
-    /// written.
-    fn cut_rebuild(
-        &mut self,
-        key: RequestKey,
-        request: &Request,
-        member: MemberIndex,
-    ) -> Result<(), VolumeError> {
-        if member.get() >= self.members().len() {
-            return Err(VolumeError::OutOfRange);
-        }
-        if !matches!(self.members()[member].state, MemberState::Rebuilding { .. }) {
-            return Err(VolumeError::NotRebuilding);
-        }
-        check_range(request, self.members()[member].config.size_bytes)?;
-        self.requests.get_mut(key).member_changes = self.states.changes(member);
-        let range = request.offset..request.offset + request.length;
-        for number in self.pages_to_rebuild(member, &range) {
-            self.rebuild_page(key, number);
-        }
-        let mut rest = self.layout.allocated(member, range);
-        if self.stripes.is_some() {
-            self.cut_rebuild_into_stripes(key, member, rest);
-            return Ok(());
-        }
-        while !rest.is_empty() {
-            let plan = self.layout.rebuild_plan(member, rest.clone());
-            let most = self.span_end(plan.offset) - plan.offset;
-            let plan = plan.part(0, plan.length.min(most));
-            rest.start += plan.length;
-            if region_numbers(&plan.range()).any(|region| self.may_lack(member, region)) {
-                self.add_piece(key, request.kind, plan);
-            }
-        }
-        Ok(())
-    }
-
+impl<G: Gate> Volume<G> {
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
         self.requests.get_mut(request).pieces_left += 1;
         let mut piece = Piece::new(request, kind, plan);
@@ -113,12 +16,7 @@ impl Volume {
             piece.failed = plan.targets_elsewhere(source);
         }
         let key = self.pieces.insert(piece);
-        match kind {
-            // Needs no lock, and waits for no label.
-            RequestKind::Read if self.has_page(key) => self.work.push_back(Work::Decide(key)),
-            RequestKind::Read => {}
-            _ => self.start(key),
-        }
+        self.start(key);
     }
 
     /// Adds a part that was cut off the end of a piece. If the piece holds a lock, each of the two
@@ -127,11 +25,13 @@ impl Volume {
         if part.has_lock {
             self.locks.divide(part.plan.offset);
         }
-        if part.has_page {
-            self.pin_page(&part.plan.range());
-        }
         self.requests.get_mut(part.request).pieces_left += 1;
-        self.pieces.insert(part)
+        let key = self.pieces.insert(part);
+        if self.has_gate() {
+            let view = self.view(key);
+            self.report(GateEvent::Divided(&view));
+        }
+        key
     }
 
     /// Starts a piece, or queues it for the lock that it needs.
@@ -153,15 +53,15 @@ impl Volume {
         self.issue_first(key);
     }
 
-    /// Queues the first I/O of a piece.
+    /// Queues the first I/O of a piece, unless the gate holds it.
     #[inline]
     pub(super) fn issue_first(&mut self, key: PieceKey) {
-        if !self.has_page(key) || self.labels.is_some() && self.must_wait(key) {
+        if self.has_gate() && self.admit(key) == GateAnswer::Wait {
             return;
         }
         let piece = self.pieces.get(key);
         let (op, purpose) = match piece.kind {
-            RequestKind::Resync if self.checksums.is_some() => (Op::Read, Purpose::Scrub),
+            RequestKind::Resync if self.unit_bytes() > 0 => (Op::Read, Purpose::Scrub),
             RequestKind::Read
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
@@ -175,7 +75,6 @@ impl Volume {
             RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),
             _ => piece.plan.write_targets(&self.states),
         };
-        self.change_checksums(key);
         self.issue_to(key, targets, op, purpose);
     }
 
@@ -191,7 +90,7 @@ impl Volume {
         }
     }
 
-    /// Takes the result of one I/O of a piece.
+    /// Handles the result of one I/O of a piece.
     #[inline]
     pub(super) fn on_target_io(
         &mut self,
@@ -216,7 +115,7 @@ impl Volume {
         }
     }
 
-    /// Takes the failure of one I/O of a piece.
+    /// Handles the failure of one I/O of a piece.
     fn on_target_error(
         &mut self,
         key: PieceKey,
@@ -257,12 +156,12 @@ impl Volume {
             return self.finish(key);
         }
         let is_judged = matches!(piece.kind, RequestKind::Scrub | RequestKind::Resync);
-        if is_judged && self.checksums.is_some() {
+        if is_judged && self.unit_bytes() > 0 {
             return self.judge(key);
         }
         let is_copied = piece.plan.is_rebuild()
             || matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
-        let needs_rewrite = !self.is_read_only && (!piece.spoiled.is_empty() || is_copied);
+        let needs_rewrite = !self.options.is_read_only && (!piece.spoiled.is_empty() || is_copied);
         match piece.kind {
             // A mirror that stays differs as before.
             RequestKind::Resync | RequestKind::Repair(_)
@@ -303,8 +202,8 @@ impl Volume {
     fn end_discard(&mut self, key: PieceKey) {
         let Piece { plan, failed, .. } = *self.pieces.get(key);
         let stays = |target| !self.states.is_failed(plan.location(target).0);
-        if self.labels.is_some() && failed.iter().any(stays) {
-            self.add_unsynced(plan.range());
+        if failed.iter().any(stays) {
+            self.report(GateEvent::Differs(&plan.range()));
         }
         self.finish(key);
     }
@@ -314,7 +213,7 @@ impl Volume {
     fn end_flush(&mut self, key: PieceKey) {
         let request = self.pieces.get(key).request;
         let is_of_client = self.requests.get(request).request.kind == RequestKind::Flush;
-        if is_of_client && (self.has_lost_writes() || !self.holds_all_data()) {
+        if is_of_client && (self.fail_unflushed_members() || !self.holds_all_data()) {
             self.pieces.get_mut(key).good = TargetSet::default();
         }
         self.finish(key);
@@ -350,11 +249,7 @@ impl Volume {
             let piece = self.pieces.get_mut(key);
             piece.good = TargetSet::default();
             let range = piece.plan.range();
-            self.forget_checksums(&range);
-            // Some mirrors may have it.
-            if self.labels.is_some() {
-                self.add_unsynced(range);
-            }
+            self.report(GateEvent::WriteFailed(&range));
         }
         self.finish(key);
     }
@@ -371,12 +266,7 @@ impl Volume {
             && !piece.has_answer
             && !matches!(piece.kind, RequestKind::Repair(_));
         let halves = if may_help { piece.plan.halves() } else { None };
-        let Some(halves) = halves else {
-            return match self.gives_up_hint(key) {
-                true => self.work.push_back(Work::Decide(key)),
-                false => self.leave_lost(key),
-            };
-        };
+        let Some(halves) = halves else { return self.leave_unreadable(key) };
         let untried = TargetSet::default();
         let [first, second] = halves.map(|plan| Piece {
             plan,
@@ -392,12 +282,35 @@ impl Volume {
         }
     }
 
+    /// Ends a piece that no mirror could give, or reads it without a check.
+    fn leave_unreadable(&mut self, key: PieceKey) {
+        let mut decision = Unreadable::Fail;
+        if !self.pieces.get(key).mismatched.is_empty() {
+            let view = self.view(key);
+            let decided = self.ask_gate(|gate, _| gate.on_unreadable(&view));
+            decision = decided.unwrap_or(decision);
+        }
+        let piece = self.pieces.get_mut(key);
+        match decision {
+            Unreadable::Fail => {}
+            Unreadable::LeaveOut => piece.has_answer = true,
+            Unreadable::ReadUnchecked => {
+                for target in std::mem::take(&mut piece.mismatched).iter() {
+                    piece.failed.remove(target);
+                    piece.spoiled.remove(target);
+                }
+                return self.work.push_back(Work::Decide(key));
+            }
+        }
+        self.finish(key);
+    }
+
     /// Writes what was read to the targets whose medium failed and to the one being rebuilt.
     fn rewrite(&mut self, key: PieceKey) {
         let piece = self.pieces.get_mut(key);
         let request = piece.request;
         let pending = self.requests.get_mut(request);
-        if self.has_one_buffer && pending.pieces_left > pending.parked + 1 {
+        if self.options.has_one_buffer && pending.pieces_left > pending.parked + 1 {
             piece.is_parked = true;
             pending.parked += 1;
             return;
@@ -435,21 +348,49 @@ impl Volume {
             RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::Repair,
         };
-        self.on_mended(key, targets);
+        if self.has_gate() {
+            let view = self.view(key);
+            self.report(GateEvent::Rewriting(&view, targets));
+        }
         self.issue_to(key, targets, Op::Write, purpose);
     }
 
-    pub(super) fn fail_member(&mut self, member: MemberIndex) {
-        if !self.states.is_failed(member) {
-            self.set_member_state(member, MemberState::Failed);
+    /// Ends a piece, unless the gate holds it.
+    #[inline]
+    pub(super) fn finish(&mut self, key: PieceKey) {
+        if self.has_gate() {
+            let view = self.view(key);
+            if self.ask_gate(|gate, array| gate.settle(&view, array)) == Some(GateAnswer::Wait) {
+                return;
+            }
+        }
+        self.end_piece(key);
+    }
+
+    /// Ends a piece without success.
+    pub(super) fn fail_piece(&mut self, key: PieceKey) {
+        self.pieces.get_mut(key).good = TargetSet::default();
+        self.end_piece(key);
+    }
+
+    /// Ends a piece and releases its lock.
+    #[inline]
+    fn end_piece(&mut self, key: PieceKey) {
+        // Only what is needed is copied out: a piece is large, and every read ends here.
+        let piece = self.pieces.get(key);
+        assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
+        let (request, result) = (piece.request, piece.result());
+        let lock = piece.has_lock.then(|| piece.plan.range());
+        let view = self.has_gate().then(|| self.view(key));
+        self.pieces.remove(key);
+        self.end_piece_of(request, result);
+        if let Some(range) = lock {
+            for granted in self.locks.release(range) {
+                self.work.push_back(Work::Start(granted));
+            }
+        }
+        if let Some(view) = view {
+            self.report(GateEvent::Ended(&view));
         }
     }
-}
-
-fn check_range(request: &Request, size_bytes: u64) -> Result<(), VolumeError> {
-    let Some(end) = request.offset.checked_add(request.length) else {
-        return Err(VolumeError::OutOfRange);
-    };
-    let in_blocks = (request.offset | request.length).is_multiple_of(BLOCK_BYTES);
-    if end <= size_bytes && in_blocks { Ok(()) } else { Err(VolumeError::OutOfRange) }
 }

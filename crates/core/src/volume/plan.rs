@@ -32,11 +32,11 @@ pub(super) struct Layout {
 
 /// The member I/O that one piece of the volume takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PiecePlan {
+pub struct PiecePlan {
     /// First byte on the volume.
-    pub(super) offset: u64,
+    pub offset: u64,
     /// Number of bytes, on the volume and on each target.
-    pub(super) length: u64,
+    pub length: u64,
     /// The copies, in the order of the chunk's stripes; the first `copies` count.
     mirrors: [Mirror; MAX_COPIES],
     copies: u8,
@@ -109,13 +109,13 @@ impl PiecePlan {
 
     /// The bytes of the volume.
     #[inline]
-    pub(super) fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.length
     }
 
     /// All copies, eligible or not.
     #[inline]
-    pub(super) fn mirrors(&self) -> &[Mirror] {
+    pub fn mirrors(&self) -> &[Mirror] {
         &self.mirrors[..usize::from(self.copies)]
     }
 
@@ -127,7 +127,7 @@ impl PiecePlan {
 
     /// The member and the offset of a target.
     #[inline]
-    pub(super) fn location(&self, target: PlanTarget) -> (MemberIndex, u64) {
+    pub fn location(&self, target: PlanTarget) -> (MemberIndex, u64) {
         let mirror = &self.mirrors()[target.index()];
         (mirror.member, mirror.offset)
     }

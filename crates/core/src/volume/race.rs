@@ -13,9 +13,10 @@
 //! that processes I/O in order begins the read at that moment; one that reorders may begin it
 //! earlier, never later.
 
+use super::gate::Gate;
 use super::keys::{IoKey, PieceKey, RaceKey};
 use super::target::PlanTarget;
-use super::{InFlightIo, TargetIo, Volume, Work};
+use super::{TargetIo, Volume, Work};
 use crate::geometry::MAX_COPIES;
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
@@ -155,7 +156,7 @@ impl Race {
     }
 }
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// The next read that the executor may cancel; to be called until it returns `None`, whenever
     /// I/O was handed out or completed. The executor need not cancel; if it does, it reports the
     /// end as [`IoError::Cancelled`](crate::io::IoError::Cancelled).
@@ -167,8 +168,7 @@ impl Volume {
 
     fn next_to_cancel(&mut self) -> Option<MemberIo> {
         while let Some(io) = self.races.to_cancel.pop_front() {
-            let in_flight = self.in_flight.find(IoKey::of(io.id));
-            if in_flight.is_some_and(|found| found.io.id == io.id) {
+            if self.in_flight.find(io.id).is_some() {
                 return Some(io);
             }
         }
@@ -234,7 +234,7 @@ impl Volume {
         }
     }
 
-    /// Takes the end of a read of a race that was not over. If it is the answer, the other reads
+    /// Handles the end of a read of a race that was not over. If it is the answer, the other reads
     /// are superseded. Returns the number of reads of the piece that still count.
     pub(super) fn on_race_read(&mut self, race: RaceKey, read: IoKey, is_answer: bool) -> u8 {
         let left = self.races.remove_read(race, read);
@@ -253,7 +253,7 @@ impl Volume {
         0
     }
 
-    /// Takes the end of an I/O that tied reads may be queued behind.
+    /// Handles the end of an I/O that tied reads may be queued behind.
     pub(super) fn advance_queued_reads(&mut self, ended: &MemberIo) {
         let ended_number = issue_number(ended.id);
         // At most one read becomes next: of two on one member, one is behind the other.
@@ -311,8 +311,8 @@ impl Volume {
         let found = self.races.races.get_mut(race);
         found.backup = None;
         for &other in found.reads().iter().filter(|&&read| read != winner) {
-            let InFlightIo { io, .. } = self.in_flight.get(other);
-            self.races.to_cancel.push_back(*io);
+            let io = self.in_flight.get(other).io;
+            self.races.to_cancel.push_back(io);
         }
         self.races.drop_stale_timers();
     }

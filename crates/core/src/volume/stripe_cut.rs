@@ -1,6 +1,7 @@
 //! Requests to a volume with parity: how they become operations on full stripes.
 
 use super::column_rows::ColumnRows;
+use super::gate::Gate;
 use super::keys::{RequestKey, StripeKey};
 use super::row_plan::RmwLevel;
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork};
@@ -10,9 +11,9 @@ use crate::io::{Request, RequestKind};
 use crate::member::MemberIndex;
 use std::ops::Range;
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// Chooses when a write updates the parities of a stripe rather than computing them.
-    pub fn with_rmw_level(mut self, level: RmwLevel) -> Volume {
+    pub fn with_rmw_level(mut self, level: RmwLevel) -> Volume<G> {
         if let Some(stripes) = &mut self.stripes {
             stripes.rmw_level = level;
         }
@@ -20,7 +21,7 @@ impl Volume {
     }
 
     /// Asks for no steps on buffers of stripes: for an executor without data.
-    pub fn without_data(mut self) -> Volume {
+    pub fn without_data(mut self) -> Volume<G> {
         if let Some(stripes) = &mut self.stripes {
             stripes.is_simulated = true;
         }

@@ -8,6 +8,7 @@
 //! rewrite fails stays then, as bad as it was.
 
 use super::column_rows::ColumnRows;
+use super::gate::Gate;
 use super::held_ranges::overlap;
 use super::keys::StripeKey;
 use super::row_plan::RowPlan;
@@ -19,7 +20,7 @@ use crate::column_set::ColumnSet;
 use crate::io::{RequestKind, VolumeError};
 use crate::member::MemberIndex;
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// Ends the rows that were done, and goes on with the next.
     pub(super) fn end_window(&mut self, key: StripeKey) {
         let unwritten = self.fail_unwritten(key);

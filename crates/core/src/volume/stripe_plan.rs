@@ -1,6 +1,7 @@
 //! The plans of an operation on a full stripe: which columns its rows take, as its members are now.
 
 use super::column_rows::{joined, segments};
+use super::gate::Gate;
 use super::keys::StripeKey;
 use super::row_plan::{Access, ColumnStates, RowPlan};
 use super::stripe_ops::{StripeOp, StripeWork};
@@ -11,7 +12,7 @@ use crate::io::{Op, Purpose, VolumeError};
 use crate::units::SECTOR_BYTES;
 use std::ops::Range;
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// Plans the next rows of an operation, and reads what that takes. Rows that cannot be done
     /// fail; the others go on.
     pub(super) fn plan_stripe(&mut self, key: StripeKey) {

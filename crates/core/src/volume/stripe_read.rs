@@ -7,6 +7,7 @@
 //! asked, since there is one copy of each block.
 
 use super::column_rows::ColumnRows;
+use super::gate::Gate;
 use super::keys::{PieceKey, RequestKey};
 use super::piece::Piece;
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork, rows_of};
@@ -20,10 +21,10 @@ use crate::policy::{Ctx, Mirror, StripeRead};
 use crate::units::Nanos;
 use std::ops::Range;
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// Finds out whether the policy is to be asked which columns a read leaves out.
     pub(super) fn note_reconstruction(&mut self) {
-        let asks_policy = self.policy.reconstructs();
+        let asks_policy = self.decider.policy.reconstructs();
         if let Some(stripes) = &mut self.stripes {
             stripes.asks_policy = asks_policy;
         }
@@ -149,9 +150,9 @@ impl Volume {
             eligible,
             spare,
         };
-        self.choices += 1;
-        let ctx = &mut Ctx { now, rng: &mut self.rng };
-        let left_out = self.policy.leave_out(&read, columns, self.states.members(), ctx);
+        self.decider.choices += 1;
+        let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
+        let left_out = self.decider.policy.leave_out(&read, columns, self.states.members(), ctx);
         choice::check_left_out(left_out, &read);
         left_out
     }

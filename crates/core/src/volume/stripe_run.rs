@@ -5,20 +5,20 @@
 //! read that fails makes a new plan without the column.
 
 use super::column_rows::{ColumnRows, joined};
-use super::durability::OwnIo;
-use super::keys::{IoKey, PieceKey, StripeKey};
+use super::gate::Gate;
+use super::in_flight::Owner;
+use super::keys::StripeKey;
 use super::row_plan::{Arithmetic, RowPlan};
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork, Stripes};
 use super::stripe_steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
-use super::target::PlanTarget;
-use super::{InFlightIo, Volume, Work};
+use super::{Volume, Work};
 use crate::column_set::ColumnSet;
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::slab::SlabKey;
 use crate::units::Nanos;
 use std::ops::Range;
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// The next step on the buffer of a stripe. Steps are done before member I/O that was handed
     /// out after them, and before replies.
     pub fn poll_stripe_step(&mut self) -> Option<(StripeBuffer, StripeStep)> {
@@ -30,10 +30,9 @@ impl Volume {
     /// # Panics
     /// If it is not in flight.
     pub fn stripe_place(&self, io: &MemberIo) -> StripePlace {
-        let in_flight = self.in_flight.get(IoKey::of(io.id));
-        let key = StripeKey::from_slot(in_flight.piece.slot());
+        let in_flight = self.in_flight.find(io.id).expect("the I/O is in flight");
+        let Owner::Stripe(key, column) = in_flight.owner else { panic!("{io:?}") };
         let op = self.stripes().ops.get(key);
-        let column = in_flight.target.index() as u8;
         let (_, start) = self.layout.map().column(&op.stripe, column);
         let row = io.offset - start - op.rows.start;
         let rows_bytes = op.rows.end - op.rows.start;
@@ -80,43 +79,31 @@ impl Volume {
             if is_data { u64::from(column) * op.stripe.strip_bytes + rows.start } else { 0 };
         let volume_offset = op.stripe.volume_offset + strip;
         let request = self.requests.get(op.extents[0].request).request;
-        self.ios_issued = self.ios_issued.wrapping_add(1);
-        let count = u64::from(self.ios_issued) << 32;
-        let policy_number = self.policy_number;
-        let in_flight = self.in_flight.insert_with(|slot| {
-            let io = MemberIo {
-                id: IoId(count | u64::from(slot.slot())),
-                request: request.id,
-                member,
-                op: kind,
-                purpose,
-                offset,
-                length,
-                volume_offset,
-                stream: request.stream,
-                background: request.background,
-                role: ReadRole::Stripe,
-                submitted_at: now,
-            };
-            let (piece, target) = (PieceKey::from_slot(key.slot()), PlanTarget::new(column));
-            let job = Some(OwnIo::Stripe);
-            InFlightIo { io, piece, target, superseded: false, policy_number, job }
-        });
-        let io = in_flight.io;
-        self.account_submission(&io, now);
-        Some(io)
+        let io = MemberIo {
+            id: IoId(0),
+            request: request.id,
+            member,
+            op: kind,
+            purpose,
+            offset,
+            length,
+            volume_offset,
+            stream: request.stream,
+            background: request.background,
+            role: ReadRole::Stripe,
+            submitted_at: now,
+        };
+        Some(self.hand_out(io, Owner::Stripe(key, column)))
     }
 
-    /// Takes the end of a member I/O of an operation.
+    /// Handles the end of a member I/O of an operation.
     pub(super) fn on_stripe_io(
         &mut self,
-        owner: PieceKey,
-        target: PlanTarget,
+        key: StripeKey,
+        column: u8,
         io: &MemberIo,
         result: Result<(), IoError>,
     ) {
-        let key = StripeKey::from_slot(owner.slot());
-        let column = target.index() as u8;
         let (_, start) = self.layout.map().column(&self.stripes().ops.get(key).stripe, column);
         let rows = io.offset - start..io.offset - start + io.length;
         self.end_stripe_io(key, ColumnRows { column, rows }, io.op, result);
@@ -245,7 +232,7 @@ impl Volume {
 
     /// Writes what was computed.
     pub(super) fn write_stripe(&mut self, key: StripeKey) {
-        let is_read_only = self.is_read_only;
+        let is_read_only = self.options.is_read_only;
         let op = self.stripes_mut().ops.get_mut(key);
         op.is_writing = true;
         let writes = match is_read_only {

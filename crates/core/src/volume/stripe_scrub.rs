@@ -8,6 +8,7 @@
 //! missing would be recovered from what may be wrong.
 
 use super::Volume;
+use super::gate::Gate;
 use super::keys::StripeKey;
 use super::row_plan::{Arithmetic, RowPlan};
 use super::stripe_ops::{StripeOp, StripeWork};
@@ -18,7 +19,7 @@ use crate::io::VolumeError;
 use crate::slab::SlabKey;
 use std::ops::Range;
 
-impl Volume {
+impl<G: Gate> Volume<G> {
     /// Takes the rows of a stripe that [`StripeStep::Verify`] found wrong, if any.
     pub fn on_verified(&mut self, buffer: StripeBuffer, wrong: &[WrongRows]) {
         let key = StripeKey::from_slot(buffer.0);
@@ -52,7 +53,7 @@ impl Volume {
             plans.iter_mut().for_each(|plan| plan.writes = ColumnSet::default());
         }
         if work == StripeWork::Repair && !wrong.is_empty() {
-            match is_whole && !self.is_read_only {
+            match is_whole && !self.options.is_read_only {
                 true => self.correct(key, &wrong),
                 false => {
                     let failures = wrong.into_iter().map(|it| (it.rows, VolumeError::Unreadable));

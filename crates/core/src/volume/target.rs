@@ -5,54 +5,55 @@ use crate::policy::Mirror;
 
 /// Number of a member range within its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PlanTarget(u8);
+pub struct PlanTarget(u8);
 
 /// A set of targets of one plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct TargetSet(u8);
+pub struct TargetSet(u8);
 
 impl PlanTarget {
     /// The first target of a plan.
     pub(super) const FIRST: PlanTarget = PlanTarget(0);
 
-    pub(super) fn new(number: u8) -> PlanTarget {
-        PlanTarget(number)
-    }
-
     /// The target that a way of reading reads.
     #[inline]
-    pub(super) fn of(way: &Mirror) -> PlanTarget {
+    pub fn of(way: &Mirror) -> PlanTarget {
         PlanTarget(way.copy)
     }
 
+    /// Number of the target.
     #[inline]
-    pub(super) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl TargetSet {
+    /// Adds a target.
     #[inline]
-    pub(super) fn insert(&mut self, target: PlanTarget) {
+    pub fn insert(&mut self, target: PlanTarget) {
         self.0 |= 1 << target.0;
     }
 
-    pub(super) fn remove(&mut self, target: PlanTarget) {
+    /// Removes a target.
+    pub fn remove(&mut self, target: PlanTarget) {
         self.0 &= !(1 << target.0);
     }
 
+    /// Returns true if the set has a target.
     #[inline]
-    pub(super) fn contains(self, target: PlanTarget) -> bool {
+    pub fn contains(self, target: PlanTarget) -> bool {
         self.0 & 1 << target.0 != 0
     }
 
+    /// Returns true if the set has no target.
     #[inline]
-    pub(super) fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The targets in ascending order.
-    pub(super) fn iter(self) -> impl Iterator<Item = PlanTarget> {
+    pub fn iter(self) -> impl Iterator<Item = PlanTarget> {
         (0..MAX_COPIES as u8).map(PlanTarget).filter(move |&target| self.contains(target))
     }
 }

@@ -1,16 +1,12 @@
 //! Tests of the volume with a small executor that keeps data: reads must return what was written.
 
-mod checksums;
 mod choices;
-mod crash_writes;
 mod failures;
 mod history;
-mod labelled;
 mod layouts;
 mod locks;
 mod parity;
 mod parity_history;
-mod power_cuts;
 mod races;
 mod reconstruction;
 mod stripe_memory;
@@ -18,7 +14,7 @@ mod stripe_operations;
 
 use super::*;
 use crate::geometry::{ChunkMap, GeometryError, Profile};
-use crate::io::{IoError, Outcome, RequestId, RequestKind};
+use crate::io::{IoError, Outcome, Request, RequestId, RequestKind, VolumeError};
 use crate::member::MemberConfig;
 use crate::policy::{Choice, Mirror, MirrorSet};
 use crate::units::{BLOCK_BYTES, MIB};

@@ -3,12 +3,11 @@
 use super::client::{BLOCK_BYTES, Client, Contents, block};
 use super::peer::Machine;
 use mirrorball_core::geometry::{ChunkMap, Profile};
-use mirrorball_core::label::LabelledSpare;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
+use mirrorball_io::Volume;
 use mirrorball_io::clock::{Clock, Speed};
 use mirrorball_io::control::protocol::ControlRequest;
 use mirrorball_io::control::{Control, Endpoint, Protocol};
@@ -21,6 +20,7 @@ use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::member::{NewMember, Source};
 use mirrorball_io::reopen::{OpenMember, OpenRequest, OpenedMember, SpareRequest};
 use mirrorball_io::service::{Service, ServiceState, Stopper};
+use mirrorball_store::label::LabelledSpare;
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::Arc;
@@ -366,7 +366,7 @@ fn executor(simulation: &SimulatedWorld, opener: &Opener, policy: &str, seed: u6
     let profile = if configs.len() == 2 { Profile::Raid1 } else { Profile::Raid1c3 };
     let map = ChunkMap::allocate(profile, None, &configs).unwrap();
     let policy = Spec::parse(policy).unwrap().build(&devids.collect::<Vec<u64>>()).unwrap();
-    let volume = Volume::new(map, Members::new(configs), policy, seed);
+    let volume = Volume::without_gate(map, Members::new(configs), policy, seed);
     let driver = Driver::simulated(simulation);
     Executor::new(driver, Clock::new(Speed::REAL), members, None, Some(volume)).unwrap()
 }

@@ -9,8 +9,8 @@ use super::wipe::clear_metadata;
 use crate::device_address::DeviceAddress;
 use crate::examine::{DeviceError, label_from, spare_block};
 use crate::member::file::OpenOptions;
-use mirrorball_core::label::BlockError;
 use mirrorball_core::units::Nanos;
+use mirrorball_store::label::BlockError;
 use std::io;
 
 /// Why labels cannot be removed.

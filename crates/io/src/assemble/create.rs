@@ -12,16 +12,16 @@ use super::{AssembleError, PARITY_HELP};
 use crate::entropy::random_bytes;
 use crate::kept_policy::KeptPolicy;
 use crate::member::file::{Occupied, OpenOptions};
-use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
-use mirrorball_core::label::{
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
+use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
+use mirrorball_store::checksum::CHECKSUM_BLOCK_BYTES;
+use mirrorball_store::label::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, LabelledSpare,
     Lineage, NAME_BYTES_MAX, SPARE_OFFSET, SPARES_MAX, SpareBlock, Uuid, checksum_table_bytes,
     map_checksum,
 };
-use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
-use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
-use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
 use std::io;
 
 /// How to create a volume.

@@ -1,6 +1,6 @@
 //! What is written to a member before its label is relied on.
 
-use mirrorball_core::label::{LABEL_SLOTS, Label, METADATA_BYTES, NewestLabel};
+use mirrorball_store::label::{LABEL_SLOTS, Label, METADATA_BYTES, NewestLabel};
 use std::io;
 
 /// The writes, each an offset and bytes, which are to be made durable in this order:

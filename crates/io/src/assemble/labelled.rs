@@ -12,6 +12,7 @@ use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::start_policy::{StartPolicy, start_policy};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
+use crate::Volume;
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
 use crate::driver::BackendKind;
@@ -30,17 +31,18 @@ use choice::{choose, no_such_volume};
 use described::array_spec;
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
-use mirrorball_core::label::assembly::{
-    ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
-};
-use mirrorball_core::label::{
-    BlockError, Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
-};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
+use mirrorball_store::StoreGate;
+use mirrorball_store::VolumeLabels;
+use mirrorball_store::label::assembly::{
+    ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
+};
+use mirrorball_store::label::{
+    BlockError, Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
+};
 use notes::{
     absent, discarded_copy, missing_text, not_members, perhaps_older, problems, unsynced_note,
 };
@@ -363,23 +365,22 @@ fn build(
     notes.extend(note);
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
-    let capacity_bytes = map.capacity_bytes();
     let has_mirrors = map.copies() > 1;
-    let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
-    let mut volume = volume.with_block_bytes(block_bytes);
     let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
-    volume = volume.with_labels(VolumeLabels::of(assembly, &found, capacity_bytes, seed));
-    if newest.array.has_checksums {
-        volume = volume.with_checksums();
-    }
+    let labels = VolumeLabels::of(assembly, &found, map.capacity_bytes(), seed);
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
+    let members = Members::new(configs.iter().cloned());
+    let volume = Volume::with_gate(map, members, policy, 0, |map, states| {
+        Some(StoreGate::new(labels, map, states, is_read_only))
+    });
+    let mut volume = volume.with_block_bytes(block_bytes).with_one_buffer();
     if has_mirrors {
         notes.extend(unsynced_note(&name, (newest.is_clean, is_read_only), &volume));
     }
     if is_read_only {
         volume = volume.read_only();
     }
-    volume.commit_announcement();
+    volume.change_gate(StoreGate::commit_announcement);
     let purpose = OpenPurpose::ServeDevices;
     let mut opener = MemberOpener::new(array, purpose, serving.options, serving.peer_timeout);
     opener.block_bytes = block_bytes;

@@ -10,9 +10,9 @@ use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::Source;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, SpareRequest};
-use mirrorball_core::label::assembly::FoundMember;
-use mirrorball_core::label::{Label, LabelledSpare, OwnData, SpareBlock, Uuid, own_data};
 use mirrorball_core::member::MemberIndex;
+use mirrorball_store::label::assembly::FoundMember;
+use mirrorball_store::label::{Label, LabelledSpare, OwnData, SpareBlock, Uuid, own_data};
 use std::io;
 
 impl MemberOpener {

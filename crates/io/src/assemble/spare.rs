@@ -7,8 +7,8 @@ use super::wipe::wipe;
 use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::file::{Occupied, OpenOptions};
 use crate::reopen::SpareRequest;
-use mirrorball_core::label::{Label, LabelledSpare};
 use mirrorball_core::units::format_bytes;
+use mirrorball_store::label::{Label, LabelledSpare};
 use std::io;
 
 impl MemberOpener {

@@ -8,8 +8,8 @@ use super::fallback::FallbackPolicy;
 use crate::kept_policy::KeptPolicy;
 use crate::programs::ProgramReference;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::label::KeptProgram;
 use mirrorball_core::policies::{PolicyProgram, Registry, Spec, short_policy_name};
+use mirrorball_core::policy::KeptProgram;
 use mirrorball_core::policy::ReadPolicy;
 
 /// The policy of a volume at its start.

@@ -2,7 +2,7 @@
 
 use super::open::Open;
 use mirrorball_core::geometry::RESERVED_BYTES;
-use mirrorball_core::label::LABEL_SLOTS;
+use mirrorball_store::label::LABEL_SLOTS;
 use std::io;
 
 /// Bytes at the end of a device that are zeroed.

@@ -5,12 +5,13 @@
 //! requests that make them.
 
 use super::protocol::{ReportedScrubState, ReportedState, ServiceEvent, StateChange, VolumeHealth};
+use crate::Volume;
 use crate::executor::{Executor, FailedRequests, MemberFault};
 use crate::rebuild::Rebuild;
 use mirrorball_core::io::VolumeError;
-use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberIndex, MemberState};
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::ScrubProgress;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Number of events that are kept.
@@ -79,8 +80,12 @@ impl Signals {
         Signals {
             members_version: volume.map_or(0, Volume::members_version),
             is_unsynced: volume.is_some_and(is_unsynced),
-            mismatched_blocks: volume.map_or(0, Volume::all_mismatched_blocks),
-            lost_checksum_pages: volume.map_or(0, Volume::lost_checksum_pages),
+            mismatched_blocks: volume
+                .and_then(Volume::gate)
+                .map_or(0, StoreGate::all_mismatched_blocks),
+            lost_checksum_pages: volume
+                .and_then(Volume::gate)
+                .map_or(0, StoreGate::lost_checksum_pages),
             failed_requests: executor.failed_requests(),
             unreachable: unreachable(executor).collect(),
             stalled: rebuild.stalled().iter().map(|it| (it.member, it.error)).collect(),
@@ -227,12 +232,12 @@ fn devid(executor: &Executor, member: MemberIndex) -> u64 {
 /// Returns true if mirrors may differ. A single member that is left has none.
 fn is_unsynced(volume: &Volume) -> bool {
     let used = volume.members().iter().filter(|(_, member)| member.state != MemberState::Failed);
-    volume.unsynced_bytes() > 0 && used.count() > 1
+    volume.gate().map_or(0, StoreGate::unsynced_bytes) > 0 && used.count() > 1
 }
 
 /// The event of a resync that started or ended.
 fn resync_change(was: bool, now: &Signals, executor: &Executor) -> Option<StateChange> {
-    let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
+    let unsynced_bytes = executor.records().map_or(0, StoreGate::unsynced_bytes);
     match (was, now.is_unsynced) {
         (false, true) => Some(StateChange::ResyncStarted { unsynced_bytes }),
         (true, false) if unsynced_bytes == 0 => Some(StateChange::ResyncFinished),
@@ -265,7 +270,7 @@ fn mismatch_changes(executor: &Executor, reported: &mut Vec<u64>) -> Vec<StateCh
     reported.resize(volume.members().len(), 0);
     let rows = volume.members().iter().zip(reported);
     let changes = rows.filter_map(|((index, member), reported)| {
-        let blocks = volume.mismatched_blocks(index);
+        let blocks = volume.gate().map_or(0, |store| store.mismatched_blocks(index));
         has_doubled(*reported, blocks).then(|| {
             *reported = blocks;
             StateChange::ChecksumMismatch { devid: member.config.devid, blocks }
@@ -291,7 +296,7 @@ pub(super) fn health(executor: &Executor) -> VolumeHealth {
         }
         None => executor.members().all(|(config, _)| is_in_sync(config.state)),
     };
-    let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
+    let unsynced_bytes = executor.records().map_or(0, StoreGate::unsynced_bytes);
     match all_in_sync {
         true if unsynced_bytes == 0 => VolumeHealth::InSync,
         true => VolumeHealth::Resyncing,
@@ -303,7 +308,9 @@ pub(super) fn health(executor: &Executor) -> VolumeHealth {
 pub(super) fn reported_state(executor: &Executor, member: MemberIndex) -> ReportedState {
     let Some(volume) = executor.volume() else { return ReportedState::InSync };
     match volume.members()[member].state {
-        MemberState::Failed if !volume.has_device(member) => ReportedState::Removed,
+        MemberState::Failed if !volume.gate().is_none_or(|store| store.has_device(member)) => {
+            ReportedState::Removed
+        }
         MemberState::Failed if executor.is_missing(member) => ReportedState::Missing,
         MemberState::InSync if executor.is_unreachable(member) => ReportedState::Unreachable,
         state => ReportedState::from(state),

@@ -6,13 +6,14 @@ use super::protocol::{
 };
 use super::scrub_state::scrub_report;
 use super::{Control, ServiceParts};
+use crate::Volume;
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildError, RebuildRequest, RebuildTask};
 use crate::reopen::MemberPlace;
 use mirrorball_core::member::{MemberIndex, MemberState};
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
 
 /// A request to put a device in the place of a member: of the one that failed, if none is named.
 pub(super) fn replacement(
@@ -154,7 +155,8 @@ pub(super) fn remove(
         refused(format!("the member with devid {devid} cannot be removed yet: {why}"))
     })?;
     let volume = executor.volume_mut().expect("it was there");
-    assert!(volume.remove_device(member), "a labelled member that has failed can be removed");
+    let is_removed = volume.change_gate(|store, array| store.remove_device(member, array));
+    assert_eq!(is_removed, Some(true), "a labelled member that has failed can be removed");
     Ok(format!(
         "the device of devid {devid} is removed, and is not a member any more; `ctl members \
          replace {devid} DEVICE` rebuilds the member on another device"
@@ -164,11 +166,11 @@ pub(super) fn remove(
 /// How a member that failed is used again. Only labels record that another device replaces it.
 fn way_back(devid: u64, volume: &Volume) -> String {
     let rebuild = format!("`ctl members rebuild {devid}` takes it back");
-    let ways = match volume.label().is_some() {
+    let ways = match volume.gate().is_some() {
         true => format!("{rebuild}, `ctl members replace {devid} DEVICE` uses another device"),
         false => rebuild,
     };
-    match volume.spares().is_empty() {
+    match volume.gate().map_or(&[][..], StoreGate::spares).is_empty() {
         true => ways,
         false => format!("a spare that is large enough takes its place now; without one, {ways}"),
     }
@@ -178,7 +180,8 @@ fn way_back(devid: u64, volume: &Volume) -> String {
 /// spare that takes the place gets all data.
 fn scrub_doubt(devid: u64, control: &Control, parts: &ServiceParts<'_>) -> Option<String> {
     let executor = &*parts.executor;
-    let volume = executor.volume().filter(|it| it.label().is_some() && it.spares().is_empty())?;
+    let volume =
+        executor.volume().filter(|it| it.gate().is_some_and(|store| store.spares().is_empty()))?;
     let member = volume.members().find(devid)?;
     scrub_report(control, parts.scrub, executor).filter(ScrubReport::has_left_blocks)?;
     let device = parts.rebuild.device(member, executor);

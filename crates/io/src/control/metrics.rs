@@ -15,11 +15,12 @@ use super::respond::state;
 use super::scrub_state::scrub_report;
 use super::status::rebuilds;
 use super::{Control, ServiceParts, spare_commands};
+use crate::Volume;
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -155,12 +156,12 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
             gauge(
                 "volume_unsynced_bytes",
                 "Bytes whose mirrors may differ",
-                value(volume.unsynced_bytes()),
+                value(volume.gate().map_or(0, StoreGate::unsynced_bytes)),
             ),
             gauge(
                 "volume_active_bytes",
                 "Bytes that a crash now would have synchronised",
-                value(volume.crash_resync_bytes()),
+                value(volume.gate().map_or(0, StoreGate::crash_resync_bytes)),
             ),
         ]);
         families.extend(checksum_families(volume));
@@ -197,7 +198,10 @@ fn checksum_families(volume: &Volume) -> [Family; 3] {
     let has_checksums = volume.has_checksums();
     let rows = volume.members().iter().filter(|_| has_checksums);
     let samples = rows.map(|(index, member)| {
-        (devid(&member.config), Value::Counter(volume.mismatched_blocks(index)))
+        (
+            devid(&member.config),
+            Value::Counter(volume.gate().map_or(0, |store| store.mismatched_blocks(index))),
+        )
     });
     [
         gauge(
@@ -215,7 +219,10 @@ fn checksum_families(volume: &Volume) -> [Family; 3] {
             name: "volume_lost_checksum_pages",
             help: "Pages of 512 checksums that could not be read on any member",
             kind: MetricType::Counter,
-            samples: vec![(Vec::new(), Value::Counter(volume.lost_checksum_pages()))],
+            samples: vec![(
+                Vec::new(),
+                Value::Counter(volume.gate().map_or(0, StoreGate::lost_checksum_pages)),
+            )],
         },
     ]
 }

@@ -1,10 +1,10 @@
 //! Changes of the policy of a running volume, and their record in its labels.
 
 use super::protocol::{RequestError, RequestErrorKind};
+use crate::Volume;
 use crate::kept_policy::KeptPolicy;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
-use mirrorball_core::volume::Volume;
 
 /// A request to change the policy.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(super) fn keep_policy(
     reference: &str,
     volume: &mut Volume,
 ) -> Result<(), RequestError> {
-    if volume.label().is_none() {
+    if volume.gate().is_none() {
         return Err(not_kept(&format!(
             "emulated members have no labels\n  help: leave out --keep, and start `emulate` with \
              --policy '{reference}'"
@@ -36,7 +36,9 @@ pub(super) fn keep_policy(
     if let Err(why) = kept.check_length() {
         return Err(not_kept(&format!("{why}\n  help: leave out --keep")));
     }
-    match volume.keep_policy(&kept.policy, kept.program) {
+    let KeptPolicy { policy, program } = kept;
+    let is_kept = volume.change_gate(|store, array| store.keep_policy(&policy, program, array));
+    match is_kept.unwrap_or(false) {
         true => Ok(()),
         false => Err(not_kept(
             "the volume is read-only\n  help: leave out --keep, or restart the server without \

@@ -294,7 +294,8 @@ fn member(
         flushes: stats.flushes,
         errors: stats.errors,
         last_error: last_error(index, executor),
-        mismatched_blocks: checksummed.map(|volume| volume.mismatched_blocks(index)),
+        mismatched_blocks: checksummed
+            .map(|volume| volume.gate().map_or(0, |store| store.mismatched_blocks(index))),
     }
 }
 

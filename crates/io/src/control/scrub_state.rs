@@ -2,10 +2,10 @@
 
 use super::Control;
 use super::protocol::{BadRangeReport, OddMember, ScrubReport};
+use crate::Volume;
 use crate::executor::Executor;
 use crate::scrub::Scrub;
-use mirrorball_core::label::{ScrubProgress, ScrubState};
-use mirrorball_core::volume::Volume;
+use mirrorball_store::label::{ScrubProgress, ScrubState};
 
 /// How far the last scrub is, and what it found; `None` if there was none.
 pub(super) fn scrub_report(

@@ -6,8 +6,8 @@ use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::spares::{SpareChange, SpareUse, Spares};
-use mirrorball_core::label::LabelledSpare;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::LabelledSpare;
 
 /// Begins to make a spare of a device for a client.
 pub(super) fn add(
@@ -32,7 +32,7 @@ pub(super) fn change(change: SpareChange) -> StateChange {
 
 /// The spares that the labels list.
 pub(super) fn report(spares: &Spares, executor: &Executor) -> Vec<SpareReport> {
-    let listed = executor.volume().map(Volume::spares).unwrap_or_default();
+    let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
     let report = |spare: &LabelledSpare| {
         let found = spares.find(spare.uuid);
         let (state, error) = match found.map(|(_, used)| used) {

@@ -7,16 +7,17 @@ use super::protocol::{
 };
 use super::scrub_state::scrub_report;
 use super::{Control, ServiceParts, spare_commands};
+use crate::Volume;
 use crate::executor::{Executor, Target};
 use crate::rebuild::Rebuild;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
 
 /// The status now.
 pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
     let ServiceParts { executor, server, rebuild, scrub, spares } = parts;
     let volume = executor.volume();
-    let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
+    let unsynced_bytes = volume.and_then(Volume::gate).map_or(0, StoreGate::unsynced_bytes);
     let faults = scrub.faults_since(executor);
     let exports = server.exports().iter().map(|export| ExportSummary {
         name: export.name.clone(),
@@ -47,8 +48,8 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         lost_checksum_pages: faults.lost_checksum_pages,
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
-        active_bytes: volume.map_or(0, Volume::crash_resync_bytes),
-        labelled: volume.is_some_and(|volume| volume.label().is_some()),
+        active_bytes: volume.and_then(Volume::gate).map_or(0, StoreGate::crash_resync_bytes),
+        labelled: volume.is_some_and(|volume| volume.gate().is_some()),
         policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
         checksums: volume.is_some_and(Volume::has_checksums),
         read_only: volume.is_some_and(Volume::is_read_only),
@@ -96,7 +97,8 @@ pub(super) fn rebuilds(executor: &Executor, rebuild: &Rebuild) -> Vec<RebuildPro
         // Past the last chunk there is nothing to copy.
         let total_bytes = volume.map().allocated(index).end;
         let recovered_bytes = recovered_bytes.min(total_bytes);
-        let (devid, only_missed) = (member.config.devid, volume.is_catching_up(index));
+        let (devid, only_missed) =
+            (member.config.devid, volume.gate().is_some_and(|store| store.is_catching_up(index)));
         let stalled = rebuild.stalled().iter().find(|stalled| stalled.member == index);
         let stalled = stalled.map(|stalled| stalled.error.to_string());
         Some(RebuildProgress { devid, recovered_bytes, total_bytes, only_missed, stalled })

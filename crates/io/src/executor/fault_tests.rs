@@ -31,7 +31,7 @@ impl Place {
         });
         let map = ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap();
         let policy = Spec::parse("round-robin").unwrap().build(&[1, 2]).unwrap();
-        let volume = Volume::new(map, Members::new(configs.to_vec()), policy, 1);
+        let volume = Volume::without_gate(map, Members::new(configs.to_vec()), policy, 1);
         let (driver, clock) = (Driver::simulated(&world), Clock::new(Speed::REAL));
         let members = members.collect();
         let mut executor = Executor::new(driver, clock, members, None, Some(volume)).unwrap();

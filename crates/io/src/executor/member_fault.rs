@@ -8,6 +8,7 @@ use crate::member::Store;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
+use mirrorball_store::StoreGate;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -102,7 +103,9 @@ impl Executor {
         let before = self.slots[member.get()].fault;
         self.note_fault(member, MemberFault::Requested);
         let volume = self.volume.as_mut().expect("a volume has the member");
-        let is_failed = volume.fail_on_request(member);
+        volume.lose_member(member);
+        volume.change_gate(StoreGate::record_states);
+        let is_failed = volume.states().is_failed(member);
         if !is_failed {
             self.slots[member.get()].fault = before;
         }

@@ -10,7 +10,8 @@ use super::keys::IoRequestKey;
 use super::{Executor, SCRUB_BLOCK_BYTES};
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::member::MemberIndex;
-use mirrorball_core::volume::Volume;
+use mirrorball_core::volume::gate::Array;
+use mirrorball_store::StoreGate;
 
 /// The mirrors that scrubs in flight have read, and what their comparison found.
 #[derive(Default)]
@@ -44,7 +45,10 @@ impl Executor {
     /// Takes the blocks in which the mirrors of a scrub that ended differ, in ascending order.
     pub fn take_differences(&mut self) -> Vec<BlockDifference> {
         let mut found = std::mem::take(&mut self.mirror_compare.found);
-        let differing = self.volume.as_mut().map(Volume::take_differing_blocks);
+        let differing = self
+            .volume
+            .as_mut()
+            .and_then(|it| it.change_gate(|store, _| store.take_differing_blocks()));
         let differing = differing.into_iter().flatten();
         found.extend(differing.filter_map(|block| compare_block(block.offset, &block.mirrors)));
         found.sort_unstable_by_key(|block| block.offset);
@@ -54,7 +58,9 @@ impl Executor {
     /// Takes the blocks that scrubs found with wrong data: the member, and the offset on the
     /// volume.
     pub fn take_mismatched(&mut self) -> Vec<(MemberIndex, u64)> {
-        self.volume.as_mut().map(Volume::take_mismatched_blocks).unwrap_or_default()
+        let take = |store: &mut StoreGate, _: &mut Array<'_>| store.take_mismatched_blocks();
+        let volume = self.volume.as_mut();
+        volume.and_then(|volume| volume.change_gate(take)).unwrap_or_default()
     }
 
     /// Keeps the data that a scrub read from a mirror until its request ends.

@@ -42,6 +42,7 @@ mod stripe_buffers;
 mod tests;
 mod volume_io;
 
+use crate::Volume;
 use crate::clock::Clock;
 use crate::driver::{Driver, Event, EventOwner, Output};
 use crate::member::remote::{self, RemoteReply};
@@ -58,9 +59,9 @@ use mirrorball_core::io::{IoError, MemberIo, Op, RequestKind, VolumeError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
 use mirrorball_disk::model::Completion;
 use mirrorball_disk::model_array::ModelArray;
+use mirrorball_store::StoreGate;
 use precise_sleep::PreciseSleep;
 use range_hold::RangeHold;
 pub use request::{FailedRequests, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
@@ -123,8 +124,6 @@ pub struct Executor {
     /// The buffers of full stripes.
     stripes: StripeBuffers,
     mirror_compare: MirrorCompare,
-    /// The checksums of a read, to use its memory again.
-    checksums: Vec<u32>,
     ended: VecDeque<IoReply>,
     failed_requests: FailedRequests,
     /// The range that is changed in two steps.
@@ -176,7 +175,6 @@ impl Executor {
             late_data: Vec::new(),
             stripes: StripeBuffers::default(),
             mirror_compare: MirrorCompare::default(),
-            checksums: Vec::new(),
             ended: VecDeque::new(),
             failed_requests: FailedRequests::default(),
             hold: None,
@@ -204,6 +202,11 @@ impl Executor {
     /// The volume, if there is one.
     pub fn volume(&self) -> Option<&Volume> {
         self.volume.as_ref()
+    }
+
+    /// What the volume records on its members; `None` without labels.
+    pub fn records(&self) -> Option<&StoreGate> {
+        self.volume.as_ref()?.gate()
     }
 
     /// The volume, for changes of its policy or of the state of a member.

@@ -46,7 +46,7 @@ pub(super) fn array(profile: &str, count: usize, policy: &str) -> Executor {
 
 fn volume(map: ChunkMap, configs: Vec<MemberConfig>, policy: &str) -> Volume {
     let policy = Spec::parse(policy).unwrap().build(&[1, 2]).unwrap();
-    Volume::new(map, Members::new(configs), policy, 1)
+    Volume::without_gate(map, Members::new(configs), policy, 1)
 }
 
 /// Two files, mirrored.

@@ -3,13 +3,13 @@
 use super::active_io::{ActiveIo, Origin, place};
 use super::keys::IoRequestKey;
 use super::{Executor, IoRequest, Target};
-use crate::driver::Driver;
+use crate::Volume;
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::io::{
     IoError, IoId, MemberIo, Op, Purpose, ReadRole, Request, RequestId, RequestKind,
 };
 use mirrorball_core::slab::SlabKey;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreVolume;
 
 impl Executor {
     /// Starts a request for the volume, behind the cache of a controller.
@@ -30,8 +30,11 @@ impl Executor {
         );
         let cpu = request.cpu();
         let request = Request { id, kind, offset, length, stream, cpu, background };
-        match checksums(volume, &self.driver, &request, buffer) {
-            Some(checksums) => volume.submit_write(request, checksums),
+        match buffer.filter(|_| kind == RequestKind::Write && volume.has_checksums()) {
+            Some(buffer) => {
+                let data = self.driver.bytes(Slice::data(buffer, 0, length as usize));
+                volume.submit_write(request, data);
+            }
             None => volume.submit(request),
         }
     }
@@ -49,7 +52,7 @@ impl Executor {
 
     /// Returns true if the data of the volume have checksums.
     pub(super) fn has_checksums(&self) -> bool {
-        self.volume.as_ref().is_some_and(|volume| volume.checksummer().is_some())
+        self.volume.as_ref().is_some_and(Volume::has_checksums)
     }
 
     /// Takes a range of a member that may differ from its mirrors.
@@ -57,7 +60,8 @@ impl Executor {
         if let Some(volume) = &mut self.volume
             && let Some(held) = volume.map().locate(io.member, io.offset)
         {
-            volume.add_unsynced(held.volume_offset..held.volume_offset + io.length);
+            let range = held.volume_offset..held.volume_offset + io.length;
+            volume.change_gate(|store, _| store.add_unsynced(range));
         }
     }
 
@@ -124,19 +128,7 @@ impl Executor {
     pub(super) fn check_read(&mut self, id: IoId, io: &ActiveIo) -> Result<(), IoError> {
         let data = self.driver.bytes_of_part(place(&self.requests, io));
         let volume = self.volume.as_mut().expect("the volume asked for it");
-        if volume.reads_metadata(id) {
-            volume.on_metadata_read(id, data);
-            return Ok(());
-        }
-        let Some(checksummer) = volume.checksummer() else { return Ok(()) };
-        let Some(offset) = volume.volume_offset(id) else { return Ok(()) };
-        if volume.is_compared(id) {
-            volume.compare(id, checksummer.digests(offset, data).collect());
-            return Ok(());
-        }
-        self.checksums.clear();
-        self.checksums.extend(checksummer.of_blocks(offset, data));
-        volume.check(id, &self.checksums)
+        volume.on_read(id, data)
     }
 
     /// Offset of the data of a member I/O in the data of its request.
@@ -154,17 +146,4 @@ impl Executor {
         };
         (begin - request.offset) as usize
     }
-}
-
-/// The checksums of the data of a write, if the volume has checksums.
-fn checksums(
-    volume: &Volume,
-    driver: &Driver,
-    request: &Request,
-    buffer: Option<BufferKey>,
-) -> Option<Box<[u32]>> {
-    let checksummer = volume.checksummer().filter(|_| request.kind == RequestKind::Write)?;
-    let buffer = buffer.expect("a write has a buffer");
-    let data = driver.bytes(Slice::data(buffer, 0, request.length as usize));
-    Some(checksummer.of_blocks(request.offset, data).collect())
 }

@@ -3,6 +3,7 @@
 use super::{ScrubError, ScrubRequest};
 use crate::executor::{Executor, SCRUB_BLOCK_BYTES};
 use mirrorball_core::member::MemberState;
+use mirrorball_store::StoreGate;
 
 /// Refuses a scrub that could compare or repair nothing.
 pub(super) fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
@@ -49,5 +50,6 @@ pub(super) fn has_other_work(executor: &Executor) -> bool {
         return false;
     };
     let is_rebuilt = |state| matches!(state, MemberState::Rebuilding { .. });
-    volume.unsynced_bytes() > 0 || volume.members().iter().any(|(_, it)| is_rebuilt(it.state))
+    volume.gate().map_or(0, StoreGate::unsynced_bytes) > 0
+        || volume.members().iter().any(|(_, it)| is_rebuilt(it.state))
 }

@@ -1,9 +1,9 @@
 //! What a scrub counts: each block once, though what was not repaired when the service ended is
 //! checked again.
 
-use mirrorball_core::label::ScrubProgress;
+use crate::Volume;
 use mirrorball_core::member::MemberIndex;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::label::ScrubProgress;
 use std::ops::Range;
 
 /// Counts wrong blocks at an offset, unless they were counted before a restart.

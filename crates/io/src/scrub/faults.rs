@@ -1,7 +1,7 @@
 //! What went wrong while clients used a volume: counted until a scrub has checked everything.
 
 use crate::executor::{Executor, FailedRequests};
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
 
 /// What went wrong when clients read and wrote.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,8 +18,8 @@ impl ServiceFaults {
     /// What went wrong since the start of the service.
     pub(super) fn now(executor: &Executor) -> ServiceFaults {
         ServiceFaults {
-            mismatched_blocks: executor.volume().map_or(0, Volume::all_mismatched_blocks),
-            lost_checksum_pages: executor.volume().map_or(0, Volume::lost_checksum_pages),
+            mismatched_blocks: executor.records().map_or(0, StoreGate::all_mismatched_blocks),
+            lost_checksum_pages: executor.records().map_or(0, StoreGate::lost_checksum_pages),
             failed: executor.failed_requests(),
         }
     }

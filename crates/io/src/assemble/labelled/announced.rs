@@ -3,8 +3,8 @@
 use super::{LabelledError, LabelledOptions};
 use crate::examine::{ExaminedDevice, ExaminedVolume};
 use crate::member::file::MemberAccess;
-use mirrorball_core::label::assembly::ArrayVerdict;
 use mirrorball_core::member::MemberState;
+use mirrorball_store::label::assembly::ArrayVerdict;
 
 /// Refuses members that are given up as lost, but are there in sync, and UUIDs of no member if the
 /// volume does not start without giving one up. Others have no effect, for example those of a start

@@ -1,11 +1,11 @@
 //! The array file that a label stands for.
 
 use crate::examine::{ExaminedDevice, ExaminedVolume};
-use mirrorball_core::label::LabelledMember;
-use mirrorball_core::label::assembly::LabelAssembly;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::volume::RmwLevel;
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
+use mirrorball_store::label::LabelledMember;
+use mirrorball_store::label::assembly::LabelAssembly;
 use std::path::PathBuf;
 
 /// The array that the label describes.

@@ -1,12 +1,13 @@
 //! What is said about the devices of a labelled volume: notes, and parts of errors.
 
+use crate::Volume;
 use crate::device_address::DeviceAddress;
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
-use mirrorball_core::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
-use mirrorball_core::label::{Label, LabelledMember, MemberLabel};
 use mirrorball_core::member::{Member, MemberState};
 use mirrorball_core::units::format_bytes;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
+use mirrorball_store::label::{Label, LabelledMember, MemberLabel};
 
 /// A note for each member that was out of sync before and has no device.
 pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String> {
@@ -163,7 +164,7 @@ pub(super) fn unsynced_note(
             )
         });
     }
-    let unsynced_bytes = volume.unsynced_bytes();
+    let unsynced_bytes = volume.gate().map_or(0, StoreGate::unsynced_bytes);
     let size = format_bytes(unsynced_bytes);
     let when = match is_read_only {
         true => "when the volume is served without --read-only",

@@ -5,9 +5,9 @@ use super::super::open::Open;
 use super::LabelledError;
 use crate::examine::{ExaminedDevice, ExaminedVolume};
 use crate::member::file::MemberAccess;
-use mirrorball_core::label::LabelledMember;
-use mirrorball_core::label::assembly::{AssembledMember, MemberStanding};
 use mirrorball_core::member::MemberState;
+use mirrorball_store::label::LabelledMember;
+use mirrorball_store::label::assembly::{AssembledMember, MemberStanding};
 
 /// Refuses a device that is smaller than its label says and has current data, or seems an older
 /// copy: its records may be in the part that is gone.

@@ -2,7 +2,7 @@
 
 use crate::examine::ExaminedVolume;
 use crate::spares::FoundSpare;
-use mirrorball_core::label::{LabelledSpare, SpareBlock};
+use mirrorball_store::label::{LabelledSpare, SpareBlock};
 
 /// The spares of a volume. Others are not used, and a note says why; so are those that are missing.
 pub(super) fn spares_of(

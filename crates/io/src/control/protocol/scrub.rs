@@ -1,7 +1,7 @@
 //! What the control socket says of scrubs.
 
 use crate::scrub::{BadRange, RangeProblem};
-use mirrorball_core::label::ScrubState;
+use mirrorball_store::label::ScrubState;
 use serde::{Deserialize, Serialize};
 
 /// What to do with a scrub.

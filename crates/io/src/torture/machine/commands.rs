@@ -13,6 +13,7 @@ use crate::reopen::MemberPlace;
 use crate::scrub::ScrubRequest;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
+use mirrorball_store::StoreGate;
 
 impl Machine {
     /// Sends a command, if there is a service that takes it.
@@ -59,7 +60,8 @@ impl Machine {
         self.has_lost_good = true;
         self.on_others_lost(member);
         let Some(volume) = self.volume() else { return };
-        if !volume.has_device(MemberIndex(member as u16)) {
+        let has_device = |store: &StoreGate| store.has_device(MemberIndex(member as u16));
+        if !volume.gate().is_some_and(has_device) {
             // A disk that was removed and is put back is a new one.
             let file = self.rows[member];
             self.disk(file).is_new = true;
@@ -111,14 +113,16 @@ impl Machine {
                 let executor = &mut parts.executor;
                 let has_failed = executor.volume().is_some_and(|volume| {
                     volume.members()[member].state == MemberState::Failed
-                        && volume.has_device(member)
+                        && volume.gate().is_none_or(|store| store.has_device(member))
                 });
                 let is_opening = parts.rebuild.is_opening(member);
                 if !has_failed || is_opening || executor.remove(member).is_err() {
                     return;
                 }
-                let is_removed = executor.volume_mut().is_some_and(|it| it.remove_device(member));
-                assert!(is_removed, "a member that has failed can be removed");
+                let is_removed = executor.volume_mut().and_then(|volume| {
+                    volume.change_gate(|store, array| store.remove_device(member, array))
+                });
+                assert_eq!(is_removed, Some(true), "a member that has failed can be removed");
             }
         }
     }

@@ -12,12 +12,13 @@ use super::{Machine, TURNS_MAX, VOLUME};
 use crate::driver::sim::{Misdirection, ObjectId};
 use crate::scrub::ScrubRequest;
 use mirrorball_core::geometry::RESERVED_BYTES;
-use mirrorball_core::label::{
+use mirrorball_core::member::{Member, MemberIndex, MemberState};
+use mirrorball_core::units::Nanos;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, METADATA_BYTES, SCRUB_OFFSET, ScrubState,
     newest_label, newest_record,
 };
-use mirrorball_core::member::{Member, MemberIndex, MemberState};
-use mirrorball_core::units::Nanos;
 use std::ops::Range;
 
 /// Turns of 100 ms after which damage is done though there is no calm.
@@ -82,9 +83,9 @@ impl Machine {
         self.volume().is_some_and(|volume| {
             let is_stable = |(_, member): (_, &Member)| member.state != MemberState::Failed;
             volume.is_idle()
-                && volume.active_regions() == 0
-                && volume.unsynced_bytes() == 0
-                && !volume.has_dirty_pages()
+                && volume.gate().map_or(0, StoreGate::active_regions) == 0
+                && volume.gate().map_or(0, StoreGate::unsynced_bytes) == 0
+                && !volume.gate().is_some_and(StoreGate::has_dirty_pages)
                 && volume.members().iter().all(is_stable)
         })
     }

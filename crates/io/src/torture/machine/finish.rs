@@ -6,10 +6,11 @@ use super::{Machine, TURNS_MAX};
 use crate::driver::sim::FileFault;
 use crate::executor::SCRUB_BLOCK_BYTES;
 use crate::scrub::ScrubRequest;
-use mirrorball_core::label::{ScrubProgress, ScrubState};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::Mirror;
 use mirrorball_core::units::Nanos;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::{ScrubProgress, ScrubState};
 
 impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
@@ -38,7 +39,7 @@ impl Machine {
             let states: Vec<MemberState> =
                 volume.members().iter().map(|(_, member)| member.state).collect();
             let all_in_sync = states.iter().all(|&state| state == MemberState::InSync);
-            if all_in_sync && volume.unsynced_bytes() == 0 {
+            if all_in_sync && volume.gate().map_or(0, StoreGate::unsynced_bytes) == 0 {
                 break;
             }
             // A disk that failed before it had its first label has to be replaced again.

@@ -2,6 +2,7 @@
 //! turns, or by a whole service, of which it is the clients and the user.
 
 use super::nbd_client::{ClientReply, NbdClient};
+use crate::Volume;
 use crate::control::protocol::{ControlRequest, ControlResponse};
 use crate::control::{Control, Endpoint, Protocol};
 use crate::driver::sim::{ObjectId, SimulatedWorld};
@@ -13,9 +14,9 @@ use crate::reopen::{OpenMember, Reopener};
 use crate::scrub::Scrub;
 use crate::service::{Service, ServiceState, Stopper};
 use crate::spares::FoundSpare;
-use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
+use mirrorball_store::label::ScrubProgress;
 use std::io;
 use std::sync::Arc;
 
@@ -162,7 +163,9 @@ impl ServiceFront {
     /// Returns true if data were copied between members, or a state changed, since the last call.
     pub(super) fn take_copied(&mut self) -> bool {
         let volume = self.service.executor().volume();
-        let version = volume.map_or((0, 0), |it| (it.members_version(), it.unsynced_bytes()));
+        let version = volume.map_or((0, 0), |it| {
+            (it.members_version(), it.gate().map_or(0, StoreGate::unsynced_bytes))
+        });
         std::mem::replace(&mut self.version, version) != version
     }
 

@@ -4,8 +4,8 @@
 use super::super::history::End;
 use super::clients::ClientRequest;
 use super::{Machine, ObjectId};
-use mirrorball_core::label::assembly::{ArrayVerdict, assemble};
 use mirrorball_core::member::MemberState;
+use mirrorball_store::label::assembly::{ArrayVerdict, assemble};
 
 /// The block that is written to.
 const BLOCK: u64 = 0;

@@ -8,9 +8,9 @@
 use super::super::history::{BLOCKS, End};
 use super::super::model::BLOCK_BYTES;
 use super::{Machine, ObjectId};
-use mirrorball_core::label::assembly::{ArrayVerdict, MemberStanding};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
+use mirrorball_store::label::assembly::{ArrayVerdict, MemberStanding};
 use std::collections::BTreeSet;
 
 /// In this time of service after a write, the dirty log gets two records.
@@ -80,7 +80,7 @@ impl Machine {
             let mut disks: BTreeSet<ObjectId> = self.rows.iter().copied().collect();
             disks.insert(clone);
             let found: Vec<_> = disks.iter().filter_map(|&disk| opener.found(disk)).collect();
-            let assembly = mirrorball_core::label::assembly::assemble(&found, &[]);
+            let assembly = mirrorball_store::label::assembly::assemble(&found, &[]);
             let cloned = assembly.standings.iter().filter(|&&it| it == MemberStanding::Cloned);
             if cloned.count() != 2 || assembly.verdict(&self.map()) != ArrayVerdict::Doubtful {
                 return Err(format!("a clone of devid {} is not refused", row + 1));
@@ -102,7 +102,7 @@ impl Machine {
                 let found: Vec<_> = disks.iter().map(|&disk| opener.found(disk)).collect();
                 let found: Option<Vec<_>> = found.into_iter().collect();
                 let assembly =
-                    found.map(|found| mirrorball_core::label::assembly::assemble(&found, &[]));
+                    found.map(|found| mirrorball_store::label::assembly::assemble(&found, &[]));
                 assembly.map(|assembly| assembly.standings[row])
             };
             let mut disks = self.rows.clone();

@@ -3,6 +3,7 @@
 use super::super::history::{ExtraFaults, extra_faults, has_service};
 use super::front::{Front, Parts, ServiceFront};
 use super::{Machine, Served, VOLUME};
+use crate::Volume;
 use crate::assemble::durable_label::writes_before_use;
 use crate::assemble::replacement::check;
 use crate::assemble::spare::refusal;
@@ -15,16 +16,18 @@ use crate::executor::Executor;
 use crate::member::{NewMember, Source};
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, SpareRequest};
 use crate::spares::FoundSpare;
-use mirrorball_core::checksum::CHECKSUM_BLOCK_BYTES;
 use mirrorball_core::geometry::{ArrayLayout, Profile, RESERVED_BYTES};
-use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
-use mirrorball_core::label::{
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
+use mirrorball_core::policies::Spec;
+use mirrorball_core::units::BLOCK_BYTES;
+use mirrorball_store::StoreGate;
+use mirrorball_store::VolumeLabels;
+use mirrorball_store::checksum::CHECKSUM_BLOCK_BYTES;
+use mirrorball_store::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
+use mirrorball_store::label::{
     DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember, LabelledSpare, Lineage,
     SPARE_OFFSET, SpareBlock, Uuid, map_checksum,
 };
-use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
-use mirrorball_core::policies::Spec;
-use mirrorball_core::volume::{Volume, VolumeLabels};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -306,13 +309,14 @@ impl Machine {
         let labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
         self.tally.catch_ups += labels.catching_up.len() as u64;
         let members = Members::new(configs.iter().cloned());
-        let mut volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
-        if self.has_checksums {
-            volume = volume.with_block_bytes(CHECKSUM_BLOCK_BYTES).with_checksums();
-        }
-        volume.commit_announcement();
+        let volume = Volume::with_gate(map, members, policy, self.seed, |map, states| {
+            Some(StoreGate::new(labels, map, states, false))
+        });
+        let block_bytes = if self.has_checksums { CHECKSUM_BLOCK_BYTES } else { BLOCK_BYTES };
+        let mut volume = volume.with_block_bytes(block_bytes).with_one_buffer();
+        volume.change_gate(StoreGate::commit_announcement);
         self.has_lost_good |= configs.iter().any(|config| config.state != MemberState::InSync);
-        if volume.unsynced_bytes() > 0 && self.has_lost_good {
+        if volume.gate().map_or(0, StoreGate::unsynced_bytes) > 0 && self.has_lost_good {
             // Where a checksum is a hint, a damaged mirror counts that is the only one.
             std::mem::take(&mut self.rotten).into_iter().for_each(|it| self.model.damage(it));
         }
@@ -398,7 +402,7 @@ pub(super) fn new_label(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mirrorball_core::label::{METADATA_BYTES, newest_label};
+    use mirrorball_store::label::{METADATA_BYTES, newest_label};
 
     #[test]
     fn the_newest_label_is_written_again_and_a_part_of_another_removed() {

@@ -5,13 +5,14 @@ use super::clients::ClientRequest;
 use super::front::{CommandEffect, Front};
 use super::start::{disk_at, disk_of_spare};
 use super::{Machine, Served, TURNS_MAX};
+use crate::Volume;
 use crate::driver::EventOwner;
 use crate::rebuild::RebuildOpened;
 use crate::reopen::MemberPlace;
 use crate::service::ServiceState;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::Volume;
+use mirrorball_store::StoreGate;
 use std::time::Duration;
 
 impl Machine {
@@ -51,8 +52,9 @@ impl Machine {
         self.check_found()?;
         for (member, opened) in opened {
             let volume = self.volume().filter(|_| opened.is_ok());
-            let is_catching_up =
-                volume.is_some_and(|it| it.is_catching_up(MemberIndex(member as u16)));
+            let is_catching_up = volume
+                .and_then(Volume::gate)
+                .is_some_and(|store| store.is_catching_up(MemberIndex(member as u16)));
             self.tally.catch_ups += u64::from(is_catching_up);
             if let Ok(RebuildOpened { place: MemberPlace::New(address, _), .. }) = opened {
                 self.rows[member as usize] = disk_at(&address);
@@ -98,7 +100,8 @@ impl Machine {
     /// Takes in which spares are members now.
     fn take_used_spares(&mut self) {
         for row in 0..self.rows.len() {
-            let uuid = self.volume().and_then(|volume| volume.uuid(MemberIndex(row as u16)));
+            let uuid = self.volume().and_then(Volume::gate);
+            let uuid = uuid.map(|store| store.uuid(MemberIndex(row as u16)));
             let disk = uuid.and_then(disk_of_spare);
             if let Some(disk) = disk.filter(|disk| *disk != self.rows[row]) {
                 self.rows[row] = disk;
@@ -111,7 +114,10 @@ impl Machine {
     /// Takes in what a bad disk did since the last turn, and whether checksums were lost that would
     /// show it.
     fn take_damage(&mut self) {
-        if self.volume().is_some_and(|volume| volume.lost_checksum_pages() > 0) {
+        if self
+            .volume()
+            .is_some_and(|volume| volume.gate().map_or(0, StoreGate::lost_checksum_pages) > 0)
+        {
             self.has_lost_checksums = true;
             std::mem::take(&mut self.rotten).into_iter().for_each(|it| self.model.damage(it));
         }
@@ -129,7 +135,10 @@ impl Machine {
         }
         let volume = front.volume().expect("a volume is served");
         let mut members = (0..volume.members().len()).map(|row| MemberIndex(row as u16));
-        if members.any(|member| volume.mismatched_blocks(member) > 0) && !self.may_differ {
+        if members
+            .any(|member| volume.gate().map_or(0, |store| store.mismatched_blocks(member)) > 0)
+            && !self.may_differ
+        {
             return Err("undamaged data do not match their checksums".to_owned());
         }
         Ok(())
@@ -174,7 +183,7 @@ impl Machine {
     fn is_recovering(&self) -> bool {
         let is_rebuilt = |state| matches!(state, MemberState::Rebuilding { .. });
         self.volume().is_some_and(|volume| {
-            volume.unsynced_bytes() > 0
+            volume.gate().map_or(0, StoreGate::unsynced_bytes) > 0
                 || volume.members().iter().any(|(_, member)| is_rebuilt(member.state))
         })
     }
@@ -209,8 +218,8 @@ impl Machine {
             return Ok(());
         };
         let is_in_sync = volume.members().iter().all(|(_, it)| it.state == MemberState::InSync);
-        let is_clean = volume.label().is_none_or(|label| label.is_clean);
-        match is_in_sync && volume.unsynced_bytes() == 0 && !is_clean {
+        let is_clean = volume.gate().map(StoreGate::label).is_none_or(|label| label.is_clean);
+        match is_in_sync && volume.gate().map_or(0, StoreGate::unsynced_bytes) == 0 && !is_clean {
             true => Err("the end of the volume is not recorded".to_owned()),
             false => Ok(()),
         }
@@ -230,12 +239,13 @@ impl Machine {
         };
         let Some(volume) = parts.executor.volume_mut() else { return Ok(()) };
         if volume.is_idle() {
-            volume.record_stop();
+            volume.change_gate(StoreGate::record_stop);
         }
         for _ in 0..TURNS_MAX {
             self.turn(Nanos::from_millis(1))?;
             let Some(served) = &self.served else { break };
-            let is_recorded = served.front.volume().is_none_or(Volume::is_recorded);
+            let is_recorded =
+                served.front.volume().and_then(Volume::gate).is_none_or(StoreGate::is_recorded);
             if is_recorded && served.front.executor().is_idle() {
                 return Ok(());
             }

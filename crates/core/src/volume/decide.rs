@@ -1,0 +1,144 @@
+//! Decisions: a read asks the policy and is issued by its choice.
+
+use super::eligibility::EligibleMirrors;
+use super::gate::Gate;
+use super::keys::PieceKey;
+use super::target::{PlanTarget, TargetSet};
+use super::{NextChoice, TargetIo, Volume, Work, choice};
+use crate::io::{MemberIo, Op, ReadRole, RequestKind};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read};
+use crate::units::Nanos;
+
+impl<G: Gate> Volume<G> {
+    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not
+    /// ask it. For the simulator's oracle, which is given more information than a policy.
+    pub fn next_choice(&mut self) -> Option<NextChoice> {
+        loop {
+            let key = match *self.work.front()? {
+                Work::Decide(key) => key,
+                Work::Start(key) => {
+                    self.work.pop_front();
+                    self.start_granted(key);
+                    continue;
+                }
+                _ => return None,
+            };
+            let mirrors = self.ways(key);
+            match mirrors.as_slice().len() {
+                0 => {
+                    self.work.pop_front();
+                    self.give_up(key);
+                }
+                1 => return None,
+                _ => return Some(NextChoice { read: self.read_of(key), mirrors }),
+            }
+        }
+    }
+
+    /// The policy's score of each mirror in a choice that [`Volume::next_choice`] returned.
+    pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
+        self.decider.policy.explain(&choice.read, choice.mirrors.as_slice(), self.members(), now)
+    }
+
+    /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
+    #[inline]
+    pub(super) fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
+        let read = self.read_of(key);
+        let piece = self.pieces.get(key);
+        let tiered;
+        // Nearly every read has nothing to filter: then its mirrors are not even copied.
+        let has_all = self.states.all_eligible() && piece.failed.is_empty();
+        let is_plain = has_all && piece.doubted.is_empty();
+        let mirrors = match is_plain && !self.reads_first_only(&piece.plan) {
+            true => piece.plan.mirrors(),
+            false => {
+                tiered = self.ways(key);
+                tiered.as_slice()
+            }
+        };
+        let choice = match mirrors {
+            [] => {
+                self.give_up(key);
+                return None;
+            }
+            [_] => Choice::Mirror(0),
+            _ => {
+                self.decider.choices += 1;
+                let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
+                let choice = self.decider.policy.choose(&read, mirrors, self.states.members(), ctx);
+                choice::check(choice, mirrors.len());
+                choice
+            }
+        };
+        let first = PlanTarget::of(&mirrors[choice.first()]);
+        let may_race = piece.kind == RequestKind::Read && !piece.has_lock;
+        match choice {
+            Choice::Mirror(_) => {}
+            Choice::Split(set) => {
+                let ways = self.ways(key);
+                self.split(key, ways.as_slice(), set);
+            }
+            Choice::Hedge { .. } | Choice::Tied { .. } | Choice::All(_) => {
+                if may_race {
+                    let ways = self.ways(key);
+                    return Some(self.start_race(key, choice, ways.as_slice(), now));
+                }
+            }
+        }
+        let piece = self.pieces.get_mut(key);
+        piece.pending = 1;
+        piece.doubted = TargetSet::default();
+        let purpose = piece.read_purpose();
+        let role = ReadRole::Only;
+        Some(self.issue(TargetIo { piece: key, target: first, op: Op::Read, purpose, role }, now))
+    }
+
+    /// The ways of reading a piece now.
+    #[inline]
+    pub(super) fn ways(&self, key: PieceKey) -> EligibleMirrors {
+        let piece = self.pieces.get(key);
+        let ways = match self.reads_first_only(&piece.plan) {
+            true => piece.plan.source(&self.states, piece.failed),
+            false => piece.plan.ways(&self.states, piece.failed),
+        };
+        if piece.doubted.is_empty() { ways } else { ways.preferring(piece.doubted) }
+    }
+
+    /// The read of a piece, as the policy is shown it.
+    #[inline]
+    pub(super) fn read_of(&self, key: PieceKey) -> Read {
+        let piece = self.pieces.get(key);
+        let request = &self.requests.get(piece.request).request;
+        Read {
+            offset: piece.plan.offset,
+            length: piece.plan.length,
+            stream: request.stream,
+            cpu: request.cpu,
+            background: request.background,
+            copies: piece.plan.copies(),
+        }
+    }
+
+    /// Cuts a piece into one part for each mirror of `set`. The piece itself becomes the first
+    /// part; the others are issued next, in order.
+    fn split(&mut self, key: PieceKey, mirrors: &[Mirror], set: MirrorSet) {
+        let whole = *self.pieces.get(key);
+        let length = whole.plan.length;
+        let parts = set.iter().count();
+        let share = length.div_ceil(parts as u64).next_multiple_of(self.options.block_bytes);
+        self.pieces.get_mut(key).plan.length = share.min(length);
+        for (index, mirror) in (1..parts).rev().zip(set.iter().rev()) {
+            let skip = share * index as u64;
+            if skip >= length {
+                continue;
+            }
+            let mut part = whole;
+            part.plan = whole.plan.part(skip, share.min(length - skip));
+            part.pending = 1;
+            let piece = self.add_part(part);
+            let target = PlanTarget::of(&mirrors[mirror]);
+            let (op, purpose, role) = (Op::Read, part.read_purpose(), ReadRole::Only);
+            self.work.push_front(Work::Issue(TargetIo { piece, target, op, purpose, role }));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! How the volume asks its gate: what the gate is shown, and what follows from its answers.
+
+use super::Volume;
+use super::gate::{Array, Gate, GateAnswer, GateEvent, MetadataIo, PieceView, Released};
+use super::in_flight::Owner;
+use super::keys::PieceKey;
+use super::member_states::MemberStates;
+use super::plan::PiecePlan;
+use super::target::PlanTarget;
+use crate::io::{IoId, MemberIo, Purpose, ReadRole, RequestId};
+use crate::units::Nanos;
+
+impl<G: Gate> Volume<G> {
+    /// The gate, if there is one.
+    #[inline]
+    pub fn gate(&self) -> Option<&G> {
+        if G::EXISTS { self.gate.as_deref() } else { None }
+    }
+
+    /// The states of the members, as the gate is shown them.
+    pub fn states(&self) -> &MemberStates {
+        &self.states
+    }
+
+    /// Has `change` act on the gate, and continues what the gate releases. Returns `None` if there
+    /// is no gate.
+    pub fn change_gate<R>(
+        &mut self,
+        change: impl FnOnce(&mut G, &mut Array<'_>) -> R,
+    ) -> Option<R> {
+        let result = self.ask_gate(change);
+        self.continue_released();
+        result
+    }
+
+    /// Returns true if there is a gate.
+    #[inline]
+    pub(super) fn has_gate(&self) -> bool {
+        G::EXISTS && self.gate.is_some()
+    }
+
+    /// Calls the gate, if there is one, and notifies the policy if that changed the state of a
+    /// member.
+    #[inline]
+    pub(super) fn ask_gate<R>(
+        &mut self,
+        ask: impl FnOnce(&mut G, &mut Array<'_>) -> R,
+    ) -> Option<R> {
+        let gate = self.gate.as_deref_mut().filter(|_| G::EXISTS)?;
+        let version = self.states.version();
+        let mut array = Array { map: self.layout.map(), states: &mut self.states };
+        let result = ask(gate, &mut array);
+        if self.states.version() != version {
+            self.notify_members_change();
+        }
+        Some(result)
+    }
+
+    /// Reports a fact to the gate, if there is one.
+    #[inline]
+    pub(super) fn report(&mut self, event: GateEvent<'_>) {
+        self.ask_gate(|gate, array| gate.on_event(event, array));
+    }
+
+    /// Returns true if data have checksums.
+    pub fn has_checksums(&self) -> bool {
+        self.unit_bytes() > 0
+    }
+
+    /// Number of bytes that the gate checks together; zero if data have no checksums.
+    pub(super) fn unit_bytes(&self) -> u64 {
+        self.gate().map_or(0, Gate::unit_bytes)
+    }
+
+    /// Continues what the gate held and has released.
+    #[inline]
+    pub(super) fn continue_released(&mut self) {
+        while G::EXISTS
+            && let Some(released) = self.gate.as_mut().and_then(|gate| gate.poll_released())
+        {
+            match released {
+                Released::Request(key, result) => self.cut_released(key, result),
+                Released::Start(key) => self.issue_first(key),
+                Released::End(key) => self.finish(key),
+                Released::Fail(key) => self.fail_piece(key),
+            }
+        }
+    }
+
+    /// Returns the piece as its gate sees it.
+    pub(super) fn view(&self, key: PieceKey) -> PieceView {
+        let piece = self.pieces.get(key);
+        let request = &self.requests.get(piece.request).request;
+        PieceView {
+            key,
+            kind: piece.kind,
+            plan: piece.plan,
+            request: piece.request,
+            request_kind: request.kind,
+            request_offset: request.offset,
+            has_lock: piece.has_lock,
+            marks: piece.marks,
+        }
+    }
+
+    /// Asks the gate whether a piece may start.
+    pub(super) fn admit(&mut self, key: PieceKey) -> GateAnswer {
+        let mut view = self.view(key);
+        let admission = self.ask_gate(|gate, array| gate.admit(&mut view, array));
+        self.pieces.get_mut(key).marks = view.marks;
+        admission.unwrap_or(GateAnswer::Go)
+    }
+
+    /// Where a piece that begins at `offset` ends at the latest.
+    #[inline]
+    pub(super) fn piece_end(&self, offset: u64) -> u64 {
+        self.gate().map_or(u64::MAX, |gate| gate.piece_end(offset))
+    }
+
+    /// Returns true if a piece is read from its first mirror only, because mirrors differ.
+    #[inline]
+    pub(super) fn reads_first_only(&self, plan: &PiecePlan) -> bool {
+        self.gate().is_some_and(|gate| gate.reads_first_only(&plan.range()))
+    }
+
+    /// Makes a member I/O of metadata.
+    pub(super) fn issue_metadata(&mut self, now: Nanos) -> Option<MemberIo> {
+        let MetadataIo { token, member, op, offset, length } =
+            self.ask_gate(|gate, array| gate.poll_io(array))??;
+        let io = MemberIo {
+            id: IoId(0),
+            request: RequestId(u64::MAX),
+            member,
+            op,
+            purpose: Purpose::Metadata,
+            offset,
+            length,
+            volume_offset: 0,
+            stream: 0,
+            background: true,
+            role: ReadRole::Only,
+            submitted_at: now,
+        };
+        Some(self.hand_out(io, Owner::Gate(token)))
+    }
+
+    /// What a member I/O in flight is for, if it is of the gate: the token that the gate gave it.
+    pub fn metadata_token(&self, id: IoId) -> Option<u32> {
+        match self.in_flight.find(id)?.owner {
+            Owner::Gate(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// The piece that a read in flight serves, the target that it reads, and the read, if its data
+    /// count.
+    pub fn piece_of_read(&self, id: IoId) -> Option<(PieceView, PlanTarget, &MemberIo)> {
+        let in_flight = self.in_flight.find(id)?;
+        match in_flight.owner {
+            Owner::Piece(key, target) if !in_flight.superseded => {
+                Some((self.view(key), target, &in_flight.io))
+            }
+            _ => None,
+        }
+    }
+}

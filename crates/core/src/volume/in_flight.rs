@@ -1,0 +1,75 @@
+//! Member I/O handed out and not completed.
+
+use super::keys::{IoKey, PieceKey, StripeKey};
+use super::target::PlanTarget;
+use crate::io::{IoId, MemberIo};
+use crate::slab::{Slab, SlabKey};
+
+/// What a member I/O is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// A target of a piece, which may have ended if the I/O is superseded.
+    Piece(PieceKey, PlanTarget),
+    /// An operation on a full stripe, and the column.
+    Stripe(StripeKey, u8),
+    /// The gate, which named it so.
+    Gate(u32),
+}
+
+/// A member I/O handed out and not completed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlightIo {
+    pub(super) io: MemberIo,
+    pub(super) owner: Owner,
+    /// True if its race is over; its piece may have ended.
+    pub(super) superseded: bool,
+    /// The policy that was notified of its submission.
+    pub(super) policy_number: u32,
+}
+
+/// All member I/O in flight, by its [`IoId`].
+#[derive(Debug, Default)]
+pub(super) struct LiveIos {
+    ios: Slab<IoKey, InFlightIo>,
+    issued: u32,
+}
+
+impl LiveIos {
+    /// Gives an I/O its number and keeps it.
+    #[inline]
+    pub(super) fn insert(&mut self, mut in_flight: InFlightIo) -> MemberIo {
+        self.issued = self.issued.wrapping_add(1);
+        // The count in the upper half distinguishes a second completion of an I/O from the first
+        // completion of a later I/O in the same slot.
+        let count = u64::from(self.issued) << 32;
+        let kept = self.ios.insert_with(|slot| {
+            in_flight.io.id = IoId(count | u64::from(slot.slot()));
+            in_flight
+        });
+        kept.io
+    }
+
+    /// Removes an I/O that ended.
+    ///
+    /// # Panics
+    /// If `id` is not in flight.
+    #[inline]
+    pub(super) fn remove(&mut self, id: IoId) -> InFlightIo {
+        let ended = self.ios.remove(IoKey::of(id)).expect("a member I/O completes once");
+        assert_eq!(ended.io.id, id, "a member I/O completes once");
+        ended
+    }
+
+    /// The I/O with this number, if it is still in flight.
+    pub(super) fn find(&self, id: IoId) -> Option<&InFlightIo> {
+        self.ios.find(IoKey::of(id)).filter(|found| found.io.id == id)
+    }
+
+    pub(super) fn get(&self, key: IoKey) -> &InFlightIo {
+        self.ios.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: IoKey) -> &mut InFlightIo {
+        self.ios.get_mut(key)
+    }
+}

@@ -1,0 +1,73 @@
+//! Scrubs and resyncs of data with checksums: the gate judges each unit of a piece by what all
+//! mirrors hold, and what a mirror lacks is copied to it.
+
+use super::Volume;
+use super::gate::{Gate, Judged, Judgement};
+use super::keys::PieceKey;
+use super::piece::Piece;
+use super::target::{PlanTarget, TargetSet};
+use crate::io::RequestKind;
+
+impl<G: Gate> Volume<G> {
+    /// Has a scrub or resync judged by what was read of all mirrors, and acts on the judgement.
+    pub(super) fn judge(&mut self, key: PieceKey) {
+        let piece = *self.pieces.get(key);
+        let to_copy = match piece.kind {
+            // A target that is in sync in a part only was not read.
+            RequestKind::Resync => piece.plan.resync_targets(&self.states, piece.good),
+            _ => piece.spoiled,
+        };
+        let view = self.view(key);
+        let judged = self.ask_gate(|gate, array| gate.judge(&view, to_copy, array)).flatten();
+        let Some(Judged { first, units }) = judged else { return self.give_up(key) };
+        let can_halve = !piece.spoiled.is_empty() && piece.plan.halves().is_some();
+        if can_halve && units.contains(&Judgement::Lost) {
+            // Another mirror may have it, where its medium can be read.
+            self.pieces.get_mut(key).good = TargetSet::default();
+            return self.give_up(key);
+        }
+        self.act_on(key, &units, first);
+    }
+
+    /// Cuts a piece into runs of units with one judgement each, and acts on them.
+    fn act_on(&mut self, key: PieceKey, units: &[Judgement], good: PlanTarget) {
+        let whole = *self.pieces.get(key);
+        let unit_bytes = self.unit_bytes();
+        let mut starts: Vec<usize> =
+            (1..units.len()).filter(|&at| units[at] != units[at - 1]).collect();
+        starts.insert(0, 0);
+        let mut end = whole.plan.length;
+        let mut runs = Vec::new();
+        for start in starts.into_iter().rev() {
+            let skip = start as u64 * unit_bytes;
+            let plan = whole.plan.part(skip, end - skip);
+            let run = match start {
+                0 => {
+                    self.pieces.get_mut(key).plan = plan;
+                    key
+                }
+                _ => self.add_part(Piece { plan, ..whole }),
+            };
+            runs.push((run, units[start]));
+            end = skip;
+        }
+        for (run, judgement) in runs {
+            let piece = self.pieces.get_mut(run);
+            (piece.good, piece.failed) = (TargetSet::default(), TargetSet::default());
+            piece.spoiled = TargetSet::default();
+            match judgement {
+                Judgement::Fine => {
+                    piece.good.insert(good);
+                    self.finish(run);
+                }
+                Judgement::Lost => self.finish(run),
+                Judgement::Copy(target) => {
+                    let source = piece.plan.location(target).0;
+                    piece.kind = RequestKind::Repair(source);
+                    piece.failed = piece.plan.targets_elsewhere(source);
+                    self.issue_first(run);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What the volume does with checksums: it gives writes theirs, and checks what members return.
+//!
+//! **Reads.** Data that do not match their checksums are like data that a medium lost: they are
+//! read from another mirror, and the bad one is rewritten. A read without a lock may overlap a
+//! write, so what does not match is first read again from the same mirror under the lock.
+//!
+//! **Scrubs and resyncs** read every mirror of a piece, and judge each block by all of them
+//! ([`StoreGate::judge_piece`]): a block that one mirror has right is copied to those that do not.
+//! Whether they hold the same does not follow from their checksums ([`crate::checksum`]).
+//!
+//! **Hints.** In an unsynced region the members may have the data of a write and not yet its
+//! checksum. There a checksum is a hint: a mirror that matches is right, because data that
+//! were not written since match. If none does, the first mirror counts, as without checksums, and
+//! the checksum is replaced. This holds for reads as well as for the resync, so a block reads the
+//! same before and after.
+
+use crate::StoreGate;
+use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
+use crate::unsynced_regions::REGION_BYTES;
+use mirrorball_core::io::{IoError, MemberIo, RequestKind};
+use mirrorball_core::member::MemberIndex;
+use mirrorball_core::volume::gate::{Judged, Judgement, PieceView, Unreadable};
+use mirrorball_core::volume::{PieceKey, PlanTarget, RequestKey, TargetSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A block whose mirrors differ though none of them is known to be wrong: it has no checksum, or
+/// they match it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DifferingBlock {
+    /// Its offset on the volume.
+    pub offset: u64,
+    /// The members, with the digests of what they have.
+    pub mirrors: Vec<(MemberIndex, BlockDigest)>,
+}
+
+/// What scrubs and resyncs read, until it is judged, and what scrubs found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// What the mirrors of a piece hold.
+    read: BTreeMap<PieceKey, Vec<TargetRead>>,
+    differing: Vec<DifferingBlock>,
+    mismatched: Vec<(MemberIndex, u64)>,
+}
+
+/// A target, with the digests of what was read from it.
+type TargetRead = (PlanTarget, Box<[BlockDigest]>);
+
+impl StoreGate {
+    /// Keeps the checksums of the data of a write, in order, before its request is opened.
+    ///
+    /// # Panics
+    /// If the volume has none.
+    pub(crate) fn begin_write(&mut self, request: RequestKey, checksums: Box<[u32]>) {
+        self.checksums_mut().begin_write(request, checksums);
+    }
+
+    /// Keeps what a member returned that is compared with others: a read of a scrub or resync that
+    /// succeeded.
+    pub(crate) fn compare(
+        &mut self,
+        piece: PieceKey,
+        target: PlanTarget,
+        digests: Box<[BlockDigest]>,
+    ) {
+        self.findings.read.entry(piece).or_default().push((target, digests));
+    }
+
+    /// Checks what a member returned by the checksums of its blocks; for every other read that
+    /// succeeded.
+    ///
+    /// # Errors
+    /// With what the I/O is to be completed instead.
+    ///
+    /// # Panics
+    /// If the volume has no checksums.
+    pub(crate) fn check(
+        &mut self,
+        piece: &PieceView,
+        io: &MemberIo,
+        checksums: impl Iterator<Item = u32>,
+    ) -> Result<(), IoError> {
+        let count = io.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
+        let known = self.checksums().known_blocks(io.volume_offset, count).iter().zip(checksums);
+        let bad = |(_, (known, found)): &(u64, (&u32, u32))| **known != UNKNOWN && *known != found;
+        let bad: Vec<u64> =
+            blocks(io.volume_offset).zip(known).filter(bad).map(|it| it.0).collect();
+        if bad.is_empty() {
+            return Ok(());
+        }
+        if piece.has_lock && !self.may_differ(&piece.plan.range()) {
+            bad.iter().for_each(|&offset| self.checksums_mut().on_mismatch(io.member, offset));
+        }
+        Err(IoError::Checksum)
+    }
+
+    /// Returns and forgets the blocks that scrubs found to differ, of which none is known to be
+    /// wrong.
+    pub fn take_differing_blocks(&mut self) -> Vec<DifferingBlock> {
+        std::mem::take(&mut self.findings.differing)
+    }
+
+    /// Returns and forgets the blocks that scrubs found with wrong data: the member, and the offset
+    /// on the volume.
+    pub fn take_mismatched_blocks(&mut self) -> Vec<(MemberIndex, u64)> {
+        std::mem::take(&mut self.findings.mismatched)
+    }
+
+    /// Enters the checksums of a piece whose data are written or discarded now.
+    pub(crate) fn enter_checksums(&mut self, piece: &PieceView) {
+        let Some(store) = &mut self.checksums else { return };
+        let range = piece.plan.range();
+        match piece.kind {
+            RequestKind::Write => store.write(piece.request, piece.request_offset, &range),
+            _ => store.clear(&range),
+        }
+    }
+
+    /// Forgets the checksums of a write that failed: some mirrors may have it.
+    pub(crate) fn forget_checksums(&mut self, range: &Range<u64>) {
+        if let Some(store) = &mut self.checksums {
+            store.clear(range);
+        }
+    }
+
+    /// Records that targets of a piece are written with good data.
+    pub(crate) fn on_mended(&mut self, piece: &PieceView, targets: TargetSet) {
+        let Some(store) = &mut self.checksums else { return };
+        for target in targets.iter() {
+            store.on_mended(piece.plan.location(target).0, &piece.plan.range());
+        }
+    }
+
+    /// Decides how a piece goes on that no mirror has by its checksum. In an unsynced region the
+    /// checksum of a block is a hint, without which the block is read. A rebuild goes on behind a
+    /// block that no mirror has: as it does not match its checksum on the rebuilt member either,
+    /// nothing reads it.
+    pub(crate) fn leave_unreadable(&mut self, piece: &PieceView) -> Unreadable {
+        let range = piece.plan.range();
+        if piece.plan.length <= CHECKSUM_BLOCK_BYTES && self.may_differ(&range) {
+            self.set_checksum(range.start, UNKNOWN);
+            return Unreadable::ReadUnchecked;
+        }
+        match piece.kind {
+            RequestKind::Rebuild(_) => Unreadable::LeaveOut,
+            _ => Unreadable::Fail,
+        }
+    }
+
+    /// Replaces the checksum of a block without a write. A member that is missing may have another.
+    fn set_checksum(&mut self, offset: u64, checksum: u32) {
+        if self.checksums_mut().set(offset, checksum) {
+            self.log.stale.insert((offset / REGION_BYTES) as u32);
+        }
+    }
+
+    /// Judges the blocks of a scrub or resync by what was read of all mirrors.
+    pub(crate) fn judge_piece(&mut self, piece: &PieceView, to_copy: TargetSet) -> Option<Judged> {
+        let mut read = self.findings.read.remove(&piece.key).unwrap_or_default();
+        // The first is the one that is read in an unsynced region.
+        read.sort_by_key(|(target, _)| target.index());
+        let first = read.first()?.0;
+        let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
+        let judge = |block| self.judge_block(piece, &read, block, to_copy);
+        Some(Judged { first, units: (0..count).map(judge).collect() })
+    }
+
+    fn judge_block(
+        &mut self,
+        piece: &PieceView,
+        read: &[TargetRead],
+        block: usize,
+        to_copy: TargetSet,
+    ) -> Judgement {
+        let offset = piece.plan.offset + block as u64 * CHECKSUM_BLOCK_BYTES;
+        let is_unsynced = self.may_differ(&piece.plan.range());
+        if is_unsynced && piece.kind == RequestKind::Scrub {
+            return Judgement::Fine;
+        }
+        let known = self.checksums().known(offset);
+        let (first, found) = (read[0].0, read[0].1[block]);
+        let are_equal = read.iter().all(|(_, digests)| digests[block] == found);
+        let is_good = |(_, it): &&TargetRead| known == UNKNOWN || it[block].checksum == known;
+        if !is_unsynced {
+            for (target, _) in read.iter().filter(|it| !is_good(it)) {
+                let member = piece.plan.location(*target).0;
+                self.checksums_mut().on_mismatch(member, offset);
+                if piece.kind == RequestKind::Scrub {
+                    self.findings.mismatched.push((member, offset));
+                }
+            }
+        }
+        let good: Vec<&TargetRead> = read.iter().filter(is_good).collect();
+        if !is_unsynced && good.iter().any(|(_, it)| it[block] != good[0].1[block]) {
+            let mirror = |(target, it): &&TargetRead| (piece.plan.location(*target).0, it[block]);
+            let mirrors = good.iter().map(mirror).collect();
+            self.findings.differing.push(DifferingBlock { offset, mirrors });
+            return Judgement::Fine;
+        }
+        let right = match good.first() {
+            Some((target, _)) => *target,
+            None if is_unsynced => first,
+            None => return Judgement::Lost,
+        };
+        if known == UNKNOWN || good.is_empty() {
+            self.set_checksum(offset, found.checksum);
+        }
+        match are_equal && to_copy.is_empty() || self.is_read_only {
+            true => Judgement::Fine,
+            false => Judgement::Copy(right),
+        }
+    }
+}
+
+/// The offsets of blocks from one on.
+fn blocks(offset: u64) -> impl Iterator<Item = u64> {
+    (offset..).step_by(CHECKSUM_BLOCK_BYTES as usize)
+}

@@ -1,0 +1,472 @@
+//! The rules of assembly: from the labels that were found to what each member is worth, and to
+//! whether the volume may start.
+//!
+//! The *newest* label is the one that every other found label agrees with or is older than (see the
+//! page of this folder). If there is none, the lineages diverged: a part of the members ran without
+//! the others, and those without it. Only the user can say which data to keep.
+//!
+//! | the newest label says | the label of the member | standing |
+//! |---|---|---|
+//! | in sync | of the same generation, or one behind | in sync |
+//! | in sync | two or more behind | an older copy: refused |
+//! | in sync | current, but its dirty log is older than every member's is | the same |
+//! | in sync | announced, never committed, and not in sync by it | stale: rebuilt |
+//! | being rebuilt | of the same generation, or one behind | the rebuild goes on |
+//! | being rebuilt | two or more behind, or likewise | stale: rebuilt |
+//! | not in sync | another one of the same generation and data, not in sync | stale: the same |
+//! | failed | older | stale: rebuilt |
+//! | not a member | any that is older | unknown: ignored |
+//! | any | diverged from it | diverged: refused |
+//! | not in sync | older, but with a newer dirty log than the others had when it left | the same |
+//! | any | on two devices | cloned: refused |
+//!
+//! A label that was announced and never committed is not in the way: if another member's label goes
+//! on from the label before, nothing depended on it, and its member is older. This holds if it
+//! calls that other member in sync, or its own not. Nor does one count that says a member left, if
+//! only members have it that are not in sync by it, and one that is has the label before.
+//!
+//! A volume starts by itself only if every member that the newest label calls in sync was found. A
+//! member that is alone cannot know that it is stale, so to start without the others is a decision
+//! of the user. Members that are being rebuilt do not start without any that is in sync: it would
+//! start by itself later, because its label does not say that they have its data. So may those
+//! that members were rebuilt from, as long as only an announcement calls the rebuilt ones in sync:
+//! without any of the former, these start only if the user knows that the former are lost.
+
+use super::block::Uuid;
+use super::contents::{DataId, Label, MemberLabel};
+use super::departure::went_on;
+use super::dirty_record::DirtyRecord;
+use super::scrub_record::ScrubRecord;
+use super::slots::NewestLabel;
+use super::stale_map::StaleMap;
+use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::member::MemberState;
+
+/// What a found device is worth to the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberStanding {
+    /// In sync.
+    InSync,
+    /// Its rebuild goes on.
+    Rebuilding {
+        /// The recovery offset.
+        recovered_bytes: u64,
+    },
+    /// It missed writes and is rebuilt: whole, or where it missed them (`catch_up`).
+    Stale,
+    /// A copy from earlier of a member in sync.
+    OldCopy,
+    /// It may have data that the newest lineage lacks.
+    Diverged,
+    /// Another device has the same member UUID.
+    Cloned,
+    /// The newest label does not list it.
+    Unknown,
+}
+
+/// What was found of a volume, set in relation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelAssembly {
+    /// The newest label.
+    pub newest: Label,
+    /// For each found label, what its device is worth.
+    pub standings: Vec<MemberStanding>,
+    /// For each member of the newest label, the device to use and the state to start in.
+    pub members: Vec<AssembledMember>,
+    /// Rows that the newest label calls in sync and the one before does not, if the newest may
+    /// never have been committed.
+    pub announced: Vec<usize>,
+    /// Rows that the one before calls in sync then.
+    pub rebuilt_from: Vec<usize>,
+}
+
+/// What a device holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundMember {
+    /// Its label.
+    pub newest: NewestLabel,
+    /// The newest record of its dirty log.
+    pub record: Option<DirtyRecord>,
+    /// True if a newer one may be damaged.
+    pub may_lack_record: bool,
+    /// The newest record of a scrub.
+    pub scrub: Option<ScrubRecord>,
+    /// The stale maps that can be read.
+    pub stale_maps: Vec<StaleMap>,
+}
+
+/// A member of an assembled volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssembledMember {
+    /// Index of its label among those found, if it was found.
+    pub found: Option<usize>,
+    /// Its state at the start.
+    pub state: MemberState,
+}
+
+/// Whether an assembled volume may start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArrayVerdict {
+    /// It may.
+    Start,
+    /// Members that the newest label calls in sync are missing: the user has to decide.
+    NeedsDegraded {
+        /// Their rows.
+        missing: Vec<usize>,
+    },
+    /// Every member in sync was rebuilt, and only an announcement says so. Those that they were
+    /// rebuilt from are not there, and may start by themselves later.
+    Announced {
+        /// Their rows.
+        rebuilt_from: Vec<usize>,
+        /// Rows of members that the newest label calls in sync and that are missing.
+        missing: Vec<usize>,
+    },
+    /// Some data are on none of the members that are in sync.
+    Incomplete {
+        /// Rows of the members that are missing or not in sync.
+        missing: Vec<usize>,
+    },
+    /// A device is in doubt: the user has to remove it, or to give up its data.
+    Doubtful,
+}
+
+/// Relates the labels of one volume to each other. Devices with an index in `discarded` are taken
+/// as stale members, because the user gave up their data; but not if another device is that member.
+///
+/// # Panics
+/// If no label was found that counts, or labels are of several volumes.
+pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
+    let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
+    let (newest, mut standings) = compare_labels(&found, discarded);
+    compare_records(&mut standings, devices, (newest, discarded));
+    let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
+    let members = newest.members.iter().map(|row| {
+        let is_it = |&index: &usize| {
+            found[index].member == row.uuid && standings[index].state() != MemberState::Failed
+        };
+        let device = (0..found.len()).find(is_it);
+        let state = device.map_or(MemberState::Failed, |index| standings[index].state());
+        AssembledMember { found: device, state }
+    });
+    let (newest, members) = (newest.clone(), members.collect());
+    LabelAssembly { newest, members, standings, announced, rebuilt_from }
+}
+
+/// The newest label, and what each device is worth by its label.
+fn compare_labels<'a>(
+    found: &'a [MemberLabel],
+    discarded: &[usize],
+) -> (&'a Label, Vec<MemberStanding>) {
+    let counts = |index: &usize| !discarded.contains(index);
+    let counting: Vec<usize> = (0..found.len()).filter(counts).collect();
+    let stands = |index: &usize| {
+        let refutes = |&other: &usize| is_refuted(&found[*index], &found[other]);
+        !counting.iter().any(refutes) && !reached_no_member_in_sync(*index, found, &counting)
+    };
+    let mut standing_labels: Vec<usize> = counting.iter().copied().filter(stands).collect();
+    if standing_labels.is_empty() {
+        // None was committed. A member that is not in sync by its own has nothing that others lack.
+        let in_sync = |&index: &usize| found[index].calls_in_sync(found[index].member);
+        standing_labels.extend(counting.iter().copied().filter(in_sync));
+        if standing_labels.is_empty() {
+            standing_labels.extend(counting.first());
+        }
+    }
+    let newest = standing_labels
+        .iter()
+        .copied()
+        .reduce(|best, index| if is_newer(&found[index], &found[best]) { index } else { best });
+    let holder = &found[newest.expect("a volume is assembled from at least one label")];
+    let newest = &holder.label;
+    assert!(found.iter().all(|other| other.label.array.uuid == newest.array.uuid), "one volume");
+    let standings: Vec<MemberStanding> = (0..found.len())
+        .map(|index| {
+            if counts(&index) {
+                let is_refuted = !standing_labels.contains(&index);
+                return standing(index, found, &counting, holder, is_refuted);
+            }
+            let is_other = |&other: &usize| found[other].member == found[index].member;
+            let is_replaced = counting.iter().any(is_other);
+            let is_member = newest.row(found[index].member).is_some();
+            if is_member && !is_replaced { MemberStanding::Stale } else { MemberStanding::Unknown }
+        })
+        .collect();
+    (newest, standings)
+}
+
+/// Finds devices whose label is current, but not their dirty log: they are from earlier, though no
+/// label was written since. If those are the only ones in sync, others that left them went on.
+fn compare_records(
+    standings: &mut [MemberStanding],
+    devices: &[FoundMember],
+    (newest, discarded): (&Label, &[usize]),
+) {
+    let least_sequence = least_sequence(standings, devices);
+    for (index, (standing, device)) in standings.iter_mut().zip(devices).enumerate() {
+        let record = device.record.as_ref();
+        let sequence = record.map_or(0, |record| record.sequence);
+        let found = &device.newest.found;
+        *standing = match *standing {
+            MemberStanding::Stale
+                if !discarded.contains(&index) && went_on(newest, found, record) =>
+            {
+                MemberStanding::Diverged
+            }
+            _ if sequence >= least_sequence => continue,
+            MemberStanding::InSync => MemberStanding::OldCopy,
+            MemberStanding::Rebuilding { .. } => MemberStanding::Stale,
+            other => other,
+        }
+    }
+}
+
+/// The rows of members that only an announcement calls in sync, and of those that the label before
+/// calls so, which may be the newest that they have. None if a label shows that the step was
+/// committed.
+fn announced_rows(
+    standings: &[MemberStanding],
+    devices: &[FoundMember],
+    newest: &Label,
+) -> (Vec<usize>, Vec<usize>) {
+    let current = devices.iter().zip(standings).filter(|(_, it)| it.is_current());
+    let labels = current.flat_map(|(device, _)| {
+        std::iter::once(&device.newest.found.label).chain(&device.newest.previous)
+    });
+    let is_parent = |label: &Label| match newest.lineage.history.first() {
+        Some(past) => past.id == label.lineage.id && past.until == label.generation,
+        None => false,
+    };
+    let is_before = |label: &&Label| {
+        newest.generation.checked_sub(1) == Some(label.generation)
+            && (label.lineage.id == newest.lineage.id || is_parent(label))
+    };
+    let before: Vec<&Label> = labels.filter(is_before).collect();
+    if before.is_empty() || before.iter().any(|label| has_same_contents(label, newest)) {
+        return (Vec::new(), Vec::new());
+    }
+    let rows = 0..newest.members.len();
+    let (rebuilt_from, others): (Vec<usize>, Vec<usize>) = rows.partition(|&row| {
+        let uuid = newest.members[row].uuid;
+        before.iter().any(|label| label.calls_in_sync(uuid))
+    });
+    let is_in_sync = |row: &usize| newest.members[*row].state == MemberState::InSync;
+    (others.into_iter().filter(is_in_sync).collect(), rebuilt_from)
+}
+
+/// The sequence number that the dirty log of every member in sync has at least, as the newest
+/// record says that any of them has.
+pub(crate) fn least_sequence(standings: &[MemberStanding], devices: &[FoundMember]) -> u64 {
+    let in_sync = devices.iter().zip(standings).filter(|(_, it)| **it == MemberStanding::InSync);
+    let records = in_sync.filter_map(|(device, _)| device.record.as_ref());
+    let newest = records.max_by_key(|record| record.sequence);
+    newest.map_or(0, |record| record.least_sequence)
+}
+
+impl LabelAssembly {
+    /// Whether the volume, laid out by `map`, may start.
+    pub fn verdict(&self, map: &ChunkMap) -> ArrayVerdict {
+        if self.standings.iter().any(|standing| standing.is_doubtful()) {
+            return ArrayVerdict::Doubtful;
+        }
+        let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
+        let rows = 0..self.members.len();
+        // Members in sync that do not know of the end of a rebuild start without the rebuilt one.
+        if !rows.clone().any(is_in_sync) || !holds_all(map, |row, end| self.holds(row, end)) {
+            let missing = rows.filter(|&row| !is_in_sync(row)).collect();
+            return ArrayVerdict::Incomplete { missing };
+        }
+        let newest = &self.newest.members;
+        let is_missed = |&row: &usize| {
+            newest[row].state == MemberState::InSync && self.members[row].found.is_none()
+        };
+        let missing: Vec<usize> = rows.clone().filter(is_missed).collect();
+        let is_announced = |row| !is_in_sync(row) || self.announced.contains(&row);
+        if !self.rebuilt_from.is_empty() && rows.clone().all(is_announced) {
+            return ArrayVerdict::Announced { rebuilt_from: self.rebuilt_from.clone(), missing };
+        }
+        match missing.is_empty() {
+            true => ArrayVerdict::Start,
+            false => ArrayVerdict::NeedsDegraded { missing },
+        }
+    }
+
+    /// Returns true if a member holds its data from the start to `end`.
+    fn holds(&self, row: usize, end: u64) -> bool {
+        match self.members[row].state {
+            MemberState::InSync => true,
+            MemberState::Rebuilding { recovered_bytes } => end <= recovered_bytes,
+            MemberState::Failed => false,
+        }
+    }
+}
+
+impl MemberStanding {
+    /// The state that a member of this standing starts in.
+    pub fn state(self) -> MemberState {
+        match self {
+            MemberStanding::InSync => MemberState::InSync,
+            MemberStanding::Rebuilding { recovered_bytes } => {
+                MemberState::Rebuilding { recovered_bytes }
+            }
+            MemberStanding::Stale => MemberState::Rebuilding { recovered_bytes: 0 },
+            MemberStanding::OldCopy
+            | MemberStanding::Diverged
+            | MemberStanding::Cloned
+            | MemberStanding::Unknown => MemberState::Failed,
+        }
+    }
+
+    /// Returns true if the newest label says what the device holds.
+    pub fn is_current(self) -> bool {
+        matches!(self, MemberStanding::InSync | MemberStanding::Rebuilding { .. })
+    }
+
+    /// Returns true if only the user can decide about the device.
+    pub fn is_doubtful(self) -> bool {
+        matches!(self, MemberStanding::OldCopy | MemberStanding::Diverged | MemberStanding::Cloned)
+    }
+}
+
+/// Returns true if every byte of the volume is on a member, of which `holds(row, end)` says that it
+/// holds its data up to `end`.
+pub fn holds_all(map: &ChunkMap, holds: impl Fn(usize, u64) -> bool) -> bool {
+    map.is_held(|member, end| holds(member.get(), end))
+}
+
+fn standing(
+    index: usize,
+    found: &[MemberLabel],
+    counting: &[usize],
+    holder: &MemberLabel,
+    is_refuted: bool,
+) -> MemberStanding {
+    let newest = &holder.label;
+    let MemberLabel { member, label } = &found[index];
+    let is_clone = |&other: &usize| other != index && found[other].member == *member;
+    if counting.iter().any(is_clone) {
+        return MemberStanding::Cloned;
+    }
+    let is_same = label.lineage.id == newest.lineage.id;
+    let behind = newest.generation.checked_sub(label.generation);
+    // With the same data id, whatever a member has that is not in sync is on those that are.
+    let is_announced_twice =
+        is_same && (!found[index].calls_in_sync(*member) || lacks_nothing(holder, &found[index]));
+    let behind = behind.filter(|&behind| match behind {
+        0 => has_same_contents(label, newest) || is_announced_twice,
+        _ => is_same || left_at(newest, label).is_some_and(|until| label.generation <= until),
+    });
+    let behind = match (behind, is_refuted) {
+        (_, true) => u64::MAX,
+        (Some(0), false) if !has_same_contents(label, newest) => u64::MAX,
+        (Some(behind), false) => behind,
+        (None, false) => return MemberStanding::Diverged,
+    };
+    let Some(row) = newest.row(*member) else { return MemberStanding::Unknown };
+    let is_parent = newest.lineage.history.first().map(|past| past.id) == Some(label.lineage.id);
+    let is_current = behind == 0 || (behind == 1 && (is_same || is_parent));
+    match (newest.members[row].state, is_current) {
+        (MemberState::InSync, true) => MemberStanding::InSync,
+        // By its own label, which does not count, it was about to be rebuilt.
+        (MemberState::InSync, false) if is_refuted && !found[index].calls_in_sync(*member) => {
+            MemberStanding::Stale
+        }
+        (MemberState::InSync, false) => MemberStanding::OldCopy,
+        (MemberState::Rebuilding { recovered_bytes }, true) => {
+            MemberStanding::Rebuilding { recovered_bytes }
+        }
+        (MemberState::Rebuilding { .. }, false) | (MemberState::Failed, _) => MemberStanding::Stale,
+    }
+}
+
+/// Labels of one generation are equal, but for the member that has them.
+fn has_same_contents(one: &Label, other: &Label) -> bool {
+    one.lineage == other.lineage
+        && one.is_clean == other.is_clean
+        && one.resync_from == other.resync_from
+        && one.array == other.array
+        && one.members == other.members
+        && one.spares == other.spares
+        && one.policy == other.policy
+        && one.program == other.program
+}
+
+/// Returns true if `one` descends from `other`, or is of the same data and a later generation. Of
+/// two announcements of one generation, that of a member in sync counts, by both if they differ.
+fn is_newer(one: &MemberLabel, other: &MemberLabel) -> bool {
+    let (this, that) = (&one.label, &other.label);
+    match this.lineage.id == that.lineage.id {
+        true if this.generation == that.generation => {
+            one.calls_in_sync(one.member)
+                && (!other.calls_in_sync(other.member) || lacks_nothing(one, other))
+        }
+        true => this.generation > that.generation,
+        false => left_at(this, that).is_some(),
+    }
+}
+
+/// Returns true if `one` does not call the member of `other` in sync, but `other` calls that of
+/// `one` so. If both have the same data id, `other` has no data that `one` lacks.
+fn lacks_nothing(one: &MemberLabel, other: &MemberLabel) -> bool {
+    other.calls_in_sync(one.member) && !one.calls_in_sync(other.member)
+}
+
+/// The last generation of `label` that had the data id of `other`, if it has another one now.
+pub(super) fn left_at(label: &Label, other: &Label) -> Option<u64> {
+    let mut history = label.lineage.history.iter();
+    history.find(|past| past.id == other.lineage.id).map(|past| past.until)
+}
+
+/// Returns true if `one` was announced and never committed: the label of another member goes on
+/// from the one before without it. Where each calls only its own member in sync, a damaged slot may
+/// hide that both were committed, so neither is refuted. A member that is not in sync by its own
+/// label has no data that only it has, so its announcement is refuted even so.
+fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
+    let (this, that) = (&one.label, &other.label);
+    let is_side = one.calls_in_sync(one.member) && !one.calls_in_sync(other.member);
+    if is_side || one.member == other.member || that.generation < this.generation {
+        return false;
+    }
+    if this.lineage.id == that.lineage.id {
+        return false;
+    }
+    if let Some(until) = left_at(that, this) {
+        return this.generation == until + 1;
+    }
+    this.lineage.history.first().is_some_and(|parent| {
+        let goes_on = that.lineage.id == parent.id
+            || that.lineage.history.iter().any(|it| it.id == parent.id && it.until >= parent.until);
+        goes_on && this.generation == parent.until + 1
+    })
+}
+
+/// Returns true if a label that says a member left is only on members which it does not call in
+/// sync, while one that it calls in sync has the label before: it was not committed.
+fn reached_no_member_in_sync(index: usize, found: &[MemberLabel], counting: &[usize]) -> bool {
+    let label = &found[index].label;
+    let Some(parent) = label.lineage.history.first() else { return false };
+    let is_parent = |it: &Label| it.lineage.id == parent.id && it.generation == parent.until;
+    let in_sync = || {
+        let others = counting.iter().map(|&other| &found[other]);
+        others.filter(|other| found[index].calls_in_sync(other.member)).map(|it| &it.label)
+    };
+    label.generation == parent.until + 1
+        && in_sync().all(|other| other.lineage.id != label.lineage.id)
+        && in_sync().any(is_parent)
+}
+
+/// The members that make up each lineage that diverged: for the message to the user.
+pub fn lineages(found: &[MemberLabel]) -> Vec<(DataId, Vec<Uuid>)> {
+    let mut lineages: Vec<(DataId, Vec<Uuid>)> = Vec::new();
+    for MemberLabel { member, label } in found {
+        match lineages.iter_mut().find(|(id, _)| *id == label.lineage.id) {
+            Some((_, members)) => members.push(*member),
+            None => lineages.push((label.lineage.id, vec![*member])),
+        }
+    }
+    lineages
+}
+
+#[cfg(test)]
+#[path = "assembly_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,109 @@
+//! Starts from labels that a crash left behind.
+
+use super::*;
+use crate::label::assembly::{FoundMember, MemberStanding, assemble};
+use crate::label::{DirtyRecord, MemberLabel, NewestLabel};
+
+/// A device with the label of the member of a row, and the label before it in the other slot.
+fn device(label: &Label, row: usize, previous: Option<&Label>) -> FoundMember {
+    FoundMember {
+        newest: NewestLabel {
+            found: MemberLabel { member: label.members[row].uuid, label: label.clone() },
+            slot: 0,
+            previous: previous.cloned(),
+        },
+        record: None,
+        may_lack_record: false,
+        scrub: None,
+        stale_maps: Vec::new(),
+    }
+}
+
+/// The volume that starts with these devices, and what each is worth.
+fn started(found: &[FoundMember]) -> (Volume, Vec<MemberStanding>) {
+    let assembly = assemble(found, &[]);
+    let newest = &assembly.newest;
+    let map = newest.array.chunk_map(&newest.map_configs()).unwrap();
+    let labels = VolumeLabels::of(&assembly, found, map.capacity_bytes(), 1);
+    let states: Vec<MemberState> = assembly.members.iter().map(|row| row.state).collect();
+    (volume_with(labels, &states, Box::new(First), false), assembly.standings)
+}
+
+/// A device in use has a label that is at least as new as its records. Here the newest label says
+/// already that the member is rebuilt, but not its own: a crash ended the update before it got
+/// there.
+#[test]
+fn a_member_whose_label_missed_that_it_joined_gets_no_record_before_it() {
+    let mut newest = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    let old = newest.clone();
+    newest.lineage = newest.lineage.successor(DataId(2), newest.generation);
+    newest.generation += 3;
+    newest.is_clean = false;
+    newest.members[1].state = MemberState::Rebuilding { recovered_bytes: 0 };
+    let (mut volume, standings) = started(&[device(&newest, 0, None), device(&old, 1, None)]);
+    assert_eq!(standings, [MemberStanding::InSync, MemberStanding::Stale]);
+    let mut writes = Vec::new();
+    let result = run(&mut volume, WRITE, |io| {
+        writes.extend((io.member == MemberIndex(1) && io.op == Op::Write).then_some(*io));
+        false
+    });
+    assert_eq!(result, Ok(()));
+    assert!(is_label(&writes[0]), "{writes:?}");
+}
+
+/// A record carries what was so before it, and a short session writes one: after many, the members
+/// in sync are far ahead of that.
+#[test]
+fn what_a_member_had_that_leaves_is_recorded_only_if_it_is_known() {
+    let history_of = |is_clean, sequence, least_sequence| {
+        let mut label = new_label(Profile::Raid1, 2, 11 * MIB, false);
+        label.is_clean = is_clean;
+        let mut found = [0, 1].map(|row| device(&label, row, None));
+        let record = DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() };
+        found.iter_mut().for_each(|device| device.record = Some(record.clone()));
+        let (mut volume, _) = started(&found);
+        fail_on_request(&mut volume, MemberIndex(1));
+        complete_all(&mut volume, Nanos::ZERO);
+        store(&volume).label().lineage.history[0].sequence
+    };
+    assert_eq!(history_of(true, 23, 4), Some(23), "all have the last record");
+    assert_eq!(history_of(false, 23, 22), Some(22));
+    assert_eq!(history_of(false, 23, 4), None);
+}
+
+/// The label that calls a rebuilt member in sync was announced to that member alone. Until the
+/// other has it, it starts alone by its own label, so it cannot be failed.
+#[test]
+fn the_end_of_a_rebuild_is_committed_before_the_member_with_the_data_may_fail() {
+    let mut before = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    before.is_clean = false;
+    let size_bytes = before.members[1].size_bytes;
+    before.members[1].state = MemberState::Rebuilding { recovered_bytes: size_bytes };
+    let mut newest = before.clone();
+    newest.generation += 1;
+    newest.members[1].state = MemberState::InSync;
+    let found = [device(&before, 0, None), device(&newest, 1, Some(&before))];
+    let (mut volume, standings) = started(&found);
+    assert_eq!(standings, [MemberStanding::InSync; 2]);
+    let first = MemberIndex(0);
+    assert!(run(&mut volume, WRITE, |io| io.member == first).is_err());
+    assert_eq!(volume.members()[first].state, MemberState::InSync);
+
+    for is_at_start in [true, false] {
+        let (mut volume, _) = started(&found);
+        if is_at_start {
+            command(&mut volume, StoreGate::commit_announcement);
+        } else {
+            volume.submit(request(1, WRITE));
+        }
+        let mut labels = [0; 2];
+        for io in complete_all(&mut volume, Nanos::ZERO).iter().filter(|io| is_label(io)) {
+            labels[io.member.get()] += 1;
+        }
+        assert_eq!(labels, [3, 2], "what it missed, and both steps");
+        assert_eq!(store(&volume).label().generation, newest.generation + 2);
+        assert_eq!(volume.poll_reply().is_some(), !is_at_start);
+        assert_eq!(run(&mut volume, WRITE, |io| io.member == first), Ok(()));
+        assert_eq!(volume.members()[first].state, MemberState::Failed);
+    }
+}
