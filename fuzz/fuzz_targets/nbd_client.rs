@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mirrorball_io::member::remote::client::attach;
-use mirrorball_io::nbd_protocol::uri::NbdUri;
-use mirrorball_io::nbd_protocol::wire::{
+use mirrorball_nbd::client::{ClientHandshake, ClientStep, negotiate};
+use mirrorball_nbd::uri::NbdUri;
+use mirrorball_nbd::wire::{
     RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag,
 };
 use std::io::{Read, Result, Write};
@@ -37,7 +37,10 @@ fuzz_target!(|input: &[u8]| {
         assert!(!uri.to_string().is_empty());
     }
     let mut server = Server(input);
-    let Ok(attached) = attach(&mut server, "disk") else { return };
+    let mut handshake = ClientHandshake::new("disk");
+    let Ok(ClientStep::Attached(attached)) = negotiate(&mut server, &mut handshake) else {
+        return;
+    };
     assert!(!attached.can(transmission_flag::READ_ONLY));
     assert!((512..=4096).contains(&attached.block_bytes));
     for bytes in server.0.as_chunks::<SIMPLE_REPLY_BYTES>().0 {

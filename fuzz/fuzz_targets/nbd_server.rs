@@ -1,15 +1,11 @@
-//! No bytes from a client make the handshake or the check of requests panic, and what is done lies
-//! within the export.
+//! No bytes from a client make the handshake or the check of requests panic, and accepted requests
+//! lie within the export.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mirrorball_core::member::MemberIndex;
-use mirrorball_io::executor::Target;
-use mirrorball_io::export::Export;
-use mirrorball_io::export::nbd::command::{Validated, validate};
-use mirrorball_io::export::nbd::handshake::{Handshake, Step};
-use mirrorball_io::nbd_protocol::wire::{REQUEST_BYTES, RawRequest};
+use mirrorball_nbd::handshake::{Export, ServerHandshake};
+use mirrorball_nbd::server::{Received, ReplyHead, ServerConnection};
 
 const SIZE_BYTES: u64 = 1 << 30;
 
@@ -17,18 +13,26 @@ fuzz_target!(|input: &[u8]| {
     let exports = [Export {
         name: "disk".to_owned(),
         description: String::new(),
-        target: Target::Member(MemberIndex(0)),
+        target: (),
         size_bytes: SIZE_BYTES,
         block_bytes: 512,
         rotational: true,
         is_read_only: false,
     }];
-    let (taken, step) = Handshake::default().advance(input, &exports, &mut Vec::new());
-    let Step::Agreed(agreed) = step else { return };
-    for bytes in input[taken..].as_chunks::<REQUEST_BYTES>().0 {
-        let Some(raw) = RawRequest::parse(bytes) else { return };
-        if let Validated::Accept(command) = validate(&raw, &exports[agreed.export], agreed.status) {
-            assert!(command.offset + u64::from(command.length) <= SIZE_BYTES);
+    ServerHandshake::requiring_tls().advance(input, &exports, &mut Vec::new());
+    let (mut connection, mut input) = (ServerConnection::default(), input);
+    loop {
+        let (taken, received) = connection.receive(input, &exports);
+        input = &input[taken..];
+        match received {
+            Received::Request(request, export) => {
+                assert!(request.offset + u64::from(request.length) <= SIZE_BYTES);
+                assert_eq!(export, 0);
+                assert!(!ReplyHead::new(&request, Ok(())).bytes().is_empty());
+            }
+            Received::Options { is_last: true, .. } => return,
+            Received::Options { .. } | Received::Rejected { .. } => {}
+            Received::Incomplete | Received::Disconnect | Received::ProtocolError => return,
         }
     }
 });

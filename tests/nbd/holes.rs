@@ -1,7 +1,7 @@
 //! Block status: holes are reported, and written data never are reported as holes.
 
 use super::Place;
-use mirrorball_io::nbd_protocol::wire::{RawRequest, option, request, status_flag};
+use mirrorball_nbd::wire::{RawRequest, option, request, status_flag};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;

@@ -15,12 +15,13 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("program", &["core", "policy"]),
     ("trace", &["core"]),
     ("disk", &["core"]),
+    ("nbd", &["core"]),
     ("sim", &["core", "disk", "trace"]),
     ("lab", &["core", "disk", "sim"]),
-    ("io", &["core", "store", "disk", "parity"]),
+    ("io", &["core", "store", "disk", "nbd", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
     ("sweep", &["core", "disk", "sim", "lab"]),
-    ("cli", &["core", "store", "disk", "sim", "lab", "io", "host", "program", "sweep", "trace"]),
+    ("cli", &["core", "store", "disk", "sim", "lab", "io", "host", "nbd", "program", "sweep", "trace"]),
 ];
 
 const NOW: &str = "take `now` as an argument";
@@ -51,7 +52,7 @@ const CLOCK_USERS: [&str; 7] = [
     "crates/io/src/driver/mod.rs",
     "crates/io/src/driver/teardown.rs",
     "crates/io/src/export/fuse/mount.rs",
-    "crates/io/src/export/nbd/tls/acceptor.rs",
+    "crates/io/src/export/nbd/acceptor.rs",
     "crates/io/src/export/ublk/mod.rs",
     "crates/io/src/member/release.rs",
 ];

@@ -92,6 +92,12 @@ impl<K: SlabKey, V> Slab<K, V> {
         self.slots.get(key.slot() as usize)?.as_ref()
     }
 
+    /// The value under `key`, or `None` if there is none.
+    #[inline]
+    pub fn find_mut(&mut self, key: K) -> Option<&mut V> {
+        self.slots.get_mut(key.slot() as usize)?.as_mut()
+    }
+
     /// The value under `key`.
     ///
     /// # Panics
@@ -161,6 +167,8 @@ mod tests {
         assert_eq!(slab.iter().map(|(_, value)| *value).collect::<String>(), "ac");
         assert_eq!((slab.insert("d"), slab.len()), (keys[1], 3));
         assert_eq!(*slab.get(keys[1]), "d");
+        assert_eq!(slab.find_mut(keys[1]).map(|value| *value), Some("d"));
+        assert_eq!(slab.find_mut(LetterKey(3)), None);
         let [first, second] = slab.get_two_mut(keys[2], keys[0]);
         assert_eq!((*first, *second), ("c", "a"));
         let mut given = keys[0];

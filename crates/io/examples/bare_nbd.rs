@@ -8,7 +8,7 @@
 //! Source: the NBD protocol, doc/proto.md of NetworkBlockDevice/nbd: the oldstyle handshake, which
 //! clients still speak, and simple replies.
 
-use mirrorball_io::nbd_protocol::wire::{
+use mirrorball_nbd::wire::{
     DATA_BYTES_MAX, INIT_MAGIC, REQUEST_BYTES, RawRequest, SIMPLE_REPLY_BYTES, request,
     simple_reply,
 };

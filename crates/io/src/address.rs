@@ -5,7 +5,7 @@
 
 use crate::driver::FileId;
 use crate::export::Export;
-use crate::nbd_protocol::uri::encoded;
+use mirrorball_nbd::uri::encoded;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

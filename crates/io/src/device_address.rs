@@ -1,8 +1,8 @@
 //! Addresses of members: paths of files and block devices, and URIs of NBD exports.
 
 use crate::driver::FileId;
-use crate::nbd_protocol::uri::{NbdUri, UriError};
 use mirrorball_disk::array_file::MemberSource;
+use mirrorball_nbd::uri::{NbdUri, UriError};
 use std::fmt;
 use std::path::{Path, PathBuf};
 

@@ -20,7 +20,6 @@ pub mod export;
 pub mod kept_policy;
 pub mod lateness;
 pub mod member;
-pub mod nbd_protocol;
 pub mod programs;
 pub mod rebuild;
 pub mod reopen;
@@ -28,7 +27,7 @@ pub mod scrub;
 pub mod service;
 pub mod spares;
 pub mod systemd;
-pub mod tls;
+mod tls_relay;
 pub mod torture;
 
 /// The volume of a service: its gate is there if the members have labels.

@@ -12,10 +12,10 @@ use mirrorball_io::address::{
 use mirrorball_io::control::{Control, Endpoint, Protocol};
 use mirrorball_io::driver::Handle;
 use mirrorball_io::executor::Executor;
+use mirrorball_io::export::nbd::acceptor::{AcceptedConnections, Acceptor};
 use mirrorball_io::export::nbd::server::MemoryMax;
-use mirrorball_io::export::nbd::tls::acceptor::{AcceptedConnections, Acceptor};
 use mirrorball_io::systemd;
-use mirrorball_io::tls::ServerTls;
+use mirrorball_nbd::tls::ServerTls;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;

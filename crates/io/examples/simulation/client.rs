@@ -3,9 +3,8 @@
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
-use mirrorball_io::nbd_protocol::wire::{
-    RawReply, RawRequest, SIMPLE_REPLY_BYTES, attach_request, option_reply, request,
-};
+use mirrorball_nbd::client::{ClientHandshake, ClientStep};
+use mirrorball_nbd::wire::{RawReply, RawRequest, SIMPLE_REPLY_BYTES, request};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -36,19 +35,13 @@ struct InFlight {
     blocks: Range<usize>,
 }
 
-/// How a client's connection stands.
-enum Phase {
-    Greeting,
-    Negotiating,
-    Serving,
-}
-
 pub(crate) struct Client {
     simulation: SimulatedWorld,
     rng: Rng,
     listener: ObjectId,
     socket: ObjectId,
-    phase: Phase,
+    /// The handshake, until it is over.
+    handshake: Option<ClientHandshake>,
     input: Vec<u8>,
     /// First block of the client's part of the volume.
     first_block: u64,
@@ -83,7 +76,7 @@ impl Client {
             rng,
             listener,
             socket: simulation.connect(listener),
-            phase: Phase::Greeting,
+            handshake: Some(ClientHandshake::new("")),
             input: Vec::new(),
             first_block: blocks.start,
             contents: vec![Contents::Version(0); count],
@@ -119,7 +112,7 @@ impl Client {
         self.input.extend(self.simulation.receive(self.socket));
         while self.take_message() {}
         let is_due = self.next_request().is_some_and(|at| at <= now);
-        if is_due && matches!(self.phase, Phase::Serving) {
+        if is_due && self.handshake.is_none() {
             self.next_request = now + Nanos(self.rng.below(5_000_000));
             match self.rng.below(100) {
                 0 => self.reconnect(),
@@ -138,7 +131,7 @@ impl Client {
         }
         self.input.clear();
         self.socket = self.simulation.connect(self.listener);
-        self.phase = Phase::Greeting;
+        self.handshake = Some(ClientHandshake::new(""));
     }
 
     fn send_request(&mut self) {
@@ -182,31 +175,15 @@ impl Client {
 
     /// Takes one message from the input; returns false if there is no whole one.
     fn take_message(&mut self) -> bool {
-        match self.phase {
-            Phase::Greeting => {
-                if self.input.len() < 18 {
-                    return false;
-                }
-                self.input.drain(..18);
-                self.simulation.send(self.socket, &attach_request());
-                self.phase = Phase::Negotiating;
-            }
-            Phase::Negotiating => {
-                let Some(head) = self.input.first_chunk::<20>() else { return false };
-                let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
-                let (kind, length) = (word(12), word(16) as usize);
-                if self.input.len() < 20 + length {
-                    return false;
-                }
-                self.input.drain(..20 + length);
-                assert!(kind & option_reply::ERR == 0, "the export is refused: {kind:x}");
-                if kind == option_reply::ACK {
-                    self.phase = Phase::Serving;
-                }
-            }
-            Phase::Serving => return self.take_reply(),
+        let Some(handshake) = &mut self.handshake else { return self.take_reply() };
+        let mut output = Vec::new();
+        let (taken, step) = handshake.advance(&self.input, &mut output).unwrap();
+        self.input.drain(..taken);
+        self.simulation.send(self.socket, &output);
+        if matches!(step, ClientStep::Attached(_)) {
+            self.handshake = None;
         }
-        true
+        taken > 0
     }
 
     fn take_reply(&mut self) -> bool {

@@ -4,11 +4,9 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::driver::Endpoint;
 use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
-use mirrorball_io::member::remote::client::{ClientError, RemoteExport};
 use mirrorball_io::member::remote::peer::{ConnectPeer, Peer};
-use mirrorball_io::nbd_protocol::wire::{
-    REQUEST_BYTES, RawRequest, request, simple_reply, transmission_flag,
-};
+use mirrorball_nbd::client::{ClientError, RemoteExport};
+use mirrorball_nbd::wire::{REQUEST_BYTES, RawRequest, request, simple_reply, transmission_flag};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};

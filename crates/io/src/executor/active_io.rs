@@ -152,7 +152,7 @@ impl Executor {
             }
             Store::Absent => {
                 self.active.get_mut(key).parts_left += 1;
-                self.ended_parts.push((key.slot(), Err(IoError::Gone)));
+                self.ended_parts.push_back((key.slot(), Err(IoError::Gone)));
                 return self.end_parts();
             }
             Store::EmulatedFile(handle) => Some(*handle),
@@ -302,9 +302,9 @@ impl Executor {
         });
     }
 
-    /// Ends the parts that ended outside of a turn.
+    /// Ends the parts that ended outside of a turn, in their order.
     pub(super) fn end_parts(&mut self) {
-        while let Some((key, result)) = self.ended_parts.pop() {
+        while let Some((key, result)) = self.ended_parts.pop_front() {
             self.end_part(ActiveIoKey::from_slot(key), result);
         }
     }

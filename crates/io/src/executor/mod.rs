@@ -132,7 +132,7 @@ pub struct Executor {
     precise_sleep: PreciseSleep,
     /// Replies of remote members, and flushes of storage that was replaced, that were not handled
     /// yet.
-    ended_parts: Vec<RemoteReply>,
+    ended_parts: VecDeque<RemoteReply>,
 }
 
 impl Executor {
@@ -180,7 +180,7 @@ impl Executor {
             hold: None,
             completions: Vec::new(),
             precise_sleep: PreciseSleep::default(),
-            ended_parts: Vec::new(),
+            ended_parts: VecDeque::new(),
         })
     }
 

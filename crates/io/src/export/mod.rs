@@ -13,23 +13,7 @@ pub mod ublk;
 use crate::executor::Target;
 
 /// A volume or member that clients can attach to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Export {
-    /// Its name. NBD clients that send an empty name get the first export.
-    pub name: String,
-    /// The description that `nbdinfo --list` shows.
-    pub description: String,
-    /// The volume or member that is exported.
-    pub target: Target,
-    /// Its size in bytes.
-    pub size_bytes: u64,
-    /// Offsets and lengths of requests are multiples of this.
-    pub block_bytes: u32,
-    /// True if clients should treat it as a rotating disk.
-    pub rotational: bool,
-    /// True if it cannot be written.
-    pub is_read_only: bool,
-}
+pub type Export = mirrorball_nbd::handshake::Export<Target>;
 
 /// When the effect of a write, discard or write-zeroes request must be durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,36 +1,22 @@
-//! The NBD server.
+//! The NBD server: sockets, buffers and memory around the protocol of [`mirrorball_nbd`].
 //!
-//! - [`handshake`]: negotiation before the first request (fixed newstyle).
-//! - [`command`]: a request, checked against its export.
-//! - [`server`]: connections and requests in flight, over the driver and the executor.
-//! - [`tls`]: accepts TLS connections and hands plain sockets to the server.
+//! - [`server`]: listeners, connections, and their messages.
+//! - `connection`: received bytes that are not parsed yet, and replies to send.
+//! - `served_request`: a client's request in flight.
+//! - `requests`: requests of clients, carried out by the executor, and their replies.
+//! - `waiting`: clients that wait for memory or a turn, and those that are closed for others.
+//! - `memory_budget`: the memory of all requests and replies together.
+//! - [`acceptor`]: accepts TLS connections and hands plain sockets to the server.
 //!
-//! Handshake and requests are parsed by plain functions of bytes, so that tests and the fuzzer can
-//! feed them any input.
-//! The server implements `NBD_OPT_GO`, `INFO`, `LIST`, `EXPORT_NAME`, structured replies, the meta
-//! context `base:allocation`, several connections to one export, block sizes, FUA, flush, trim and
-//! write zeroes. Every copy is written before a write is replied to, and a flush covers all
-//! connections, so clients may use several connections (`NBD_FLAG_CAN_MULTI_CONN`).
-//!
-//! Non-goals: optional TLS (a listener requires it or refuses it), resizing, and extended headers.
-//!
-//! Source: the NBD protocol document, `doc/proto.md` of the NetworkBlockDevice/nbd repository.
+//! Every copy is written before a write is replied to, and a flush covers all connections, so
+//! clients may use several connections (`NBD_FLAG_CAN_MULTI_CONN`).
 
-pub mod command;
+pub mod acceptor;
 mod connection;
-mod external_connections;
-pub mod handshake;
-mod input;
-mod keys;
-mod long_requests;
 mod memory_budget;
-mod memory_queue;
-mod pending_request;
-mod queues;
-mod reclaim;
 mod requests;
+mod served_request;
 pub mod server;
-mod status_request;
 #[cfg(test)]
 mod tests;
-pub mod tls;
+mod waiting;

@@ -1,39 +1,34 @@
-//! The server: listeners, connections, and the requests of clients in flight.
+//! The server: listeners, connections, and their messages.
 //!
-//! It runs in the executor's thread. A client's request becomes one or several I/O requests to the
-//! executor: large write-zeroes and discard requests are split, and a durable write is followed by
-//! a flush. All replies of one pass of the service loop are sent together.
+//! It runs in the executor's thread. All replies of one pass of the service loop are sent together.
 //!
 //! Clients are isolated from each other: each has its own buffers and a limit of requests and bytes
-//! in flight, all together have a memory budget (`memory_budget.rs`), and a protocol error
-//! closes only the connection it arrived on. An idle client costs a descriptor and 16 KiB.
+//! in flight, all together have a memory budget (`memory_budget.rs`), and a protocol error closes
+//! only the connection it arrived on. An idle client costs a descriptor and 16 KiB.
 //!
-//! The handlers of [`Server`] are in several files: connections here, requests in `requests.rs`,
-//! block status in `status_request.rs`, long requests in `long_requests.rs`, clients that wait for
-//! memory in `memory_queue.rs`, connections that are closed for others in `reclaim.rs`, and
-//! connections of another thread in `external_connections.rs`. The others use this one, and it uses
-//! none of them.
+//! The methods of [`Server`] are in three files: connections here, requests in `requests.rs`, and
+//! clients that wait in `waiting.rs`. The others use this one, and it uses none of them.
 
-use super::command::{REPLY_BYTES, Validated, validate};
-use super::connection::{Connection, Expecting, Hangup, Phase};
-use super::handshake::{Agreement, Step, greeting};
-use super::input;
-use super::keys::{ClientRequestKey, ConnectionKey};
+use super::acceptor::AcceptedConnections;
+use super::connection::{
+    ClientRequestKey, Connection, ConnectionKey, Expecting, Hangup, LARGE_BYTES, Phase,
+};
 pub use super::memory_budget::MemoryMax;
 use super::memory_budget::{MemoryBudget, Reservation};
-use super::pending_request::PendingRequest;
-use super::queues::{HandshakeDeadlines, LongRequests, MemoryQueue};
+use super::served_request::{FoundExtents, REPLY_BYTES, ServedRequest, memory_bytes};
 use crate::accept_backoff::AcceptBackoff;
-use crate::block_status::StatusExtent;
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{Event, EventOwner, Handle, Output, PeerPlace, Token};
 use crate::executor::Executor;
 use crate::export::Export;
 use crate::export::chunked_ops::zeroes;
-use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
+use mirrorball_nbd::handshake::greeting;
+use mirrorball_nbd::server::Received;
+use std::collections::VecDeque;
+use std::io;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
@@ -49,19 +44,16 @@ pub struct ConnectionsMax(pub usize);
 pub struct Server {
     pub(super) exports: Vec<Export>,
     listeners: Vec<Listener>,
-    /// Connections that another thread accepted.
-    pub(super) external_connections: Option<ExternalConnections>,
+    external_connections: Option<ExternalConnections>,
     pub(super) connections: Slab<ConnectionKey, Connection>,
     connections_max: usize,
     pub(super) memory: MemoryBudget,
-    pub(super) memory_queue: MemoryQueue,
-    pub(super) long: LongRequests,
-    pub(super) handshakes: HandshakeDeadlines,
-    pub(super) pending: Slab<ClientRequestKey, PendingRequest>,
+    pub(super) waiting: WaitingClients,
+    pub(super) requests: Slab<ClientRequestKey, ServedRequest>,
     /// Finds extents for block status; started by the first such request.
-    pub(super) status_worker: Option<StatusWorker>,
+    pub(super) status_worker: Option<BlockingWorker<FoundExtents>>,
     pub(super) zeroes: BufferKey,
-    /// Connections with something to send.
+    /// Connections with replies to send, where no send is in flight.
     pub(super) dirty: Vec<ConnectionKey>,
     /// Connections to remove at the end of this pass.
     over: Vec<ConnectionKey>,
@@ -73,20 +65,28 @@ pub struct Server {
     stopping: bool,
 }
 
-/// The server's end of the queue of connections that another thread accepted.
-pub(super) struct ExternalConnections {
-    pub(super) receiver: Receiver<(UnixStream, IpAddr)>,
-    pub(super) waker: Handle,
+/// The queue of connections that another thread accepted: those of the TLS acceptor.
+struct ExternalConnections {
+    receiver: Receiver<(UnixStream, IpAddr)>,
+    waker: Handle,
 }
 
-/// The extents of files that a worker found for a request.
-pub(super) struct FoundExtents {
-    pub(super) pending: ClientRequestKey,
-    pub(super) extents: Vec<StatusExtent>,
+/// The queues of a server's clients.
+#[derive(Default)]
+pub(super) struct WaitingClients {
+    /// Clients that wait for memory of the large pool.
+    pub(super) large: VecDeque<ConnectionKey>,
+    /// Clients that wait for memory of the small pool.
+    pub(super) small: VecDeque<ConnectionKey>,
+    /// Time of the next check for progress, while a client waits for memory.
+    pub(super) next_check: Option<Nanos>,
+    /// Clients with long requests that wait for their next step, the next first.
+    pub(super) long: VecDeque<ConnectionKey>,
+    /// Number of steps in flight.
+    pub(super) steps: usize,
+    /// Deadlines of handshakes, with the streams of their connections.
+    pub(super) handshakes: VecDeque<(Nanos, ConnectionKey, u64)>,
 }
-
-/// Worker that returns the key of a block status request and its extents.
-pub(super) type StatusWorker = BlockingWorker<FoundExtents>;
 
 struct Listener {
     socket: Handle,
@@ -113,11 +113,9 @@ impl Server {
             external_connections: None,
             connections: Slab::default(),
             connections_max: connections_max.0,
-            memory: MemoryBudget::new(MemoryMax::default(), input::LARGE_BYTES),
-            memory_queue: MemoryQueue::default(),
-            long: LongRequests::default(),
-            handshakes: HandshakeDeadlines::default(),
-            pending: Slab::default(),
+            memory: MemoryBudget::new(MemoryMax::default(), LARGE_BYTES),
+            waiting: WaitingClients::default(),
+            requests: Slab::default(),
             status_worker: None,
             zeroes: zeroes(&mut executor.driver),
             dirty: Vec::new(),
@@ -133,7 +131,22 @@ impl Server {
 
     /// Limits the memory of requests and replies; to be called before the first client connects.
     pub fn with_memory(self, memory_max: MemoryMax) -> Server {
-        Server { memory: MemoryBudget::new(memory_max, input::LARGE_BYTES), ..self }
+        Server { memory: MemoryBudget::new(memory_max, LARGE_BYTES), ..self }
+    }
+
+    /// Also serves connections that an acceptor hands over.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
+    pub fn with_accepted(
+        mut self,
+        accepted: AcceptedConnections,
+        executor: &mut Executor,
+    ) -> io::Result<Server> {
+        let AcceptedConnections { receiver, waker } = accepted;
+        let waker = executor.driver.add_waker(Token::new(EventOwner::NbdExternal, 0), &waker)?;
+        self.external_connections = Some(ExternalConnections { receiver, waker });
+        Ok(self)
     }
 
     /// The exports.
@@ -164,11 +177,14 @@ impl Server {
             (EventOwner::NbdBlockStatus, _) => self.on_block_status(executor),
             (EventOwner::NbdReceive, result) => {
                 let key = ConnectionKey::from_slot(slot);
-                self.note_event(key).receiving = false;
+                let connection = self.note_event(key);
+                connection.receiving = false;
                 match result {
                     Ok(Output::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
                     // The client has shut down its sending side, and may wait for replies.
-                    Ok(_) if self.is_served(key) => self.drain(key, executor),
+                    Ok(_) if !connection.is_negotiating() && !connection.is_closed() => {
+                        self.drain(key, executor);
+                    }
                     _ => self.close(key, executor),
                 }
             }
@@ -177,7 +193,7 @@ impl Server {
                 self.note_event(key);
                 let connection = self.connections.get_mut(key);
                 connection.on_sent(&mut executor.driver, &mut self.memory);
-                if matches!(connection.phase, Phase::Closed) {
+                if connection.is_closed() {
                     // The rest of a reply that was being sent.
                     connection.drop_queue(&mut executor.driver, &mut self.memory);
                 }
@@ -211,23 +227,22 @@ impl Server {
     pub fn flush(&mut self, executor: &mut Executor) {
         self.serve_queues(executor);
         while let Some(key) = self.dirty.pop() {
-            self.connections
-                .get_mut(key)
-                .send(Token::new(EventOwner::NbdSend, key.slot()), &mut executor.driver);
+            let token = Token::new(EventOwner::NbdSend, key.slot());
+            self.connections.get_mut(key).send(token, &mut executor.driver);
         }
         if self.over.is_empty() {
             return;
         }
         for key in std::mem::take(&mut self.over) {
             let connection = self.connections.remove(key).expect("a connection is removed once");
-            connection.free(&mut executor.driver, &mut self.memory);
+            connection.input.free(&mut executor.driver, &mut self.memory);
         }
         // A connection below the limit may be accepted now.
         self.accept(executor);
     }
 
-    /// Does what is due: closes connections that take too long, and accepts again where that
-    /// failed. Returns how long until something is due.
+    /// Does what is due: closes connections that take too long, and accepts again after a failure.
+    /// Returns how long until something is due.
     pub fn on_time(&mut self, executor: &mut Executor) -> Option<Nanos> {
         let handshakes = self.check_handshakes(executor);
         let stalled = self.check_stalled(executor);
@@ -257,23 +272,18 @@ impl Server {
         }
         let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
-            let connection = self.connections.get_mut(key);
+            let connection = self.connections.get(key);
             match connection.phase {
-                Phase::Negotiating(_) => self.close(key, executor),
-                Phase::Serving(_) => self.drain(key, executor),
+                Phase::Open if connection.is_negotiating() => self.close(key, executor),
+                Phase::Open => self.drain(key, executor),
                 Phase::Draining | Phase::Closed => {}
             }
         }
     }
 
-    /// Returns true when the last connection is closed.
+    /// True when the last connection is closed.
     pub fn is_over(&self) -> bool {
         self.connections.is_empty()
-    }
-
-    /// Returns true if the connection has finished its handshake and is not closed.
-    fn is_served(&self, key: ConnectionKey) -> bool {
-        matches!(self.connections.get(key).phase, Phase::Serving(_) | Phase::Draining)
     }
 
     fn accept(&mut self, executor: &mut Executor) {
@@ -281,6 +291,18 @@ impl Server {
             if !listener.accepting && !self.stopping {
                 listener.accepting = true;
                 executor.driver.accept(Token::new(EventOwner::NbdAccept, key), listener.socket);
+            }
+        }
+    }
+
+    /// Serves the connections that another thread accepted since the last call.
+    fn on_external_connections(&mut self, executor: &mut Executor) {
+        while let Some(external) = &self.external_connections
+            && let Ok((socket, address)) = external.receiver.try_recv()
+        {
+            // Without a free descriptor the connection is closed, as at a listener.
+            if let Ok(socket) = executor.driver.adopt(socket.into()) {
+                self.on_connection(socket, PeerPlace::machine(address), executor);
             }
         }
     }
@@ -296,27 +318,25 @@ impl Server {
             return executor.driver.close(socket);
         }
         let driver = &mut executor.driver;
-        let mut connection = Connection::new(socket, self.next_stream, driver);
+        let mut connection = Connection::new(socket, self.next_stream, place, driver);
         self.next_stream += 1;
-        connection.place = place;
         connection.queue_copy(&greeting(), Reservation::NONE, driver);
         let now = driver.now();
         let key = self.connections.insert(connection);
         self.start_handshake(key, now);
-        self.dirty.push(key);
         self.go_on(key, executor);
     }
 
     fn on_received(&mut self, key: ConnectionKey, bytes: usize, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
-        connection.progress += 1;
+        connection.transfers += 1;
         match &mut connection.expecting {
-            Expecting::Data { pending, slice } => {
+            Expecting::Data { request, slice } => {
                 *slice = slice.after(bytes);
                 if slice.length == 0 {
-                    let pending = *pending;
+                    let request = *request;
                     connection.expecting = Expecting::Header;
-                    self.submit(pending, executor);
+                    self.submit(request, executor);
                 }
             }
             Expecting::Header | Expecting::Discard { .. } => connection.input.on_received(bytes),
@@ -326,25 +346,24 @@ impl Server {
 
     /// Parses the received bytes as far as possible, and receives more.
     pub(super) fn go_on(&mut self, key: ConnectionKey, executor: &mut Executor) {
-        while self.step(key, executor) {}
+        while self.take_message(key, executor) {}
         let connection = self.connections.get_mut(key);
-        if connection.has_outgoing() {
+        if connection.can_send() {
             self.dirty.push(key);
         }
         let driver = &mut executor.driver;
+        let hangup = Token::new(EventOwner::NbdHangup, key.slot());
         match connection.phase {
-            Phase::Negotiating(_) if connection.has_outgoing() => {}
-            Phase::Serving(_) if connection.is_full() || connection.waits_for_memory => {
-                connection.watch_hangup(Token::new(EventOwner::NbdHangup, key.slot()), driver);
+            Phase::Open if connection.protocol.is_negotiating() && connection.has_outgoing() => {}
+            Phase::Open if connection.is_full() || connection.waits_for_memory => {
+                connection.watch_hangup(hangup, driver);
             }
-            Phase::Negotiating(_) | Phase::Serving(_) => {
+            Phase::Open => {
                 let token = Token::new(EventOwner::NbdReceive, key.slot());
                 connection.receive(token, driver, &mut self.memory);
             }
             Phase::Draining if connection.is_answered() => self.close(key, executor),
-            Phase::Draining => {
-                connection.watch_hangup(Token::new(EventOwner::NbdHangup, key.slot()), driver);
-            }
+            Phase::Draining => connection.watch_hangup(hangup, driver),
             Phase::Closed => {
                 // These are data of a write that will not be carried out.
                 self.drop_unfinished(key, executor);
@@ -353,94 +372,77 @@ impl Server {
         }
     }
 
-    /// Parses one request or option; returns true if there may be another.
-    fn step(&mut self, key: ConnectionKey, executor: &mut Executor) -> bool {
+    /// Parses and handles one message; returns true if there may be another.
+    fn take_message(&mut self, key: ConnectionKey, executor: &mut Executor) -> bool {
         let connection = self.connections.get_mut(key);
+        let unread_bytes = connection.input.unread_bytes();
         // A receive in flight may be writing to the input buffer.
-        if connection.receiving || connection.unread_bytes() == 0 {
+        if connection.receiving || unread_bytes == 0 {
             return false;
         }
         if let Expecting::Discard { bytes } = connection.expecting {
-            let taken = bytes.min(connection.unread_bytes());
+            let taken = bytes.min(unread_bytes);
             connection.input.take(taken);
-            connection.expecting = match bytes - taken {
-                0 => Expecting::Header,
-                bytes => Expecting::Discard { bytes },
-            };
+            connection.expecting = Expecting::discard(bytes - taken);
             return true;
         }
-        match &mut connection.phase {
-            // Replies are taken before more options are parsed.
-            Phase::Negotiating(_) => !connection.has_outgoing() && self.negotiate(key, executor),
-            Phase::Serving(agreement) => {
-                let agreement = *agreement;
-                !connection.is_full() && self.take_request(key, agreement, executor)
-            }
-            Phase::Draining | Phase::Closed => false,
-        }
-    }
-
-    fn negotiate(&mut self, key: ConnectionKey, executor: &mut Executor) -> bool {
-        let connection = self.connections.get_mut(key);
-        let Phase::Negotiating(handshake) = &mut connection.phase else { return false };
-        let mut handshake = std::mem::take(handshake);
-        let mut output = Vec::new();
-        let input = connection.input.unread(&executor.driver);
-        let (taken, step) = handshake.advance(input, &self.exports, &mut output);
-        connection.input.take(taken);
-        if !output.is_empty() {
-            connection.queue_copy(&output, Reservation::NONE, &mut executor.driver);
-        }
-        connection.phase = match step {
-            Step::More => Phase::Negotiating(handshake),
-            Step::Agreed(agreement) => Phase::Serving(agreement),
-            Step::End => Phase::Draining,
+        // Replies to options are received by the client before more are parsed.
+        let must_wait = match connection.protocol.is_negotiating() {
+            true => connection.has_outgoing(),
+            false => connection.is_full(),
         };
-        step != Step::More || taken > 0
+        if must_wait || connection.phase != Phase::Open {
+            return false;
+        }
+        let input = connection.input.unread(&executor.driver);
+        let (taken, received) = connection.protocol.receive(input, &self.exports);
+        let memory_bytes = match &received {
+            Received::Incomplete => return false,
+            Received::Request(request, _) => memory_bytes(request),
+            Received::Rejected { .. } => REPLY_BYTES,
+            Received::Options { .. } | Received::Disconnect | Received::ProtocolError => 0,
+        };
+        let reservation = match memory_bytes {
+            0 => Reservation::NONE,
+            bytes => match self.reserve(key, bytes) {
+                Some(reservation) => reservation,
+                None => return false,
+            },
+        };
+        self.connections.get_mut(key).input.take(taken);
+        self.on_message(key, received, reservation, executor);
+        true
     }
 
-    fn take_request(
+    fn on_message(
         &mut self,
         key: ConnectionKey,
-        agreement: Agreement,
+        message: Received,
+        reservation: Reservation,
         executor: &mut Executor,
-    ) -> bool {
+    ) {
         let connection = self.connections.get_mut(key);
-        let unread = connection.input.unread(&executor.driver);
-        let Some(header) = unread.first_chunk::<REQUEST_BYTES>() else { return false };
-        let raw = RawRequest::parse(header);
-        let verdict = raw.map_or(Validated::ProtocolError, |raw| {
-            validate(&raw, &self.exports[agreement.export], agreement.status)
-        });
-        let memory_bytes = match &verdict {
-            Validated::Accept(command) => command.memory_bytes(),
-            Validated::Reject { .. } => REPLY_BYTES,
-            Validated::Disconnect | Validated::ProtocolError => 0,
-        };
-        let Some(reservation) = self.reserve(key, memory_bytes) else { return false };
-        let connection = self.connections.get_mut(key);
-        connection.input.take(REQUEST_BYTES);
-        match verdict {
-            Validated::Accept(command) => {
-                self.begin(key, agreement, command, reservation, executor);
+        let driver = &mut executor.driver;
+        match message {
+            Received::Request(request, export) => {
+                self.begin(key, request, export, reservation, executor);
             }
-            Validated::Reject { error, data_bytes } => {
-                if data_bytes > 0 {
-                    connection.expecting = Expecting::Discard { bytes: data_bytes as usize };
+            Received::Rejected { reply, data_bytes } => {
+                connection.expecting = Expecting::discard(data_bytes);
+                connection.queue_copy(reply.bytes(), reservation, driver);
+            }
+            Received::Options { replies, is_last } => {
+                if !replies.is_empty() {
+                    connection.queue_copy(&replies, reservation, driver);
                 }
-                let raw = raw.expect("a rejected request was parsed");
-                let driver = &mut executor.driver;
-                if agreement.structured && raw.kind == request::READ {
-                    connection.queue_copy(&error_chunk(raw.cookie, error), reservation, driver);
-                } else {
-                    let reply = simple_reply(error as u32, raw.cookie);
-                    connection.queue_copy(&reply, reservation, driver);
+                if is_last {
+                    connection.phase = Phase::Draining;
                 }
             }
-            Validated::Disconnect => self.drain(key, executor),
-            Validated::ProtocolError => self.close(key, executor),
+            Received::Disconnect => self.drain(key, executor),
+            Received::ProtocolError => self.close(key, executor),
+            Received::Incomplete => {}
         }
-        true
     }
 
     /// Accepts no more requests on a connection, and closes it after the last reply.
@@ -461,7 +463,7 @@ impl Server {
     /// Closes a connection: nothing more is sent, and its requests in flight get no reply.
     pub(super) fn close(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
-        if !matches!(connection.phase, Phase::Closed) {
+        if !connection.is_closed() {
             connection.phase = Phase::Closed;
             executor.driver.close(connection.socket);
             connection.drop_queue(&mut executor.driver, &mut self.memory);
@@ -475,17 +477,17 @@ impl Server {
     /// Drops a write whose data are incomplete.
     fn drop_unfinished(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
-        let Expecting::Data { pending, .. } = connection.expecting else { return };
+        let Expecting::Data { request, .. } = connection.expecting else { return };
         if connection.receiving {
             // The kernel may still write to its buffer; this is called again when that ends.
             return;
         }
         connection.expecting = Expecting::Header;
-        let pending = self.pending.remove(pending).expect("a write that waits for data is pending");
-        connection.pending -= 1;
-        connection.pending_bytes -= pending.command.length as usize;
-        executor.driver.release(pending.buffer.expect("a write has a buffer"));
-        self.memory.release(&mut connection.held, pending.reservation);
+        let served = self.requests.remove(request);
+        let served = served.expect("a write that waits for data is in flight");
+        connection.in_flight -= 1;
+        executor.driver.release(served.buffer.expect("a write has a buffer"));
+        self.memory.release(&mut connection.held, served.reservation);
     }
 
     /// Marks a closed connection for removal at the end of this pass. It is not removed at once,

@@ -8,52 +8,45 @@
 use super::RemoteRequest;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
-use crate::nbd_protocol::wire::{REQUEST_BYTES, RawReply, RawRequest};
 use mirrorball_core::io::{IoError, Op};
-use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
+use mirrorball_nbd::client::{ClientConnection, CookieKey};
+use mirrorball_nbd::wire::{REQUEST_BYTES, RawRequest};
 use std::collections::VecDeque;
 
 /// Size of the input buffer: a few small replies. Larger data are received without a copy.
 const INPUT_BYTES: usize = 16 << 10;
 
-mirrorball_core::slab_key! {
-    /// Names a request of a connection; its slot is in the cookie of the request.
-    struct SentRequestKey;
-}
-
 /// A request that has not ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PendingRequest {
-    request: RemoteRequest,
-    kind: u16,
+pub(super) struct PeerRequest {
+    pub(super) request: RemoteRequest,
     /// Number of writes of the member that were replied to when it was queued.
-    written_before: u64,
-    cookie: u64,
-    sent: bool,
-    /// Time of the first check that found it pending.
-    seen_at: Option<Nanos>,
+    pub(super) written_before: u64,
+    is_sent: bool,
     /// The reply, once it has arrived with its data.
     reply: Option<Result<(), IoError>>,
 }
 
+/// A request that has ended, and its result.
+pub(super) type EndedRequest = (PeerRequest, Result<(), IoError>);
+
 /// A request that is queued or being sent.
 struct Outgoing {
-    /// Its header.
+    /// The header.
     head: BufferKey,
-    /// Its data, if it is a write.
+    /// The data of a write.
     data: Option<Slice>,
-    /// Its key among the pending requests.
-    key: SentRequestKey,
+    key: CookieKey,
 }
 
-/// What the next bytes from the server are.
+/// The meaning of the next bytes from the server.
 #[derive(Clone, Copy, Debug)]
 enum Expecting {
     /// The header of a reply.
     Head,
     /// The rest of the data of this read.
-    Data { key: SentRequestKey, rest: Slice },
+    Data { key: CookieKey, rest: Slice },
 }
 
 /// A connection of a remote member, or the place for one.
@@ -66,40 +59,13 @@ pub(super) struct PeerConnection {
     input: Option<BufferKey>,
     /// Bytes of an incomplete header at the start of the input.
     head_bytes: usize,
-    pending: Slab<SentRequestKey, PendingRequest>,
-    cookies: u32,
+    protocol: ClientConnection<PeerRequest>,
     outgoing: VecDeque<Outgoing>,
     /// Number of those that are being sent.
     sending: usize,
-    ended: Vec<(PendingRequest, Result<(), IoError>)>,
+    ended: Vec<EndedRequest>,
     /// False for the connection of an attachment that is over.
     is_attached: bool,
-}
-
-impl PendingRequest {
-    pub(super) fn new(request: RemoteRequest, kind: u16, written_before: u64) -> PendingRequest {
-        PendingRequest {
-            request,
-            kind,
-            written_before,
-            cookie: 0,
-            sent: false,
-            seen_at: None,
-            reply: None,
-        }
-    }
-
-    pub(super) fn key(&self) -> u32 {
-        self.request.key
-    }
-
-    pub(super) fn op(&self) -> Op {
-        self.request.op
-    }
-
-    pub(super) fn written_before(&self) -> u64 {
-        self.written_before
-    }
 }
 
 impl Default for PeerConnection {
@@ -111,8 +77,7 @@ impl Default for PeerConnection {
             expecting: Expecting::Head,
             input: None,
             head_bytes: 0,
-            pending: Slab::default(),
-            cookies: 0,
+            protocol: ClientConnection::default(),
             outgoing: VecDeque::new(),
             sending: 0,
             ended: Vec::new(),
@@ -132,7 +97,7 @@ impl PeerConnection {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.pending.len()
+        self.protocol.in_flight()
     }
 
     /// Starts to use a new connection.
@@ -142,27 +107,24 @@ impl PeerConnection {
         self.receive(token, driver);
     }
 
-    /// Returns true if a request has been pending for longer than `timeout`.
-    pub(super) fn is_overdue(&mut self, now: Nanos, timeout: Nanos) -> bool {
-        let mut overdue = false;
-        for pending in self.pending.iter_mut() {
-            overdue |= now >= *pending.seen_at.get_or_insert(now) + timeout;
-        }
-        overdue
+    /// Looks for requests that have been in flight for longer than `timeout`.
+    pub(super) fn check_overdue(&mut self, now: Nanos, timeout: Nanos) -> bool {
+        self.protocol.check_overdue(now, timeout)
     }
 
-    /// Queues a request.
-    pub(super) fn queue(&mut self, mut pending: PendingRequest, driver: &mut Driver) {
-        self.cookies = self.cookies.wrapping_add(1);
-        let count = u64::from(self.cookies) << 32;
-        let RemoteRequest { op, offset, length, data, .. } = pending.request;
-        let kind = pending.kind;
-        let key = self.pending.insert(pending);
-        // The count tells a reply to an earlier tenant of the place from one to this.
-        pending.cookie = count | u64::from(key.slot());
-        *self.pending.get_mut(key) = pending;
+    /// Queues a request of the protocol's `kind`.
+    pub(super) fn queue(
+        &mut self,
+        request: RemoteRequest,
+        kind: u16,
+        written_before: u64,
+        driver: &mut Driver,
+    ) {
+        let RemoteRequest { op, offset, length, data, .. } = request;
         let length = u32::try_from(length).expect("a chunk is no longer than 1 GiB");
-        let raw = RawRequest { flags: 0, kind, cookie: pending.cookie, offset, length };
+        let raw = RawRequest { flags: 0, kind, cookie: 0, offset, length };
+        let request = PeerRequest { request, written_before, is_sent: false, reply: None };
+        let (key, raw) = self.protocol.start(raw, request);
         let head = driver.acquire(REQUEST_BYTES);
         driver.bytes_mut(Slice::data(head, 0, REQUEST_BYTES)).copy_from_slice(&raw.bytes());
         let data = data.filter(|_| op == Op::Write);
@@ -191,12 +153,14 @@ impl PeerConnection {
 
     /// Handles the end of a send; `whole` is false if it failed.
     pub(super) fn on_sent(&mut self, whole: bool, driver: &mut Driver) {
-        for Outgoing { head, key, .. } in self.outgoing.drain(..std::mem::take(&mut self.sending)) {
+        for _ in 0..std::mem::take(&mut self.sending) {
+            let sent = self.outgoing.pop_front();
+            let Outgoing { head, key, .. } = sent.expect("a request that is sent is queued");
             driver.release(head);
             // A server may reply to a read before the send of several requests ends.
-            if whole && self.pending.find(key).is_some() {
-                self.pending.get_mut(key).sent = true;
-                end_if_over(&mut self.pending, key, &mut self.ended);
+            if let Some(request) = self.protocol.find_mut(key).filter(|_| whole) {
+                request.is_sent = true;
+                self.end_if_over(key);
             }
         }
         if !whole {
@@ -242,19 +206,21 @@ impl PeerConnection {
         }
     }
 
-    /// Requests that ended since the last call.
-    pub(super) fn take_ended(&mut self) -> Vec<(PendingRequest, Result<(), IoError>)> {
-        std::mem::take(&mut self.ended)
+    /// Requests that ended since the last call, in the order of their ends.
+    pub(super) fn take_ended(&mut self) -> impl Iterator<Item = EndedRequest> + use<'_> {
+        self.ended.drain(..)
     }
 
     /// Makes room for a new connection; returns the requests of the broken one.
-    pub(super) fn clear(&mut self, driver: &mut Driver) -> Vec<PendingRequest> {
+    pub(super) fn clear(
+        &mut self,
+        driver: &mut Driver,
+    ) -> impl Iterator<Item = PeerRequest> + use<'_> {
         for outgoing in self.outgoing.drain(..) {
             driver.release(outgoing.head);
         }
         (self.socket, self.closing) = (None, false);
-        let keys: Vec<SentRequestKey> = self.pending.iter().map(|(key, _)| key).collect();
-        keys.into_iter().filter_map(|key| self.pending.remove(key)).collect()
+        self.protocol.end_all()
     }
 
     pub(super) fn is_attached(&self) -> bool {
@@ -289,7 +255,8 @@ impl PeerConnection {
     fn parse_replies(&mut self, mut input: Slice, driver: &mut Driver) -> Option<usize> {
         while let Some(head) = driver.bytes(input).first_chunk() {
             input = input.after(head.len());
-            self.on_head(RawReply::parse(head)?)?;
+            let (key, result) = self.protocol.receive(head).ok()?;
+            self.on_head(key, result.is_ok());
             if let Expecting::Data { key, rest } = self.expecting {
                 let length = rest.length.min(input.length);
                 driver.deliver(Slice { length, ..input }, Slice { length, ..rest });
@@ -300,24 +267,19 @@ impl PeerConnection {
         Some(input.length)
     }
 
-    /// Handles the header of a reply; returns `None` if the server violates the protocol.
-    fn on_head(&mut self, RawReply { error, cookie }: RawReply) -> Option<()> {
-        let key = SentRequestKey::from_slot(cookie as u32);
-        let pending = self.pending.find(key)?;
-        if pending.cookie != cookie || pending.reply.is_some() {
-            return None;
-        }
-        match pending.request.data {
-            Some(rest) if error == 0 && pending.request.op == Op::Read => {
+    /// Handles the header of a reply.
+    fn on_head(&mut self, key: CookieKey, is_success: bool) {
+        let request = self.protocol.find_mut(key).expect("the reply is to a request in flight");
+        match request.request.data {
+            Some(rest) if is_success && request.request.op == Op::Read => {
                 self.expecting = Expecting::Data { key, rest };
             }
-            _ => self.reply(key, if error == 0 { Ok(()) } else { Err(IoError::Medium) }),
+            _ => self.reply(key, if is_success { Ok(()) } else { Err(IoError::Medium) }),
         }
-        Some(())
     }
 
     /// Handles data of a read, of which `rest` has not arrived.
-    fn on_data(&mut self, key: SentRequestKey, rest: Slice) {
+    fn on_data(&mut self, key: CookieKey, rest: Slice) {
         if rest.length > 0 {
             self.expecting = Expecting::Data { key, rest };
         } else {
@@ -326,9 +288,19 @@ impl PeerConnection {
         }
     }
 
-    fn reply(&mut self, key: SentRequestKey, result: Result<(), IoError>) {
-        self.pending.get_mut(key).reply = Some(result);
-        end_if_over(&mut self.pending, key, &mut self.ended);
+    fn reply(&mut self, key: CookieKey, result: Result<(), IoError>) {
+        let request = self.protocol.find_mut(key).expect("a request ends after its reply");
+        request.reply = Some(result);
+        self.end_if_over(key);
+    }
+
+    /// Ends a request if it was sent and replied to.
+    fn end_if_over(&mut self, key: CookieKey) {
+        if let Some(&mut PeerRequest { is_sent: true, reply: Some(result), .. }) =
+            self.protocol.find_mut(key)
+        {
+            self.ended.push((self.protocol.end(key), result));
+        }
     }
 
     /// Closes the connection, if it is up.
@@ -338,15 +310,4 @@ impl PeerConnection {
             driver.close(socket);
         }
     }
-}
-
-/// Ends a request if it was sent and replied to.
-fn end_if_over(
-    pending: &mut Slab<SentRequestKey, PendingRequest>,
-    key: SentRequestKey,
-    ended: &mut Vec<(PendingRequest, Result<(), IoError>)>,
-) {
-    let PendingRequest { sent: true, reply: Some(result), .. } = *pending.get(key) else { return };
-    let pending = pending.remove(key).expect("it was there");
-    ended.push((pending, result));
 }

@@ -6,7 +6,7 @@
 //! noticed. Within a service a lock is shared, because an export is attached to again while its
 //! earlier attachment ends.
 
-use crate::nbd_protocol::uri::{NbdUri, Place};
+use mirrorball_nbd::uri::{NbdUri, Place};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::collections::BTreeMap;

@@ -27,25 +27,24 @@
 //! server owes a reply for longer than the timeout, all connections are closed, as if they had
 //! broken.
 
-pub mod client;
 mod connection;
 pub mod lock;
 pub mod peer;
 #[cfg(test)]
 mod tests;
-pub(crate) mod tls;
 
 use crate::driver::buffers::Slice;
 use crate::driver::{Driver, Event, EventOwner, Output, Token};
-use crate::nbd_protocol::wire::{request, transmission_flag};
-use client::RemoteExport;
-use connection::{PeerConnection, PendingRequest};
+use connection::{EndedRequest, PeerConnection};
 use lock::PeerLock;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
+use mirrorball_nbd::client::RemoteExport;
+use mirrorball_nbd::wire::{request, transmission_flag};
 use peer::{Backoff, Connector, NewConnection, Peer};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::io;
 
 /// Number of connections to a server that allows several. Fewer reduce throughput at high queue
@@ -81,6 +80,23 @@ struct Reconnect {
     backoff: Backoff,
 }
 
+/// Number of writes that a server replied to, and of those that are durable.
+#[derive(Clone, Copy, Debug, Default)]
+struct WriteCounts {
+    replied: u64,
+    durable: u64,
+}
+
+impl WriteCounts {
+    fn count(&mut self, (ended, result): &EndedRequest) {
+        match (ended.request.op, result) {
+            (Op::Write | Op::Discard, Ok(())) => self.replied += 1,
+            (Op::Flush, Ok(())) => self.durable = self.durable.max(ended.written_before),
+            _ => {}
+        }
+    }
+}
+
 /// A member that is an NBD export of another machine.
 pub struct Remote {
     member: MemberIndex,
@@ -90,10 +106,7 @@ pub struct Remote {
     /// Opens connections; `None` while detached.
     connector: Option<Connector>,
     reconnects: Vec<Reconnect>,
-    /// Number of writes that were replied to.
-    written: u64,
-    /// Number of those that are durable.
-    flushed: u64,
+    writes: WriteCounts,
     /// True if the server may have lost writes.
     is_lost: bool,
     /// How long the server may owe a reply.
@@ -116,8 +129,7 @@ impl Remote {
             connections: Vec::new(),
             connector: None,
             reconnects: Vec::new(),
-            written: 0,
-            flushed: 0,
+            writes: WriteCounts::default(),
             is_lost: false,
             timeout: peer.timeout,
             _lock: None,
@@ -147,7 +159,7 @@ impl Remote {
         let token = self.token(EventOwner::RemoteReceive, first);
         self.connections[first].connect(handle, token, driver);
         (self.export, self.timeout, self.is_lost) = (export, timeout, false);
-        (self.written, self.flushed) = (0, 0);
+        self.writes = WriteCounts::default();
         self.connector = Some(connector);
         for &index in &indices[1..] {
             self.connect(index, Backoff::default(), driver.now());
@@ -205,10 +217,10 @@ impl Remote {
         &mut self,
         request: RemoteRequest,
         driver: &mut Driver,
-        replies: &mut Vec<RemoteReply>,
+        replies: &mut VecDeque<RemoteReply>,
     ) {
         if self.is_lost {
-            return replies.push((request.key, Err(IoError::Gone)));
+            return replies.push_back((request.key, Err(IoError::Gone)));
         }
         let (kind, needs) = match request.op {
             Op::Read => (request::READ, 0),
@@ -219,14 +231,14 @@ impl Remote {
         };
         // A server without flush has no volatile cache, and a trim is only a hint.
         if !self.export.can(needs) {
-            return replies.push((request.key, Ok(())));
+            return replies.push_back((request.key, Ok(())));
         }
         let up = self.connections.iter_mut().filter(|connection| connection.is_up());
         match up.min_by_key(|connection| connection.in_flight()) {
             Some(connection) => {
-                connection.queue(PendingRequest::new(request, kind, self.written), driver);
+                connection.queue(request, kind, self.writes.replied, driver);
             }
-            None => replies.push((request.key, Err(IoError::Transport))),
+            None => replies.push_back((request.key, Err(IoError::Transport))),
         }
     }
 
@@ -261,9 +273,11 @@ impl Remote {
         if now >= self.next_check {
             // A request is first seen by the check after its start, so it may take one step more.
             self.next_check = now + Nanos(self.timeout.0 / CHECKS_PER_TIMEOUT);
-            let timeout = self.timeout;
-            let is_overdue = |connection: &mut PeerConnection| connection.is_overdue(now, timeout);
-            if self.connections.iter_mut().map(is_overdue).fold(false, |any, one| any | one) {
+            let mut has_overdue = false;
+            for connection in &mut self.connections {
+                has_overdue |= connection.check_overdue(now, self.timeout);
+            }
+            if has_overdue {
                 self.connections.iter_mut().for_each(|connection| connection.close(driver));
             }
         }
@@ -275,7 +289,7 @@ impl Remote {
         &mut self,
         event: &Event,
         driver: &mut Driver,
-        replies: &mut Vec<RemoteReply>,
+        replies: &mut VecDeque<RemoteReply>,
     ) {
         let index = event.token.key() as usize & 0xffff;
         let connection = &mut self.connections;
@@ -286,9 +300,10 @@ impl Remote {
             EventOwner::RemoteSend => connection[index].on_sent(event.result.is_ok(), driver),
             _ => return self.on_connect_results(driver),
         }
-        for (pending, result) in self.connections[index].take_ended() {
-            self.count_writes(&pending, result);
-            replies.push((pending.key(), result));
+        let writes = &mut self.writes;
+        for ended in self.connections[index].take_ended() {
+            writes.count(&ended);
+            replies.push_back((ended.0.request.key, ended.1));
         }
         let token = self.token(EventOwner::RemoteReceive, index);
         let connection = &mut self.connections[index];
@@ -298,26 +313,22 @@ impl Remote {
         }
     }
 
-    /// Counts writes that were replied to, and those that are durable.
-    fn count_writes(&mut self, pending: &PendingRequest, result: Result<(), IoError>) {
-        match (pending.op(), result) {
-            (Op::Write | Op::Discard, Ok(())) => self.written += 1,
-            (Op::Flush, Ok(())) => self.flushed = self.flushed.max(pending.written_before()),
-            _ => {}
-        }
-    }
-
     /// Fails the requests of a broken connection, once no operation of it is in flight.
-    fn on_broken(&mut self, index: usize, driver: &mut Driver, replies: &mut Vec<RemoteReply>) {
+    fn on_broken(
+        &mut self,
+        index: usize,
+        driver: &mut Driver,
+        replies: &mut VecDeque<RemoteReply>,
+    ) {
         if !self.connections[index].is_attached() {
             // It had no requests when the member was detached.
-            self.connections[index].clear(driver);
+            self.connections[index].clear(driver).for_each(drop);
             return self.connections[index].free_if_down(driver);
         }
-        self.is_lost |= self.flushed < self.written;
+        self.is_lost |= self.writes.durable < self.writes.replied;
         let error = if self.is_lost { IoError::Gone } else { IoError::Transport };
         for pending in self.connections[index].clear(driver) {
-            replies.push((pending.key(), Err(error)));
+            replies.push_back((pending.request.key, Err(error)));
         }
         self.connect(index, Backoff::default(), driver.now());
     }

@@ -4,21 +4,26 @@
 //! An attempt may block for seconds, so a `BlockingWorker` makes it. After a failure the member
 //! waits before the next attempt, twice as long each time (`Backoff`).
 
-use super::client::{ClientError, RemoteExport, attach, flush, read, write};
 use super::lock::PeerLock;
-use super::tls;
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, Endpoint, Token};
-use crate::nbd_protocol::uri::{NbdUri, Place};
+use crate::tls_relay::relay_client;
 use mirrorball_core::units::Nanos;
+use mirrorball_nbd::client::{
+    ClientConnection, ClientError, ClientHandshake, ClientStep, RemoteExport, negotiate,
+};
+use mirrorball_nbd::tls::ClientTls;
+use mirrorball_nbd::uri::{NbdUri, Place};
+use mirrorball_nbd::wire::{RawRequest, SIMPLE_REPLY_BYTES, request, transmission_flag};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, sockopt};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,7 +91,10 @@ pub(super) struct Connector {
 impl ConnectPeer for NbdUri {
     fn lock(&self) -> Result<Option<PeerLock>, ClientError> {
         PeerLock::take(self).map(Some).map_err(|error| match error {
-            Errno::ADDRINUSE => ClientError::InUse,
+            Errno::ADDRINUSE => {
+                let text = "it is in use by another server on this machine (stop that server)";
+                ClientError::System(io::Error::new(ErrorKind::AddrInUse, text))
+            }
             error => ClientError::System(error.into()),
         })
     }
@@ -97,9 +105,11 @@ impl ConnectPeer for NbdUri {
             set_keepalive(&file)?;
         }
         let (socket, export) = match (&self.place, &self.certificates) {
-            (Place::Tcp(host, _), Some(folder)) => tls::attach(file, host, &self.export, folder)?,
+            (Place::Tcp(host, _), Some(folder)) => {
+                attach_with_tls(file, host, &self.export, folder)?
+            }
             _ => {
-                let export = attach(&mut file, &self.export)?;
+                let export = attach(&mut file, ClientHandshake::new(&self.export))?;
                 (OwnedFd::from(file), export)
             }
         };
@@ -133,7 +143,10 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot read the range.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-        self.blocking(|socket| read(socket, offset, length))
+        let raw = RawRequest { flags: 0, kind: request::READ, cookie: 0, offset, length };
+        let mut data = vec![0; length as usize];
+        self.blocking(|socket| perform(socket, raw, &[], &mut data))?;
+        Ok(data)
     }
 
     /// Makes earlier writes durable, blocking, before the driver owns the connection.
@@ -142,7 +155,7 @@ impl Peer {
     /// If the connection breaks, or the server cannot flush.
     pub fn flush(&self) -> io::Result<()> {
         let mut socket = File::from(self.socket.try_clone_fd()?);
-        let result = flush(&mut socket, &self.export);
+        let result = self.flush_socket(&mut socket);
         give_up_after(&result, &socket);
         result
     }
@@ -152,7 +165,20 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot write the range.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.blocking(|socket| write(socket, &self.export, offset, data))
+        let length = data.len() as u32;
+        let raw = RawRequest { flags: 0, kind: request::WRITE, cookie: 0, offset, length };
+        self.blocking(|socket| {
+            perform(socket, raw, data, &mut [])?;
+            self.flush_socket(socket)
+        })
+    }
+
+    fn flush_socket(&self, socket: &mut File) -> io::Result<()> {
+        if !self.export.can(transmission_flag::SEND_FLUSH) {
+            return Ok(());
+        }
+        let raw = RawRequest { flags: 0, kind: request::FLUSH, cookie: 0, offset: 0, length: 0 };
+        perform(socket, raw, &[], &mut [])
     }
 
     /// Performs a blocking operation on the connection, which is given up if the server is silent
@@ -170,6 +196,59 @@ impl Peer {
         set_timeouts(&socket, None)?;
         result
     }
+}
+
+/// Performs a request on a connection that has no other: sends `data`, and reads into `read`. An
+/// error of the server has the kind `InvalidData`, and the connection can be used further; after
+/// another error it cannot.
+fn perform(
+    stream: &mut (impl Read + Write),
+    raw: RawRequest,
+    data: &[u8],
+    read: &mut [u8],
+) -> io::Result<()> {
+    let mut connection = ClientConnection::default();
+    let (_, raw) = connection.start(raw, ());
+    stream.write_all(&raw.bytes())?;
+    stream.write_all(data)?;
+    let mut header = [0; SIMPLE_REPLY_BYTES];
+    stream.read_exact(&mut header)?;
+    match connection.receive(&header) {
+        Ok((_, Ok(()))) => stream.read_exact(read),
+        Ok((_, Err(_))) => {
+            let verb = if raw.kind == request::READ { "read" } else { "write" };
+            Err(io::Error::new(ErrorKind::InvalidData, format!("the server failed to {verb}")))
+        }
+        Err(malformed) => Err(io::Error::new(ErrorKind::ConnectionAborted, malformed)),
+    }
+}
+
+/// Attaches to an export; requests may follow on the stream.
+fn attach(
+    stream: &mut (impl Read + Write),
+    mut handshake: ClientHandshake,
+) -> Result<RemoteExport, ClientError> {
+    match negotiate(stream, &mut handshake)? {
+        ClientStep::Attached(export) => Ok(export),
+        ClientStep::More | ClientStep::StartTls => {
+            Err(ClientError::NoServer("it started TLS unasked"))
+        }
+    }
+}
+
+/// Attaches to an export of a server that is called `host`, with the certificates of a folder.
+/// Requests may follow on the socket that is returned.
+pub(crate) fn attach_with_tls(
+    mut outer: File,
+    host: &str,
+    export: &str,
+    folder: &Path,
+) -> Result<(OwnedFd, RemoteExport), ClientError> {
+    let mut tls = ClientTls::load(folder)?.connection(host)?;
+    let mut handshake = ClientHandshake::new(export).with_tls();
+    negotiate(&mut outer, &mut handshake)?;
+    let export = attach(&mut rustls::Stream::new(&mut tls, &mut outer), handshake)?;
+    Ok((relay_client(tls, outer.into())?, export))
 }
 
 /// Gives up the connection after each error that is no reply of the server: a reply that comes
@@ -270,7 +349,43 @@ fn set_keepalive(socket: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use mirrorball_nbd::wire::simple_reply;
+    use std::io::Cursor;
+
+    /// A server that sends these bytes, whatever it receives.
+    struct Canned(Cursor<Vec<u8>>);
+
+    impl Read for Canned {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Canned {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_malformed_reply_is_no_error_of_the_medium() {
+        let raw = RawRequest { flags: 0, kind: request::READ, cookie: 0, offset: 0, length: 0 };
+        let cookie = ClientConnection::default().start(raw, ()).1.cookie;
+        for (reply, kind) in [
+            (simple_reply(5, cookie), ErrorKind::InvalidData),
+            (simple_reply(0, cookie + 7), ErrorKind::ConnectionAborted),
+            (simple_reply(5, cookie + 7), ErrorKind::ConnectionAborted),
+            ([0x66; 16], ErrorKind::ConnectionAborted),
+        ] {
+            let mut server = Canned(Cursor::new(reply.to_vec()));
+            let result = perform(&mut server, raw, &[], &mut []);
+            assert_eq!(result.unwrap_err().kind(), kind);
+        }
+    }
 
     #[test]
     fn the_connection_of_a_malformed_reply_is_given_up() {

@@ -7,10 +7,10 @@ use super::{Machine, Pending, TURNS_MAX, offset_of};
 use crate::driver::buffers::Slice;
 use crate::driver::{EventOwner, Token};
 use crate::executor::{IoReply, IoRequest, Target};
-use crate::nbd_protocol::wire::{RawRequest, request};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
+use mirrorball_nbd::wire::{RawRequest, request};
 
 /// What a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

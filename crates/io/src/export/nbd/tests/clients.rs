@@ -6,15 +6,15 @@ use crate::clock::Speed;
 use crate::control::protocol::{ControlRequest, MemberReport, ServiceStatus, ask};
 use crate::control::{Control, Endpoint, Protocol};
 use crate::driver::{BackendKind, PeerPlace};
-use crate::export::nbd::handshake::greeting;
 use crate::export::nbd::server::{ConnectionsMax, Server};
-use crate::nbd_protocol::wire::{
-    DATA_BYTES_MAX, DATA_CHUNK_BYTES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_BYTES, WireError,
-    chunk_header, data_chunk, option, request, simple_reply,
-};
 use crate::service::{Service, Stopper};
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_nbd::handshake::greeting;
+use mirrorball_nbd::wire::{
+    DATA_BYTES_MAX, DATA_CHUNK_BYTES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_BYTES, WireError,
+    chunk_header, data_chunk, option, request, simple_reply,
+};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;

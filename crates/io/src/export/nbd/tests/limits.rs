@@ -1,8 +1,8 @@
 //! Limits over all clients, in a simulated world: memory, turns of long requests, idle connections.
 
+use super::super::connection::STALL_TIMEOUT;
 use super::super::memory_budget::MemoryMax;
-use super::super::memory_queue::STALL_TIMEOUT;
-use super::super::reclaim::HANDSHAKE_TIMEOUT;
+use super::super::waiting::HANDSHAKE_TIMEOUT;
 use crate::clock::{Clock, Speed};
 use crate::driver::Driver;
 use crate::driver::sim::{ObjectId, SimOptions, SimulatedWorld};
@@ -10,10 +10,10 @@ use crate::executor::{Executor, Target};
 use crate::export::Export;
 use crate::export::nbd::server::{ConnectionsMax, Server};
 use crate::member::{NewMember, Source};
-use crate::nbd_protocol::wire::{OPTION_MAGIC, RawRequest, SIMPLE_REPLY_BYTES, option, request};
 use crate::service::{Service, Stopper};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
+use mirrorball_nbd::wire::{OPTION_MAGIC, RawRequest, SIMPLE_REPLY_BYTES, option, request};
 
 const MEMBER_BYTES: u64 = 1 << 40;
 const LARGEST: u32 = 32 << 20;

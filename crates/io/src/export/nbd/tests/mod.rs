@@ -1,5 +1,5 @@
-//! The protocol against what no client should send, and the server against bad clients.
+//! The server, and its clients, valid and invalid.
 
 mod clients;
 mod limits;
-mod protocol;
+mod tls;

@@ -5,10 +5,10 @@
 //! handshakes is limited: above it, the oldest is closed, so that silent connections do not block
 //! other clients. The server limits the number of connections after the handshake.
 
-use super::prelude::{Flags, await_tls};
 use crate::driver::Waker;
-use crate::export::nbd::handshake::greeting;
-use crate::tls::{ServerTls, pump};
+use crate::tls_relay;
+use mirrorball_nbd::handshake::{ClientFlags, await_tls, greeting};
+use mirrorball_nbd::tls::ServerTls;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustls::{Connection, ServerConnection};
@@ -39,9 +39,9 @@ pub struct Acceptor {
 #[derive(Debug)]
 pub struct AcceptedConnections {
     /// The connections, and the addresses of their clients.
-    pub(in crate::export::nbd) receiver: Receiver<(UnixStream, IpAddr)>,
+    pub(super) receiver: Receiver<(UnixStream, IpAddr)>,
     /// Woken after each.
-    pub(in crate::export::nbd) waker: Waker,
+    pub(super) waker: Waker,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ struct PendingHandshakes {
 
 impl Acceptor {
     /// Accepts connections of these listeners, for
-    /// [`crate::export::nbd::server::Server::with_accepted`].
+    /// [`super::server::Server::with_accepted`].
     ///
     /// # Errors
     /// If the system has no socket or thread to spare.
@@ -144,10 +144,9 @@ fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
         let _ = shutdown(oldest, Shutdown::Both);
     }
     drop(pending_handshakes);
-    let thread = std::thread::Builder::new().name("tls".to_owned()).stack_size(pump::STACK_BYTES);
     shared.connections.fetch_add(1, Ordering::Relaxed);
     let theirs = Arc::clone(shared);
-    let spawned = thread.spawn(move || {
+    let spawned = tls_relay::thread().spawn(move || {
         let accepted = perform_handshake(socket, &theirs);
         theirs.pending_handshakes().sockets.remove(&number);
         if let Ok((tls, socket, flags)) = accepted {
@@ -166,15 +165,13 @@ fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
 fn perform_handshake(
     mut socket: TcpStream,
     shared: &Shared,
-) -> io::Result<(ServerConnection, TcpStream, Flags)> {
+) -> io::Result<(ServerConnection, TcpStream, ClientFlags)> {
     socket.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     socket.set_write_timeout(Some(HANDSHAKE_TIMEOUT))?;
     socket.set_nodelay(true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
     let flags = await_tls(&mut socket)?;
-    let ServerTls(config) = &shared.tls;
-    let tls = ServerConnection::new(Arc::clone(config));
-    let mut tls = tls.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+    let mut tls = shared.tls.connection()?;
     while tls.is_handshaking() {
         tls.complete_io(&mut socket)?;
     }
@@ -185,7 +182,7 @@ fn perform_handshake(
 fn serve(
     tls: ServerConnection,
     socket: TcpStream,
-    flags: Flags,
+    flags: ClientFlags,
     shared: &Shared,
 ) -> io::Result<()> {
     let (ours, mut theirs) = UnixStream::pair()?;
@@ -197,6 +194,6 @@ fn serve(
     theirs.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     theirs.read_exact(&mut greeting())?;
     theirs.write_all(&flags)?;
-    pump::pump(Connection::Server(tls), socket.into(), theirs);
+    tls_relay::relay(Connection::Server(tls), socket.into(), theirs);
     Ok(())
 }

@@ -1,27 +1,48 @@
-//! Fixed newstyle negotiation: what client and server agree on before the first request.
+//! The server's side of the handshake (fixed newstyle): what client and server agree on before the
+//! first request.
 //!
-//! A state machine over bytes. It parses what a client has sent so far, and returns how many bytes
-//! it consumed, what to reply, and whether requests follow. An invalid option gets an error reply
-//! if the protocol has one; else the connection is closed.
+//! An invalid option gets an error reply if the protocol has one; else the connection is closed.
+//!
+//! **TLS.** A server that requires it answers every other option with "TLS required", so that
+//! nothing is disclosed before the client is authenticated. Nothing that was negotiated in plain
+//! text is kept, except for the client's flags: an attacker on the network cannot inject options.
 
-use super::command::StatusContext;
-use crate::export::Export;
-use crate::nbd_protocol::wire::{
-    DATA_BYTES_MAX, FIXED_NEWSTYLE, INIT_MAGIC, NO_ZEROES, OPTION_BYTES_MAX, OPTION_MAGIC,
-    OPTION_REPLY_MAGIC, info, option, option_reply, transmission_flag,
+use crate::wire::{
+    DATA_BYTES_MAX, FIXED_NEWSTYLE, INIT_MAGIC, NO_ZEROES, OPTION_BYTES_MAX, OPTION_HEADER_BYTES,
+    OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionHeader, info, option, option_reply, transmission_flag,
 };
+use std::io::{self, ErrorKind, Read, Write};
 
 /// The supported meta context of block status.
 const ALLOCATION: &str = "base:allocation";
 /// The ID that this server assigns to the context `base:allocation`.
 pub const ALLOCATION_ID: u32 = 1;
 
-/// Bytes of an option before its data.
-const OPTION_HEADER_BYTES: usize = 16;
 /// Replies of this size are sent before more options are parsed.
 const OUTPUT_BYTES_MAX: usize = 4 << 10;
 /// The preferred block size that is reported to clients: most page sizes.
 const BLOCK_BYTES_PREFERRED: u32 = 4096;
+/// Limit of options before TLS: a client that wants TLS asks for it at once.
+const PLAIN_OPTIONS_MAX: u32 = 16;
+
+/// An export that clients can attach to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export<T> {
+    /// Its name. Clients that send an empty name get the first export.
+    pub name: String,
+    /// The description that `nbdinfo --list` shows.
+    pub description: String,
+    /// The object of the server that is exported.
+    pub target: T,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Offsets and lengths of requests are multiples of this.
+    pub block_bytes: u32,
+    /// True if clients should treat it as a rotating disk.
+    pub rotational: bool,
+    /// True if it cannot be written.
+    pub is_read_only: bool,
+}
 
 /// The result of the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,11 +55,22 @@ pub struct Agreement {
     pub status: StatusContext,
 }
 
+/// The meta context that a client selected for block status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatusContext {
+    /// None: block status requests are invalid.
+    None,
+    /// `base:allocation`.
+    Allocation,
+}
+
 /// The state of the handshake after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// More bytes are needed.
     More,
+    /// The TLS handshake follows. The negotiation goes on behind TLS, with options.
+    StartTls,
     /// Requests follow.
     Agreed(Agreement),
     /// The connection is to be closed after the replies are sent.
@@ -47,13 +79,18 @@ pub enum Step {
 
 /// A handshake in progress.
 #[derive(Clone, Debug, Default)]
-pub struct Handshake {
+pub struct ServerHandshake {
     /// The client's flags, once received.
     flags: Option<u32>,
+    /// Number of options that may precede TLS, if TLS is required and has not started.
+    plain_options_left: Option<u32>,
     structured: bool,
     /// The export for which `base:allocation` was selected.
     status_for: Option<usize>,
 }
+
+/// A client's flags, as it sent them.
+pub type ClientFlags = [u8; 4];
 
 /// The bytes that a server sends first.
 pub fn greeting() -> [u8; 18] {
@@ -64,13 +101,32 @@ pub fn greeting() -> [u8; 18] {
     bytes
 }
 
-impl Handshake {
+impl ServerHandshake {
+    /// A handshake that grants nothing before TLS.
+    pub fn requiring_tls() -> ServerHandshake {
+        let plain_options_left = Some(PLAIN_OPTIONS_MAX);
+        ServerHandshake { plain_options_left, ..ServerHandshake::default() }
+    }
+
+    /// Number of bytes that are missing from the next message, of which `input` is the begin; zero
+    /// for an option that is too long.
+    pub fn missing_bytes(&self, input: &[u8]) -> usize {
+        let whole = match (self.flags, OptionHeader::parse(input)) {
+            (None, _) => 4,
+            (Some(_), Some(OptionHeader { length, .. })) if length <= OPTION_BYTES_MAX => {
+                OPTION_HEADER_BYTES + length as usize
+            }
+            (Some(_), _) => OPTION_HEADER_BYTES,
+        };
+        whole.saturating_sub(input.len())
+    }
+
     /// Parses `input`, appends replies to `output`, and returns how many bytes were consumed. If
     /// the replies are large, the rest is left for another call.
-    pub fn advance(
+    pub fn advance<T>(
         &mut self,
         input: &[u8],
-        exports: &[Export],
+        exports: &[Export<T>],
         output: &mut Vec<u8>,
     ) -> (usize, Step) {
         let mut taken = 0;
@@ -97,30 +153,51 @@ impl Handshake {
         (4, Step::More)
     }
 
-    fn take_option(
+    fn take_option<T>(
         &mut self,
         input: &[u8],
-        exports: &[Export],
+        exports: &[Export<T>],
         output: &mut Vec<u8>,
     ) -> (usize, Step) {
-        let Some((header, rest)) = input.split_first_chunk::<OPTION_HEADER_BYTES>() else {
-            return (0, Step::More);
-        };
-        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("4 bytes"));
-        let (number, length) = (word(8), word(12));
-        if header[..8] != OPTION_MAGIC.to_be_bytes() || length > OPTION_BYTES_MAX {
+        let Some(header) = OptionHeader::parse(input) else { return (0, Step::More) };
+        if header.magic != OPTION_MAGIC || header.length > OPTION_BYTES_MAX {
             return (OPTION_HEADER_BYTES, Step::End);
         }
-        let Some(data) = rest.get(..length as usize) else { return (0, Step::More) };
-        let step = self.answer(number, data, exports, output);
-        (OPTION_HEADER_BYTES + data.len(), step)
+        let whole = OPTION_HEADER_BYTES + header.length as usize;
+        let Some(data) = input.get(OPTION_HEADER_BYTES..whole) else { return (0, Step::More) };
+        let step = match self.plain_options_left {
+            Some(left) => self.answer_before_tls(header.option, data, left, output),
+            None => self.answer(header.option, data, exports, output),
+        };
+        (whole, step)
     }
 
-    fn answer(
+    fn answer_before_tls(
         &mut self,
         number: u32,
         data: &[u8],
-        exports: &[Export],
+        options_left: u32,
+        output: &mut Vec<u8>,
+    ) -> Step {
+        let (kind, step) = match number {
+            option::START_TLS if data.is_empty() => (option_reply::ACK, Step::StartTls),
+            option::START_TLS => (option_reply::ERR_INVALID, Step::More),
+            option::ABORT => (option_reply::ACK, Step::End),
+            // This option has no error reply.
+            option::EXPORT_NAME => return Step::End,
+            _ => (option_reply::ERR_TLS_REQUIRED, Step::More),
+        };
+        reply(output, number, kind, &[]);
+        let left = options_left - 1;
+        self.plain_options_left = (step != Step::StartTls).then_some(left);
+        if left == 0 && step == Step::More { Step::End } else { step }
+    }
+
+    fn answer<T>(
+        &mut self,
+        number: u32,
+        data: &[u8],
+        exports: &[Export<T>],
         output: &mut Vec<u8>,
     ) -> Step {
         match number {
@@ -131,11 +208,9 @@ impl Handshake {
             }
             option::LIST if data.is_empty() => {
                 for export in exports {
-                    let name = export.name.as_bytes();
-                    let mut entry = (name.len() as u32).to_be_bytes().to_vec();
-                    entry.extend_from_slice(name);
-                    entry.extend_from_slice(export.description.as_bytes());
-                    reply(output, number, option_reply::SERVER, &entry);
+                    let length = (export.name.len() as u32).to_be_bytes();
+                    let entry = [&length, export.name.as_bytes(), export.description.as_bytes()];
+                    reply(output, number, option_reply::SERVER, &entry.concat());
                 }
                 reply(output, number, option_reply::ACK, &[]);
             }
@@ -156,21 +231,21 @@ impl Handshake {
     }
 
     /// Handles the old option to attach, whose only error reply is to close the connection.
-    fn export_name(&self, name: &[u8], exports: &[Export], output: &mut Vec<u8>) -> Step {
+    fn export_name<T>(&self, name: &[u8], exports: &[Export<T>], output: &mut Vec<u8>) -> Step {
         let Some(index) = find(name, exports) else { return Step::End };
-        output.extend_from_slice(&exports[index].size_bytes.to_be_bytes());
-        output.extend_from_slice(&transmission_flags(&exports[index]).to_be_bytes());
+        output.extend(exports[index].size_bytes.to_be_bytes());
+        output.extend(transmission_flags(&exports[index]).to_be_bytes());
         if self.flags.is_some_and(|flags| flags & u32::from(NO_ZEROES) == 0) {
-            output.extend_from_slice(&[0; 124]);
+            output.extend([0; 124]);
         }
         Step::Agreed(self.agreement(index))
     }
 
-    fn info_or_go(
+    fn info_or_go<T>(
         &self,
         number: u32,
         data: &[u8],
-        exports: &[Export],
+        exports: &[Export<T>],
         output: &mut Vec<u8>,
     ) -> Step {
         let Some(name) = info_request(data) else {
@@ -201,7 +276,13 @@ impl Handshake {
         }
     }
 
-    fn meta_context(&mut self, number: u32, data: &[u8], exports: &[Export], output: &mut Vec<u8>) {
+    fn meta_context<T>(
+        &mut self,
+        number: u32,
+        data: &[u8],
+        exports: &[Export<T>],
+        output: &mut Vec<u8>,
+    ) {
         if number == option::SET_META_CONTEXT {
             self.status_for = None;
         }
@@ -233,8 +314,36 @@ impl Handshake {
     }
 }
 
+/// Negotiates with a client over a blocking stream until it starts TLS; returns its flags. Reads no
+/// byte after the option that starts TLS.
+///
+/// # Errors
+/// If it closes the connection, violates the protocol, or does not start TLS.
+pub fn await_tls(stream: &mut (impl Read + Write)) -> io::Result<ClientFlags> {
+    stream.write_all(&greeting())?;
+    let mut handshake = ServerHandshake::requiring_tls();
+    let (mut input, mut flags) = (Vec::new(), None);
+    loop {
+        let begin = input.len();
+        input.resize(begin + handshake.missing_bytes(&input), 0);
+        stream.read_exact(&mut input[begin..])?;
+        flags = flags.or(input.first_chunk().copied());
+        let mut output = Vec::new();
+        let (taken, step) = handshake.advance::<()>(&input, &[], &mut output);
+        input.drain(..taken);
+        stream.write_all(&output)?;
+        match (step, flags) {
+            (Step::StartTls, Some(flags)) => return Ok(flags),
+            (Step::More, _) => {}
+            (Step::StartTls | Step::Agreed(_) | Step::End, _) => {
+                return Err(ErrorKind::PermissionDenied.into());
+            }
+        }
+    }
+}
+
 /// Index of the export with this name; an empty name means the first.
-fn find(name: &[u8], exports: &[Export]) -> Option<usize> {
+fn find<T>(name: &[u8], exports: &[Export<T>]) -> Option<usize> {
     if name.is_empty() && !exports.is_empty() {
         return Some(0);
     }
@@ -267,26 +376,17 @@ fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-fn transmission_flags(export: &Export) -> u16 {
+fn transmission_flags<T>(export: &Export<T>) -> u16 {
     use transmission_flag::*;
     let rotational = if export.rotational { ROTATIONAL } else { 0 };
     let read_only = if export.is_read_only { READ_ONLY } else { 0 };
-    HAS_FLAGS
-        | SEND_FLUSH
-        | SEND_FUA
-        | SEND_TRIM
-        | SEND_WRITE_ZEROES
-        | SEND_DF
-        | CAN_MULTI_CONN
-        | rotational
-        | read_only
+    let always = HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_DF;
+    always | CAN_MULTI_CONN | rotational | read_only
 }
 
 /// Appends a reply to an option.
-pub(super) fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
-    output.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
-    output.extend_from_slice(&option.to_be_bytes());
-    output.extend_from_slice(&kind.to_be_bytes());
-    output.extend_from_slice(&(data.len() as u32).to_be_bytes());
-    output.extend_from_slice(data);
+fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    output.extend(OPTION_REPLY_MAGIC.to_be_bytes());
+    output.extend([option, kind, data.len() as u32].map(u32::to_be_bytes).concat());
+    output.extend(data);
 }

@@ -1,4 +1,4 @@
-//! Where an export of another machine is: `nbd://host:port/export`,
+//! Addresses of exports: `nbd://host:port/export`,
 //! `nbd+unix:///export?socket=PATH`, or behind TLS `nbds://host:port/export?tls-certificates=DIR`.
 //!
 //! Source: `doc/uri.md` of the NetworkBlockDevice/nbd repository, and nbd_connect_uri(3) of libnbd
@@ -9,21 +9,21 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// The port of NBD, where none is named.
+/// The default port.
 const PORT: u16 = 10809;
 
 /// An export of another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdUri {
-    /// Where its server listens.
+    /// The address of its server.
     pub place: Place,
-    /// Its name; empty for the server's first.
+    /// The name; empty for the server's first export.
     pub export: String,
-    /// Where the certificates are, if it is behind TLS.
+    /// The folder of certificates, if the server requires TLS.
     pub certificates: Option<PathBuf>,
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A unix socket.
@@ -32,7 +32,7 @@ pub enum Place {
     Tcp(String, u16),
 }
 
-/// A text that is no such URI.
+/// The error of a text that is no URI of an export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not the URI of an NBD export: {what}\n  help: write nbd://HOST/EXPORT, \
@@ -45,10 +45,10 @@ pub struct UriError {
 }
 
 impl NbdUri {
-    /// Reads a URI.
+    /// Parses a URI.
     ///
     /// # Errors
-    /// If it is not written as one.
+    /// If the text is not the URI of an export.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
         let error = |what| UriError { text: text.to_owned(), what };
         let (scheme, rest) = text.split_once("://").ok_or(error("it has no `://`"))?;
@@ -129,9 +129,8 @@ fn tcp(authority: &str) -> Option<Place> {
     named.then(|| Place::Tcp(host.to_owned(), port))
 }
 
-/// A name or path in which bytes that mean something in a URI, or may not be in one, are
-/// percent-encoded.
-pub(crate) fn encoded(bytes: &[u8]) -> String {
+/// A name or path with all bytes percent-encoded that a URI gives a meaning or forbids.
+pub fn encoded(bytes: &[u8]) -> String {
     let mut uri = String::new();
     for &byte in bytes {
         match byte {
@@ -143,7 +142,7 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
     uri
 }
 
-/// The bytes that a text with percent signs means; `None` if one of them means nothing.
+/// The bytes of a percent-encoded text; `None` if it is malformed.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();

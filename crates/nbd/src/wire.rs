@@ -4,32 +4,34 @@
 
 /// `NBDMAGIC`: the first eight bytes that a server sends.
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`: the next eight, and what every option of a client begins with.
+/// `IHAVEOPT`: the next eight, and the first eight of each option of a client.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// What every reply to an option begins with.
+/// The first bytes of a reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// What every request begins with.
+/// The first bytes of a request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// What every simple reply begins with.
+/// The first bytes of a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// What every chunk of a structured reply begins with.
+/// The first bytes of a chunk of a structured reply.
 pub const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
-/// Bytes of a request, its data aside.
+/// Bytes of an option before its data.
+pub const OPTION_HEADER_BYTES: usize = 16;
+/// Bytes of a reply to an option before its data.
+pub const OPTION_REPLY_HEADER_BYTES: usize = 20;
+/// Bytes of a request before its data.
 pub const REQUEST_BYTES: usize = 28;
-/// Bytes of a simple reply, its data aside.
+/// Bytes of a simple reply before its data.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
 /// Bytes before the payload of a chunk.
 pub const CHUNK_BYTES: usize = 20;
 /// Bytes before the data of a chunk of read data: the chunk's header and the offset.
 pub const DATA_CHUNK_BYTES: usize = CHUNK_BYTES + 8;
-/// The most data that one request reads or writes, as clients assume where nothing is said.
+/// Limit of the data of one request, as clients assume it by default.
 pub const DATA_BYTES_MAX: u32 = 32 << 20;
-/// The most bytes of a server's reply to an option that a client takes: names and messages have at
-/// most 4096.
+/// Limit of a server's reply to an option; names and messages have at most 4096 bytes.
 pub const OPTION_REPLY_BYTES_MAX: u32 = 64 << 10;
-/// The longest option that a client may send; the longest sensible one is an export's name of 4096
-/// bytes and a handful of contexts.
+/// Limit of a client's option: an export's name of 4096 bytes and some contexts.
 pub const OPTION_BYTES_MAX: u32 = 12 << 10;
 
 /// Handshake flags of both sides: fixed newstyle, and no 124 zeroes.
@@ -39,52 +41,41 @@ pub const NO_ZEROES: u16 = 2;
 
 /// Options that a client may send.
 pub mod option {
-    /// Attach to an export, without any reply but its size: the old way.
+    /// Attach to an export. The reply is its size: the old way.
     pub const EXPORT_NAME: u32 = 1;
     /// End the connection.
     pub const ABORT: u32 = 2;
     /// List the exports.
     pub const LIST: u32 = 3;
-    /// Go on behind TLS.
+    /// Continue behind TLS.
     pub const START_TLS: u32 = 5;
-    /// Tell about an export.
+    /// Describe an export.
     pub const INFO: u32 = 6;
-    /// Tell about an export, and attach to it.
+    /// Describe an export, and attach to it.
     pub const GO: u32 = 7;
     /// Use structured replies.
     pub const STRUCTURED_REPLY: u32 = 8;
-    /// Tell which contexts there are for block status.
+    /// List the contexts of block status.
     pub const LIST_META_CONTEXT: u32 = 9;
-    /// Choose among them.
+    /// Select contexts.
     pub const SET_META_CONTEXT: u32 = 10;
-}
-
-/// What a client sends after the greeting to attach to the first export: its flags, and the option
-/// [`option::GO`] with an empty name and no wish to be informed.
-pub fn attach_request() -> Vec<u8> {
-    let mut bytes = u32::from(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes().to_vec();
-    bytes.extend(OPTION_MAGIC.to_be_bytes());
-    bytes.extend(option::GO.to_be_bytes());
-    bytes.extend(6u32.to_be_bytes());
-    bytes.extend([0; 6]);
-    bytes
 }
 
 /// Kinds of replies to options.
 pub mod option_reply {
-    /// It is done, or the list is complete.
+    /// The option is done, or the list is complete.
     pub const ACK: u32 = 1;
     /// The name of an export.
     pub const SERVER: u32 = 2;
-    /// Something about an export.
+    /// A part of the description of an export.
     pub const INFO: u32 = 3;
     /// A context for block status.
     pub const META_CONTEXT: u32 = 4;
-    /// The option is not known here.
+    /// The option is not supported.
     pub const ERR_UNSUPPORTED: u32 = 1 << 31 | 1;
-    /// An error, whichever: the highest bit.
+    /// The bit that all errors have.
     pub const ERR: u32 = 1 << 31;
-    /// The option makes no sense.
+    /// The option is invalid.
     pub const ERR_INVALID: u32 = 1 << 31 | 3;
     /// The client must begin TLS first.
     pub const ERR_TLS_REQUIRED: u32 = 1 << 31 | 5;
@@ -100,29 +91,29 @@ pub mod info {
     pub const NAME: u16 = 1;
     /// A description for people.
     pub const DESCRIPTION: u16 = 2;
-    /// The least, the preferred and the greatest length of a request.
+    /// The minimum, preferred and maximum length of a request.
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Features of an export.
 pub mod transmission_flag {
-    /// The flags mean something.
+    /// The flags are valid.
     pub const HAS_FLAGS: u16 = 1;
-    /// It cannot be written.
+    /// The export cannot be written.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// It can be flushed.
+    /// Flush requests are supported.
     pub const SEND_FLUSH: u16 = 1 << 2;
-    /// A request may ask to be durable when it is replied to.
+    /// FUA requests are supported: durable before the reply.
     pub const SEND_FUA: u16 = 1 << 3;
-    /// It has heads that move.
+    /// The export is a rotating disk.
     pub const ROTATIONAL: u16 = 1 << 4;
-    /// It takes requests to discard ranges.
+    /// Trim requests are supported.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// It takes requests to zero a range.
+    /// Write-zeroes requests are supported.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// A structured read may be asked to come whole (it always does).
+    /// Reads in one chunk are supported.
     pub const SEND_DF: u16 = 1 << 7;
-    /// Several connections see the same.
+    /// Several connections see the same data, and a flush covers all.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
 }
 
@@ -130,32 +121,32 @@ pub mod transmission_flag {
 pub mod request {
     /// Read a range.
     pub const READ: u16 = 0;
-    /// Write a range; its data follow.
+    /// Write a range; the data follow.
     pub const WRITE: u16 = 1;
-    /// No more requests will come.
+    /// Disconnect.
     pub const DISCONNECT: u16 = 2;
-    /// Make durable what was replied to.
+    /// Make replied writes durable.
     pub const FLUSH: u16 = 3;
-    /// A range is not needed any more.
+    /// Discard a range.
     pub const TRIM: u16 = 4;
-    /// A range shall read as zeroes.
+    /// Zero a range.
     pub const WRITE_ZEROES: u16 = 6;
-    /// Which parts of a range are allocated?
+    /// Report which parts of a range are allocated.
     pub const BLOCK_STATUS: u16 = 7;
 
-    /// The effect shall be durable when replied to.
+    /// Durable before the reply.
     pub const FLAG_FUA: u16 = 1;
-    /// Zeroes must stay allocated.
+    /// Keep zeroes allocated.
     pub const FLAG_NO_HOLE: u16 = 1 << 1;
-    /// Read data shall come in one chunk.
+    /// Read in one chunk.
     pub const FLAG_DF: u16 = 1 << 2;
-    /// One extent is enough.
+    /// Report one extent only.
     pub const FLAG_REQ_ONE: u16 = 1 << 3;
 }
 
 /// Kinds of chunks of a structured reply.
 pub mod chunk {
-    /// No more chunks follow.
+    /// The last chunk of the reply.
     pub const FLAG_DONE: u16 = 1;
     /// Data at an offset.
     pub const OFFSET_DATA: u16 = 1;
@@ -165,15 +156,15 @@ pub mod chunk {
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
-/// What an extent is, in the context `base:allocation`.
+/// Flags of an extent in the context `base:allocation`.
 pub mod status_flag {
-    /// It is not allocated.
+    /// Not allocated.
     pub const HOLE: u32 = 1;
-    /// It reads as zeroes.
+    /// Reads as zeroes.
     pub const ZERO: u32 = 1 << 1;
 }
 
-/// Errors as they go over the wire.
+/// Error numbers of replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum WireError {
@@ -181,24 +172,75 @@ pub enum WireError {
     NotPermitted = 1,
     /// The device failed.
     Io = 5,
-    /// The request makes no sense.
+    /// The request is invalid.
     Invalid = 22,
-    /// A write lies outside the export.
+    /// A write is outside the export.
     NoSpace = 28,
     /// The request is too long.
     Overflow = 75,
-    /// The request is of a kind that is not known here.
+    /// The kind of request is not supported.
     Unsupported = 95,
 }
 
-/// A request as it came.
+/// The header of an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OptionHeader {
+    /// [`OPTION_MAGIC`], or the option is malformed.
+    pub magic: u64,
+    /// The number of the option.
+    pub option: u32,
+    /// Number of bytes of data.
+    pub length: u32,
+}
+
+impl OptionHeader {
+    /// Parses a header; `None` if it is incomplete.
+    pub fn parse(bytes: &[u8]) -> Option<OptionHeader> {
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let (option, rest) = rest.split_first_chunk()?;
+        let (length, _) = rest.split_first_chunk()?;
+        let magic = u64::from_be_bytes(*magic);
+        let [option, length] = [option, length].map(|bytes| u32::from_be_bytes(*bytes));
+        Some(OptionHeader { magic, option, length })
+    }
+}
+
+/// The header of a reply to an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OptionReplyHeader {
+    /// [`OPTION_REPLY_MAGIC`], or the reply is malformed.
+    pub magic: u64,
+    /// The number of the option.
+    pub option: u32,
+    /// The kind: a number of [`option_reply`].
+    pub kind: u32,
+    /// Number of bytes of data.
+    pub length: u32,
+}
+
+impl OptionReplyHeader {
+    /// Parses a header; `None` if it is incomplete.
+    pub fn parse(bytes: &[u8]) -> Option<OptionReplyHeader> {
+        let OptionHeader { magic, option, length: kind } = OptionHeader::parse(bytes)?;
+        let length = u32::from_be_bytes(*bytes[OPTION_HEADER_BYTES..].first_chunk()?);
+        Some(OptionReplyHeader { magic, option, kind, length })
+    }
+}
+
+/// An option with its data.
+pub fn option_bytes(option: u32, data: &[u8]) -> Vec<u8> {
+    let length = (data.len() as u32).to_be_bytes();
+    [&OPTION_MAGIC.to_be_bytes()[..], &option.to_be_bytes(), &length, data].concat()
+}
+
+/// The header of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawRequest {
-    /// What shall be special about it.
+    /// Flags of [`request`].
     pub flags: u16,
-    /// Its kind.
+    /// The kind: a number of [`request`].
     pub kind: u16,
-    /// Given back with the reply.
+    /// Returned with the reply.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
@@ -207,7 +249,7 @@ pub struct RawRequest {
 }
 
 impl RawRequest {
-    /// Reads a request; `None` if it does not begin as one.
+    /// Parses a header; `None` if it has another magic number.
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<RawRequest> {
         let (magic, rest) = bytes.split_first_chunk()?;
         let (flags, rest) = rest.split_first_chunk()?;
@@ -224,7 +266,7 @@ impl RawRequest {
         })
     }
 
-    /// The request as it goes over the wire.
+    /// The bytes on the wire.
     pub fn bytes(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
@@ -237,17 +279,17 @@ impl RawRequest {
     }
 }
 
-/// A simple reply as it came, its data aside.
+/// The header of a simple reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawReply {
-    /// Zero, or what went wrong.
+    /// Zero, or an error number.
     pub error: u32,
-    /// That of the request.
+    /// The cookie of the request.
     pub cookie: u64,
 }
 
 impl RawReply {
-    /// Reads a simple reply; `None` if it does not begin as one.
+    /// Parses a header; `None` if it has another magic number.
     pub fn parse(bytes: &[u8; SIMPLE_REPLY_BYTES]) -> Option<RawReply> {
         let (magic, rest) = bytes.split_first_chunk()?;
         let (error, rest) = rest.split_first_chunk()?;
@@ -259,7 +301,7 @@ impl RawReply {
     }
 }
 
-/// A simple reply, its data aside; zero is no error.
+/// The header of a simple reply; zero is no error.
 pub fn simple_reply(error: u32, cookie: u64) -> [u8; SIMPLE_REPLY_BYTES] {
     let mut bytes = [0; SIMPLE_REPLY_BYTES];
     bytes[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
@@ -279,7 +321,7 @@ pub fn chunk_header(kind: u16, cookie: u64, payload_bytes: u32) -> [u8; CHUNK_BY
     bytes
 }
 
-/// What stands before the data of a structured read.
+/// The header of a structured reply to a read.
 pub fn data_chunk(cookie: u64, offset: u64, data_bytes: u32) -> [u8; DATA_CHUNK_BYTES] {
     let mut bytes = [0; DATA_CHUNK_BYTES];
     let header = chunk_header(chunk::OFFSET_DATA, cookie, data_bytes + 8);
