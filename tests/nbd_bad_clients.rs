@@ -1,10 +1,9 @@
-//! NBD clients that send invalid data, disconnect at any time, or open many connections: other
-//! clients are served as before.
+//! NBD clients that send invalid data or request much memory: other clients are served as before.
+//! More of them are in `crates/io/src/export/nbd/tests`.
 
 use crate::common::Folder;
 use crate::common::service::{Service, wait_until};
 use std::io::{Read, Write};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +11,6 @@ use std::time::Duration;
 const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
-const WRITE_ZEROES: u16 = 6;
 const COOKIE: u64 = 0x0123_4567_89ab_cdef;
 
 /// A mirrored volume with a valid client, which reads what it wrote again and again.
@@ -96,22 +94,6 @@ fn is_disconnected(mut socket: UnixStream) -> bool {
 }
 
 #[test]
-fn garbage() {
-    let mut place = Place::new();
-    for round in 0..50u8 {
-        let noise: Vec<u8> =
-            (0..5000u32).map(|index| (index * 7 + u32::from(round)) as u8).collect();
-        let mut early = place.connect();
-        let _ = early.write_all(&noise);
-        let mut late = place.client();
-        let _ = late.write_all(&noise);
-        assert!(is_disconnected(early) && is_disconnected(late), "round {round}");
-        place.is_well();
-    }
-    place.stop();
-}
-
-#[test]
 fn wrong_lengths() {
     let mut place = Place::new();
     // Lengths above the limits, which the server does not wait for.
@@ -140,34 +122,6 @@ fn wrong_lengths() {
         assert_ne!(reply[4..8], [0; 4], "{offset} {length}");
     }
     drop(outside);
-    place.stop();
-}
-
-#[test]
-fn disconnects_in_the_middle_of_requests() {
-    let mut place = Place::new();
-    for round in 0..50 {
-        // Disconnects during the handshake, in a request, in its data, and before the replies; or
-        // stays connected and does not read. A write whose data all arrived before the server could
-        // reply to the read is done, so it must not be where `is_well` reads.
-        let mut shaking = place.connect();
-        shaking.write_all(&[0, 0, 0, 3, 0x49]).unwrap();
-        let mut asking = place.client();
-        asking.write_all(&request(READ, 0, 4096)[..round % 28]).unwrap();
-        let mut writing = place.client();
-        writing.write_all(&[&request(WRITE, 0, 65536)[..], &[9; 5000]].concat()).unwrap();
-        let mut waiting = place.client();
-        for _ in 0..32 {
-            waiting.write_all(&request(READ, 0, 1 << 20)).unwrap();
-        }
-        let mut deaf = place.client();
-        deaf.write_all(&[request(READ, 0, 4096), request(WRITE, 1 << 20, 1 << 20)].concat())
-            .unwrap();
-        deaf.shutdown(Shutdown::Read).unwrap();
-        while deaf.write_all(&[9]).is_ok() {}
-        drop((shaking, asking, writing, waiting, deaf));
-        place.is_well();
-    }
     place.stop();
 }
 
@@ -225,42 +179,5 @@ fn memory_of_all_clients_is_bounded_and_given_back() {
         drop(greedy);
         wait_until("memory", || memory_kb(process, "VmRSS") < 150 << 10);
     }
-    place.stop();
-}
-
-/// A client queues a terabyte of zeroes and leaves, in the middle of its requests.
-#[test]
-fn zeroes_of_a_client_that_left_are_not_written() {
-    let folder = Folder::new();
-    let disk = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8TiB\"\n";
-    std::fs::write(folder.path("disk.toml"), disk).unwrap();
-    let emulate = ["emulate", "disk.toml", "--backing", "none", "--export", "nbd:unix:socket"];
-    let server = Service::start(&folder, &[&emulate[..], &["--control", "control"]].concat());
-    let mut place = Place { folder, server, good: None };
-    for _ in 0..3 {
-        let mut client = place.client();
-        let zeroes = request(WRITE_ZEROES, 0, 1 << 31);
-        client.write_all(&zeroes.repeat(2000)).unwrap();
-        let mut good = place.client();
-        good.write_all(&request(READ, 0, 4096)).unwrap();
-        good.read_exact(&mut [0; 16 + 4096]).unwrap();
-    }
-    let is_alone = || place.status(&["--format", "json"]).contains("\"connections\": 0");
-    wait_until("the end of the requests", is_alone);
-    place.good = None;
-    place.server.terminate();
-}
-
-#[test]
-fn a_thousand_connections() {
-    let id = std::process::id().to_string();
-    let raised = Command::new("prlimit").args(["--pid", &id, "--nofile=4096:"]).output();
-    assert!(raised.is_ok_and(|output| output.status.success()), "prlimit raises our limit");
-    let mut place = Place::new();
-    let silent: Vec<UnixStream> = (0..1000).map(|_| place.connect()).collect();
-    place.is_well();
-    let attached: Vec<UnixStream> = (0..100).map(|_| place.client()).collect();
-    place.is_well();
-    drop((silent, attached));
     place.stop();
 }
