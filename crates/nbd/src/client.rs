@@ -84,7 +84,7 @@ pub struct ClientHandshake {
     with_tls: bool,
     state: ClientState,
     replies: usize,
-    description: Description,
+    description: ExportDescription,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +107,7 @@ impl ClientHandshake {
             with_tls: false,
             state: ClientState::Greeting,
             replies: 0,
-            description: Description::default(),
+            description: ExportDescription::default(),
         }
     }
 
@@ -251,14 +251,14 @@ fn take_reply(input: &[u8], option: u32) -> Result<Option<OptionReply<'_>>, Clie
     Ok(data.map(|data| (whole, header.kind, data)))
 }
 
-/// Description of an export, as received so far.
+/// ExportDescription of an export, as received so far.
 #[derive(Debug, Default)]
-struct Description {
+struct ExportDescription {
     export: Option<(u64, u16)>,
     sizes: Option<[u32; 3]>,
 }
 
-impl Description {
+impl ExportDescription {
     fn add(&mut self, data: &[u8]) -> Result<(), ClientError> {
         let cut = ClientError::NoServer("it sent a truncated description of the export");
         let Some((kind, data)) = data.split_first_chunk() else { return Err(cut) };
@@ -308,14 +308,14 @@ mirrorball_core::slab_key! {
 /// The requests of a connection that have not ended, each with a value of the caller.
 #[derive(Debug)]
 pub struct ClientConnection<T> {
-    in_flight: Slab<CookieKey, InFlight<T>>,
+    in_flight: Slab<CookieKey, StartedRequest<T>>,
     /// Number of requests so far. Part of the cookie, it tells a reply to an earlier request of the
     /// slot from one to the present request.
     count: u32,
 }
 
 #[derive(Debug)]
-struct InFlight<T> {
+struct StartedRequest<T> {
     cookie: u64,
     is_replied: bool,
     /// Time of the first check that found it in flight.
@@ -339,7 +339,7 @@ impl<T> ClientConnection<T> {
     pub fn start(&mut self, raw: RawRequest, value: T) -> (CookieKey, RawRequest) {
         self.count = self.count.wrapping_add(1);
         let count = u64::from(self.count) << 32;
-        let request = InFlight { cookie: count, is_replied: false, seen_at: None, value };
+        let request = StartedRequest { cookie: count, is_replied: false, seen_at: None, value };
         let key = self.in_flight.insert(request);
         let cookie = count | u64::from(key.slot());
         self.in_flight.get_mut(key).cookie = cookie;

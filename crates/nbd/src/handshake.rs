@@ -28,13 +28,13 @@ const PLAIN_OPTIONS_MAX: u32 = 16;
 /// An export that clients can attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export<T> {
-    /// Its name. Clients that send an empty name get the first export.
+    /// The name. Clients that send an empty name get the first export.
     pub name: String,
     /// The description that `nbdinfo --list` shows.
     pub description: String,
     /// The object of the server that is exported.
     pub target: T,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
     pub block_bytes: u32,

@@ -85,9 +85,9 @@ pub mod option_reply {
 
 /// Kinds of information about an export.
 pub mod info {
-    /// Its size and its transmission flags.
+    /// The size and the transmission flags.
     pub const EXPORT: u16 = 0;
-    /// Its name.
+    /// The name.
     pub const NAME: u16 = 1;
     /// A description for people.
     pub const DESCRIPTION: u16 = 2;
