@@ -7,7 +7,7 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("core", &[]),
     ("store", &["core"]),
     ("parity", &[]),
@@ -21,7 +21,10 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("io", &["core", "store", "disk", "nbd", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
     ("sweep", &["core", "disk", "sim", "lab"]),
-    ("cli", &["core", "store", "disk", "sim", "lab", "io", "host", "nbd", "program", "sweep", "trace"]),
+    (
+        "cli",
+        &["core", "store", "disk", "sim", "lab", "io", "host", "nbd", "program", "sweep", "trace"],
+    ),
 ];
 
 const NOW: &str = "take `now` as an argument";
