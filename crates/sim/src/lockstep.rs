@@ -8,7 +8,9 @@
 //!
 //! Each policy has a random generator of its own, in the state in which a volume would give it, and
 //! is notified of everything. The first choice that differs ends its part, so most cost a few
-//! choices only. Policies with counters are left out, because a result includes these.
+//! choices only. Policies with counters are left out, because a result includes these. With parity,
+//! so are policies that reconstruct if the policy of the run does not, and the reverse: the volume
+//! asks only the former about reads of full stripes, and a result includes how often it asked.
 
 use mirrorball_core::column_set::ColumnSet;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -21,6 +23,7 @@ use mirrorball_core::policy::{
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
+use mirrorball_disk::array_file::ArraySpec;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Policy strings of the policies that chose as the policy of a run did, once that has ended.
@@ -56,24 +59,27 @@ struct OtherPolicy {
 }
 
 impl Lockstep {
-    /// `policy` with the policies of the table called `others`, on an array of these devids. `seed`
-    /// is that of the volume. The policies that chose the same are in `same` when the volume is
-    /// dropped.
+    /// `policy` with the policies of the table called `others`, on `array`. `seed` is that of the
+    /// volume. The policies that chose the same are in `same` when the volume is dropped.
     ///
     /// # Errors
     /// If there is no such policy, or it does not fit the array.
     pub(crate) fn new(
         policy: Box<dyn ReadPolicy>,
         others: &[&str],
-        devids: &[u64],
+        array: &ArraySpec,
         seed: u64,
         same: SameChoices,
     ) -> Result<Lockstep, Diagnostic> {
+        let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
+        let has_parity = array.profile.parities() > 0;
         let other = |text: &&str| {
-            let policy = Spec::parse(text)?.build(devids)?;
+            let policy = Spec::parse(text)?.build(&devids)?;
             Ok(OtherPolicy { text: (*text).to_owned(), policy, rng: Volume::policy_rng(seed) })
         };
-        let others = others.iter().map(other).collect::<Result<_, Diagnostic>>()?;
+        let mut others = others.iter().map(other).collect::<Result<Vec<_>, Diagnostic>>()?;
+        let reconstructs = policy.reconstructs();
+        others.retain(|other| !has_parity || other.policy.reconstructs() == reconstructs);
         Ok(Lockstep { policy, others, same })
     }
 }
@@ -97,7 +103,7 @@ impl ReadPolicy for Lockstep {
     }
 
     fn reconstructs(&self) -> bool {
-        self.policy.reconstructs() || self.others.iter().any(|other| other.policy.reconstructs())
+        self.policy.reconstructs()
     }
 
     fn leave_out(

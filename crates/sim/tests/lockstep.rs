@@ -61,6 +61,15 @@ fn policies_with_the_same_choices_have_the_same_run() {
     }
 }
 
+/// A policy that reconstructs is asked about reads of full stripes, and the choices are counted.
+#[test]
+fn policies_that_reconstruct_do_not_change_the_run_of_one_that_does_not() {
+    let text = "profile = \"raid5\"\n[[member]]\ncount = 4\nmodel = \"hdd-7k2-ent\"\n";
+    let array = ArrayFile::parse(text, "four.toml").expect("a valid array").spec;
+    let found = same_runs(&array, &job("direct=1\nrw=randread\nbs=4k\niodepth=4\nnorandommap"));
+    assert!(found.len() >= 20, "only {found:?}");
+}
+
 #[test]
 fn policies_that_differ_or_have_counters_are_not_said_to_be_the_same() {
     let array = ArrayFile::builtin("two-ssd-raid1").expect("it is built in").spec;

@@ -22,12 +22,11 @@ pub fn run_alike(
     others: &[&str],
     stop: &AtomicBool,
 ) -> Result<(RunRecord, Vec<String>), SimError> {
-    let devids = run.devids();
-    let (mut policy, forecast) = run.policy.build(&devids)?;
+    let (mut policy, forecast) = run.policy.build(&run.devids())?;
     let same = SameChoices::default();
     // An oracle knows what no policy does, so that no other need be asked.
     if forecast.is_none() && !others.is_empty() {
-        policy = Box::new(Lockstep::new(policy, others, &devids, run.seed, same.clone())?);
+        policy = Box::new(Lockstep::new(policy, others, run.array, run.seed, same.clone())?);
     }
     let mut engine = Engine::new(run, map.clone(), policy, forecast, 0)?;
     engine.run_sections(run, stop)?;
