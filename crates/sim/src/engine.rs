@@ -43,6 +43,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use crate::lockstep::AlikePolicies;
 pub use crate::policy_under_test::PolicyUnderTest;
 pub use crate::simulation::{Checks, Simulation};
 pub use alike::run_alike;

@@ -24,23 +24,68 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Policy strings of the policies that chose as the policy of a run did, once that has ended.
+/// Policies that have chosen as the policy of a run did so far, shared with those who need their
+/// runs. After the run it holds the policies whose run would have been the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SameChoices {
-    // Written once, at the end: a policy must be `Send`.
-    policies: Arc<Mutex<Vec<String>>>,
+pub struct AlikePolicies {
+    shared: Arc<Shared>,
 }
 
-impl SameChoices {
-    /// The policies found.
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.policies.lock().unwrap_or_else(PoisonError::into_inner))
+#[derive(Debug, Default)]
+struct Shared {
+    policies: Mutex<Vec<String>>,
+    changed: Condvar,
+}
+
+impl AlikePolicies {
+    /// Policies of the table that are to be compared with that of a run, by their policy strings.
+    pub fn new(policies: Vec<String>) -> AlikePolicies {
+        let shared = Shared { policies: Mutex::new(policies), changed: Condvar::new() };
+        AlikePolicies { shared: Arc::new(shared) }
     }
 
-    fn set(&self, policies: Vec<String>) {
-        *self.policies.lock().unwrap_or_else(PoisonError::into_inner) = policies;
+    /// Their policy strings.
+    pub fn policies(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    /// Returns true if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Returns true if `policy` has chosen the same so far.
+    pub fn contains(&self, policy: &str) -> bool {
+        self.lock().iter().any(|it| it == policy)
+    }
+
+    /// Removes `policy`, before the run.
+    pub fn remove(&self, policy: &str) {
+        self.lock().retain(|it| it != policy);
+    }
+
+    /// Waits until `policy` has chosen otherwise, or the run is over and [`AlikePolicies::clear`]
+    /// was called.
+    pub fn wait_without(&self, policy: &str) {
+        let is_alike = |policies: &mut Vec<String>| policies.iter().any(|it| it == policy);
+        let waited = self.shared.changed.wait_while(self.lock(), is_alike);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Removes all policies, for those who wait.
+    pub fn clear(&self) {
+        self.set(Vec::new());
+    }
+
+    pub(crate) fn set(&self, policies: Vec<String>) {
+        *self.lock() = policies;
+        self.shared.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.shared.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -48,7 +93,7 @@ impl SameChoices {
 pub(crate) struct Lockstep {
     policy: Box<dyn ReadPolicy>,
     others: Vec<OtherPolicy>,
-    same: SameChoices,
+    alike: AlikePolicies,
 }
 
 /// A policy that has chosen the same so far.
@@ -59,28 +104,49 @@ struct OtherPolicy {
 }
 
 impl Lockstep {
-    /// `policy` with the policies of the table called `others`, on `array`. `seed` is that of the
-    /// volume. The policies that chose the same are in `same` when the volume is dropped.
+    /// `policy` with those of `alike`, on `array`. `seed` is that of the volume. The policies that
+    /// chose the same are left in `alike` when the volume is dropped.
     ///
     /// # Errors
     /// If there is no such policy, or it does not fit the array.
     pub(crate) fn new(
         policy: Box<dyn ReadPolicy>,
-        others: &[&str],
         array: &ArraySpec,
         seed: u64,
-        same: SameChoices,
+        alike: AlikePolicies,
     ) -> Result<Lockstep, Diagnostic> {
         let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-        let has_parity = array.profile.parities() > 0;
-        let other = |text: &&str| {
-            let policy = Spec::parse(text)?.build(&devids)?;
-            Ok(OtherPolicy { text: (*text).to_owned(), policy, rng: Volume::policy_rng(seed) })
+        let other = |text: String| {
+            let policy = Spec::parse(&text)?.build(&devids)?;
+            Ok(OtherPolicy { text, policy, rng: Volume::policy_rng(seed) })
         };
-        let mut others = others.iter().map(other).collect::<Result<Vec<_>, Diagnostic>>()?;
-        let reconstructs = policy.reconstructs();
-        others.retain(|other| !has_parity || other.policy.reconstructs() == reconstructs);
-        Ok(Lockstep { policy, others, same })
+        let others = alike.policies().into_iter().map(other);
+        let others = others.collect::<Result<Vec<_>, Diagnostic>>()?;
+        let mut lockstep = Lockstep { policy, others, alike };
+        let (has_parity, reconstructs) =
+            (array.profile.parities() > 0, lockstep.policy.reconstructs());
+        lockstep.keep(|it| !has_parity || it.policy.reconstructs() == reconstructs);
+        Ok(lockstep)
+    }
+
+    /// Ends the part of the others that `is_alike` refuses.
+    #[inline]
+    fn keep(&mut self, is_alike: impl FnMut(&mut OtherPolicy) -> bool) {
+        let before = self.others.len();
+        self.others.retain_mut(is_alike);
+        if self.others.len() < before {
+            self.publish();
+        }
+    }
+
+    fn keep_without_counters(&mut self) {
+        let has_none = self.policy.counters().is_empty();
+        self.keep(|other| has_none && other.policy.counters().is_empty());
+    }
+
+    #[cold]
+    fn publish(&self) {
+        self.alike.set(self.others.iter().map(|other| other.text.clone()).collect());
     }
 }
 
@@ -95,7 +161,7 @@ impl ReadPolicy for Lockstep {
     ) -> Choice {
         let choice = self.policy.choose(read, mirrors, members, ctx);
         let now = ctx.now;
-        self.others.retain_mut(|other| {
+        self.keep(|other| {
             let ctx = &mut Ctx { now, rng: &mut other.rng };
             other.policy.choose(read, mirrors, members, ctx) == choice
         });
@@ -115,7 +181,7 @@ impl ReadPolicy for Lockstep {
     ) -> ColumnSet {
         let left_out = self.policy.leave_out(read, columns, members, ctx);
         let now = ctx.now;
-        self.others.retain_mut(|other| {
+        self.keep(|other| {
             let ctx = &mut Ctx { now, rng: &mut other.rng };
             other.policy.leave_out(read, columns, members, ctx) == left_out
         });
@@ -143,10 +209,7 @@ impl ReadPolicy for Lockstep {
         for other in &mut self.others {
             other.policy.on_members_change(members);
         }
-        if !self.policy.counters().is_empty() {
-            self.others.clear();
-        }
-        self.others.retain(|other| other.policy.counters().is_empty());
+        self.keep_without_counters();
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -170,9 +233,6 @@ impl ReadPolicy for Lockstep {
 
 impl Drop for Lockstep {
     fn drop(&mut self) {
-        let has_none = |policy: &dyn ReadPolicy| policy.counters().is_empty();
-        let same = self.others.drain(..).filter(|other| has_none(other.policy.as_ref()));
-        let same: Vec<String> = same.map(|other| other.text).collect();
-        self.same.set(if has_none(self.policy.as_ref()) { same } else { Vec::new() });
+        self.keep_without_counters();
     }
 }

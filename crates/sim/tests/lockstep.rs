@@ -2,7 +2,7 @@
 
 use mirrorball_core::policies;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
-use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::engine::{self, AlikePolicies, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::RunRecord;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +19,10 @@ fn simulation<'a>(array: &'a ArraySpec, job: &'a JobFile, policy: &'a str) -> Si
     Simulation { array, job, policy, seed: 3, duration: None, checks: Checks::Off }
 }
 
+fn alike(policies: &[&str]) -> AlikePolicies {
+    AlikePolicies::new(policies.iter().map(|&policy| policy.to_owned()).collect())
+}
+
 /// Everything that a run is made of.
 fn text(record: &RunRecord) -> String {
     format!("{record:?}")
@@ -32,11 +36,11 @@ fn same_runs(array: &ArraySpec, job: &JobFile) -> Vec<String> {
     let mut found = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let run = simulation(array, job, name);
-        let (record, same) =
-            engine::run_alike(&run, &map, &names[index + 1..], &NEVER).expect("it runs");
+        let alike = alike(&names[index + 1..]);
+        let record = engine::run_alike(&run, &map, &alike, &NEVER).expect("it runs");
         let alone = engine::run(&run).expect("it runs");
         assert_eq!(text(&record), text(&alone), "{name} is not disturbed by the others");
-        for other in same {
+        for other in alike.policies() {
             let own = engine::run(&simulation(array, job, &other)).expect("it runs");
             assert_eq!(text(&record), text(&own), "{other} has not the run of {name}");
             found.push(other);
@@ -77,7 +81,9 @@ fn policies_that_differ_or_have_counters_are_not_said_to_be_the_same() {
     let map = array.chunk_map().expect("a valid array");
     let same = |policy: &str, others: &[&str]| {
         let run = simulation(&array, &job, policy);
-        engine::run_alike(&run, &map, others, &NEVER).expect("it runs").1
+        let alike = alike(others);
+        engine::run_alike(&run, &map, &alike, &NEVER).expect("it runs");
+        alike.policies()
     };
     assert_eq!(same("mirrorball/first", &["mirrorball/random", "mirrorball/first"]).len(), 1);
     // Its draws are its own, in the order of a run of its own.
@@ -86,7 +92,7 @@ fn policies_that_differ_or_have_counters_are_not_said_to_be_the_same() {
     let unknown = engine::run_alike(
         &simulation(&array, &job, "mirrorball/first"),
         &map,
-        &["no/such"],
+        &alike(&["no/such"]),
         &NEVER,
     );
     assert!(unknown.is_err());

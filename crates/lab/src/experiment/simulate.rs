@@ -2,7 +2,8 @@
 //!
 //! Policies that choose alike under a job have the same run, which is simulated once: see
 //! [`engine::run_alike`]. A measurement does not depend on which of them was run, so neither does
-//! it depend on the number of threads.
+//! it depend on the number of threads. A thread waits for a run that is under way in another thread
+//! while the policies choose alike.
 //!
 //! `convert` makes a record of what the simulator hands out; `declared` reads from the job file
 //! what a section declares about how it is judged.
@@ -21,7 +22,7 @@ use anyhow::{Context, Result};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::Nanos;
-use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::engine::{self, AlikePolicies, Checks, PolicyUnderTest, Simulation};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,10 +36,20 @@ pub struct SimExecutor<'a> {
     stop: &'a AtomicBool,
     /// The layout of the array, which all cells share.
     map: ChunkMap,
-    /// Measurements of cells that have not been asked for, by job, seed and policy: the run of
-    /// another policy was the same.
-    found: Mutex<BTreeMap<(usize, u64, String), Measurement>>,
+    shared: Mutex<SharedRuns>,
 }
+
+/// What threads know of each other's runs.
+#[derive(Debug, Default)]
+struct SharedRuns {
+    /// Measurements of cells that have not been asked for: the run of another policy was the same.
+    found: BTreeMap<CellKey, Measurement>,
+    /// Runs under way, with the policies whose run may be the same.
+    under_way: Vec<(CellKey, AlikePolicies)>,
+}
+
+/// Place of the job, seed and policy.
+type CellKey = (usize, u64, String);
 
 impl<'a> SimExecutor<'a> {
     /// An executor for plans of these inputs. Once `stop` is set, a cell that is running ends with
@@ -48,20 +59,37 @@ impl<'a> SimExecutor<'a> {
     /// If the array cannot be simulated.
     pub fn new(inputs: &'a Inputs, stop: &'a AtomicBool) -> Result<SimExecutor<'a>> {
         let map = inputs.array.chunk_map()?;
-        Ok(SimExecutor { inputs, stop, map, found: Mutex::default() })
+        Ok(SimExecutor { inputs, stop, map, shared: Mutex::default() })
     }
 
-    fn found(&self) -> MutexGuard<'_, BTreeMap<(usize, u64, String), Measurement>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shared(&self) -> MutexGuard<'_, SharedRuns> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl CellExecutor for SimExecutor<'_> {
-    fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
-        let key = |policy: &str| (cell.job_index, cell.seed, policy.to_owned());
-        if let Some(found) = self.found().remove(&key(cell.policy)) {
-            return Ok(found);
+    /// The measurement of a cell if the run of another policy was the same. Waits for a run that
+    /// is under way while it may be. `None` begins the run of the cell.
+    fn find_or_begin(&self, cell: &Cell<'_>, alike: &AlikePolicies) -> Option<Measurement> {
+        let key = key(cell, cell.policy);
+        loop {
+            let mut shared = self.shared();
+            if let Some(found) = shared.found.remove(&key) {
+                return Some(found);
+            }
+            let is_beside = |it: &&(CellKey, AlikePolicies)| (it.0.0, it.0.1) == (key.0, key.1);
+            let beside: Vec<_> = shared.under_way.iter().filter(is_beside).collect();
+            if let Some((_, run)) = beside.iter().find(|(_, run)| run.contains(cell.policy)) {
+                let run = run.clone();
+                drop(shared);
+                run.wait_without(cell.policy);
+                continue;
+            }
+            beside.iter().for_each(|((.., policy), _)| alike.remove(policy));
+            shared.under_way.push((key, alike.clone()));
+            return None;
         }
+    }
+
+    fn simulate(&self, cell: &Cell<'_>, alike: &AlikePolicies) -> Result<Measurement> {
         let spec;
         let policy_under_test = match cell.policy {
             ORACLE => PolicyUnderTest::Oracle,
@@ -80,19 +108,49 @@ impl CellExecutor for SimExecutor<'_> {
             // The checkers have watched every policy in the simulator's own tests.
             checks: Checks::Off,
         };
-        // The cells of the policies behind this one come later. Neither an oracle nor a program is
-        // a policy of the table.
-        let policies = cell.plan.policies.iter().map(String::as_str);
-        let later = policies.skip_while(|it| *it != cell.policy).skip(1);
-        let later: Vec<&str> = later.filter(|it| Spec::parse(it).is_ok()).collect();
-        let ran = engine::run_alike(&run, &self.map, &later, self.stop);
-        let (record, same) = ran.with_context(|| {
+        let ran = engine::run_alike(&run, &self.map, alike, self.stop);
+        let record = ran.with_context(|| {
             format!("job `{}`, policy `{}`, seed {}", cell.job().name, cell.policy, cell.seed)
         })?;
-        let measurement = measurement(run.array, run.job, &record);
-        let found = same.iter().map(|policy| (key(policy), measurement.clone()));
-        self.found().extend(found);
-        Ok(measurement)
+        Ok(measurement(run.array, run.job, &record))
+    }
+}
+
+/// A run under way. Ends on drop, so that no thread waits for one that panicked.
+struct RunUnderWay<'a> {
+    executor: &'a SimExecutor<'a>,
+    key: CellKey,
+    alike: &'a AlikePolicies,
+}
+
+impl Drop for RunUnderWay<'_> {
+    fn drop(&mut self) {
+        self.executor.shared().under_way.retain(|(key, _)| *key != self.key);
+        self.alike.clear();
+    }
+}
+
+/// The key of the cell of `policy` beside `cell`.
+fn key(cell: &Cell<'_>, policy: &str) -> CellKey {
+    (cell.job_index, cell.seed, policy.to_owned())
+}
+
+impl CellExecutor for SimExecutor<'_> {
+    fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
+        // The cells of the policies behind this one come later. Neither an oracle nor a program is
+        // a policy of the table.
+        let later = cell.plan.policies.iter().skip_while(|it| *it != cell.policy).skip(1);
+        let later = later.filter(|it| Spec::parse(it).is_ok()).cloned();
+        let alike = AlikePolicies::new(later.collect());
+        if let Some(found) = self.find_or_begin(cell, &alike) {
+            return Ok(found);
+        }
+        let (executor, own) = (self, key(cell, cell.policy));
+        let _under_way = RunUnderWay { executor, key: own, alike: &alike };
+        let measured = self.simulate(cell, &alike)?;
+        let found = alike.policies().into_iter().map(|it| (key(cell, &it), measured.clone()));
+        self.shared().found.extend(found);
+        Ok(measured)
     }
 }
 
@@ -102,29 +160,51 @@ mod tests {
     use crate::experiment::build::BuildIdentity;
     use crate::experiment::plan::{Choices, Plan};
 
-    #[test]
-    fn the_run_of_a_policy_that_chooses_alike_is_its_own() {
-        let job = "rand-4k-qd1".to_owned();
-        let inputs = Inputs::load("two-ssd-raid1", &[job]).unwrap();
-        let policies = ["first", "drbd/prefer-local", "gmirror/prefer", FAIR_ORACLE, "random"];
+    fn inputs() -> Inputs {
+        Inputs::load("two-ssd-raid1", &["rand-4k-qd1".to_owned()]).unwrap()
+    }
+
+    fn plan(inputs: &Inputs, policies: &[&str], duration_ns: u64) -> Plan {
         let choices = Choices {
-            policies: policies.map(str::to_owned).to_vec(),
-            repeats: 2,
+            policies: policies.iter().map(|&policy| policy.to_owned()).collect(),
+            repeats: 1,
             seed: 7,
-            duration_ns: Some(20_000_000),
+            duration_ns: Some(duration_ns),
         };
         let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
-        let build = BuildIdentity::current().unwrap();
-        let plan = Plan::new(build, array, jobs, choices, "test".to_owned());
-        let stop = AtomicBool::new(false);
+        Plan::new(BuildIdentity::with_hash("test"), array, jobs, choices, "test".to_owned())
+    }
+
+    #[test]
+    fn the_run_of_a_policy_that_chooses_alike_is_its_own() {
+        let (inputs, stop) = (inputs(), AtomicBool::new(false));
+        let policies = ["first", "drbd/prefer-local", "gmirror/prefer", FAIR_ORACLE, "random"];
+        let plan = plan(&inputs, &policies, 20_000_000);
         let executor = SimExecutor::new(&inputs, &stop).unwrap();
         let mut most_found = 0;
         for cell in plan.cells() {
             let own = SimExecutor::new(&inputs, &stop).unwrap().run(&cell).unwrap();
             assert_eq!(executor.run(&cell).unwrap(), own, "{}", cell.policy);
-            most_found = most_found.max(executor.found().len());
+            most_found = most_found.max(executor.shared().found.len());
         }
         assert!(most_found > 0, "no two policies chose alike");
-        assert!(executor.found().is_empty(), "each was asked for");
+        assert!(executor.shared().found.is_empty(), "each was asked for");
+    }
+
+    #[test]
+    fn a_run_under_way_in_another_thread_is_not_simulated_again() {
+        let (inputs, stop) = (inputs(), AtomicBool::new(false));
+        let plan = plan(&inputs, &["first", "drbd/prefer-local"], 2_000_000_000);
+        let executor = SimExecutor::new(&inputs, &stop).unwrap();
+        let [first, twin, _oracle] = &plan.cells()[..] else { panic!("two policies, one repeat") };
+        let (first, twin) = std::thread::scope(|scope| {
+            let running = scope.spawn(|| executor.run(first).unwrap());
+            while executor.shared().under_way.is_empty() && !running.is_finished() {
+                std::thread::yield_now();
+            }
+            (executor.run(twin).unwrap(), running.join().unwrap())
+        });
+        assert_eq!(first, twin);
+        assert!(executor.shared().found.is_empty(), "the second thread has the run of the first");
     }
 }
