@@ -82,7 +82,7 @@ pub enum Purpose {
     /// The rebuild of a member, or a resync.
     Rebuild,
     /// An update of the metadata of a member. Its bytes come from
-    /// [`Volume::metadata_bytes`](crate::volume::Volume::metadata_bytes), and it serves no request.
+    /// the [gate](crate::volume::gate) of the volume, and it serves no request.
     Metadata,
 }
 

@@ -61,8 +61,8 @@ pub(crate) struct PageWrites {
 
 impl StoreGate {
     /// Computes the checksums of the data of this volume; `None` if it has none. If it has, each
-    /// write is submitted with [`StoreGate::begin_write`], and each good read of a member goes
-    /// through [`StoreGate::check`].
+    /// write is submitted with its data ([`StoreVolume`](crate::StoreVolume)), and each good read
+    /// of a member goes through it.
     #[inline]
     pub fn checksummer(&self) -> Option<Checksummer> {
         self.checksums.as_ref().map(|checksums| checksums.checksummer)
