@@ -246,11 +246,7 @@ impl Rebuild {
             member,
             size_bytes: executor.size_bytes(Target::Member(member)),
             place: replacement.unwrap_or_else(|| reopener.place(member)),
-            label: volume
-                .gate()
-                .map(StoreGate::label)
-                .cloned()
-                .expect("members with a device have labels"),
+            label: volume.gate().map(StoreGate::label).cloned(),
             own_uuid: volume.gate().and_then(|store| store.own_uuid(member, volume.states())),
         });
         let devid = request.devid;

@@ -47,8 +47,8 @@ pub struct OpenRequest {
     pub size_bytes: u64,
     /// Where it is.
     pub place: MemberPlace,
-    /// What the labels of the members say.
-    pub label: Label,
+    /// What the labels of the members say; `None` without labels.
+    pub label: Option<Label>,
     /// The UUID with which a storage is this member, having missed some writes; any other is taken
     /// for a new one, on which no label is left.
     pub own_uuid: Option<Uuid>,

@@ -30,11 +30,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// runs. After the run it holds the policies whose run would have been the same.
 #[derive(Clone, Debug, Default)]
 pub struct AlikePolicies {
-    shared: Arc<Shared>,
+    shared: Arc<SharedPolicies>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedPolicies {
     policies: Mutex<Vec<String>>,
     changed: Condvar,
 }
@@ -42,7 +42,7 @@ struct Shared {
 impl AlikePolicies {
     /// Policies of the table that are to be compared with that of a run, by their policy strings.
     pub fn new(policies: Vec<String>) -> AlikePolicies {
-        let shared = Shared { policies: Mutex::new(policies), changed: Condvar::new() };
+        let shared = SharedPolicies { policies: Mutex::new(policies), changed: Condvar::new() };
         AlikePolicies { shared: Arc::new(shared) }
     }
 

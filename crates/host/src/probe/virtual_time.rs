@@ -1,7 +1,7 @@
 //! Runs what asks for reads against disk models, in virtual time.
 //!
-//! The same loop measures a model whose parameters are known ([`super::machine::RunningProbe`]) and
-//! repeats measured reads on a model that is being fitted ([`super::replay`]).
+//! The same loop measures a model whose parameters are known ([`RunningProbe`]) and repeats
+//! measured reads on a model that is being fitted ([`super::replay`]).
 
 use super::machine::{MachineAction, ReadEnd, RunningProbe};
 use super::recording::ProbeRead;

@@ -143,7 +143,7 @@ pub(crate) fn check(
     read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
     occupant: impl Fn() -> Option<String>,
 ) -> Result<Option<FoundMember>, String> {
-    let label = &request.label;
+    let label = request.label.as_ref().expect("members with a device have labels");
     let is_refused = matches!(request.place, MemberPlace::New(_, Occupied::Refuse));
     let give_up = "give another device, or --occupied to destroy what it contains";
     if let MemberPlace::Spare(_, uuid) = request.place {

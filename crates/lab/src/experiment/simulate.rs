@@ -75,15 +75,15 @@ impl<'a> SimExecutor<'a> {
             if let Some(found) = shared.found.remove(&key) {
                 return Some(found);
             }
-            let is_beside = |it: &&(CellKey, AlikePolicies)| (it.0.0, it.0.1) == (key.0, key.1);
-            let beside: Vec<_> = shared.under_way.iter().filter(is_beside).collect();
-            if let Some((_, run)) = beside.iter().find(|(_, run)| run.contains(cell.policy)) {
+            let is_twin = |it: &&(CellKey, AlikePolicies)| (it.0.0, it.0.1) == (key.0, key.1);
+            let twins: Vec<_> = shared.under_way.iter().filter(is_twin).collect();
+            if let Some((_, run)) = twins.iter().find(|(_, run)| run.contains(cell.policy)) {
                 let run = run.clone();
                 drop(shared);
                 run.wait_without(cell.policy);
                 continue;
             }
-            beside.iter().for_each(|((.., policy), _)| alike.remove(policy));
+            twins.iter().for_each(|((.., policy), _)| alike.remove(policy));
             shared.under_way.push((key, alike.clone()));
             return None;
         }
@@ -130,7 +130,7 @@ impl Drop for RunUnderWay<'_> {
     }
 }
 
-/// The key of the cell of `policy` beside `cell`.
+/// The key of the cell of `policy` with the job and seed of `cell`.
 fn key(cell: &Cell<'_>, policy: &str) -> CellKey {
     (cell.job_index, cell.seed, policy.to_owned())
 }
