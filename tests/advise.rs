@@ -245,7 +245,6 @@ fn advice_needs_an_array_and_its_system() {
     )
     .unwrap();
     folder.refuses(&["advise", "a.toml"], &["a.toml names no storage system", "[source]"]);
-    folder.refuses(&["advise", "two-ssd-raid1"], &["the built-in array two-ssd-raid1 names no"]);
     folder.refuses(&["advise", "a.toml", "--system", "mdd"], &["unknown system `mdd`", "`md`"]);
     folder.refuses(&["advise", "a.toml", "--system", ""], &["the name of the system is missing"]);
     folder
@@ -255,14 +254,14 @@ fn advice_needs_an_array_and_its_system() {
     std::fs::create_dir(folder.path("sys")).unwrap();
     folder.refuses(
         &["advise", "--sysroot", "."],
-        &[". has no array that can be read\n  help: check"],
+        &[". has no array that can be read\n  help: give the path of an array"],
     );
     std::fs::write(folder.path("x.txt"), "").unwrap();
     folder.refuses(&["advise", "x.txt"], &["x.txt", "give it a name that ends in .toml"]);
     folder.refuses(&["advise", "/nonexistent/path"], &["/nonexistent/path", "an array file"]);
     folder.refuses(&["advise", ""], &["the path is missing"]);
     let job = ["advise", "--sysroot", ".", "rand-4k-qd1"];
-    folder.refuses(&job, &["`rand-4k-qd1` is a job", "before the jobs"]);
+    folder.refuses(&job, &["`rand-4k-qd1` is a job", "give an array before"]);
     let root = sysroot("btrfs-raid1-loop");
     let both = ["advise", "two-ssd-raid1", "--system", "md", "--sysroot", &root];
     folder.refuses(&both, &["--sysroot has no effect with a built-in array", "leave it out"]);
@@ -275,6 +274,34 @@ fn advice_needs_an_array_and_its_system() {
     assert!(stderr(&output).contains("cells: 0 reused"), "{}", stderr(&output));
     let more = folder.run(&["advise", "a.toml", "--system", "md", "-d", "200ms", "-n", "3"]);
     assert!(stdout(&more).contains("You have"), "another number of repeats is another folder");
+}
+
+#[test]
+fn without_an_array_an_example_is_answered_and_of_several_one_is_named() {
+    let short = ["rand-4k-qd1", "-d", "50ms", "-n", "2", "-p", "first"];
+    // The machine of the tests may have arrays of its own.
+    let output = Folder::new().run(&[&["advise"][..], &short].concat());
+    if output.status.success() && stdout(&output).starts_with("An example: this machine has no") {
+        let text = stdout(&output);
+        let offered = text.lines().position(|line| line.starts_with("Best offered")).unwrap();
+        assert!(offered < 6, "the decision is in the first lines:\n{text}");
+        assert!(entry(&text, "You have").contains("md/raid1, the default"), "{text}");
+    }
+    let folder = Folder::new();
+    copy(&folder, "md-raid1-hdd-ssd", "two");
+    std::fs::remove_dir_all(folder.path("two/tools")).unwrap();
+    copy(&folder, "zfs-mirror/tools", "two/tools");
+    std::fs::create_dir_all(folder.path("two/sys/module/zfs")).unwrap();
+    let output = folder.run(&["advise", "--sysroot", "two"]);
+    let error = stderr(&output);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{error}");
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(lines[0].ends_with("two has 2 arrays; name one:"), "{error}");
+    assert!(
+        lines[1].starts_with("  mirrorball advise /srv/data  # md md0 at /srv/data"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -305,7 +332,8 @@ fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
     );
     let text = text.replace("\n              ", " ");
     for part in [
-        "What if: devid 1 is replaced by ssd-sata-plp",
+        "What if       devid 1 is replaced by ssd-sata-plp: ",
+        "With the change: devid 1 is replaced by ssd-sata-plp",
         "devid 1: simulated as ssd-sata-plp (as --what-if says)",
         "devid 2: simulated as ssd-sata-plp (as the array says)",
         "/sys/block/ARRAY/md/dev-DEVICE-1/state",
@@ -398,7 +426,8 @@ fn an_answer_is_written_as_json_and_as_a_page() {
     assert!(json["what_if"]["gain"].as_f64().unwrap() > 1.5);
 
     let page = std::fs::read_to_string(folder.path("page.html")).unwrap();
-    for part in ["id=\"advice\"", "You have      md/raid1", "Time of a scrub", "What if: nvme-gen4"]
+    for part in
+        ["id=\"advice\"", "You have      md/raid1", "Time of a scrub", "What if       nvme-gen4"]
     {
         assert!(page.contains(part), "no `{part}` in the page");
     }

@@ -59,6 +59,7 @@ possible: an array cannot be read, all members have failed, or a member is missi
 choice of members without it, or --probe gave some member no model.
 
 Examples:
+  mirrorball advise
   mirrorball advise /srv/data
   mirrorball advise /dev/md0 my-job.fio
   mirrorball advise my-array.toml --system md:6.12
@@ -67,7 +68,8 @@ Examples:
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, name of an array, array file, or built-in array
-    /// [default: the only array of this machine; a job may then come first]
+    /// [default: the only array of this machine, or an example if it has none; a job may then come
+    /// first]
     array: Option<String>,
 
     /// Jobs: fio job files or built-in jobs [default: random and sequential reads, idle and during
@@ -190,6 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let Some((mut array, is_dead)) = question.answer(args)? else {
         return Ok(Ending::Interrupted);
     };
+    array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
     let mut answer = Answer { array, what_if: None };
     if let Some(changed) = changed {
@@ -256,13 +259,7 @@ fn rendered(args: &Args, answer: &Answer) -> Result<String, Failure> {
         let json = serde_json::to_string_pretty(answer).context("cannot write JSON");
         return Ok(json.map_err(Failure::Fault)? + "\n");
     }
-    let style = screen::style();
-    let mut text = text::members(&answer.array, style.width_columns);
-    text += &format!("\n{}", text::array(&answer.array, style));
-    if let Some(what_if) = &answer.what_if {
-        text += &format!("\n{}", text::what_if(what_if, &answer.array, style));
-    }
-    Ok(text)
+    Ok(text::answer(answer, screen::style()))
 }
 
 /// The results folders, none twice: a change may lead to the same array.

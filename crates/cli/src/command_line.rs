@@ -3,6 +3,7 @@
 use crate::screen;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, Parser};
+use mirrorball_lab::report::wrapped;
 use std::ffi::OsString;
 
 /// The command line, or the end of the process with a message.
@@ -128,7 +129,7 @@ fn try_parse<P: Parser>(mut words: Vec<OsString>) -> Result<P, Error> {
     let width = screen::width_columns().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
     let mut command = with_whole_examples(P::command(), width).term_width(width);
     command.build();
-    let mut command = with_narrow_usage(command, width);
+    let mut command = with_grouped_commands(with_narrow_usage(command, width), width);
     let matches = command.try_get_matches_from_mut(words).map_err(without_wrong_tip)?;
     P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
@@ -143,6 +144,36 @@ fn with_whole_examples(command: Command, width: usize) -> Command {
         command = command.after_help(lines.join("\n"));
     }
     command
+}
+
+/// Commands by what they are for, as `--help` lists them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Choose a setting for an array", &["advise", "detect", "probe", "bench"]),
+    ("Compare policies", &["compare", "report", "explain", "import"]),
+    ("Repeat and scale experiments", &["recipe", "league", "sweep"]),
+    ("Look up and write", &["policies", "program", "models", "check"]),
+    ("Run volumes", &["create", "serve", "ctl", "top", "examine", "clear", "emulate"]),
+    ("Tools", &["torture", "completions", "man", "help"]),
+];
+
+/// The command with its sub-commands by groups, which clap cannot list.
+fn with_grouped_commands(command: Command, width: usize) -> Command {
+    let longest = command.get_subcommands().map(|it| it.get_name().len()).max().unwrap_or(0);
+    let line = |name: &&str| {
+        let known = command.find_subcommand(name).and_then(Command::get_about);
+        let about = known.map_or_else(String::new, ToString::to_string);
+        let indent = longest + 4;
+        let text = wrapped(&about, width.saturating_sub(indent).max(1));
+        format!("  {name:<longest$}  {}\n", text.replace('\n', &format!("\n{:indent$}", "")))
+    };
+    let group = |(title, names): &(&str, &[&str])| {
+        format!("{title}:\n{}\n", names.iter().map(line).collect::<String>())
+    };
+    let groups: String = GROUPS.iter().map(group).collect();
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
 }
 
 /// The command with usage lines that fit into a terminal of this width, which clap does not break.
@@ -334,6 +365,20 @@ mod tests {
             let usage = &help[help.find("Usage:").unwrap()..];
             assert!(usage.starts_with(expected), "{usage}");
         }
+    }
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let mut command = Cli::command();
+        command.build();
+        let mut names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        names.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(names, grouped);
+        let help = refusal(&["--help"]);
+        let advise = help.find("\n  advise ").unwrap();
+        assert!(help.find("Choose a setting").unwrap() < advise, "{help}");
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn listing(arrays: &[DetectedArray]) -> String {
 }
 
 /// `md md0: raid1, 2 members: sda1, sdb1`.
-fn summary(array: &DetectedArray) -> String {
+pub(crate) fn summary(array: &DetectedArray) -> String {
     let members: Vec<&str> = array
         .members
         .iter()
@@ -217,8 +217,8 @@ fn summary(array: &DetectedArray) -> String {
     )
 }
 
-/// Facts that `detect` assumed for this array.
-fn target(array: &DetectedArray) -> &str {
+/// The argument that names this array on the command line.
+pub(crate) fn target(array: &DetectedArray) -> &str {
     array.mount.as_deref().unwrap_or(&array.name)
 }
 

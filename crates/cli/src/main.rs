@@ -53,7 +53,7 @@ use std::process::ExitCode;
 #[command(name = "mirrorball", bin_name = "mirrorball", version, propagate_version = true)]
 #[command(max_term_width = 100)]
 #[command(
-    after_help = "Start with `mirrorball compare`. Exit codes: 0 success, 1 failure (a check \
+    after_help = "Start with `mirrorball advise`. Exit codes: 0 success, 1 failure (a check \
                         failed, or a system error), 2 invalid command line or input, 130 \
                         interrupted."
 )]

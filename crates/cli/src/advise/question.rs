@@ -189,15 +189,17 @@ pub(super) fn chosen_system(args: &Args, name: &str, array: &ArraySpec) -> Resul
         };
     }
     let Some(source) = &array.source else {
-        let is_file = Path::new(name).exists();
-        let (what, help) = match is_file {
-            true => (
-                "",
-                "give --system md, or add `[source]` and below it `system = \"md\"` to the file",
-            ),
-            false => ("built-in ", "give --system, for example --system md:6.12"),
-        };
-        return Err(anyhow!("the {what}array {name} names no storage system\n  help: {help}"));
+        if !Path::new(name).exists() {
+            screen::say(format_args!(
+                "note: a built-in array names no storage system; md is assumed, and --system names \
+                 another"
+            ));
+            return ChosenSystem::found("md", None);
+        }
+        return Err(anyhow!(
+            "the array {name} names no storage system\n  help: give --system md, or add \
+             `[source]` and below it `system = \"md\"` to the file"
+        ));
     };
     ChosenSystem::found(&source.system, source.version.as_deref())
         .context("the array's storage system")

@@ -20,10 +20,16 @@ use std::path::{Path, PathBuf};
 /// Folder for what was detected and for the results.
 pub(super) const FOLDER: &str = "mirrorball-results";
 
+/// The built-in array that is answered for where a machine has none: two disks as unequal as people
+/// mirror them.
+const EXAMPLE: &str = "hdd-ssd-raid1";
+
 /// Subject of the advice.
 pub(super) struct AdviseTarget {
     /// The array file, or the name of a built-in array.
     pub(super) array: String,
+    /// Why it is a built-in example, and not an array of the user.
+    pub(super) is_example_because: Option<String>,
     /// Unusual conditions of the array.
     pub(super) condition: Option<String>,
     /// Whether it was detected on a machine just now.
@@ -61,7 +67,10 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
     let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
     let mut detected = match array {
         Some(path) => detect_at(&sysroot, path).map_err(|error| not_detected(path, error))?,
-        None => only_array(args, &sysroot)?,
+        None => match only_array(args, &sysroot)? {
+            Ok(array) => array,
+            Err(reason) => return Ok(AdviseTarget::example(reason)),
+        },
     };
     for note in &detected.notes {
         screen::say(format_args!("note: {note}"));
@@ -80,14 +89,31 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
     screen::say(format_args!("the array is described in {array}"));
-    Ok(AdviseTarget { array, condition, is_detected: true, activity, out_of_service })
+    Ok(AdviseTarget {
+        condition,
+        is_detected: true,
+        activity,
+        out_of_service,
+        ..AdviseTarget::file(array)
+    })
 }
 
 impl AdviseTarget {
     /// An array file, or a built-in array.
     pub(super) fn file(array: String) -> AdviseTarget {
-        let out_of_service = Vec::new();
-        AdviseTarget { array, condition: None, is_detected: false, activity: None, out_of_service }
+        AdviseTarget {
+            array,
+            is_example_because: None,
+            condition: None,
+            is_detected: false,
+            activity: None,
+            out_of_service: Vec::new(),
+        }
+    }
+
+    /// The built-in array that is answered for where a machine has none.
+    fn example(reason: String) -> AdviseTarget {
+        AdviseTarget { is_example_because: Some(reason), ..AdviseTarget::file(EXAMPLE.to_owned()) }
     }
 }
 
@@ -169,7 +195,12 @@ fn not_detected(path: &str, error: DetectError) -> Failure {
     }
 }
 
-fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
+/// The only array of a machine, or why an example is answered for: a machine without an array is
+/// one to try the program on. A recorded machine is there for its arrays.
+///
+/// # Errors
+/// If there are several, or one cannot be read.
+fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, String>, Failure> {
     let mut found = Vec::new();
     let mut unreadable = Vec::new();
     for array in detect_all(sysroot) {
@@ -182,38 +213,34 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> 
     if let Some(failure) = crate::detect::unreadable(&found, unreadable) {
         return Err(failure);
     }
-    let names: Vec<&str> = found.iter().map(|array| array.name.as_str()).collect();
     let place = match &args.sysroot {
         None => "this machine".to_owned(),
         Some(folder) => folder.display().to_string(),
     };
-    let message = match &names[..] {
-        [_] => return Ok(found.into_iter().next().expect("there is one")),
-        [] => {
-            // The only name that was given may be that of a job.
-            let job = args.array.as_ref().map(|job| format!("`{job}` is a job, and "));
-            let none = match &detect_without_copies(sysroot)[..] {
-                [] => "no array that can be read".to_owned(),
-                others => format!("no array with copies of the data: {}", others.join("; ")),
-            };
-            let help = match (&args.sysroot, &args.array) {
-                (Some(_), None) => "check that it has copies of /sys and /proc",
-                (Some(_), Some(_)) => {
-                    "give the name of an array before the jobs, and check that the folder has \
-                     copies of /sys and /proc"
-                }
-                (None, _) => "give the path of an array, or an array file, before the jobs",
-            };
-            format!("{}{place} has {none}\n  help: {help}", job.unwrap_or_default())
-        }
-        names => format!(
-            "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
-            names.len(),
-            names.join(", "),
-            crate::compare::quoted(names[0])
-        ),
+    if found.len() > 1 {
+        let commands = found.iter().map(|array| {
+            let name = crate::compare::quoted(crate::detect::target(array));
+            format!("\n  mirrorball advise {name}  # {}", crate::detect::summary(array))
+        });
+        let (count, commands) = (found.len(), commands.collect::<String>());
+        return Err(Failure::WrongUse(anyhow!("{place} has {count} arrays; name one:{commands}")));
+    }
+    if let Some(array) = found.pop() {
+        return Ok(Ok(array));
+    }
+    let none = match &detect_without_copies(sysroot)[..] {
+        [] => "no array that can be read".to_owned(),
+        others => format!("no array with copies of the data: {}", others.join("; ")),
     };
-    Err(Failure::WrongUse(anyhow!(message)))
+    if args.sysroot.is_none() && args.probe.is_none() && args.measured.is_none() {
+        return Ok(Err(format!("{place} has {none}")));
+    }
+    // The only name that was given may be that of a job.
+    let (job, help) = match &args.array {
+        Some(job) => (format!("`{job}` is a job, and "), "give an array before the jobs"),
+        None => (String::new(), "give the path of an array, or an array file"),
+    };
+    Err(Failure::WrongUse(anyhow!("{job}{place} has {none}\n  help: {help}")))
 }
 
 /// The lines of a description without the way to the array, which depends on what was named.

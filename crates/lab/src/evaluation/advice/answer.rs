@@ -29,6 +29,8 @@ pub struct ArrayAnswer {
     pub name: String,
     /// Its file, or the name of a built-in array.
     pub file: String,
+    /// Why it is a built-in example, and not an array of the user.
+    pub is_example_because: Option<String>,
     /// What is unusual about its state.
     pub condition: Option<String>,
     /// Its members.
@@ -112,6 +114,8 @@ pub struct WhatIf {
     pub jobs: Vec<WhatIfJob>,
     /// Geometric mean of the gains; none if some job has none.
     pub gain: Option<f64>,
+    /// Half of the 95 % interval of that mean, as a fraction of it; none if some job has none.
+    pub spread: Option<f64>,
 }
 
 /// One job on both arrays, each with its best setting.
@@ -128,6 +132,8 @@ pub struct WhatIfJob {
     pub after: f64,
     /// `after` as a factor of `before`; none if that is zero.
     pub gain: Option<f64>,
+    /// Half of the 95 % interval of the gain, as a fraction of it; none with a single repeat.
+    pub spread: Option<f64>,
 }
 
 impl ArrayAnswer {
@@ -149,6 +155,7 @@ impl ArrayAnswer {
         ArrayAnswer {
             name: array.name.clone(),
             file: array.file_name.clone(),
+            is_example_because: None,
             condition: None,
             members: array.members.iter().map(member).collect(),
             advice,
@@ -178,10 +185,10 @@ impl ArrayAnswer {
         offered.map_or(self.advice.now.as_str(), |offered| offered.spec.as_str())
     }
 
-    fn best_value(&self, job: &str) -> Option<(&JobAnswer, f64)> {
+    fn best_figure(&self, job: &str) -> Option<(&JobAnswer, &JobFigure)> {
         let job = self.jobs.iter().find(|it| it.job == job)?;
         let best = job.policies.iter().find(|it| it.policy == self.best_setting())?;
-        Some((job, best.value))
+        Some((job, best))
     }
 }
 
@@ -205,17 +212,29 @@ impl JobAnswer {
 }
 
 impl WhatIf {
-    /// Compares the changed array with the array as it is.
+    /// Compares the changed array with the array as it is. The intervals of both count, as if their
+    /// repeats were independent: paired seeds can only make the difference surer.
     pub fn new(changes: Vec<String>, before: &ArrayAnswer, after: ArrayAnswer) -> WhatIf {
         let jobs = before.jobs.iter().filter_map(|job| {
-            let ((job, was), (_, is)) = (before.best_value(&job.job)?, after.best_value(&job.job)?);
-            let gain = (was > 0.0).then(|| is / was);
-            Some(WhatIfJob { job: job.job.clone(), unit: job.unit, before: was, after: is, gain })
+            let ((job, was), (_, is)) =
+                (before.best_figure(&job.job)?, after.best_figure(&job.job)?);
+            Some(WhatIfJob {
+                job: job.job.clone(),
+                unit: job.unit,
+                before: was.value,
+                after: is.value,
+                gain: (was.value > 0.0).then(|| is.value / was.value),
+                spread: was.spread.zip(is.spread).map(|(was, is)| was.hypot(is)),
+            })
         });
         let jobs: Vec<WhatIfJob> = jobs.collect();
+        let count = jobs.len() as f64;
         let logs: Option<Vec<f64>> = jobs.iter().map(|job| job.gain.map(f64::ln)).collect();
-        let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / count).exp();
         let gain = logs.filter(|logs| !logs.is_empty()).map(mean).filter(|gain| gain.is_finite());
-        WhatIf { changes, array: after, jobs, gain }
+        let spreads: Option<Vec<f64>> = jobs.iter().map(|job| job.spread).collect();
+        let squares = |spreads: Vec<f64>| spreads.iter().map(|it| it * it).sum::<f64>();
+        let spread = gain.and(spreads).map(|spreads| squares(spreads).sqrt() / count);
+        WhatIf { changes, array: after, jobs, gain, spread }
     }
 }

@@ -11,12 +11,7 @@ use maud::html;
 /// # Panics
 /// If there are no results.
 pub fn render(answer: &Answer, sets: &[ResultSet]) -> String {
-    let style = Style::FILE;
-    let mut lines = text::members(&answer.array, style.width_columns);
-    lines += &format!("\n{}", text::array(&answer.array, style));
-    if let Some(what_if) = &answer.what_if {
-        lines += &format!("\n{}", text::what_if(what_if, &answer.array, style));
-    }
+    let lines = text::answer(answer, Style::FILE);
     let lead = html! {
         section id="advice" {
             h2 { "Advice" }

@@ -1,6 +1,6 @@
 //! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
-use super::answer::{AnsweredMember, ArrayAnswer, WhatIf};
+use super::answer::{Answer, AnsweredMember, ArrayAnswer, WhatIf, WhatIfJob};
 use super::maintenance::{Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
@@ -13,39 +13,52 @@ use mirrorball_core::units::Nanos;
 const NAME_WIDTH: usize = 14;
 /// Before a text below the name of its entry, on a narrow terminal.
 const INDENT_NARROW: usize = 2;
+/// Below this factor a job is called slower after a change.
+const SLOWER: f64 = 0.98;
 /// A narrower terminal has no space for names before their texts.
 const NARROW: usize = 60;
 
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: what is in force is not known";
 
-/// The whole answer about one array, without its members.
-pub fn array(answer: &ArrayAnswer, style: Style) -> String {
-    let mut text =
-        format!("{}\n{}", render(&answer.advice, style.width_columns), jobs(answer, style));
-    if let Some(maintenance) = &answer.maintenance {
-        text += &format!("\n{}", times(maintenance, &answer.advice, style));
+/// The whole answer, the decision first: what a change of hardware brings, if that was asked for,
+/// and what to do on the array; then what both rest on.
+pub fn answer(answer: &Answer, style: Style) -> String {
+    let (array, width) = (&answer.array, style.width_columns);
+    let gain = answer.what_if.as_ref().map(|it| gain(it, width) + "\n");
+    let decision =
+        gain.unwrap_or_default() + &heading(array, width) + &render(&array.advice, width);
+    let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
+    text += &format!("\n{}", jobs(array, style));
+    if let Some(maintenance) = &array.maintenance {
+        text += &format!("\n{}", times(maintenance, &array.advice, style));
+    }
+    if let Some(what_if) = &answer.what_if {
+        text += &format!("\n{}", changed_array(what_if, array, style));
     }
     text
 }
 
-/// The members, with how sure their models are.
-pub fn members(answer: &ArrayAnswer, width: usize) -> String {
-    members_after(answer, &answer.members, width)
+/// The name of the array, with what is unusual about it.
+fn heading(answer: &ArrayAnswer, width: usize) -> String {
+    let mut text = format!("{}\n", wrapped(&answer.name, width));
+    if let Some(reason) = &answer.is_example_because {
+        let example = format!("An example: {reason}. Give the path of an array, or an array file.");
+        text = format!("{}\n{text}", wrapped(&example, width));
+    }
+    if let Some(condition) = &answer.condition {
+        let state = format!("its state: {condition}; {}", what_is_advised(answer));
+        text += &format!("  {}\n", wrapped(&state, width - 4).replace('\n', "\n    "));
+    }
+    text
 }
 
-/// The members of an array that had the members `before` until a change.
-fn members_after(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> String {
+/// The members, with how sure their models are, of an array that had the members `before`.
+fn members(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> String {
     let is_same = |member: &AnsweredMember| {
         before.iter().any(|old| (old.devid, &old.model) == (member.devid, &member.model))
     };
-    let mut text = format!("{}\n", answer.name);
-    let mut add = |line: String| {
-        text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
-    };
-    if let Some(condition) = &answer.condition {
-        add(format!("its state: {condition}; {}", what_is_advised(answer)));
-    }
+    let mut text = String::new();
     for member in &answer.members {
         let device =
             member.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
@@ -56,11 +69,12 @@ fn members_after(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) 
             true => "measured".to_owned(),
             false => format!("simulated as {} ({confidence})", member.model),
         };
-        add(match (member.is_in_service, member.remark) {
+        let line = match (member.is_in_service, member.remark) {
             (true, _) => format!("devid {devid}{device}: {model}"),
             (false, None) => format!("devid {devid}{device}: missing, not read"),
             (false, Some(remark)) => format!("devid {devid}{device}: {model}; {remark}"),
-        });
+        };
+        text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
     }
     text
 }
@@ -349,13 +363,38 @@ fn number(value: f64) -> String {
     }
 }
 
+/// What a change of hardware brings, and under which jobs it is a loss.
+fn gain(what_if: &WhatIf, width: usize) -> String {
+    let changes = what_if.changes.join(", ");
+    let Some(gain) = what_if.gain else {
+        let text = format!("{changes}: not known, one of the arrays completed nothing in some job");
+        return entry("What if", &text, width);
+    };
+    let spread = what_if.spread.map_or_else(String::new, |it| format!(", ±{:.0} %", it * 100.0));
+    let over = match what_if.jobs.len() {
+        1 => spread.trim_start_matches(", ").to_owned(),
+        jobs => format!("geometric mean over {jobs} jobs{spread}"),
+    };
+    let mut text = format!("{changes}: {gain:.2} times as fast ({over})");
+    let is_slower = |job: &&WhatIfJob| job.gain.is_some_and(|gain| gain < SLOWER);
+    let slower: Vec<String> = what_if
+        .jobs
+        .iter()
+        .filter(is_slower)
+        .map(|job| format!("{} ({:.2})", job.job, job.gain.unwrap_or_default()))
+        .collect();
+    if !slower.is_empty() {
+        text += &format!("; slower under {}", slower.join(", "));
+    }
+    entry("What if", &text, width)
+}
+
 /// The array after a change, side by side with the array as it is.
-pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
+fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let after = &what_if.array;
-    let mut text = format!("What if: {}\n", what_if.changes.join(", "));
-    text += &members_after(after, &before.members, width);
-    text += "\n";
+    let mut text = format!("With the change: {}\n", what_if.changes.join(", "));
+    text += &members(after, &before.members, width);
     text += &entry("It would have", &after.advice.now, width);
     text += &choices(&after.advice, width);
     let rows = what_if.jobs.iter().map(|job| {
@@ -369,10 +408,5 @@ pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
         after.best_setting()
     );
     let table = table("job", &["now", "then", "gain"], rows.collect(), style);
-    text += &format!("\n{}\n{table}", wrapped(&title, width));
-    let gain = match what_if.gain {
-        Some(gain) => format!("the change makes it {gain:.2} times as fast (geometric mean)"),
-        None => "not known: one of the arrays completed nothing in some job".to_owned(),
-    };
-    text + &entry("Gain", &gain, width)
+    text + &format!("\n{}\n{table}", wrapped(&title, width))
 }
