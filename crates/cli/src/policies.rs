@@ -170,7 +170,7 @@ fn groups_of(system: Option<&ChosenSystem>) -> Vec<PolicyGroup> {
         let info = mirrorball_core::policies::all().find(|info| info.name == name);
         info.is_some_and(|info| {
             systems::offers_of(info.name).any(|(system, offer)| {
-                system.name == chosen.system.name && offer.is_in(chosen.version.as_ref())
+                system.name == chosen.system.name && system.has(offer, chosen.version.as_ref())
             })
         })
     };

@@ -69,4 +69,6 @@ fn with_version_noted(mut array: DetectedArray) -> DetectedArray {
 }
 
 #[cfg(test)]
+mod command_tests;
+#[cfg(test)]
 mod tests;

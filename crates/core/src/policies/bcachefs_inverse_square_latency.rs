@@ -25,12 +25,13 @@
 //!   hundred, which takes ten times as long.
 //!
 //! # Origin
-//! bcachefs in Linux 6.14 and later (before that, latencies were not squared): `ptr_better` and
+//! bcachefs since November 2024 (before that, latencies were not squared): `ptr_better` and
 //! `bch2_bkey_pick_read_device` in `fs/bcachefs/extents.c` (later `data/extents.c`), the mean in
-//! `bch2_latency_acct`. The preference for the last copy is kept. The start is kept too: a mean
+//! `bch2_latency_acct`. Since January 2026 evacuating devices are not avoided. The preference for
+//! the last copy is kept. The start is kept too: a mean
 //! begins at 0 and takes 1/32 of its first sample; a member at 0 wins against any other, and of two
-//! such members the later wins. Its other criteria (evacuating devices, erasure coding, checksum
-//! retries) are part of eligibility here.
+//! such members the later wins. Its other criteria (erasure coding, checksum retries) are part of
+//! eligibility here.
 //! Added here: pointers are in the order of the chunk's stripes; a random number below 32 replaces
 //! the low five bits of the clock, which are not random on a simulated clock; only successful reads
 //! count; latencies above two seconds count as two seconds, because the square would overflow.

@@ -34,10 +34,11 @@ use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Raid10 {
+pub(super) struct Raid10 {
     rule: Rule,
     /// True if the rule is that of the array's layout.
     is_of_array: bool,
+    release: Release,
 }
 
 enum Rule {
@@ -45,14 +46,30 @@ enum Rule {
     FarOrOffset,
 }
 
+/// The releases of Linux between which the rule changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    /// Up to 5.2.
+    Before2019,
+    /// From 5.3 on.
+    Since2019,
+}
+
+impl Raid10 {
+    /// The rule of a release, from the index of the layout's word.
+    pub(super) fn new(build: &Build<'_>, release: Release) -> Raid10 {
+        let (rule, is_of_array) = match build.values[0] {
+            0 => (Rule::Near, false),
+            1 | 2 => (Rule::FarOrOffset, false),
+            _ => (Rule::Near, true),
+        };
+        Raid10 { rule, is_of_array, release }
+    }
+}
+
 /// Builds the policy from the index of the layout's word.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    let (rule, is_of_array) = match build.values[0] {
-        0 => (Rule::Near, false),
-        1 | 2 => (Rule::FarOrOffset, false),
-        _ => (Rule::Near, true),
-    };
-    Ok(Box::new(Raid10 { rule, is_of_array }))
+    Ok(Box::new(Raid10::new(build, Release::Since2019)))
 }
 
 impl ReadPolicy for Raid10 {
@@ -73,18 +90,21 @@ impl ReadPolicy for Raid10 {
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
         let non_rotational = |mirror: &Mirror| !members[mirror.member].config.rotational;
-        if mirrors.iter().any(non_rotational) {
+        let is_idle = |mirror: &Mirror| members[mirror.member].in_flight() == 0;
+        if self.release == Release::Since2019 && mirrors.iter().any(non_rotational) {
             return Choice::Mirror(first_smallest(mirrors, |mirror| {
                 (!non_rotational(mirror), members[mirror.member].in_flight())
             }));
         }
-        Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
-            match self.rule {
-                Rule::Near if member.in_flight() == 0 => 0,
-                Rule::Near => mirror.offset.abs_diff(member.completed_end),
-                Rule::FarOrOffset => mirror.offset,
+        // Before 2019 an idle disk ended the scan. Since then it counts as the nearest.
+        let ends_at_idle = self.release == Release::Before2019;
+        Choice::Mirror(first_smallest(mirrors, |mirror| match self.rule {
+            Rule::Near if is_idle(mirror) => (!ends_at_idle, 0),
+            Rule::Near => {
+                let distance = mirror.offset.abs_diff(members[mirror.member].completed_end);
+                (true, distance)
             }
+            Rule::FarOrOffset => (true, mirror.offset),
         }))
     }
 }

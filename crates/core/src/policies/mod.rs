@@ -43,6 +43,7 @@ mod kakra_queue;
 mod kakra_queue_adaptive;
 mod md_raid1;
 mod md_raid10;
+mod md_raid10_2008;
 mod md_raid1_2010;
 mod md_raid1_2012;
 mod md_raid1_2016;
@@ -77,6 +78,7 @@ mod tests;
 mod value;
 mod vxvm_round;
 mod zfs_mirror;
+mod zfs_mirror_bypass;
 mod zfs_offset;
 mod zfs_pending_10ms;
 

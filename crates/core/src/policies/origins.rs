@@ -32,7 +32,7 @@ pub(super) const GMIRROR: PolicyOrigin = PolicyOrigin {
 
 pub(super) const MD: PolicyOrigin = PolicyOrigin {
     system: "Linux md",
-    version: "since 2019",
+    version: "5.3 and later",
     file: "drivers/md/raid10.c",
     authors: "Neil Brown, Keld Simonsen, Guoqing Jiang",
 };

@@ -44,36 +44,62 @@ struct Penalty {
     far: u32,
 }
 
-struct ZfsMirror {
+pub(super) struct ZfsMirror {
     rotational: Penalty,
     non_rotational: Penalty,
     /// A read that starts less than this far from the last one is near.
     seek_offset_bytes: u64,
+    /// True if I/O of non-rotational members bypasses the queue: then their queue is empty, and
+    /// their last I/O at 0.
+    has_bypass: bool,
 }
 
 /// Builds the policy; its values are the increments and the offset, in the order of the table.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    let increment = |index: usize| build.values[index] as u32;
-    let (rotating_seek, non_rotating_seek) = (increment(0), increment(1));
-    Ok(Box::new(ZfsMirror {
-        // A near read counts half as much in integers, on rotational members only.
-        rotational: Penalty { exact: increment(2), near: rotating_seek / 2, far: rotating_seek },
-        non_rotational: Penalty {
-            exact: increment(3),
-            near: non_rotating_seek,
-            far: non_rotating_seek,
-        },
-        seek_offset_bytes: build.values[4],
-    }))
+    let values = [0, 1, 2, 3, 4].map(|index| build.values[index]);
+    Ok(Box::new(ZfsMirror::new(values, false)))
 }
 
 impl ZfsMirror {
+    /// The rule with these parameters, in the order of the table.
+    pub(super) fn new(values: [u64; 5], has_bypass: bool) -> ZfsMirror {
+        let increment = |index: usize| values[index] as u32;
+        let (rotating_seek, non_rotating_seek) = (increment(0), increment(1));
+        ZfsMirror {
+            // A near read counts half as much in integers, on rotational members only.
+            rotational: Penalty {
+                exact: increment(2),
+                near: rotating_seek / 2,
+                far: rotating_seek,
+            },
+            non_rotational: Penalty {
+                exact: increment(3),
+                near: non_rotating_seek,
+                far: non_rotating_seek,
+            },
+            seek_offset_bytes: values[4],
+            has_bypass,
+        }
+    }
+
+    /// Requests in the queue of a member, as the rule sees them.
+    fn queue(&self, member: &Member) -> u32 {
+        match self.has_bypass && !member.config.rotational {
+            true => 0,
+            false => member.in_flight(),
+        }
+    }
+
     #[inline]
     fn score(&self, member: &Member, offset: u64) -> u32 {
         let penalty =
             if member.config.rotational { &self.rotational } else { &self.non_rotational };
-        let distance_bytes = member.submitted_end.abs_diff(offset);
-        member.in_flight()
+        let last_end = match self.has_bypass && !member.config.rotational {
+            true => 0,
+            false => member.submitted_end,
+        };
+        let distance_bytes = last_end.abs_diff(offset);
+        self.queue(member)
             + match distance_bytes {
                 0 => penalty.exact,
                 _ if distance_bytes < self.seek_offset_bytes => penalty.near,
@@ -106,7 +132,7 @@ impl ReadPolicy for ZfsMirror {
     ) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let member = &members[mirror.member];
-            let (queue, score) = (member.in_flight(), self.score(member, mirror.offset));
+            let (queue, score) = (self.queue(member), self.score(member, mirror.offset));
             MirrorScore::new("score", score).with("in_flight", queue).with("seek", score - queue)
         };
         mirrors.iter().map(reason).collect()

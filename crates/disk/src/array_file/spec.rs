@@ -284,6 +284,16 @@ impl MemberSpec {
         self.state != MemberState::Failed
     }
 
+    /// True if the kernel reports it as rotational. Linux reports the devices of bcache as not
+    /// rotational, whatever the disk is.
+    pub fn is_rotational(&self) -> bool {
+        let is_of_model = match &self.source {
+            MemberSource::Model(profile) => profile.rotational && self.cache.is_none(),
+            MemberSource::Path(_) | MemberSource::Uri(_) => false,
+        };
+        self.rotational.unwrap_or(is_of_model)
+    }
+
     /// Bytes of writes that fit into the caches of the modelled disk; zero for a real member.
     pub fn write_cache_bytes(&self) -> u64 {
         match &self.source {
@@ -300,8 +310,7 @@ impl MemberSpec {
         MemberConfig {
             devid: self.devid,
             size_bytes: self.partition.map_or(profile.capacity_bytes, |part| part.length_bytes),
-            // Linux reports the devices of bcache as not rotational, whatever the disk is.
-            rotational: self.rotational.unwrap_or(profile.rotational && self.cache.is_none()),
+            rotational: self.is_rotational(),
             optimal_io_bytes: self.optimal_io_bytes.unwrap_or(profile.optimal_io_bytes),
             queue_depth: profile.queue_depth(),
             priority: self.priority,

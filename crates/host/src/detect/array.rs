@@ -5,6 +5,7 @@ use super::model_choice::ModelChoice;
 use super::stack::StackLayer;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::units::MIB;
+use mirrorball_lab::experiment::systems;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -145,14 +146,21 @@ impl DetectedArray {
         self.notes.push(note);
     }
 
-    /// The policy in force as `compare --policy` takes it, with the members that are write-mostly
-    /// if their flag has an effect: a raid10 does not look at it.
+    /// The policy in force as `compare --policy` takes it: the rule of the release where there is
+    /// no choice, with the members that are write-mostly if their flag has an effect: a raid10 does
+    /// not look at it.
     pub fn in_force(&self) -> Option<String> {
         let has_flags = self.policy.spec.as_deref() == Some("md/raid1");
         let flagged = self.members.iter().filter(|member| has_flags && member.write_mostly);
         let modifiers: Vec<String> =
             flagged.map(|member| format!("+write-mostly:{}", member.devid)).collect();
-        self.policy.spec.as_ref().map(|spec| spec.clone() + &modifiers.concat())
+        let system = systems::find(self.system.name()).expect("the systems of `detect` have files");
+        let version = self.version.as_ref().and_then(|version| version.parse().ok());
+        let of_release = |spec: &String| match &version {
+            Some(version) => system.rule_of_release(spec, version, self.profile),
+            None => spec.clone(),
+        };
+        self.policy.spec.as_ref().map(|spec| of_release(spec) + &modifiers.concat())
     }
 }
 

@@ -10,6 +10,7 @@ use super::members::{
 };
 use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
+use mirrorball_core::policies::Spec;
 
 /// A namespace with several paths.
 pub(super) struct NvmePaths<'a> {
@@ -119,8 +120,9 @@ impl<'a> NvmePaths<'a> {
         if is_kernel_since(self.sysroot, (6, 11)) == Some(true) {
             offered.push("queue-depth".to_owned());
         }
-        let known = |name: &String| matches!(name.as_str(), "numa" | "round-robin" | "queue-depth");
-        let spec = text.clone().filter(known).map(|name| format!("nvme/{name}"));
+        // `latency` and `adaptive` are names of one rule, which only patched kernels have.
+        let spec = text.as_ref().and_then(|name| Spec::parse(&format!("nvme/{name}")).ok());
+        let spec = spec.map(|spec| spec.to_string());
         DetectedPolicy { text, spec, offered, settings: Vec::new() }
     }
 }

@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-fn sysroots() -> PathBuf {
+pub(super) fn sysroots() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots")
 }
 
 /// The names of the recorded copies.
-fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     let entries = fs::read_dir(sysroots()).unwrap().map(|entry| entry.unwrap());
     let folders = entries.filter(|entry| entry.path().join("sys").is_dir());
     let mut names: Vec<String> =

@@ -194,19 +194,22 @@ impl Advice {
 /// The policy in force: what the array says, else the default of the system, which offers
 /// `settings`.
 ///
-/// Members that the array marks as write-mostly are part of it. An array says `md/raid1` of the
-/// rule of its release, whichever that is.
+/// Members that the array marks as write-mostly are part of it. A rule of a release stands for that
+/// of the release which is asked about.
 pub fn policy_in_force(array: &ArraySpec, system: &System, settings: &[Setting]) -> String {
     let default = system.default_spec(settings);
     let mut spec = match stated_policy(array, system) {
         None => default,
-        Some(stated) => match stated.strip_prefix(&system.default) {
-            Some(rest) if rest.is_empty() || rest.starts_with('+') => default + rest,
-            _ => stated,
-        },
+        Some(stated) => {
+            let (base, rest) = stated.split_at(stated.find('+').unwrap_or(stated.len()));
+            match base == system.default || system.is_rule_of_release(base) {
+                true => default + rest,
+                false => stated,
+            }
+        }
     };
     // A raid10 of md does not look at the flag.
-    let has_flags = spec.split([':', '+']).next() != Some("md/raid10");
+    let has_flags = !spec.starts_with("md/raid10");
     for member in array.members.iter().filter(|member| has_flags && member.write_mostly) {
         let modifier = format!("+write-mostly:{}", member.devid);
         if !spec.contains(&modifier) {

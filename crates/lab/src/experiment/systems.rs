@@ -107,6 +107,10 @@ pub struct Offer {
     pub since: Option<Version>,
     /// The last version that has it.
     pub until: Option<Version>,
+    /// True if it is named for the arrays of machines with an earlier version, with the version
+    /// that it takes.
+    #[serde(default)]
+    pub named_before: bool,
     /// What not every installation of the system has; `{devid}` is that of the first member it
     /// names.
     pub requires: Option<String>,
@@ -145,6 +149,8 @@ pub enum OfferedMembers {
     Sets,
     /// One of each kind, but not of the kind of the first.
     Kinds,
+    /// All that are not rotational, together.
+    Flash,
 }
 
 fn is_verified() -> bool {
@@ -248,7 +254,7 @@ impl Offer {
     }
 
     /// True if a release of this version has it; of any version, if none is given.
-    pub fn is_in(&self, version: Option<&Version>) -> bool {
+    fn is_in(&self, version: Option<&Version>) -> bool {
         let fits = |version: &Version| {
             self.since.as_ref().is_none_or(|since| since <= version)
                 && self.until.as_ref().is_none_or(|until| version.is_within(until))
@@ -259,6 +265,34 @@ impl Offer {
 }
 
 impl System {
+    /// True if a release of this version has an offer of the system; without a version, if the
+    /// newest one has it whose sources were read.
+    pub fn has(&self, offer: &Offer, version: Option<&Version>) -> bool {
+        offer.is_in(version.or(self.newest_read.as_ref()))
+    }
+
+    /// The rules of releases, for arrays where there is no choice.
+    fn release_rules(&self) -> impl Iterator<Item = &Offer> + Clone {
+        let has_no_choice =
+            |offer: &&Offer| offer.is_rule() && offer.set.is_none() && offer.requires.is_none();
+        self.offers.iter().filter(has_no_choice)
+    }
+
+    /// True if a policy is the rule of a release, which that release has instead of a choice.
+    pub fn is_rule_of_release(&self, policy: &str) -> bool {
+        self.release_rules().any(|rule| rule.policy == policy)
+    }
+
+    /// The rule of a release for arrays of a profile; `stated` if it is none, or none is known.
+    pub fn rule_of_release(&self, stated: &str, version: &Version, profile: &str) -> String {
+        let rules = self.release_rules();
+        let mut here =
+            rules.filter(|rule| rule.is_for_profile(profile) && rule.is_in(Some(version)));
+        let is_here = here.clone().any(|rule| rule.policy == stated);
+        let other = here.next().filter(|_| self.is_rule_of_release(stated) && !is_here);
+        other.map_or_else(|| stated.to_owned(), |rule| rule.policy.clone())
+    }
+
     /// The spec of the policy in force if nothing was set, where the system offers `settings`: the
     /// default, or the first rule of a release or a profile that does not have it.
     ///
@@ -267,13 +301,13 @@ impl System {
     pub fn default_spec(&self, settings: &[Setting]) -> String {
         let default = Spec::parse(&self.default).expect("a system's default is a policy");
         let default = default.to_string();
-        let mut rules = settings.iter().filter(|setting| setting.offer.is_rule());
         let is_here =
             |setting: &&Setting| !matches!(setting.availability, Availability::NotHere(_));
-        let mut here = settings.iter().filter(is_here);
-        if here.any(|setting| setting.spec == default) {
+        let here = settings.iter().filter(is_here);
+        if here.clone().any(|setting| setting.spec == default) {
             return default;
         }
+        let mut rules = here.filter(|setting| setting.offer.is_rule());
         rules.next().map_or(default, |setting| setting.spec.clone())
     }
 

@@ -46,6 +46,20 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         source: include_str!("../md_raid10.rs"),
     },
     PolicyInfo {
+        name: "md/raid10-2008",
+        aliases: &[],
+        basis: Basis::Measurements,
+        summary: "the first idle disk, else the nearest head; in far and offset the lowest address",
+        parameters: &[LAYOUT],
+        origin: PolicyOrigin {
+            version: "2.6.26 to 5.2",
+            authors: "Neil Brown, Keld Simonsen",
+            ..MD
+        },
+        build: md_raid10_2008::build,
+        source: include_str!("../md_raid10_2008.rs"),
+    },
+    PolicyInfo {
         name: "md/raid1-2010",
         aliases: &[],
         basis: Basis::Measurements,
@@ -258,12 +272,12 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
     },
     PolicyInfo {
         name: "nvme/adaptive",
-        aliases: &[],
+        aliases: &["nvme/latency"],
         basis: Basis::Measurements,
         summary: "round robin with turns inverse to the members' smoothed read latencies",
         parameters: &[],
         origin: PolicyOrigin {
-            version: "RFC v5, November 2025, not merged",
+            version: "RFC v5, November 2025 (v6: latency), not merged",
             file: "linux-nvme",
             authors: "Nilay Shroff <nilay@linux.ibm.com>",
             ..NVME

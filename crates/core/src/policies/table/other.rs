@@ -49,6 +49,20 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
         source: include_str!("../zfs_mirror.rs"),
     },
     PolicyInfo {
+        name: "zfs/mirror-bypass",
+        aliases: &[],
+        basis: Basis::Measurements,
+        summary: "as zfs/mirror, but non-rotational members have no queue that counts",
+        parameters: &[],
+        origin: PolicyOrigin {
+            version: "after 2.4",
+            file: "module/zfs/vdev_mirror.c, module/zfs/vdev_queue.c",
+            ..ZFS
+        },
+        build: zfs_mirror_bypass::build,
+        source: include_str!("../zfs_mirror_bypass.rs"),
+    },
+    PolicyInfo {
         name: "zfs/offset",
         aliases: &[],
         basis: Basis::Address,

@@ -78,13 +78,26 @@ impl Commands {
 }
 
 impl Setting {
-    /// The commands for an array of `system` in which `now` is in force. None for a setting that
-    /// the running system does not have.
-    pub fn commands(&self, system: &System, array: &ArraySpec, now: InForce<'_>) -> Commands {
-        if matches!(self.availability, Availability::NotHere(_)) {
-            return Commands::default();
+    /// Returns true if commands on the running array put it into force: those of the offer, or the
+    /// reset of other settings. A setting that takes a new array or another kernel has none.
+    fn is_set_by_commands(&self) -> bool {
+        match self.availability {
+            Availability::NotHere(_) => false,
+            Availability::Offered => true,
+            Availability::OnCondition(_) => self.offer.set.is_some(),
         }
+    }
+
+    /// The commands for an array of `system` in which `now` is in force. None for a setting that
+    /// no command on the array puts into force; of one that takes a new array, how it persists.
+    pub fn commands(&self, system: &System, array: &ArraySpec, now: InForce<'_>) -> Commands {
         let words = self.words(array, now);
+        if !self.is_set_by_commands() {
+            let is_here = matches!(self.availability, Availability::OnCondition(_));
+            let persist = self.offer.persist.as_ref().filter(|_| is_here).cloned();
+            let persist = filled(&persist, &words, &[]).pop();
+            return Commands { persist, ..Commands::default() };
+        }
         let fill = |template: &Option<String>, members: &[&MemberSpec]| {
             filled(template, &words, &named(members, now.failed))
         };
@@ -126,7 +139,7 @@ impl Setting {
     /// The commands that put it into force whichever setting of the system is: each flag is taken
     /// back first.
     pub fn commands_from_any(&self, system: &System, array: &ArraySpec) -> Vec<String> {
-        if matches!(self.availability, Availability::NotHere(_)) {
+        if !self.is_set_by_commands() {
             return Vec::new();
         }
         let now = InForce { spec: &system.default, written: None, is_default: false, failed: &[] };

@@ -48,7 +48,7 @@ impl System {
             let is_in = || running.is_some_and(|running| offer.is_among(running));
             // What a later version has is named with what it takes.
             let is_later = || offer.is_only_later(running, version);
-            offer.is_for(array) && (offer.is_in(version) || is_in() || is_later())
+            offer.is_for(array) && (self.has(offer, version) || is_in() || is_later())
         };
         let offers = self.offers.iter().filter(is_offered);
         let mut settings: Vec<Setting> = Vec::new();
@@ -91,7 +91,10 @@ impl System {
 
 impl Offer {
     fn is_for(&self, array: &ArraySpec) -> bool {
-        let profile = array.profile.name();
+        self.is_for_profile(array.profile.name())
+    }
+
+    pub(super) fn is_for_profile(&self, profile: &str) -> bool {
         self.profiles.as_ref().is_none_or(|profiles| profiles.iter().any(|it| it == profile))
     }
 
@@ -102,12 +105,13 @@ impl Offer {
         self.set.is_some() && running.iter().any(|listed| bare(listed) == bare(name))
     }
 
-    /// True if a release has it only from a later version on, and the running system, which lists
-    /// what it has, does not list it.
+    /// True if a release has it only from a later version on, and it is named all the same: the
+    /// running system, which lists what it has, does not list it, or the file says so.
     fn is_only_later(&self, running: Option<&[String]>, version: Option<&Version>) -> bool {
         let (Some(since), Some(version)) = (&self.since, version) else { return false };
         let is_listed = running.is_none_or(|running| self.is_among(running));
-        self.patch.is_none() && self.until.is_none() && version < since && !is_listed
+        let is_named = self.named_before || !is_listed;
+        self.patch.is_none() && self.until.is_none() && version < since && is_named
     }
 
     /// Where the offer for a member can be had.
@@ -141,6 +145,7 @@ pub(super) fn expand(
         Some(OfferedMembers::Kinds) => {
             classes(&array.members).into_iter().skip(1).map(|class| vec![class[0]]).collect()
         }
+        Some(OfferedMembers::Flash) => vec![non_rotational(&array.members)],
     };
     let values: Vec<Option<&String>> = match &offer.values[..] {
         [] => vec![None],
@@ -169,6 +174,12 @@ pub(super) fn expand(
         }
     }
     settings
+}
+
+/// The members in service that are not rotational, by their indexes.
+fn non_rotational(members: &[MemberSpec]) -> Vec<usize> {
+    let is_flash = |member: &MemberSpec| member.is_in_service() && !member.is_rotational();
+    (0..members.len()).filter(|&index| is_flash(&members[index])).collect()
 }
 
 /// The classes of members that are alike, by the indexes of those in service.

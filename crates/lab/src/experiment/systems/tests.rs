@@ -186,7 +186,16 @@ fn the_default_is_the_rule_of_the_release_and_the_profile() {
     let marked = "md/raid1-2010+write-mostly:1".to_owned();
     assert!(specs("md", &hdd_and_ssd(), Some("3.5")).contains(&marked));
     assert!(specs("lvm", &hdd_and_ssd(), Some("2.03")).is_empty(), "the version is Linux's");
-    assert_eq!(default("lvm", &raid10, Some("6.1")), "md/raid10");
+    for system in ["md-raid10", "lvm"] {
+        let rules =
+            ["4.19.0-5-amd64", "5.2.21", "5.3", "6.1"].map(|v| default(system, &raid10, Some(v)));
+        assert_eq!(rules, ["md/raid10-2008", "md/raid10-2008", "md/raid10", "md/raid10"]);
+    }
+    let old = find("md-raid10").unwrap().settings(&raid10, Some(&"4.19.0-5".parse().unwrap()));
+    let needs = |setting: &Setting| (setting.spec.clone(), setting.availability.clone());
+    let later = Availability::NotHere("Linux 5.3 or later".to_owned());
+    assert_eq!(needs(&old[0]), ("md/raid10".to_owned(), later));
+    assert_eq!(needs(&old[1]), ("md/raid10-2008".to_owned(), Availability::Offered));
     let old = specs("md", &hdd_and_ssd(), Some("6.1"));
     assert_eq!(old[1], "md/raid1-2016+write-mostly:1");
     assert_eq!((old[3].as_str(), old.len()), ("md/raid1-2016:2", 4));
@@ -309,6 +318,19 @@ fn a_device_of_the_mapper_has_the_name_that_sysfs_has() {
     assert_eq!(marked.set, ["echo writemostly > /sys/block/md0/md/dev-dm-3/state"]);
     let of_lvm = commands("lvm", &array(text), "md/raid1", "md/raid1+write-mostly:1");
     assert_eq!(of_lvm.set, ["lvchange --yes --writemostly /dev/mapper/vg-a:y md0"]);
+}
+
+/// The order of devices is chosen when an array is created: clearing the flags of the running array
+/// leaves it with other speeds than the new array.
+#[test]
+fn what_takes_a_new_array_has_no_commands_on_the_array() {
+    let array = hdd_and_ssd();
+    let order = commands("md", &array, "md/raid1+write-mostly:1", "md/raid1:2");
+    assert!(order.set.is_empty() && order.undo.is_empty() && order.check.is_none(), "{order:?}");
+    assert!(order.persist.is_some_and(|text| text.contains("mdadm --create")));
+    let settings = find("md").unwrap().settings(&array, None);
+    let order = settings.iter().find(|setting| setting.spec == "md/raid1:2").unwrap();
+    assert!(order.commands_from_any(find("md").unwrap(), &array).is_empty());
 }
 
 /// An array of btrfs in a running kernel that offers these policies.
