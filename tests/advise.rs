@@ -437,17 +437,16 @@ fn an_answer_is_written_as_json_and_as_a_page() {
 #[test]
 fn a_narrow_terminal_has_the_whole_answer() {
     let folder = Folder::new();
-    let run = ["advise", "hdd-ssd-raid1", "--system", "md", "-p", "mirrorball/auto", "-n", "2"];
+    let run = ["advise", "hdd-ssd-raid1", "--system", "btrfs", "-p", "mirrorball/auto", "-n", "2"];
     let mut command = folder.command(&[&run[..], &["-d", "300ms"]].concat());
     let text = stdout(&command.env("COLUMNS", "40").output().unwrap());
     let is_long = |line: &&str| line.chars().count() > 40 && !line.contains(" /sys/");
-    let long: Vec<&str> = text.lines().filter(is_long).collect();
-    assert_eq!(long, ["  check  cat /proc/mdstat  # (W) after a member that is write-mostly"]);
+    assert_eq!(text.lines().find(is_long), None);
     // A column that does not fit is below the others.
     let tables = |first: &str| text.lines().filter(|line| line.starts_with(first)).count();
-    assert_eq!((tables("  rand-4k-qd32-scrub "), tables("  scrub")), (2, 2), "{text}");
-    let has_known = |line: &str| line.split_whitespace().eq(["job", "known"]);
-    assert!(text.lines().any(has_known), "{text}");
+    assert_eq!((tables("  rand-4k-qd32-scrub "), tables("  scrub")), (1, 2), "{text}");
+    let below = |line: &str| line.trim() == "on condition";
+    assert!(text.lines().any(below), "{text}");
 }
 
 #[test]

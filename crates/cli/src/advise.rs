@@ -89,19 +89,21 @@ pub(crate) struct Args {
     policy: String,
 
     /// Number of repeats of each job under each policy, from 2 to 1000, each with another seed
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 3, allow_hyphen_values = true,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 6, allow_hyphen_values = true,
           value_parser = whole_number(2u32..=1000))]
     repeats: u32,
 
-    /// Seed of the first repeat. The second repeat uses this number plus 1, and so on
+    /// Seed of the first repeat. The others have seeds after it, such that the numbers of processes
+    /// leave every remainder equally often, on which `btrfs/pid` decides
     #[arg(short, long, default_value_t = 1, allow_hyphen_values = true,
           value_parser = numbers::seed)]
     seed: u64,
 
-    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m
-    #[arg(short, long, value_name = "TIME", default_value = "3s",
+    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: 200ms to
+    /// 3s, the less the faster the array]
+    #[arg(short, long, value_name = "TIME",
           allow_hyphen_values = true, value_parser = numbers::positive_duration)]
-    duration: Nanos,
+    duration: Option<Nanos>,
 
     /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
     #[arg(short, long, value_name = "N", allow_hyphen_values = true,

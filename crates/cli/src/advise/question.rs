@@ -9,8 +9,10 @@ use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_core::policies::Registry;
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService};
+use mirrorball_lab::evaluation::advice::effort;
 use mirrorball_lab::evaluation::advice::maintenance::{Maintenance, MaintenanceOptions};
 use mirrorball_lab::evaluation::advice::stated_policy;
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -106,7 +108,8 @@ impl Question {
         let inputs = Inputs::load(array, &mix).map_err(Failure::WrongUse)?;
         target::check_choice(array, &inputs.array)?;
         let offered = chosen.offered(&inputs.array).map_err(Failure::WrongUse)?;
-        let plan = plan(args, array, &inputs, &offered, &mix).map_err(Failure::WrongUse)?;
+        let plan = plan(args, array, &inputs, &offered, chosen, &mix);
+        let plan = plan.map_err(Failure::WrongUse)?;
         let (array, jobs, chosen) = (array.to_owned(), jobs.to_vec(), chosen.clone());
         let out_of_service = Vec::new();
         Ok(Question { inputs, array, jobs, chosen, offered, plan, out_of_service })
@@ -140,6 +143,7 @@ impl Question {
             run::Ending::Interrupted { .. } => return Ok(None),
         };
         let baseline = Some(self.offered.now.clone());
+        let duration = Nanos(self.plan.duration_ns.expect("the plan of an advice has a duration"));
         let study = Study::new(self.plan, summaries, Criteria { baseline, ..Criteria::default() });
         let array = &self.inputs.array;
         let failed = self.out_of_service.iter().filter(|member| member.is_failed);
@@ -155,7 +159,7 @@ impl Question {
                 has_copies: !self.chosen.system.is_multipath,
                 rebuilt_devid: self.out_of_service.first().map(|member| member.devid),
                 recovered_bytes: self.out_of_service.first().map_or(0, |it| it.recovered_bytes),
-                duration: args.duration,
+                duration,
                 seed: args.seed,
                 threads: args.threads,
                 stop: stop_at_ctrl_c("finishing the running cells").map_err(Failure::Fault)?,
@@ -205,34 +209,42 @@ pub(super) fn chosen_system(args: &Args, name: &str, array: &ArraySpec) -> Resul
         .context("the array's storage system")
 }
 
+/// The plan, with seeds and a duration that the array asks for.
 fn plan(
     args: &Args,
     name: &str,
     inputs: &Inputs,
     offered: &Offered,
+    chosen: &ChosenSystem,
     jobs: &[String],
 ) -> Result<Plan> {
     let specs = offered
         .with(&args.policy, &Registry::default())
         .map_err(|error| anyhow!("--policy: {error}"))?;
     let policies: Vec<String> = specs.iter().map(ToString::to_string).collect();
-    let list = policies.join(",");
-    let choices = Choices {
-        policies,
-        repeats: args.repeats,
-        seed: args.seed,
-        duration_ns: Some(args.duration.0),
+    let seeds = effort::balanced_seeds(args.seed, args.repeats, inputs.array.chunk_map()?.copies());
+    let duration = match args.duration {
+        Some(duration) => duration,
+        // The oracle runs, too.
+        None => effort::duration(
+            inputs,
+            &offered.now,
+            seeds.len() as u64 * (policies.len() as u64 + 1),
+        )?,
     };
-    let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
     let words: Vec<String> = jobs.iter().map(|job| compare::quoted(job)).collect();
     let command = format!(
-        "mirrorball compare {} {} --policy {} --repeats {} --seed {} --duration {}ns",
+        "mirrorball advise {} {} --system {} --policy {} --repeats {} --seed {} --duration {}ns",
         compare::quoted(name),
         words.join(" "),
-        compare::quoted(&list),
+        compare::quoted(chosen.as_written()),
+        compare::quoted(&args.policy),
         args.repeats,
         args.seed,
-        args.duration.0
+        duration.0
     );
-    Ok(Plan::new(BuildIdentity::current()?, array, sources, choices, command))
+    let (repeats, seed, duration_ns) = (args.repeats, args.seed, Some(duration.0));
+    let choices = Choices { policies, repeats, seed, duration_ns };
+    let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
+    Ok(Plan::new(BuildIdentity::current()?, array, sources, choices, command).with_seeds(seeds))
 }

@@ -79,7 +79,7 @@ impl ChosenSystem {
     }
 
     /// As it was written.
-    pub(super) fn as_written(&self) -> &str {
+    pub(crate) fn as_written(&self) -> &str {
         &self.text
     }
 

@@ -3,10 +3,12 @@
 //! Each of the three is named by the rules of the verdict (ties, spread, tails), among those
 //! policies alone: the same cells are studied again without the others. What only some
 //! installations of the system have, such as a kernel option, is named next to the best of what all
-//! have, if it is better.
+//! have, if it is better. Of the policies known, those within [`TIE`] of the best are as good, and
+//! the one that takes the least of the user is named.
 
 pub mod answer;
 mod confidence;
+pub mod effort;
 pub mod maintenance;
 pub mod page;
 pub mod text;
@@ -27,6 +29,11 @@ const WORTHWHILE: f64 = 1.02;
 const WORTHWHILE_UNCERTAIN: f64 = 1.05;
 /// Spread over the repeats above which a factor is uncertain: it is rounded, and called `about`.
 const UNCERTAIN: f64 = 0.25;
+
+/// Policies within this fraction of the best are as good as it.
+const TIE: f64 = 0.02;
+/// The least gain for which a new volume is advised, to which the data must be copied.
+const WORTH_A_NEW_VOLUME: f64 = 1.3;
 
 /// A job whose speed falls below this factor is named.
 const SLOWER: f64 = 0.9;
@@ -150,8 +157,13 @@ impl Advice {
         let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
         let least = factor(&offered).max(factor(&conditional));
         // Only a rule for paths may choose among paths: to others they would be devices.
-        let known = if system.is_multipath { None } else { best_of(&every).map(candidate) };
-        let known = known.filter(is_better(least));
+        let known = if system.is_multipath { None } else { best_of(&every) };
+        let known = known.and_then(|leader| least_of_tied(study, leader, now, system));
+        let known = known.map(candidate).filter(|it| {
+            let is_new_volume = need(&it.spec, system) == Need::NewVolume;
+            let least = if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least };
+            is_better(least)(it)
+        });
         let now_is_assumed = stated_policy(array, system).is_none();
         Advice {
             system: system.title.clone(),
@@ -268,6 +280,49 @@ fn best(study: &Study, specs: &[&str], now: &str) -> Option<(String, Option<f64>
         Some(factor) => (policy, factor),
         None => (policy, Some(1.0)),
     })
+}
+
+/// What it takes to have a policy that is no setting of the array's own system, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    /// A patch to the system.
+    Patch,
+    /// A new volume of another system.
+    NewVolume,
+}
+
+fn need(spec: &str, own: &System) -> Need {
+    let info = Spec::parse(spec).ok().and_then(|spec| spec.info());
+    let mut systems = info.into_iter().flat_map(|info| offers_of(info.name)).map(|(it, _)| it);
+    if systems.any(|it| it.name == own.name) { Need::Patch } else { Need::NewVolume }
+}
+
+/// Of the leader and the policies within [`TIE`] of it, the one that takes the least of the user;
+/// of several that with the fewest reads that were not needed, then the leader. `leader` has a
+/// gain over `now`, and so has the result.
+fn least_of_tied(
+    study: &Study,
+    leader: (String, Option<f64>),
+    now: &str,
+    own: &System,
+) -> Option<(String, Option<f64>)> {
+    let mean = |policy: &str| {
+        let mut rows = study.matrix.rows.iter();
+        rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
+    };
+    let extra_reads = |policy: &str| {
+        let rows = study.jobs.iter().flat_map(|job| &job.rows);
+        let own = rows.filter(|row| row.policy == policy);
+        // Thousandths: noise does not decide.
+        (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
+    };
+    let least = mean(&leader.0) * (1.0 - TIE);
+    let tied = study.plan.policies.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
+    let named = tied.min_by_key(|it| (need(it, own), extra_reads(it), **it != leader.0))?;
+    if *named == leader.0 {
+        return Some(leader);
+    }
+    best(study, &[named, now], now)
 }
 
 /// The least gain that is advised, for figures with this spread over the repeats.

@@ -151,6 +151,16 @@ impl Plan {
         Plan { programs: programs.collect(), ..self }
     }
 
+    /// Runs a repeat with each of these seeds.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn with_seeds(self, seeds: Vec<u64>) -> Plan {
+        assert!(!seeds.is_empty(), "a plan without cells");
+        Plan { seeds, ..self }
+    }
+
     /// The policies and, last, the oracle if it takes part.
     pub fn contenders(&self) -> impl Iterator<Item = &str> {
         let oracle = self.reference.is_oracle().then_some(ORACLE);

@@ -106,6 +106,19 @@ fn a_factor_of_spread_figures_is_rounded() {
     }
 }
 
+/// `kakra/queue` is a patch to btrfs; `research/sed` and the like are a new volume.
+#[test]
+fn of_policies_that_are_as_good_the_one_that_takes_the_least_is_named() {
+    let known = |rates: &[(&str, u64)]| advice("btrfs", "pid", rates).known.map(|it| it.spec);
+    let tied = [("research/sed", 9000), ("kakra/queue", 8900), ("research/peak-ewma", 9050)];
+    assert_eq!(known(&tied).as_deref(), Some("kakra/queue"));
+    let apart = [("research/sed", 9000), ("kakra/queue", 8000)];
+    assert_eq!(known(&apart).as_deref(), Some("research/sed"));
+    // A new volume is not worth a fourth, a patch is.
+    assert_eq!(known(&[("research/sed", 1250)]), None);
+    assert_eq!(known(&[("kakra/queue", 1250)]).as_deref(), Some("kakra/queue"));
+}
+
 #[test]
 fn what_is_in_force_is_read_from_the_array() {
     let force = |array: &ArraySpec, system: &str, version: Option<&str>| {

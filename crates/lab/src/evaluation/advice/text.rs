@@ -136,7 +136,7 @@ fn choices(advice: &Advice, width: usize) -> String {
     match &advice.known {
         Some(known) => text += &candidate("Best known", known, width),
         None if !advice.has_choice => {}
-        None => text += &entry("Best known", "nothing compared here is better", width),
+        None => text += &entry("Best known", "nothing compared here is worth a change", width),
     }
     text + &entry("Confidence", &advice.confidence, width)
 }
@@ -370,7 +370,8 @@ fn gain(what_if: &WhatIf, width: usize) -> String {
         let text = format!("{changes}: not known, one of the arrays completed nothing in some job");
         return entry("What if", &text, width);
     };
-    let spread = what_if.spread.map_or_else(String::new, |it| format!(", ±{:.0} %", it * 100.0));
+    let percent = what_if.spread.map(|it| (it * 100.0).ceil());
+    let spread = percent.map_or_else(String::new, |it| format!(", ±{it:.0} %"));
     let over = match what_if.jobs.len() {
         1 => spread.trim_start_matches(", ").to_owned(),
         jobs => format!("geometric mean over {jobs} jobs{spread}"),

@@ -1,0 +1,98 @@
+//! How much is simulated for an advice: which seeds, and for how long.
+//!
+//! Both are chosen from the array alone, not from the speed of the machine that simulates it, so
+//! that the advice is the same everywhere.
+
+use crate::experiment::inputs::Inputs;
+use anyhow::Result;
+use mirrorball_core::policies::Spec;
+use mirrorball_core::units::Nanos;
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::first_stream;
+
+/// Number of member I/Os that all cells of an advice simulate together: about 15 s on two cores.
+const IO_BUDGET: u64 = 30_000_000;
+/// Simulated time of the run of each job that tells how many I/Os a longer one makes.
+const PILOT: Nanos = Nanos(20_000_000);
+/// Limits of the simulated time of a job: a hard disk serves some ten requests in the least, and
+/// what a hard disk does in the most is decided by the repeats.
+const SHORTEST: Nanos = Nanos(200_000_000);
+const LONGEST: Nanos = Nanos(3_000_000_000);
+
+/// Seeds from `first` on, so that the numbers of processes leave every remainder of a division by
+/// `copies` equally often, as far as `count` allows. A policy that reads the mirror with the number
+/// of a process modulo the copies, as btrfs does, would be judged by chance otherwise.
+pub fn balanced_seeds(first: u64, count: u32, copies: usize) -> Vec<u64> {
+    let copies = copies.max(1) as u64;
+    let most = u64::from(count).div_ceil(copies);
+    let mut used = vec![0; copies as usize];
+    let mut seeds = Vec::new();
+    let mut seed = first;
+    while seeds.len() < count as usize {
+        let remainder = (first_stream(seed) % copies) as usize;
+        if used[remainder] < most {
+            used[remainder] += 1;
+            seeds.push(seed);
+        }
+        seed = seed.wrapping_add(1);
+    }
+    seeds
+}
+
+/// The simulated time of each job with which `runs` runs of every job stay within the budget, in
+/// steps of 100 ms. `policy` is in force.
+///
+/// # Errors
+/// If the array cannot be simulated.
+pub fn duration(inputs: &Inputs, policy: &str, runs: u64) -> Result<Nanos> {
+    let spec = Spec::parse(policy).expect("a setting of a system is a policy");
+    let mut ios = 0;
+    for job in &inputs.jobs {
+        let record = engine::run(&Simulation {
+            array: &inputs.array,
+            job,
+            policy: PolicyUnderTest::Parsed(&spec),
+            seed: 1,
+            duration: Some(PILOT),
+            checks: Checks::Off,
+        })?;
+        ios += record.member_ios;
+    }
+    const STEP: u64 = 100_000_000;
+    let affordable = u128::from(IO_BUDGET) * u128::from(PILOT.0) / u128::from((ios * runs).max(1));
+    let steps = (affordable / u128::from(STEP)).min(u128::from(LONGEST.0 / STEP)) as u64;
+    Ok(Nanos(steps * STEP).clamp(SHORTEST, LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_remainder_comes_equally_often() {
+        for (copies, count) in [(2, 6), (3, 6), (4, 8), (1, 3)] {
+            let seeds = balanced_seeds(1, count, copies);
+            let of = |remainder: u64| {
+                let leaves = |seed: &&u64| first_stream(**seed) % copies as u64 == remainder;
+                seeds.iter().filter(leaves).count()
+            };
+            let each = count as usize / copies;
+            assert!((0..copies as u64).all(|it| of(it) == each), "{copies} copies: {seeds:?}");
+        }
+        let uneven = balanced_seeds(7, 5, 2);
+        assert_eq!(uneven.len(), 5);
+        assert!(uneven.windows(2).all(|pair| pair[0] < pair[1]), "{uneven:?}");
+    }
+
+    #[test]
+    fn a_faster_array_is_simulated_for_a_shorter_time() {
+        let time = |array: &str, runs: u64| {
+            let inputs = Inputs::load(array, &["rand-4k-qd32".to_owned()]).unwrap();
+            duration(&inputs, "md/raid1", runs).unwrap()
+        };
+        assert_eq!(time("eight-hdd-raid10", 72), LONGEST);
+        let ssds = time("two-ssd-raid1", 720);
+        assert!(ssds < LONGEST && ssds >= SHORTEST, "{ssds}");
+        assert_eq!(time("two-ssd-raid1", 1_000_000), SHORTEST);
+    }
+}
