@@ -25,8 +25,8 @@
 //! 2025; not merged. v6 of May 2026 calls it `latency`, with the same weights. There, reads and
 //! writes have separate statistics; only reads are chosen here. Reads of more than a second do not
 //! count. A member without a mean keeps its turn until its first read completes, which is a batch
-//! of its own; a failed member loses its mean. Added here: a member not yet measured has no score, so
-//! its weight is 1; all CPUs share the means, because a completion does not name its CPU.
+//! of its own; a failed member loses its mean. Added here: a member not yet measured has no score,
+//! so its weight is 1; all CPUs share the means, because a completion does not name its CPU.
 
 use super::Build;
 use super::shared::per_cpu::PerCpu;
