@@ -16,7 +16,7 @@ pub const BINS: usize = GROUPS * PER_GROUP;
 /// Counts of latencies by bin, with their exact number, sum, least and greatest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
-    bins: Vec<u64>,
+    bins: Box<[u64; BINS]>,
     count: u64,
     sum_ns: u128,
     min: Nanos,
@@ -25,7 +25,8 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { bins: vec![0; BINS], count: 0, sum_ns: 0, min: Nanos::MAX, max: Nanos::ZERO }
+        let bins = vec![0; BINS].try_into().expect("a vector of this length");
+        Histogram { bins, count: 0, sum_ns: 0, min: Nanos::MAX, max: Nanos::ZERO }
     }
 }
 
@@ -33,7 +34,13 @@ impl Histogram {
     /// Adds one latency.
     #[inline]
     pub fn record(&mut self, latency: Nanos) {
-        self.bins[bin_of(latency)] += 1;
+        self.record_in(bin_of(latency), latency);
+    }
+
+    /// Adds one latency, whose [`bin_of`] is known.
+    #[inline]
+    pub fn record_in(&mut self, bin: usize, latency: Nanos) {
+        self.bins[bin] += 1;
         self.count += 1;
         self.sum_ns += u128::from(latency.0);
         self.min = self.min.min(latency);
@@ -42,7 +49,7 @@ impl Histogram {
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.bins.iter_mut().zip(&other.bins) {
+        for (mine, theirs) in self.bins.iter_mut().zip(&*other.bins) {
             *mine += theirs;
         }
         self.count += other.count;

@@ -49,7 +49,7 @@ impl Rng {
     ///
     /// # Panics
     /// If `bound` is zero.
-    #[inline]
+    #[inline(always)]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "cannot draw from an empty range");
         loop {

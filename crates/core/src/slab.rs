@@ -80,14 +80,27 @@ impl<K: SlabKey, V> Slab<K, V> {
     /// Removes and returns the value under `key`, or returns `None` if there is none.
     #[inline]
     pub fn remove(&mut self, key: K) -> Option<V> {
-        let value = self.slots.get_mut(key.slot() as usize)?.take();
-        if value.is_some() {
+        let slot = self.slots.get_mut(key.slot() as usize)?;
+        if slot.is_some() {
             self.free.push(key.slot());
         }
-        value
+        slot.take()
+    }
+
+    /// Removes the value under `key`, which may be large.
+    ///
+    /// # Panics
+    /// If the value was removed.
+    #[inline(always)]
+    pub fn discard(&mut self, key: K) {
+        let slot = &mut self.slots[key.slot() as usize];
+        assert!(slot.is_some(), "the value of this key was not removed");
+        *slot = None;
+        self.free.push(key.slot());
     }
 
     /// The value under `key`, or `None` if there is none.
+    #[inline]
     pub fn find(&self, key: K) -> Option<&V> {
         self.slots.get(key.slot() as usize)?.as_ref()
     }
@@ -177,5 +190,8 @@ mod tests {
             "e"
         }) = "f";
         assert_eq!(*slab.get(given), "f");
+        slab.discard(given);
+        assert_eq!(slab.find(given), None);
+        assert_eq!(slab.insert("g"), given);
     }
 }

@@ -64,8 +64,16 @@ impl<T: Copy> TimeQueue<T> {
     }
 
     /// Adds an item behind all of the same time or earlier ones.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, at: u64, item: T) {
+        match self.items.last() {
+            Some((last, _)) if *last > at => self.sort_in(at, item),
+            _ => self.items.push((at, item)),
+        }
+    }
+
+    /// Adds an item before the last one, if that has not left.
+    fn sort_in(&mut self, at: u64, item: T) {
         let waiting = &self.items[self.first..];
         let mut behind = 0;
         while behind < waiting.len() && waiting[waiting.len() - 1 - behind].0 > at {

@@ -250,7 +250,7 @@ impl ChunkMap {
     ///
     /// # Panics
     /// If the range is empty or not within the volume.
-    #[inline]
+    #[inline(always)]
     pub fn map(&self, offset: u64, length: u64) -> MappedRange {
         let within_volume =
             offset < self.capacity_bytes && length <= self.capacity_bytes - offset && length > 0;
@@ -378,15 +378,14 @@ impl ChunkMap {
     fn mapped_range(&self, first: u32, row: u32, rest: u64, length: u64) -> MappedRange {
         let first = first as usize;
         let stripes = &self.stripes[first..first + self.copies as usize];
-        let mirror = |copy: usize| {
-            let stripe = stripes[copy];
+        let mirror = |(stripe, copy): (&Stripe, u8)| {
             let strips = u64::from(row) * u64::from(stripe.rows);
             let offset = stripe.offset + (strips << self.strip_shift) + rest;
-            Mirror { member: stripe.member, offset, copy: copy as u8 }
+            Mirror { member: stripe.member, offset, copy }
         };
-        let mut mirrors = [mirror(0); MAX_COPIES];
-        for (copy, slot) in mirrors.iter_mut().enumerate().take(stripes.len()).skip(1) {
-            *slot = mirror(copy);
+        let mut mirrors = [mirror((&stripes[0], 0)); MAX_COPIES];
+        for (slot, numbered) in mirrors[1..].iter_mut().zip(stripes[1..].iter().zip(1..)) {
+            *slot = mirror(numbered);
         }
         MappedRange { length, mirrors, copies: self.copies as u8 }
     }

@@ -12,39 +12,43 @@ impl<G: Gate> Volume<G> {
     ///
     /// # Panics
     /// If `id` is not in flight, or `now` is before its submission.
+    #[inline(always)]
     pub fn complete(
         &mut self,
         id: IoId,
         result: Result<(), IoError>,
         now: Nanos,
     ) -> (MemberIo, Outcome) {
-        let InFlightIo { io, owner, superseded, policy_number } = self.in_flight.remove(id);
+        let found = self.in_flight.find(id).expect("a member I/O completes once");
+        let &InFlightIo { ref io, owner, superseded, policy_number } = found;
         assert!(io.submitted_at <= now, "an I/O of {} ends at {now}", io.submitted_at);
         let wait = now - io.submitted_at;
-        let outcome = Outcome { result, completed_at: now, wait, superseded };
-        self.states.members_mut().get_mut(io.member).account_completion(&io, &outcome);
+        let ended = (*io, Outcome { result, completed_at: now, wait, superseded });
+        let (io, outcome) = (&ended.0, &ended.1);
+        self.in_flight.remove(id);
+        self.states.members_mut().get_mut(io.member).account_completion(io, outcome);
         if policy_number == self.decider.policy_number {
             let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
-            self.decider.policy.on_complete(&io, &outcome, ctx);
+            self.decider.policy.on_complete(io, outcome, ctx);
         }
         match result {
             Ok(()) => self.states.on_success(io.member),
-            Err(error) => self.on_member_error(&io, error, now),
+            Err(error) => self.on_member_error(io, error, now),
         }
         if self.races.has_queued_reads() {
-            self.advance_queued_reads(&io);
+            self.advance_queued_reads(io);
         }
         match owner {
             Owner::Piece(..) if superseded => {}
-            Owner::Piece(piece, target) => self.on_target_io(piece, target, &io, result),
-            Owner::Stripe(op, column) => self.on_stripe_io(op, column, &io, result),
+            Owner::Piece(piece, target) => self.on_target_io(piece, target, io, result),
+            Owner::Stripe(op, column) => self.on_stripe_io(op, column, io, result),
             Owner::Gate(token) => {
-                self.ask_gate(|gate, array| gate.complete(token, &io, result, now, array));
+                self.ask_gate(|gate, array| gate.complete(token, io, result, now, array));
             }
         }
         self.continue_released();
         self.ask_gate(|gate, _| gate.arm_timeout(now));
-        (io, outcome)
+        ended
     }
 
     /// Applies an I/O error to the state of its member.

@@ -3,9 +3,10 @@
 use super::eligibility::EligibleMirrors;
 use super::gate::Gate;
 use super::keys::PieceKey;
+use super::piece::Piece;
 use super::target::{PlanTarget, TargetSet};
 use super::{NextChoice, TargetIo, Volume, Work, choice};
-use crate::io::{MemberIo, Op, ReadRole, RequestKind};
+use crate::io::{MemberIo, Op, ReadRole, Request, RequestKind};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read};
 use crate::units::Nanos;
 
@@ -30,7 +31,10 @@ impl<G: Gate> Volume<G> {
                     self.give_up(key);
                 }
                 1 => return None,
-                _ => return Some(NextChoice { read: self.read_of(key), mirrors }),
+                _ => {
+                    let (piece, request) = self.requests.piece_and_request(key);
+                    return Some(NextChoice { read: read_of(piece, request), mirrors });
+                }
             }
         }
     }
@@ -43,8 +47,8 @@ impl<G: Gate> Volume<G> {
     /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
     #[inline]
     pub(super) fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
-        let read = self.read_of(key);
-        let piece = self.pieces.get(key);
+        let (piece, request) = self.requests.piece_and_request(key);
+        let read = read_of(piece, request);
         let tiered;
         // Nearly every read has nothing to filter: then its mirrors are not even copied.
         let has_all = self.states.all_eligible() && piece.failed.is_empty();
@@ -85,7 +89,7 @@ impl<G: Gate> Volume<G> {
                 }
             }
         }
-        let piece = self.pieces.get_mut(key);
+        let piece = self.requests.piece_mut(key);
         piece.pending = 1;
         piece.doubted = TargetSet::default();
         let purpose = piece.read_purpose();
@@ -96,7 +100,7 @@ impl<G: Gate> Volume<G> {
     /// The ways of reading a piece now.
     #[inline]
     pub(super) fn ways(&self, key: PieceKey) -> EligibleMirrors {
-        let piece = self.pieces.get(key);
+        let piece = self.requests.piece(key);
         let ways = match self.reads_first_only(&piece.plan) {
             true => piece.plan.source(&self.states, piece.failed),
             false => piece.plan.ways(&self.states, piece.failed),
@@ -104,29 +108,14 @@ impl<G: Gate> Volume<G> {
         if piece.doubted.is_empty() { ways } else { ways.preferring(piece.doubted) }
     }
 
-    /// The read of a piece, as the policy is shown it.
-    #[inline]
-    pub(super) fn read_of(&self, key: PieceKey) -> Read {
-        let piece = self.pieces.get(key);
-        let request = &self.requests.get(piece.request).request;
-        Read {
-            offset: piece.plan.offset,
-            length: piece.plan.length,
-            stream: request.stream,
-            cpu: request.cpu,
-            background: request.background,
-            copies: piece.plan.copies(),
-        }
-    }
-
     /// Cuts a piece into one part for each mirror of `set`. The piece itself becomes the first
     /// part; the others are issued next, in order.
     fn split(&mut self, key: PieceKey, mirrors: &[Mirror], set: MirrorSet) {
-        let whole = *self.pieces.get(key);
+        let whole = *self.requests.piece(key);
         let length = whole.plan.length;
         let parts = set.iter().count();
         let share = length.div_ceil(parts as u64).next_multiple_of(self.options.block_bytes);
-        self.pieces.get_mut(key).plan.length = share.min(length);
+        self.requests.piece_mut(key).plan.length = share.min(length);
         for (index, mirror) in (1..parts).rev().zip(set.iter().rev()) {
             let skip = share * index as u64;
             if skip >= length {
@@ -140,5 +129,18 @@ impl<G: Gate> Volume<G> {
             let (op, purpose, role) = (Op::Read, part.read_purpose(), ReadRole::Only);
             self.work.push_front(Work::Issue(TargetIo { piece, target, op, purpose, role }));
         }
+    }
+}
+
+/// The read of a piece, as the policy is shown it.
+#[inline]
+fn read_of(piece: &Piece, request: &Request) -> Read {
+    Read {
+        offset: piece.plan.offset,
+        length: piece.plan.length,
+        stream: request.stream,
+        cpu: request.cpu,
+        background: request.background,
+        copies: piece.plan.copies(),
     }
 }

@@ -89,8 +89,7 @@ impl<G: Gate> Volume<G> {
 
     /// Returns the piece as its gate sees it.
     pub(super) fn view(&self, key: PieceKey) -> PieceView {
-        let piece = self.pieces.get(key);
-        let request = &self.requests.get(piece.request).request;
+        let (piece, request) = self.requests.piece_and_request(key);
         PieceView {
             key,
             kind: piece.kind,
@@ -107,7 +106,7 @@ impl<G: Gate> Volume<G> {
     pub(super) fn admit(&mut self, key: PieceKey) -> GateAnswer {
         let mut view = self.view(key);
         let admission = self.ask_gate(|gate, array| gate.admit(&mut view, array));
-        self.pieces.get_mut(key).marks = view.marks;
+        self.requests.piece_mut(key).marks = view.marks;
         admission.unwrap_or(GateAnswer::Go)
     }
 

@@ -11,7 +11,7 @@ use crate::io::RequestKind;
 impl<G: Gate> Volume<G> {
     /// Has a scrub or resync judged by what was read of all mirrors, and acts on the judgement.
     pub(super) fn judge(&mut self, key: PieceKey) {
-        let piece = *self.pieces.get(key);
+        let piece = *self.requests.piece(key);
         let to_copy = match piece.kind {
             // A target that is in sync in a part only was not read.
             RequestKind::Resync => piece.plan.resync_targets(&self.states, piece.good),
@@ -23,7 +23,7 @@ impl<G: Gate> Volume<G> {
         let can_halve = !piece.spoiled.is_empty() && piece.plan.halves().is_some();
         if can_halve && units.contains(&Judgement::Lost) {
             // Another mirror may have it, where its medium can be read.
-            self.pieces.get_mut(key).good = TargetSet::default();
+            self.requests.piece_mut(key).good = TargetSet::default();
             return self.give_up(key);
         }
         self.act_on(key, &units, first);
@@ -31,7 +31,7 @@ impl<G: Gate> Volume<G> {
 
     /// Cuts a piece into runs of units with one judgement each, and acts on them.
     fn act_on(&mut self, key: PieceKey, units: &[Judgement], good: PlanTarget) {
-        let whole = *self.pieces.get(key);
+        let whole = *self.requests.piece(key);
         let unit_bytes = self.unit_bytes();
         let mut starts: Vec<usize> =
             (1..units.len()).filter(|&at| units[at] != units[at - 1]).collect();
@@ -43,7 +43,7 @@ impl<G: Gate> Volume<G> {
             let plan = whole.plan.part(skip, end - skip);
             let run = match start {
                 0 => {
-                    self.pieces.get_mut(key).plan = plan;
+                    self.requests.piece_mut(key).plan = plan;
                     key
                 }
                 _ => self.add_part(Piece { plan, ..whole }),
@@ -52,7 +52,7 @@ impl<G: Gate> Volume<G> {
             end = skip;
         }
         for (run, judgement) in runs {
-            let piece = self.pieces.get_mut(run);
+            let piece = self.requests.piece_mut(run);
             (piece.good, piece.failed) = (TargetSet::default(), TargetSet::default());
             piece.spoiled = TargetSet::default();
             match judgement {

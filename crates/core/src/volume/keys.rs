@@ -1,4 +1,5 @@
-//! The keys of requests, pieces, races and member I/O in their slabs.
+//! The keys of requests, pieces, races and member I/O in their slabs. A request and its first
+//! piece have one slot.
 
 use crate::io::IoId;
 use crate::slab::SlabKey;

@@ -84,16 +84,14 @@ use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole, Reply};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Counter, Ctx, PolicyFault, Read, ReadPolicy};
 use crate::rng::Rng;
-use crate::slab::Slab;
 use crate::units::{BLOCK_BYTES, Nanos};
 use gate::{Gate, GateEvent, NoGate};
 use in_flight::{InFlightIo, LiveIos, Owner};
 use keys::StripeKey;
-use piece::Piece;
 use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;
-use request::LiveRequest;
+use request::LiveRequests;
 use std::collections::VecDeque;
 use stripe_ops::Stripes;
 
@@ -103,8 +101,7 @@ pub struct Volume<G = NoGate> {
     states: MemberStates,
     decider: Decider,
     options: Options,
-    requests: Slab<RequestKey, LiveRequest>,
-    pieces: Slab<PieceKey, Piece>,
+    requests: LiveRequests,
     in_flight: LiveIos,
     work: VecDeque<Work>,
     locks: RangeLocks<PieceKey>,
@@ -225,8 +222,7 @@ impl<G: Gate> Volume<G> {
                 is_read_only: false,
                 has_one_buffer: false,
             },
-            requests: Slab::default(),
-            pieces: Slab::default(),
+            requests: LiveRequests::default(),
             in_flight: LiveIos::default(),
             work: VecDeque::new(),
             locks: RangeLocks::default(),
@@ -441,12 +437,11 @@ impl<G: Gate> Volume<G> {
     }
 
     /// Makes a member I/O, accounts it and notifies the policy.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, target_io: TargetIo, now: Nanos) -> MemberIo {
         let TargetIo { piece: key, target, op, purpose, role } = target_io;
-        let piece = self.pieces.get(key);
+        let (piece, request) = self.requests.piece_and_request(key);
         let (member, offset) = piece.plan.location(target);
-        let request = &self.requests.get(piece.request).request;
         let io = MemberIo {
             id: IoId(0),
             request: request.id,
@@ -465,15 +460,15 @@ impl<G: Gate> Volume<G> {
     }
 
     /// Gives a member I/O its number, accounts it and notifies the policy.
-    #[inline]
+    #[inline(always)]
     fn hand_out(&mut self, io: MemberIo, owner: Owner) -> MemberIo {
         let policy_number = self.decider.policy_number;
         let in_flight = InFlightIo { io, owner, superseded: false, policy_number };
         let io = self.in_flight.insert(in_flight);
-        self.states.members_mut().get_mut(io.member).account_submission(&io);
+        self.states.members_mut().get_mut(io.member).account_submission(io);
         let ctx = &mut Ctx { now: io.submitted_at, rng: &mut self.decider.rng };
-        self.decider.policy.on_submit(&io, ctx);
-        io
+        self.decider.policy.on_submit(io, ctx);
+        *io
     }
 
     fn notify_members_change(&mut self) {

@@ -45,6 +45,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    #[inline]
     pub(super) fn new(request: RequestKey, kind: RequestKind, plan: PiecePlan) -> Piece {
         Piece {
             request,

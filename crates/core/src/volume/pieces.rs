@@ -10,12 +10,10 @@ use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, RequestKind};
 
 impl<G: Gate> Volume<G> {
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
-        self.requests.get_mut(request).pieces_left += 1;
-        let mut piece = Piece::new(request, kind, plan);
+        let key = self.requests.add_piece(Piece::new(request, kind, plan));
         if let RequestKind::Repair(source) = kind {
-            piece.failed = plan.targets_elsewhere(source);
+            self.requests.piece_mut(key).failed = plan.targets_elsewhere(source);
         }
-        let key = self.pieces.insert(piece);
         self.start(key);
     }
 
@@ -25,8 +23,7 @@ impl<G: Gate> Volume<G> {
         if part.has_lock {
             self.locks.divide(part.plan.offset);
         }
-        self.requests.get_mut(part.request).pieces_left += 1;
-        let key = self.pieces.insert(part);
+        let key = self.requests.add_piece(part);
         if self.has_gate() {
             let view = self.view(key);
             self.report(GateEvent::Divided(&view));
@@ -37,19 +34,19 @@ impl<G: Gate> Volume<G> {
     /// Starts a piece, or queues it for the lock that it needs.
     #[inline]
     pub(super) fn start(&mut self, key: PieceKey) {
-        let piece = self.pieces.get(key);
+        let piece = self.requests.piece(key);
         if piece.needs_lock() {
             if !self.locks.acquire(piece.plan.range(), key) {
                 return;
             }
-            self.pieces.get_mut(key).has_lock = true;
+            self.requests.piece_mut(key).has_lock = true;
         }
         self.issue_first(key);
     }
 
     /// Starts a piece whose lock was granted.
     pub(super) fn start_granted(&mut self, key: PieceKey) {
-        self.pieces.get_mut(key).has_lock = true;
+        self.requests.piece_mut(key).has_lock = true;
         self.issue_first(key);
     }
 
@@ -59,7 +56,7 @@ impl<G: Gate> Volume<G> {
         if self.has_gate() && self.admit(key) == GateAnswer::Wait {
             return;
         }
-        let piece = self.pieces.get(key);
+        let piece = self.requests.piece(key);
         let (op, purpose) = match piece.kind {
             RequestKind::Resync if self.unit_bytes() > 0 => (Op::Read, Purpose::Scrub),
             RequestKind::Read
@@ -81,7 +78,7 @@ impl<G: Gate> Volume<G> {
     /// Queues an I/O for each of `targets`, or ends the piece if there are none.
     fn issue_to(&mut self, key: PieceKey, targets: TargetSet, op: Op, purpose: Purpose) {
         for target in targets.iter() {
-            self.pieces.get_mut(key).pending += 1;
+            self.requests.piece_mut(key).pending += 1;
             let role = ReadRole::Only;
             self.work.push_back(Work::Issue(TargetIo { piece: key, target, op, purpose, role }));
         }
@@ -99,9 +96,16 @@ impl<G: Gate> Volume<G> {
         io: &MemberIo,
         result: Result<(), IoError>,
     ) {
-        let race = self.pieces.get(key).race;
+        if result.is_ok()
+            && !self.has_gate()
+            && let Some(reply) = self.requests.end_plain_read(key)
+        {
+            // Nearly every read of a simulation.
+            return self.replies.push_back(reply);
+        }
+        let race = self.requests.piece(key).race;
         let left = race.map(|race| self.on_race_read(race, IoKey::of(io.id), result.is_ok()));
-        let piece = self.pieces.get_mut(key);
+        let piece = self.requests.piece_mut(key);
         let left = left.unwrap_or(piece.pending - 1);
         piece.pending = left;
         match result {
@@ -123,7 +127,7 @@ impl<G: Gate> Volume<G> {
         io: &MemberIo,
         error: IoError,
     ) {
-        let piece = self.pieces.get_mut(key);
+        let piece = self.requests.piece_mut(key);
         if piece.is_rewriting {
             // The data was read. If the member has to stay, this target stays as bad as it was.
             if self.states.can_fail(io.member) {
@@ -149,7 +153,7 @@ impl<G: Gate> Volume<G> {
     /// Decides how a piece goes on when none of its I/O is pending.
     #[inline]
     fn continue_piece(&mut self, key: PieceKey) {
-        let piece = self.pieces.get(key);
+        let piece = self.requests.piece(key);
         let was_read = !piece.good.is_empty();
         if piece.kind == RequestKind::Read && was_read && piece.failed.is_empty() {
             // Nearly every read.
@@ -167,7 +171,7 @@ impl<G: Gate> Volume<G> {
             RequestKind::Resync | RequestKind::Repair(_)
                 if piece.is_rewriting && !piece.failed.is_empty() =>
             {
-                self.pieces.get_mut(key).good = TargetSet::default();
+                self.requests.piece_mut(key).good = TargetSet::default();
                 self.finish(key);
             }
             _ if piece.is_rewriting => self.finish(key),
@@ -178,7 +182,7 @@ impl<G: Gate> Volume<G> {
             // In a race one read answered and another failed. The answer may be older than a write
             // that ended meanwhile: what is to be rewritten is read again under the lock.
             RequestKind::Read if needs_rewrite && !piece.has_lock => {
-                let piece = self.pieces.get_mut(key);
+                let piece = self.requests.piece_mut(key);
                 (piece.good, piece.has_answer) = (TargetSet::default(), true);
                 self.retry(key);
             }
@@ -200,7 +204,7 @@ impl<G: Gate> Volume<G> {
 
     /// Ends a discard. A mirror that missed it differs from the others, if its member stays.
     fn end_discard(&mut self, key: PieceKey) {
-        let Piece { plan, failed, .. } = *self.pieces.get(key);
+        let Piece { plan, failed, .. } = *self.requests.piece(key);
         let stays = |target| !self.states.is_failed(plan.location(target).0);
         if failed.iter().any(stays) {
             self.report(GateEvent::Differs(&plan.range()));
@@ -211,10 +215,10 @@ impl<G: Gate> Volume<G> {
     /// Ends the flush of a member. For a client: another flush may have lost what this one was to
     /// make durable.
     fn end_flush(&mut self, key: PieceKey) {
-        let request = self.pieces.get(key).request;
+        let request = self.requests.piece(key).request;
         let is_of_client = self.requests.get(request).request.kind == RequestKind::Flush;
         if is_of_client && (self.fail_unflushed_members() || !self.holds_all_data()) {
-            self.pieces.get_mut(key).good = TargetSet::default();
+            self.requests.piece_mut(key).good = TargetSet::default();
         }
         self.finish(key);
     }
@@ -224,7 +228,7 @@ impl<G: Gate> Volume<G> {
         if self.stripes.is_some() {
             return self.reconstruct(key);
         }
-        match self.pieces.get(key).has_lock {
+        match self.requests.piece(key).has_lock {
             true => self.work.push_back(Work::Decide(key)),
             false => self.start(key),
         }
@@ -233,7 +237,7 @@ impl<G: Gate> Volume<G> {
     /// Ends a write. It succeeded if it can be read back, and every member that missed it can be
     /// failed. If the volume cannot do without such a member, the write failed instead.
     fn end_write(&mut self, key: PieceKey) {
-        let piece = self.pieces.get(key);
+        let piece = self.requests.piece(key);
         let mut succeeded = piece.plan.is_stored(&self.states, piece.good);
         if succeeded && !piece.failed.is_empty() {
             let Piece { plan, failed, .. } = *piece;
@@ -246,7 +250,7 @@ impl<G: Gate> Volume<G> {
             }
         }
         if !succeeded {
-            let piece = self.pieces.get_mut(key);
+            let piece = self.requests.piece_mut(key);
             piece.good = TargetSet::default();
             let range = piece.plan.range();
             self.report(GateEvent::WriteFailed(&range));
@@ -260,7 +264,7 @@ impl<G: Gate> Volume<G> {
         if self.stripes.is_some() {
             return self.reconstruct(key);
         }
-        let piece = *self.pieces.get(key);
+        let piece = *self.requests.piece(key);
         let may_help = !piece.spoiled.is_empty()
             && piece.good.is_empty()
             && !piece.has_answer
@@ -275,7 +279,7 @@ impl<G: Gate> Volume<G> {
             mismatched: untried,
             ..piece
         });
-        *self.pieces.get_mut(key) = first;
+        *self.requests.piece_mut(key) = first;
         let second = self.add_part(second);
         for half in [key, second] {
             self.issue_first(half);
@@ -285,12 +289,12 @@ impl<G: Gate> Volume<G> {
     /// Ends a piece that no mirror could give, or reads it without a check.
     fn leave_unreadable(&mut self, key: PieceKey) {
         let mut decision = Unreadable::Fail;
-        if !self.pieces.get(key).mismatched.is_empty() {
+        if !self.requests.piece(key).mismatched.is_empty() {
             let view = self.view(key);
             let decided = self.ask_gate(|gate, _| gate.on_unreadable(&view));
             decision = decided.unwrap_or(decision);
         }
-        let piece = self.pieces.get_mut(key);
+        let piece = self.requests.piece_mut(key);
         match decision {
             Unreadable::Fail => {}
             Unreadable::LeaveOut => piece.has_answer = true,
@@ -307,12 +311,11 @@ impl<G: Gate> Volume<G> {
 
     /// Writes what was read to the targets whose medium failed and to the one being rebuilt.
     fn rewrite(&mut self, key: PieceKey) {
-        let piece = self.pieces.get_mut(key);
-        let request = piece.request;
+        let request = self.requests.piece(key).request;
         let pending = self.requests.get_mut(request);
         if self.options.has_one_buffer && pending.pieces_left > pending.parked + 1 {
-            piece.is_parked = true;
             pending.parked += 1;
+            self.requests.piece_mut(key).is_parked = true;
             return;
         }
         // The request ends with its last piece, so the others go first.
@@ -326,16 +329,16 @@ impl<G: Gate> Volume<G> {
             return;
         }
         let is_parked = |piece: &Piece| piece.request == request && piece.is_parked;
-        let parked = self.pieces.iter().filter(|(_, piece)| is_parked(piece));
+        let parked = self.requests.pieces().filter(|(_, piece)| is_parked(piece));
         let keys: Vec<PieceKey> = parked.map(|(key, _)| key).collect();
         for key in keys {
-            self.pieces.get_mut(key).is_parked = false;
+            self.requests.piece_mut(key).is_parked = false;
             self.rewrite_now(key);
         }
     }
 
     fn rewrite_now(&mut self, key: PieceKey) {
-        let piece = self.pieces.get_mut(key);
+        let piece = self.requests.piece_mut(key);
         piece.is_rewriting = true;
         piece.failed = TargetSet::default();
         let targets = match piece.kind {
@@ -369,7 +372,7 @@ impl<G: Gate> Volume<G> {
 
     /// Ends a piece without success.
     pub(super) fn fail_piece(&mut self, key: PieceKey) {
-        self.pieces.get_mut(key).good = TargetSet::default();
+        self.requests.piece_mut(key).good = TargetSet::default();
         self.end_piece(key);
     }
 
@@ -377,12 +380,11 @@ impl<G: Gate> Volume<G> {
     #[inline]
     fn end_piece(&mut self, key: PieceKey) {
         // Only what is needed is copied out: a piece is large, and every read ends here.
-        let piece = self.pieces.get(key);
-        assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
+        let piece = self.requests.piece(key);
         let (request, result) = (piece.request, piece.result());
         let lock = piece.has_lock.then(|| piece.plan.range());
         let view = self.has_gate().then(|| self.view(key));
-        self.pieces.remove(key);
+        self.requests.remove_piece(key);
         self.end_piece_of(request, result);
         if let Some(range) = lock {
             for granted in self.locks.release(range) {

@@ -102,7 +102,7 @@ impl Layout {
 
 impl PiecePlan {
     #[inline]
-    fn new(offset: u64, mapped: &MappedRange) -> PiecePlan {
+    pub(super) fn new(offset: u64, mapped: &MappedRange) -> PiecePlan {
         let MappedRange { length, mirrors, copies } = *mapped;
         PiecePlan { offset, length, mirrors, copies, rebuilt: None }
     }

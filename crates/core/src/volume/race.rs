@@ -160,19 +160,19 @@ impl<G: Gate> Volume<G> {
     /// The next read that the executor may cancel; to be called until it returns `None`, whenever
     /// I/O was handed out or completed. The executor need not cancel; if it does, it reports the
     /// end as [`IoError::Cancelled`](crate::io::IoError::Cancelled).
-    #[inline]
     pub fn poll_cancel(&mut self) -> Option<MemberIo> {
-        // Asked after every event, and nearly always empty.
-        if self.races.to_cancel.is_empty() { None } else { self.next_to_cancel() }
-    }
-
-    fn next_to_cancel(&mut self) -> Option<MemberIo> {
         while let Some(io) = self.races.to_cancel.pop_front() {
             if self.in_flight.find(io.id).is_some() {
                 return Some(io);
             }
         }
         None
+    }
+
+    /// Returns true if [`Volume::poll_cancel`] may have a read.
+    #[inline]
+    pub fn has_reads_to_cancel(&self) -> bool {
+        !self.races.to_cancel.is_empty()
     }
 
     /// Starts the race that the policy chose, and issues its first read.
@@ -190,7 +190,7 @@ impl<G: Gate> Volume<G> {
             _ => (RaceKind::All, None, Nanos::ZERO),
         };
         let race = self.races.begin(key, kind, backup);
-        self.pieces.get_mut(key).race = Some(race.key);
+        self.requests.piece_mut(key).race = Some(race.key);
         match (backup, choice) {
             (Some(_), _) if after > Nanos::ZERO => {
                 self.races.timers.push(Reverse((now.saturating_add(after), race)));
@@ -242,7 +242,7 @@ impl<G: Gate> Volume<G> {
             return left;
         }
         let ended = self.races.end(race);
-        self.pieces.get_mut(ended.piece).race = None;
+        self.requests.piece_mut(ended.piece).race = None;
         for &other in ended.reads() {
             let superseded = self.in_flight.get_mut(other);
             superseded.superseded = true;
@@ -282,7 +282,7 @@ impl<G: Gate> Volume<G> {
         now: Nanos,
     ) -> MemberIo {
         let Race { piece, kind, .. } = *self.races.races.get(key);
-        self.pieces.get_mut(piece).pending += 1;
+        self.requests.piece_mut(piece).pending += 1;
         let (op, purpose) = (Op::Read, Purpose::User);
         let io = self.issue(TargetIo { piece, target, op, purpose, role }, now);
         let race = self.races.races.get_mut(key);

@@ -1,10 +1,14 @@
 //! Requests: accepted, cut into pieces, and replied to when all pieces ended.
 
-use super::Volume;
 use super::gate::{Closing, Gate, GateAnswer, GateEvent};
-use super::keys::RequestKey;
+use super::keys::{PieceKey, RequestKey};
+use super::piece::Piece;
+use super::plan::PiecePlan;
+use super::{Volume, Work};
+use crate::geometry::MappedRange;
 use crate::io::{Reply, Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState};
+use crate::slab::{Slab, SlabKey};
 use crate::units::BLOCK_BYTES;
 use std::ops::Range;
 
@@ -20,19 +24,195 @@ pub(super) struct LiveRequest {
     result: Result<(), VolumeError>,
 }
 
+/// Requests not yet replied to, and their pieces.
+#[derive(Debug, Default)]
+pub(super) struct LiveRequests {
+    slots: Slab<PieceKey, RequestSlot>,
+}
+
+/// A request, a piece, or a request with its first piece.
+#[derive(Debug)]
+struct RequestSlot {
+    request: Option<LiveRequest>,
+    piece: Option<Piece>,
+}
+
+impl LiveRequest {
+    #[inline]
+    fn new(request: Request) -> LiveRequest {
+        LiveRequest { request, pieces_left: 1, member_changes: 0, parked: 0, result: Ok(()) }
+    }
+}
+
+impl LiveRequests {
+    /// Keeps a request. It counts as a piece of its own until it is cut, so that it cannot end
+    /// early.
+    #[inline]
+    fn open(&mut self, request: Request) -> RequestKey {
+        let open = LiveRequest::new(request);
+        let key = self.slots.insert(RequestSlot { request: Some(open), piece: None });
+        RequestKey::from_slot(key.slot())
+    }
+
+    /// Keeps a read that is one piece.
+    #[inline]
+    fn open_whole(&mut self, request: Request, mapped: &MappedRange) -> PieceKey {
+        let mut whole = PieceKey::from_slot(0);
+        self.slots.insert_with(|key| {
+            whole = key;
+            let plan = PiecePlan::new(request.offset, mapped);
+            let piece = Piece::new(RequestKey::from_slot(key.slot()), RequestKind::Read, plan);
+            RequestSlot { request: Some(LiveRequest::new(request)), piece: Some(piece) }
+        });
+        whole
+    }
+
+    /// The request of this key.
+    ///
+    /// # Panics
+    /// If it was replied to.
+    #[inline]
+    pub(super) fn get(&self, key: RequestKey) -> &LiveRequest {
+        self.slots.get(first_piece(key)).request.as_ref().expect("the request was not replied to")
+    }
+
+    /// The request of this key; panics as [`LiveRequests::get`].
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: RequestKey) -> &mut LiveRequest {
+        let slot = self.slots.get_mut(first_piece(key));
+        slot.request.as_mut().expect("the request was not replied to")
+    }
+
+    /// Ends a read that is all of its request and was read by one I/O, which succeeded.
+    #[inline]
+    pub(super) fn end_plain_read(&mut self, key: PieceKey) -> Option<Reply> {
+        let RequestSlot { request: Some(open), piece: Some(piece) } = self.slots.get(key) else {
+            return None;
+        };
+        let is_whole = open.pieces_left == 1 && piece.kind == RequestKind::Read;
+        let is_first_attempt = piece.failed.is_empty() && !piece.has_lock;
+        if !is_whole || !is_first_attempt || piece.pending != 1 || piece.race.is_some() {
+            return None;
+        }
+        let reply = Reply { request: open.request.id, result: open.result };
+        self.slots.discard(key);
+        Some(reply)
+    }
+
+    /// Forgets a request whose pieces have all ended.
+    #[inline]
+    fn close(&mut self, key: RequestKey) {
+        self.slots.discard(first_piece(key));
+    }
+
+    /// Returns true if every request was replied to.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Adds a piece to its request: in the slot of the request if no other piece is there.
+    pub(super) fn add_piece(&mut self, piece: Piece) -> PieceKey {
+        let key = first_piece(piece.request);
+        let slot = self.slots.get_mut(key);
+        let request = slot.request.as_mut().expect("the request was not replied to");
+        request.pieces_left += 1;
+        if slot.piece.is_none() {
+            slot.piece = Some(piece);
+            return key;
+        }
+        self.slots.insert(RequestSlot { request: None, piece: Some(piece) })
+    }
+
+    /// The piece of this key.
+    ///
+    /// # Panics
+    /// If it ended.
+    #[inline]
+    pub(super) fn piece(&self, key: PieceKey) -> &Piece {
+        self.slots.get(key).piece.as_ref().expect("the piece did not end")
+    }
+
+    /// The piece of this key, with its request; panics as [`LiveRequests::piece`].
+    #[inline(always)]
+    pub(super) fn piece_and_request(&self, key: PieceKey) -> (&Piece, &Request) {
+        let slot = self.slots.get(key);
+        let piece = slot.piece.as_ref().expect("the piece did not end");
+        let open = slot.request.as_ref().unwrap_or_else(|| self.get(piece.request));
+        (piece, &open.request)
+    }
+
+    /// The piece of this key; panics as [`LiveRequests::piece`].
+    #[inline]
+    pub(super) fn piece_mut(&mut self, key: PieceKey) -> &mut Piece {
+        self.slots.get_mut(key).piece.as_mut().expect("the piece did not end")
+    }
+
+    /// Removes a piece that ended, or goes on as an operation on its stripe.
+    ///
+    /// # Panics
+    /// If I/O of the piece is queued or in flight.
+    #[inline]
+    pub(super) fn remove_piece(&mut self, key: PieceKey) {
+        let slot = self.slots.get_mut(key);
+        let pending = slot.piece.as_ref().map(|piece| piece.pending);
+        assert_eq!(pending, Some(0), "a piece ends when none of its I/O is in flight");
+        slot.piece = None;
+        if slot.request.is_none() {
+            self.slots.discard(key);
+        }
+    }
+
+    /// Each piece with its key, in the order of keys.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (PieceKey, &Piece)> {
+        self.slots.iter().filter_map(|(key, slot)| Some((key, slot.piece.as_ref()?)))
+    }
+
+    /// The pieces, in the order of keys.
+    pub(super) fn pieces_mut(&mut self) -> impl Iterator<Item = &mut Piece> {
+        self.slots.iter_mut().filter_map(|slot| slot.piece.as_mut())
+    }
+}
+
+/// The key of the piece in the slot of a request.
+#[inline]
+fn first_piece(request: RequestKey) -> PieceKey {
+    PieceKey::from_slot(request.slot())
+}
+
 impl<G: Gate> Volume<G> {
     /// Accepts a request. Its member I/O follows from [`Volume::poll_io`], its end from
     /// [`Volume::poll_reply`].
+    #[inline]
     pub fn submit(&mut self, request: Request) {
         self.submit_with(request, |_, _| {});
     }
 
     /// Accepts a request. `prepare` gives the gate what it needs to know of it before it is asked.
+    #[inline(always)]
     pub fn submit_with(&mut self, request: Request, prepare: impl FnOnce(&mut G, RequestKey)) {
-        // The request counts as a piece of its own until it is cut, so that it cannot end early.
-        let open =
-            LiveRequest { request, pieces_left: 1, member_changes: 0, parked: 0, result: Ok(()) };
-        let key = self.requests.insert(open);
+        if self.is_plain_read(&request) {
+            // Nearly every request of a simulation.
+            let mapped = self.layout.map().map(request.offset, request.length);
+            if mapped.length == request.length {
+                let key = self.requests.open_whole(request, &mapped);
+                return self.work.push_back(Work::Decide(key));
+            }
+        }
+        // A copy, so that the request of the usual case needs no place in memory.
+        self.submit_in_pieces(Request { ..request }, prepare);
+    }
+
+    /// Returns true if a request is a valid read that waits for nothing.
+    #[inline]
+    fn is_plain_read(&self, request: &Request) -> bool {
+        let is_of_mirrors = !self.has_gate() && self.stripes.is_none();
+        let is_read = request.kind == RequestKind::Read && request.length > 0;
+        is_of_mirrors && is_read && check_range(request, self.layout.capacity_bytes()).is_ok()
+    }
+
+    #[inline(never)]
+    fn submit_in_pieces(&mut self, request: Request, prepare: impl FnOnce(&mut G, RequestKey)) {
+        let key = self.requests.open(request);
         self.ask_gate(|gate, _| prepare(gate, key));
         let admission = self.check_request(key, &request).and_then(|()| {
             let admission = self.ask_gate(|gate, array| gate.open(key, &request, array));
@@ -177,7 +357,7 @@ impl<G: Gate> Volume<G> {
             result = result.and_then(|()| self.end_rebuild(key, member));
         }
         self.report(GateEvent::Closed(key));
-        self.requests.remove(key);
+        self.requests.close(key);
         self.replies.push_back(Reply { request: request.id, result });
     }
 

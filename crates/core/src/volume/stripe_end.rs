@@ -102,7 +102,7 @@ impl<G: Gate> Volume<G> {
     /// Forgets which writes of a member failed before it came back: it is rebuilt from its
     /// beginning, and must not fail for them a second time.
     pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {
-        for piece in self.pieces.iter_mut().filter(|piece| piece.kind == RequestKind::Write) {
+        for piece in self.requests.pieces_mut().filter(|piece| piece.kind == RequestKind::Write) {
             let plan = piece.plan;
             let missed = piece.failed.iter().find(|target| plan.location(*target).0 == member);
             missed.into_iter().for_each(|target| piece.failed.remove(target));

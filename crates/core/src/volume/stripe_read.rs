@@ -35,8 +35,7 @@ impl<G: Gate> Volume<G> {
         while !range.is_empty() {
             let plan = self.layout.plan(range.start, range.end - range.start);
             range.start += plan.length;
-            self.requests.get_mut(key).pieces_left += 1;
-            let piece = self.pieces.insert(Piece::new(key, RequestKind::Read, plan));
+            let piece = self.requests.add_piece(Piece::new(key, RequestKind::Read, plan));
             self.work.push_back(Work::ReadStrip(piece));
         }
     }
@@ -44,7 +43,7 @@ impl<G: Gate> Volume<G> {
     /// Reads a piece from its member. If there may be a reason to do otherwise, it is decided
     /// together with the next pieces of the same request and stripe.
     pub(super) fn read_strip(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
-        let piece = self.pieces.get(key);
+        let piece = self.requests.piece(key);
         let needs_decision = self.stripes().asks_policy && !piece.is_decided;
         match self.can_read_strip(piece) && !needs_decision {
             true => Some(self.issue_strip(key, now)),
@@ -54,7 +53,7 @@ impl<G: Gate> Volume<G> {
 
     /// Reads a piece, which its member could not give, from the other members of its stripe.
     pub(super) fn reconstruct(&mut self, key: PieceKey) {
-        let piece: Piece = *self.pieces.get(key);
+        let piece: Piece = *self.requests.piece(key);
         let (stripe, extent) = self.extent_of(&piece);
         let column = ColumnSet::one(extent.place.column);
         let mut op = StripeOp::new(StripeWork::Read, stripe, vec![extent]);
@@ -68,7 +67,7 @@ impl<G: Gate> Volume<G> {
     }
 
     fn issue_strip(&mut self, key: PieceKey, now: Nanos) -> MemberIo {
-        self.pieces.get_mut(key).pending = 1;
+        self.requests.piece_mut(key).pending = 1;
         let (op, purpose, role) = (Op::Read, Purpose::User, ReadRole::Only);
         self.issue(TargetIo { piece: key, target: PlanTarget::FIRST, op, purpose, role }, now)
     }
@@ -84,12 +83,12 @@ impl<G: Gate> Volume<G> {
 
     /// Reads a piece and the next pieces of its request in the same stripe.
     fn read_strips(&mut self, first: PieceKey, now: Nanos) -> Option<MemberIo> {
-        let piece = *self.pieces.get(first);
+        let piece = *self.requests.piece(first);
         let (stripe, extent) = self.extent_of(&piece);
         let (mut keys, mut extents) = (vec![first], vec![extent]);
         let end = stripe.volume_offset + stripe.length();
         while let Some(&Work::ReadStrip(key)) = self.work.front() {
-            let next = *self.pieces.get(key);
+            let next = *self.requests.piece(key);
             if next.request != piece.request
                 || !(piece.plan.offset..end).contains(&next.plan.offset)
             {
@@ -104,10 +103,10 @@ impl<G: Gate> Volume<G> {
             true => self.columns_to_leave_out(&piece, &stripe, &rows_of(&extents), wanted, now),
             false => ColumnSet::default(),
         };
-        let can_read = keys.iter().all(|key| self.can_read_strip(self.pieces.get(*key)));
+        let can_read = keys.iter().all(|key| self.can_read_strip(self.requests.piece(*key)));
         if can_read && wanted.and(left_out).is_empty() {
             for &key in &keys {
-                self.pieces.get_mut(key).is_decided = true;
+                self.requests.piece_mut(key).is_decided = true;
             }
             // A member may change its state before the others are handed out.
             keys[1..].iter().rev().for_each(|key| self.work.push_front(Work::ReadStrip(*key)));
@@ -170,11 +169,7 @@ impl<G: Gate> Volume<G> {
     /// Replaces pieces of a request by an operation on their stripe.
     fn read_by_operation(&mut self, keys: &[PieceKey], op: StripeOp) {
         for &key in keys {
-            let piece = self.pieces.remove(key).expect("a piece that is not read from its member");
-            assert_eq!(
-                piece.pending, 0,
-                "a piece is reconstructed when none of its I/O is pending"
-            );
+            self.requests.remove_piece(key);
         }
         self.add_stripe_op(op);
     }
