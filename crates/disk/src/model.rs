@@ -58,6 +58,18 @@ pub trait Model: Send {
     /// in order of submission.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
 
+    /// [`Model::submit`], then [`Model::next_event`]: one call for each I/O of a simulation.
+    fn submit_and_look(&mut self, now: Nanos, io: DiskIo) -> Option<Nanos> {
+        self.submit(now, io);
+        self.next_event()
+    }
+
+    /// [`Model::advance`], then [`Model::next_event`].
+    fn advance_and_look(&mut self, now: Nanos, completions: &mut Vec<Completion>) -> Option<Nanos> {
+        self.advance(now, completions);
+        self.next_event()
+    }
+
     /// Cancels the I/O in flight under `tag` if the disk has not started it and can cancel it.
     /// Returns true if it is cancelled: it does not complete, and the I/Os behind it move up.
     /// Returns false if it is too late or the disk does not support it; then it completes as usual.

@@ -37,7 +37,9 @@ pub struct ModelArray {
     /// The next event of each member, [`Nanos::MAX`] for none.
     events: Vec<Nanos>,
     earliest: Earliest,
+    /// Completions of the last event that were not popped, the last first, all on `completed_on`.
     completions: Vec<Completion>,
+    completed_on: MemberIndex,
 }
 
 #[derive(Clone)]
@@ -71,6 +73,7 @@ impl ModelArray {
             links,
             earliest: Earliest { at: Nanos::MAX, member: 0 },
             completions: Vec::new(),
+            completed_on: MemberIndex(0),
         }
     }
 
@@ -92,11 +95,13 @@ impl ModelArray {
     pub fn submit(&mut self, now: Nanos, member: MemberIndex, io: DiskIo) {
         assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
         let slot = &mut self.members[member.get()];
-        match &mut slot.path {
-            None => slot.model.submit(now, io),
-            Some(path) => path.submit(now, io, &mut self.links[path.link]),
-        }
-        let at = slot.next_event();
+        let at = match &mut slot.path {
+            None => slot.model.submit_and_look(now, io).unwrap_or(Nanos::MAX),
+            Some(path) => {
+                path.submit(now, io, &mut self.links[path.link]);
+                slot.next_event()
+            }
+        };
         self.note_event(member.get(), at);
     }
 
@@ -138,29 +143,43 @@ impl ModelArray {
         (self.earliest.at < Nanos::MAX).then_some(self.earliest.at)
     }
 
-    /// Lets time pass up to and including `now`, and appends what completed, in order of time, ties
-    /// in the order of members.
-    pub fn advance(&mut self, now: Nanos, completions: &mut Vec<(MemberIndex, Completion)>) {
-        while self.earliest.at <= now && self.earliest.at < Nanos::MAX {
-            let Earliest { at, member } = self.earliest;
-            let slot = &mut self.members[member];
-            match &mut slot.path {
-                None => slot.model.advance(at, &mut self.completions),
-                Some(path) => path.step(
-                    at,
-                    slot.model.as_mut(),
-                    &mut self.links[path.link],
-                    &mut self.completions,
-                ),
+    /// Lets time pass to the next completion up to and including `now`, and returns it. Completions
+    /// come in order of time, ties in the order of members. After `None`, time is at `now`.
+    #[inline]
+    pub fn pop_completion(&mut self, now: Nanos) -> Option<(MemberIndex, Completion)> {
+        while self.completions.is_empty() {
+            if self.earliest.at > now || self.earliest.at == Nanos::MAX {
+                return None;
             }
-            self.events[member] = slot.next_event();
-            self.earliest = find_earliest(&self.events);
-            let index = MemberIndex(member as u16);
-            // One at a time: there is seldom more than one, and `extend` costs more than it.
-            for completion in self.completions.drain(..) {
-                completions.push((index, completion));
-            }
+            self.step();
         }
+        Some((self.completed_on, self.completions.pop()?))
+    }
+
+    /// Lets time pass up to and including `now`, and appends what completed, in the order of
+    /// [`ModelArray::pop_completion`].
+    pub fn advance(&mut self, now: Nanos, completions: &mut Vec<(MemberIndex, Completion)>) {
+        completions.extend(std::iter::from_fn(|| self.pop_completion(now)));
+    }
+
+    /// Handles the first event.
+    fn step(&mut self) {
+        let Earliest { at, member } = self.earliest;
+        let slot = &mut self.members[member];
+        let next = match &mut slot.path {
+            None => slot.model.advance_and_look(at, &mut self.completions).unwrap_or(Nanos::MAX),
+            Some(path) => {
+                let link = &mut self.links[path.link];
+                path.step(at, slot.model.as_mut(), link, &mut self.completions);
+                slot.next_event()
+            }
+        };
+        if self.completions.len() > 1 {
+            self.completions.reverse();
+        }
+        self.completed_on = MemberIndex(member as u16);
+        self.events[member] = next;
+        self.earliest = find_earliest(&self.events);
     }
 
     /// Contents of the caches in front of members, in the order of members.

@@ -8,7 +8,7 @@ mod scrub;
 
 pub(crate) use scrub::ScrubClient;
 
-use crate::client::{Action, Client, ClientRequest, RequestEnd, RequestOrigin};
+use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd, RequestOrigin};
 use crate::read_ahead::IoRange;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberIndex;
@@ -133,19 +133,14 @@ impl Client for Defrag {
         }
     }
 
-    fn on_reply(
-        &mut self,
-        request: &ClientRequest,
-        end: RequestEnd,
-        _now: Nanos,
-    ) -> Option<ClientRequest> {
+    fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, _now: Nanos) -> EndedRequest {
         if request.kind == RequestKind::Write {
             self.writes_in_flight -= 1;
         } else {
             self.reads_in_flight -= 1;
             self.dirty_bytes += if end == RequestEnd::Failed { 0 } else { request.length };
         }
-        None
+        EndedRequest::None
     }
 }
 
@@ -173,18 +168,13 @@ impl Client for RebuildClient {
         Action::Submit(request(RequestKind::Rebuild(self.member), offset, length))
     }
 
-    fn on_reply(
-        &mut self,
-        _order: &ClientRequest,
-        end: RequestEnd,
-        _now: Nanos,
-    ) -> Option<ClientRequest> {
+    fn on_reply(&mut self, _order: &ClientRequest, end: RequestEnd, _now: Nanos) -> EndedRequest {
         self.in_flight -= 1;
         if end == RequestEnd::Failed {
             // The member failed again, or its last source is lost.
             self.next.length = 0;
         }
-        None
+        EndedRequest::None
     }
 }
 
@@ -218,9 +208,10 @@ mod tests {
         while let Action::Submit(request) = client.next_action(now) {
             requests.push(request);
         }
-        requests
-            .iter()
-            .for_each(|request| assert!(client.on_reply(request, RequestEnd::Done, now).is_none()));
+        requests.iter().for_each(|request| {
+            let ended = client.on_reply(request, RequestEnd::Done, now);
+            assert_eq!(ended, EndedRequest::None);
+        });
         requests
     }
 

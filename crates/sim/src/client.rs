@@ -38,6 +38,17 @@ pub(crate) enum RequestEnd {
     CacheHit,
 }
 
+/// The application's request that ended with a request of its client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EndedRequest {
+    /// The request itself.
+    Same,
+    /// A request of which this one was the last part, or whose read-ahead window it was.
+    Other(ClientRequest),
+    /// No request.
+    None,
+}
+
 /// Next action of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
@@ -59,17 +70,17 @@ pub(crate) trait Client {
     /// Returns the client's next action at `now`.
     fn next_action(&mut self, now: Nanos) -> Action;
 
+    /// Largest number of its requests in flight: while it is reached, the client has no action.
+    fn depth(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Why it ended before its time, if it did and not for a failed request.
     fn take_error(&mut self) -> Option<Diagnostic> {
         None
     }
 
     /// Reports the end of a request of this client. Returns the application's request that ended
-    /// with it: the request itself, a read that waited for several read-ahead windows, or none.
-    fn on_reply(
-        &mut self,
-        request: &ClientRequest,
-        end: RequestEnd,
-        now: Nanos,
-    ) -> Option<ClientRequest>;
+    /// with it.
+    fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest;
 }

@@ -21,6 +21,7 @@ use mirrorball_core::volume::Volume;
 /// A client with its state in the engine.
 pub(crate) struct ClientSlot {
     pub(crate) client: Box<dyn Client>,
+    pub(crate) depth: u32,
     /// Index of the section it is a clone of; `None` for background work, and for a clone that has
     /// ended.
     pub(crate) section: Option<usize>,
@@ -107,6 +108,7 @@ impl<'a> ClientFactory<'a> {
     fn slot(&self, client: Box<dyn Client>, stream: u64, kind: &str, number: u32) -> ClientSlot {
         ClientSlot {
             overhead_rng: Rng::stream(self.run.seed, &format!("host {kind} {number}")),
+            depth: client.depth(),
             client,
             section: None,
             stream,

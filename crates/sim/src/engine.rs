@@ -18,7 +18,7 @@ mod submission;
 
 use crate::canary::Canary;
 use crate::checkers::Checkers;
-use crate::client::{Action, ClientRequest, RequestEnd};
+use crate::client::{Action, ClientRequest, EndedRequest, RequestEnd};
 use crate::client_slot::{self, ClientFactory, ClientSlot};
 use crate::error::SimError;
 use crate::explain::{DecisionTrace, Explanation, TraceWindow};
@@ -29,15 +29,15 @@ use crate::progress::SectionProgress;
 use crate::record::{Recorder, RunRecord};
 use front_caches::FrontCaches;
 use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::histogram::bin_of;
 use mirrorball_core::io::RequestKind;
-use mirrorball_core::member::{MemberIndex, Members};
+use mirrorball_core::member::Members;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::time_queue::TimeQueue;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_disk::model::Completion;
 use mirrorball_disk::model_array::ModelArray;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -147,7 +147,6 @@ struct Engine {
     timers: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     sleeps: u64,
     events: u64,
-    completions: Vec<(MemberIndex, Completion)>,
     sections: Vec<SectionProgress>,
     recorder: Recorder,
     forecast: Option<Forecast>,
@@ -194,7 +193,6 @@ impl Engine {
             timers: BinaryHeap::new(),
             sleeps: 0,
             events: 0,
-            completions: Vec::new(),
             sections: Vec::new(),
             recorder,
             forecast,
@@ -268,19 +266,19 @@ impl Engine {
                 }
                 SimError::check_policy(&self.volume)?;
             }
-            let timeout = self.volume.poll_timeout();
-            let next = self.next_event(timeout);
-            let next = next.expect("clients that have not ended wait for an event");
+            let timeout = self.volume.poll_timeout().unwrap_or(Nanos::MAX);
+            let next = self.next_event().min(timeout);
+            assert!(next < Nanos::MAX, "clients that have not ended wait for an event");
             self.now = next;
             if self.recorder.is_interval_over(next) {
                 self.recorder.close_intervals(next, &self.volume.counters());
             }
-            if timeout.is_some_and(|at| at <= next) {
+            if timeout <= next {
                 self.volume.on_timeout(next);
             }
             // Most events are of one kind only, and testing is cheaper than an empty `complete`.
             // Replies to what completed are taken at the end of the event, by `submit_member_io`.
-            if self.model_array.next_event().is_some_and(|at| at <= next) {
+            if self.model_array.next_event().unwrap_or(Nanos::MAX) <= next {
                 self.complete();
             }
             self.deliver();
@@ -305,9 +303,9 @@ impl Engine {
         RunRecord { array_cache, controller, ..record }
     }
 
-    /// When something happens next; `timeout` is that of the volume.
+    /// When something happens next but in the volume; [`Nanos::MAX`] if nothing does.
     #[inline]
-    fn next_event(&self, timeout: Option<Nanos>) -> Option<Nanos> {
+    fn next_event(&self) -> Nanos {
         // A chain of comparisons: this runs once per event, and an iterator over options is slower.
         let mut next = self.model_array.next_event().unwrap_or(Nanos::MAX);
         if let Some((at, _)) = self.replies.front() {
@@ -316,17 +314,14 @@ impl Engine {
         if let Some(Reverse((at, _, _))) = self.timers.peek() {
             next = next.min(*at);
         }
-        if let Some(timeout) = timeout {
-            next = next.min(timeout);
-        }
         if let Some(caches) = &self.caches {
             next = next.min(caches.next_event());
         }
-        (next < Nanos::MAX).then_some(next)
+        next
     }
 
     /// Queues the volume's replies, which reach their clients after the host's overhead.
-    #[inline]
+    #[inline(always)]
     fn take_replies(&mut self) {
         while let Some(reply) = self.volume.poll_reply() {
             let ok = reply.result.is_ok();
@@ -350,30 +345,30 @@ impl Engine {
                 return;
             }
             self.replies.pop_front();
-            let pending = self.pending.remove(request).expect("a request is replied to once");
-            let slot = &mut self.slots[pending.slot as usize];
+            let pending = self.pending.get(request);
+            let number = pending.slot;
+            let slot = &mut self.slots[number as usize];
             slot.in_flight -= 1;
             let ended = slot.client.on_reply(&pending.request, end, self.now);
+            let ended = match &ended {
+                EndedRequest::Same => Some(&pending.request),
+                EndedRequest::Other(request) => Some(request),
+                EndedRequest::None => None,
+            };
             if let (Some(section), Some(request)) = (slot.section, ended) {
-                self.measure(section, &request, end);
+                let progress = &mut self.sections[section];
+                measure(&mut self.recorder, progress, request, end, self.now);
             }
-            self.run_client(pending.slot);
+            self.pending.discard(request);
+            self.run_client(number);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue_reply(&mut self, request: PendingKey, end: RequestEnd) {
         let at = self.now + self.pending.get(request).overhead;
         // Requests of unequal overhead overtake each other, but seldom by more than a few places.
         self.replies.push(at.0, PendingReply { request, end });
-    }
-
-    #[inline]
-    fn measure(&mut self, section: usize, request: &ClientRequest, end: RequestEnd) {
-        if request.kind == RequestKind::Read && end != RequestEnd::Failed {
-            self.recorder.on_read_reply(request.length, self.now - request.intended);
-        }
-        self.sections[section].on_request_end(request, end, self.now);
     }
 
     /// Runs the clients whose sleep is over.
@@ -397,6 +392,9 @@ impl Engine {
     fn run_client(&mut self, slot: u32) {
         loop {
             let client_slot = &mut self.slots[slot as usize];
+            if client_slot.in_flight >= client_slot.depth {
+                return;
+            }
             if client_slot.ended {
                 break;
             }
@@ -428,4 +426,21 @@ impl Engine {
             self.sections[section].on_clone_end(self.now);
         }
     }
+}
+
+/// Counts a request of a section that ended.
+#[inline]
+fn measure(
+    recorder: &mut Recorder,
+    section: &mut SectionProgress,
+    request: &ClientRequest,
+    end: RequestEnd,
+    now: Nanos,
+) {
+    let latency = now - request.intended;
+    let bin = bin_of(latency);
+    if request.kind == RequestKind::Read && end != RequestEnd::Failed {
+        recorder.on_read_reply(request.length, latency, bin);
+    }
+    section.on_request_end(request, end, now, bin);
 }

@@ -3,7 +3,7 @@
 //! A request is submitted as one part for each range of the volume that holds it, and ends with its
 //! last part. A read of a hole costs host time only. Metadata of the filesystem are not written.
 
-use crate::client::{Action, Client, ClientRequest, RequestEnd};
+use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd};
 use crate::job::{Allocation, FileSpec};
 use crate::job_client::{RequestSource, RequestStream};
 use crate::xfs_file::{XfsFile, XfsGeometry};
@@ -108,27 +108,25 @@ impl Client for FileClient {
         self.error.take().or_else(|| self.requests.take_error())
     }
 
-    fn on_reply(
-        &mut self,
-        part: &ClientRequest,
-        end: RequestEnd,
-        now: Nanos,
-    ) -> Option<ClientRequest> {
+    fn on_reply(&mut self, part: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {
         if end == RequestEnd::CacheHit {
-            return Some(self.requests.on_end(*part, end, now));
+            self.requests.on_end(part.kind, end, now);
+            return EndedRequest::Same;
         }
         let mut waiting = self.waiting.iter_mut().enumerate();
-        let (index, place) = waiting.find_map(|(index, (_, parts))| {
+        let place = waiting.find_map(|(index, (_, parts))| {
             Some((index, parts.iter().position(|other| other == part)?))
-        })?;
+        });
+        let Some((index, place)) = place else { return EndedRequest::None };
         self.waiting[index].1.swap_remove(place);
         if end == RequestEnd::Failed {
             self.requests.stop();
         }
         if !self.waiting[index].1.is_empty() {
-            return None;
+            return EndedRequest::None;
         }
         let (request, _) = self.waiting.swap_remove(index);
-        Some(self.requests.on_end(request, end, now))
+        self.requests.on_end(request.kind, end, now);
+        EndedRequest::Other(request)
     }
 }

@@ -5,7 +5,7 @@
 //! windows; all other requests go to the volume as they are. Like fio, both end at their first
 //! failed request.
 
-use crate::client::{Action, Client, ClientRequest, RequestEnd, RequestOrigin};
+use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd, RequestOrigin};
 use crate::read_ahead::{IoRange, ReadAhead};
 use crate::workload::{Issue, Next, ReplayStream, Workload};
 use mirrorball_core::diagnostic::Diagnostic;
@@ -52,7 +52,7 @@ impl RequestStream {
     }
 
     /// The next request, as an action that submits it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_action(&mut self, now: Nanos) -> Action {
         if self.failed {
             return Action::End;
@@ -84,19 +84,13 @@ impl RequestStream {
     }
 
     #[inline]
-    pub(crate) fn on_end(
-        &mut self,
-        request: ClientRequest,
-        end: RequestEnd,
-        now: Nanos,
-    ) -> ClientRequest {
+    pub(crate) fn on_end(&mut self, kind: RequestKind, end: RequestEnd, now: Nanos) {
         self.in_flight -= 1;
         self.failed |= end == RequestEnd::Failed;
         match &mut self.source {
-            RequestSource::Generated(workload) => workload.complete(request.kind, now),
+            RequestSource::Generated(workload) => workload.complete(kind, now),
             RequestSource::Replayed(stream) => stream.complete(now),
         }
-        request
     }
 }
 
@@ -107,6 +101,10 @@ impl DirectClient {
 }
 
 impl Client for DirectClient {
+    fn depth(&self) -> u32 {
+        self.requests.depth
+    }
+
     #[inline]
     fn next_action(&mut self, now: Nanos) -> Action {
         self.requests.next_action(now)
@@ -117,13 +115,9 @@ impl Client for DirectClient {
     }
 
     #[inline]
-    fn on_reply(
-        &mut self,
-        request: &ClientRequest,
-        end: RequestEnd,
-        now: Nanos,
-    ) -> Option<ClientRequest> {
-        Some(self.requests.on_end(*request, end, now))
+    fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {
+        self.requests.on_end(request.kind, end, now);
+        EndedRequest::Same
     }
 }
 
@@ -186,14 +180,10 @@ impl Client for BufferedClient {
         self.requests.take_error()
     }
 
-    fn on_reply(
-        &mut self,
-        request: &ClientRequest,
-        end: RequestEnd,
-        now: Nanos,
-    ) -> Option<ClientRequest> {
+    fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {
         if request.origin == RequestOrigin::Application {
-            return Some(self.requests.on_end(*request, end, now));
+            self.requests.on_end(request.kind, end, now);
+            return EndedRequest::Same;
         }
         let ended = if end == RequestEnd::Failed {
             // A window that no read needs yet would be needed by a later one.
@@ -207,7 +197,9 @@ impl Client for BufferedClient {
             }
             self.take_ready()
         };
-        ended.map(|read| self.requests.on_end(read, end, now))
+        let Some(read) = ended else { return EndedRequest::None };
+        self.requests.on_end(read.kind, end, now);
+        EndedRequest::Other(read)
     }
 }
 

@@ -33,9 +33,15 @@ impl SectionProgress {
         SectionProgress { result, last: now, planned_end, middle }
     }
 
-    /// Counts a request that ended.
+    /// Counts a request that ended, with a latency of this bin.
     #[inline]
-    pub(crate) fn on_request_end(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) {
+    pub(crate) fn on_request_end(
+        &mut self,
+        request: &ClientRequest,
+        end: RequestEnd,
+        now: Nanos,
+        bin: usize,
+    ) {
         let ok = end != RequestEnd::Failed;
         self.last = self.last.max(now);
         if !ok {
@@ -48,7 +54,7 @@ impl SectionProgress {
         if ok {
             direction.bytes += request.length;
             direction.first_half_bytes += if now < self.middle { request.length } else { 0 };
-            direction.latency.record(now - request.intended);
+            direction.latency.record_in(bin, now - request.intended);
         } else {
             direction.errors += 1;
         }

@@ -95,7 +95,7 @@ pub struct DirectionResult {
 }
 
 /// The results of one member within the measured window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MemberResult {
     /// Devid of the member.
     pub devid: u64,
@@ -224,13 +224,12 @@ impl SectionResult {
 pub(crate) struct Recorder {
     /// Start of the measured window; earlier completions count in the intervals only.
     measure_from: Nanos,
-    members: Vec<MemberResult>,
+    members: Vec<MemberProgress>,
+    /// Intervals that are over.
     intervals: Vec<Interval>,
-    interval_width: Nanos,
+    /// The current interval, but for its members.
+    interval: Interval,
     interval_end: Nanos,
-    member_ends: Vec<u64>,
-    /// Per member: the number of I/Os in flight, and since when it has been above zero.
-    busy_since: Vec<(u32, Nanos)>,
     samples: Vec<Sample>,
     sample_stride: u64,
     reads_seen: u64,
@@ -238,39 +237,40 @@ pub(crate) struct Recorder {
     member_ios: u64,
 }
 
+/// One member while a run goes on.
+#[derive(Debug)]
+struct MemberProgress {
+    result: MemberResult,
+    /// The member in the current interval.
+    interval: MemberInterval,
+    /// End of the I/O submitted last.
+    end: u64,
+    in_flight: u32,
+    /// Since when I/O has been in flight.
+    busy_since: Nanos,
+}
+
 impl Recorder {
     pub(crate) fn new(members: &Members, measure_from: Nanos) -> Recorder {
-        let member_record = |devid| MemberResult {
-            devid,
-            foreground_reads: 0,
-            reads: 0,
-            writes: 0,
-            read_bytes: 0,
-            written_bytes: 0,
-            run_written_bytes: 0,
-            errors: 0,
-            extra_reads: 0,
-            cancelled_reads: 0,
-            read_wait: Histogram::default(),
-            wait: Nanos::ZERO,
-            busy: Nanos::ZERO,
+        let member = |devid| MemberProgress {
+            result: MemberResult { devid, ..MemberResult::default() },
+            interval: MemberInterval::default(),
+            end: 0,
+            in_flight: 0,
+            busy_since: Nanos::ZERO,
         };
-        let mut recorder = Recorder {
+        Recorder {
             measure_from,
-            members: members.iter().map(|(_, m)| member_record(m.config.devid)).collect(),
+            members: members.iter().map(|(_, it)| member(it.config.devid)).collect(),
             intervals: Vec::with_capacity(INTERVALS_MAX),
-            interval_width: INTERVAL_MIN,
-            interval_end: Nanos::ZERO,
-            member_ends: vec![0; members.len()],
-            busy_since: vec![(0, Nanos::ZERO); members.len()],
+            interval: Interval::new(Nanos::ZERO, INTERVAL_MIN),
+            interval_end: INTERVAL_MIN,
             samples: Vec::with_capacity(SAMPLES_MAX),
             sample_stride: 1,
             reads_seen: 0,
             background_bytes: 0,
             member_ios: 0,
-        };
-        recorder.open_interval();
-        recorder
+        }
     }
 
     /// Whether `now` is past the current interval: then [`Recorder::close_intervals`] is due.
@@ -282,26 +282,27 @@ impl Recorder {
     /// Closes all intervals that end at or before `now`, with the policy's current counters.
     pub(crate) fn close_intervals(&mut self, now: Nanos, counters: &[Counter]) {
         while self.is_interval_over(now) {
-            self.current().counters = counters.to_vec();
+            self.end_interval(counters);
             if self.intervals.len() == INTERVALS_MAX {
                 self.halve_intervals();
             }
-            self.open_interval();
+            self.interval_end += self.interval.width;
         }
     }
 
     #[inline]
     pub(crate) fn on_submit(&mut self, io: &MemberIo) {
         self.member_ios += 1;
-        let index = io.member.get();
-        let seek = io.offset != self.member_ends[index];
+        let member = &mut self.members[io.member.get()];
+        let seek = io.offset != member.end;
         if io.op != Op::Flush {
-            self.member_ends[index] = io.offset + io.length;
+            member.end = io.offset + io.length;
         }
-        let (in_flight, since) = &mut self.busy_since[index];
-        *since = if *in_flight == 0 { io.submitted_at } else { *since };
-        *in_flight += 1;
-        let interval = &mut self.current().members[index];
+        if member.in_flight == 0 {
+            member.busy_since = io.submitted_at;
+        }
+        member.in_flight += 1;
+        let interval = &mut member.interval;
         match io.op {
             Op::Read => interval.reads += 1,
             Op::Write => interval.writes += 1,
@@ -316,29 +317,28 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
-        let index = io.member.get();
-        let measured = outcome.completed_at >= self.measure_from;
-        let (in_flight, since) = &mut self.busy_since[index];
-        *in_flight -= 1;
-        if *in_flight == 0 && measured {
-            let since = self.measure_from.max(*since);
-            self.members[index].busy += outcome.completed_at.saturating_sub(since);
-        }
-        if outcome.result == Err(IoError::Cancelled) {
-            self.members[index].cancelled_reads += u64::from(measured);
-            return;
-        }
-        self.current().members[index].wait += outcome.wait;
-        if io.op == Op::Read && !io.background {
+        if io.op == Op::Read && !io.background && outcome.result != Err(IoError::Cancelled) {
             self.sample(io, outcome);
         }
+        let measured = outcome.completed_at >= self.measure_from;
+        let MemberProgress { result: member, interval, in_flight, busy_since, .. } =
+            &mut self.members[io.member.get()];
+        *in_flight -= 1;
+        if *in_flight == 0 && measured {
+            let since = self.measure_from.max(*busy_since);
+            member.busy += outcome.completed_at.saturating_sub(since);
+        }
+        if outcome.result == Err(IoError::Cancelled) {
+            member.cancelled_reads += u64::from(measured);
+            return;
+        }
+        interval.wait += outcome.wait;
         if io.op == Op::Write && outcome.result.is_ok() {
-            self.members[index].run_written_bytes += io.length;
+            member.run_written_bytes += io.length;
         }
         if !measured {
             return;
         }
-        let member = &mut self.members[index];
         if outcome.result.is_err() {
             member.errors += 1;
             return;
@@ -361,12 +361,11 @@ impl Recorder {
         }
     }
 
-    /// Counts a section's read request that succeeded.
+    /// Counts a section's read request that succeeded, with a latency of this bin.
     #[inline]
-    pub(crate) fn on_read_reply(&mut self, bytes: u64, latency: Nanos) {
-        let interval = self.current();
-        interval.read_bytes += bytes;
-        interval.read_latency.record(latency);
+    pub(crate) fn on_read_reply(&mut self, bytes: u64, latency: Nanos, bin: usize) {
+        self.interval.read_bytes += bytes;
+        self.interval.read_latency.record_in(bin, latency);
     }
 
     pub(crate) fn finish(
@@ -376,13 +375,12 @@ impl Recorder {
         counters: Vec<Counter>,
         choices: u64,
     ) -> RunRecord {
-        let last = self.current();
-        last.width = until.saturating_sub(last.from);
-        last.counters.clone_from(&counters);
+        self.interval.width = until.saturating_sub(self.interval.from);
+        self.end_interval(&counters);
         RunRecord {
             measured: until.saturating_sub(self.measure_from),
             sections,
-            members: self.members,
+            members: self.members.into_iter().map(|member| member.result).collect(),
             intervals: self.intervals,
             samples: self.samples,
             counters,
@@ -394,21 +392,14 @@ impl Recorder {
         }
     }
 
-    #[inline]
-    fn current(&mut self) -> &mut Interval {
-        self.intervals.last_mut().expect("an interval is opened at the start")
-    }
-
-    fn open_interval(&mut self) {
-        self.intervals.push(Interval {
-            from: self.interval_end,
-            width: self.interval_width,
-            read_bytes: 0,
-            read_latency: Histogram::default(),
-            members: vec![MemberInterval::default(); self.member_ends.len()],
-            counters: Vec::new(),
-        });
-        self.interval_end += self.interval_width;
+    /// Moves the current interval to those that are over.
+    fn end_interval(&mut self, counters: &[Counter]) {
+        let next = Interval::new(self.interval_end, self.interval.width);
+        let mut ended = std::mem::replace(&mut self.interval, next);
+        ended.counters = counters.to_vec();
+        let members = self.members.iter_mut();
+        ended.members = members.map(|member| std::mem::take(&mut member.interval)).collect();
+        self.intervals.push(ended);
     }
 
     fn halve_intervals(&mut self) {
@@ -417,7 +408,7 @@ impl Recorder {
             first.absorb(second);
             self.intervals.push(first);
         }
-        self.interval_width = self.interval_width * 2;
+        self.interval.width = self.interval.width * 2;
     }
 
     #[inline]
@@ -449,6 +440,18 @@ impl Recorder {
 }
 
 impl Interval {
+    /// An interval in which nothing has happened.
+    fn new(from: Nanos, width: Nanos) -> Interval {
+        Interval {
+            from,
+            width,
+            read_bytes: 0,
+            read_latency: Histogram::default(),
+            members: Vec::new(),
+            counters: Vec::new(),
+        }
+    }
+
     /// Merges the interval that follows into this one.
     fn absorb(&mut self, next: Interval) {
         self.width += next.width;

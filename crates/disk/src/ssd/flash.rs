@@ -60,6 +60,16 @@ impl FlashArray {
     /// Reads `range` from `at` on: when the last die is done, and how long all of them are held.
     #[inline]
     pub(super) fn read(&mut self, at: u64, range: ByteRange) -> DieRead {
+        let end = range.offset + range.length;
+        if range.length == 0 || (range.offset ^ (end - 1)) >> self.page_shift != 0 {
+            return self.read_pages(at, range);
+        }
+        let (die, hold_ns, _) = self.page(range.offset, end);
+        self.dies[die].read(at, hold_ns, &self.timing)
+    }
+
+    /// Reads a range of several pages, or of none.
+    fn read_pages(&mut self, at: u64, range: ByteRange) -> DieRead {
         let mut total = DieRead { end: at, held_ns: 0 };
         let (mut offset, end) = (range.offset, range.offset + range.length);
         while offset < end {
@@ -102,7 +112,7 @@ impl FlashArray {
 
     /// The die that holds `offset`, how long reading from there to `end` or the end of the page
     /// holds it, and where the next page begins.
-    #[inline]
+    #[inline(always)]
     fn page(&self, offset: u64, end: u64) -> (usize, u64, u64) {
         let page = offset >> self.page_shift;
         let next = (page + 1) << self.page_shift;
@@ -124,8 +134,9 @@ impl FlashArray {
         if self.read_ns.len() == 1 {
             return self.slowest_ns;
         }
-        let mut slowest = 0;
-        for block in offset >> BLOCK_SHIFT..=(end - 1) >> BLOCK_SHIFT {
+        let (first, last) = (offset >> BLOCK_SHIFT, (end - 1) >> BLOCK_SHIFT);
+        let mut slowest = self.read_ns[self.page_type(first)];
+        for block in first + 1..=last {
             slowest = slowest.max(self.read_ns[self.page_type(block)]);
             if slowest == self.slowest_ns {
                 break;

@@ -114,7 +114,7 @@ impl Ssd {
     }
 
     /// Accepts a command at `at` and works out when it can use the link.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, at: u64, io: DiskIo) {
         self.writes.note_command(at);
         let ready = match io.op {
@@ -137,21 +137,22 @@ impl Ssd {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, at: u64, range: ByteRange) -> u64 {
-        let in_memory = self.read_ahead.ready(range);
+        let stream = self.read_ahead.follow(range);
+        let in_memory = self.read_ahead.ready(stream, range);
         let end = match in_memory {
             Some(ready) => ready.max(at),
             None => self.read_flash(at, range),
         };
-        if let Some((stream, ahead)) = self.read_ahead.note(range) {
+        if let Some((stream, ahead)) = self.read_ahead.note(stream, range) {
             let ready = self.read_flash(at, ahead);
             self.read_ahead.fetched(stream, ahead, ready);
         }
         end
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_flash(&mut self, at: u64, range: ByteRange) -> u64 {
         let read = self.flash.read(at, range);
         self.writes.compete(at, || self.flash.share(read.held_ns));
@@ -197,7 +198,7 @@ impl Ssd {
         let range = io.range();
         let (end, latency_ns) = match io.op {
             Op::Read => {
-                let end = match self.read_ahead.ready(range) {
+                let end = match self.read_ahead.ready(self.read_ahead.follow(range), range) {
                     Some(ready) => ready.max(at),
                     None => self.flash.read_end(at, range)?,
                 };
@@ -234,7 +235,7 @@ impl ModelParameters for SsdParameters {
 }
 
 impl Model for Ssd {
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, now: Nanos, io: DiskIo) {
         if self.waiting.is_empty() && self.takes(io.op) {
             self.take(now.0, io);
@@ -248,7 +249,7 @@ impl Model for Ssd {
         self.line.next_completion().map(Nanos)
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         while let Some((at, tag)) = self.line.pop(now.0) {
             completions.push(Completion { tag, at: Nanos(at), result: Ok(()) });

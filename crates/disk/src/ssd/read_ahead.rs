@@ -54,10 +54,11 @@ impl DriveReadAhead {
         }
     }
 
-    /// When `range` is in memory, if it is or will be without another read of flash.
+    /// When `range`, a read of this stream, is in memory, if it is or will be without another read
+    /// of flash.
     #[inline]
-    pub(super) fn ready(&self, range: ByteRange) -> Option<u64> {
-        let stream = &self.streams[self.follow(range)?];
+    pub(super) fn ready(&self, stream: Option<usize>, range: ByteRange) -> Option<u64> {
+        let stream = &self.streams[stream?];
         let end = range.offset + range.length;
         if end <= stream.near_end {
             Some(stream.near_ready)
@@ -68,15 +69,19 @@ impl DriveReadAhead {
         }
     }
 
-    /// Notes a read and answers what to fetch now, as the number of the stream and a range; then
-    /// [`DriveReadAhead::fetched`] must follow.
+    /// Notes a read of this stream and answers what to fetch now, as the number of the stream and a
+    /// range; then [`DriveReadAhead::fetched`] must follow.
     #[inline]
-    pub(super) fn note(&mut self, range: ByteRange) -> Option<(usize, ByteRange)> {
+    pub(super) fn note(
+        &mut self,
+        stream: Option<usize>,
+        range: ByteRange,
+    ) -> Option<(usize, ByteRange)> {
         if self.window_bytes == 0 {
             return None;
         }
         let end = range.offset + range.length;
-        let Some(index) = self.follow(range) else {
+        let Some(index) = stream else {
             let index = self.oldest;
             self.oldest = (index + 1) % STREAMS;
             self.expected[index] = end;
@@ -105,8 +110,9 @@ impl DriveReadAhead {
         stream.far_ready = ready;
     }
 
+    /// The stream that a read continues.
     #[inline]
-    fn follow(&self, range: ByteRange) -> Option<usize> {
+    pub(super) fn follow(&self, range: ByteRange) -> Option<usize> {
         self.expected.iter().position(|&expected| expected == range.offset)
     }
 }

@@ -1,7 +1,7 @@
 //! The scrub of a volume.
 
 use super::{RateLimit, request};
-use crate::client::{Action, Client, ClientRequest, RequestEnd};
+use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::units::{KIB, Nanos};
@@ -83,9 +83,9 @@ impl Client for ScrubClient {
         _order: &ClientRequest,
         _ending: RequestEnd,
         _now: Nanos,
-    ) -> Option<ClientRequest> {
+    ) -> EndedRequest {
         self.in_flight -= 1;
-        None
+        EndedRequest::None
     }
 }
 

@@ -8,29 +8,27 @@ impl Engine {
     /// Returns completed member I/O to the volume.
     #[inline]
     pub(super) fn complete(&mut self) {
-        let mut completions = std::mem::take(&mut self.completions);
-        self.model_array.advance(self.now, &mut completions);
-        for (_, completion) in completions.drain(..) {
+        while let Some((_, completion)) = self.model_array.pop_completion(self.now) {
             self.end_io(IoId(completion.tag), completion.result);
         }
-        self.completions = completions;
     }
 
-    #[inline]
+    #[inline(never)]
     fn end_io(&mut self, id: IoId, result: Result<(), IoError>) {
-        let (io, outcome) = self.volume.complete(id, result, self.now);
-        self.recorder.on_complete(&io, &outcome);
+        let ended = self.volume.complete(id, result, self.now);
+        let (io, outcome) = (&ended.0, &ended.1);
+        self.recorder.on_complete(io, outcome);
         if let Some(trace) = &mut self.trace {
-            trace.on_complete(&io, &outcome);
+            trace.on_complete(io, outcome);
         }
         if let Some(checkers) = &mut self.checkers {
-            checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
+            checkers.on_complete(io, outcome, self.volume.members(), self.now);
         }
     }
 
     /// Cancels the I/O that the volume no longer needs and the disk has not begun. Returns whether
     /// any was cancelled.
-    #[inline]
+    #[cold]
     fn cancel_member_io(&mut self) -> bool {
         let mut any = false;
         while let Some(io) = self.volume.poll_cancel() {
@@ -43,15 +41,15 @@ impl Engine {
     }
 
     /// Submits the volume's member I/O to the disks, until the volume has no more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn submit_member_io(&mut self) {
-        loop {
-            // Tested first, because every second event gives the volume nothing to do.
+        // Tested first, because every second event gives the volume nothing to do.
+        while self.volume.has_work() {
+            self.submit_next_io();
+        }
+        while self.volume.has_reads_to_cancel() && self.cancel_member_io() {
             while self.volume.has_work() {
                 self.submit_next_io();
-            }
-            if !self.cancel_member_io() {
-                break;
             }
         }
         self.take_replies();

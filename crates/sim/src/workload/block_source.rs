@@ -96,6 +96,13 @@ impl BlockSource {
     pub(super) fn draw(&self, maps: &mut [Map], rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
+            other => other.draw_mapped(maps, rng),
+        }
+    }
+
+    fn draw_mapped(&self, maps: &mut [Map], rng: &mut Rng) -> u64 {
+        match self {
+            BlockSource::Uniform { count } => rng.below(*count),
             BlockSource::Map(index) => maps[*index].1.next(rng),
             BlockSource::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
             BlockSource::Zoned(spans) => {

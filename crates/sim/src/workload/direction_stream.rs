@@ -109,7 +109,7 @@ impl DirectionStream {
     }
 
     /// Draws the next request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, maps: &mut [Map], rng: &mut Rng) -> DrawTarget {
         let random = match self.random_percent {
             0 => false,

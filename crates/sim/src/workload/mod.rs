@@ -154,7 +154,7 @@ impl Workload {
 
     /// The next action at `now`, which is never earlier than any time passed before. Ask only while
     /// fewer than [`Section::depth`] of its requests are in flight.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, now: Nanos) -> Next {
         if now >= self.stop || (self.budget.is_spent() && !self.begin_pass()) {
             return self.end(now);
