@@ -55,14 +55,16 @@ fn the_last_error_of_a_member_that_stays_is_shown() {
     };
     assert!((0..200).map(write).any(|is_done| !is_done), "the filesystem is full");
     let status = folder.ctl(&["status"]);
-    let line = status.lines().find(|line| line.contains("full/a.img): last error ")).unwrap();
-    for part in [" s ago: write of ", " bytes at byte ", ": No space left on device"] {
+    let line = status.lines().find(|line| line.contains("; last error of devid 1 (")).unwrap();
+    for part in ["full/a.img), ", " s ago: write of ", ": No space left on device"] {
         assert!(line.contains(part), "no `{part}` in {status}");
     }
-    assert!(!folder.ctl(&["events"]).contains("resync"), "there is nothing to compare with");
-    let reason = "\"reason\":\"devid 1: write of ";
-    assert!(folder.ctl(&["events"]).contains(reason));
-    let printed = "because too few members could serve them; last error of devid 1: write of ";
+    assert!(
+        !folder.ctl(&["events"]).contains("mirrors-unsynced"),
+        "there is nothing to compare with"
+    );
+    assert!(folder.ctl(&["events"]).contains("\"name\":\"requests-failed\""));
+    let printed = "because too few members could serve them; last error of devid 1 (";
     wait_until("a line on stderr", || service.has_printed(printed));
     let members = folder.ctl(&["members"]);
     let shown = members.lines().next().unwrap();

@@ -64,7 +64,7 @@ fn a_spare_takes_the_place_of_a_member_that_fails() {
 fn a_volume_that_starts_degraded_uses_its_spare() {
     let folder = created();
     let service = serve(&folder, &["a.img", "b.img"]);
-    assert!(has_line(&service, "the spare with UUID "), "{:?}", service.lines);
+    assert!(has_line(&service, "spare UUID "), "{:?}", service.lines);
     assert!(folder.ctl(&["status"]).contains("  spare UUID "));
     client(&folder).write(0, &[3; BLOCK]);
     service.terminate();

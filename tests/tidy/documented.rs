@@ -1,5 +1,5 @@
-//! The documentation and the code name each other: each model profile, model parameter and job
-//! option has its row in a chapter, and each test that the page of promises names exists.
+//! The documentation and the code name each other: each model profile, model parameter, job option
+//! and condition has its row in a chapter, and each test that the page of promises names exists.
 //!
 //! Names are gathered from the sources and looked for, between backticks, in their chapter. Whether
 //! the row is right is for people to check.
@@ -22,10 +22,11 @@ struct Name<'a> {
     name: &'a str,
 }
 
-const REQUIREMENTS: [Requirement; 3] = [
+const REQUIREMENTS: [Requirement; 4] = [
     Requirement { chapter: "docs/trust.md", what: "model profile", names: profiles },
     Requirement { chapter: "docs/trust.md", what: "model parameter", names: parameters },
     Requirement { chapter: "docs/jobs.md", what: "job option", names: options },
+    Requirement { chapter: "docs/serving.md", what: "condition", names: conditions },
 ];
 
 /// Names that their chapter lacks.
@@ -97,6 +98,20 @@ fn parameters(tree: &Tree) -> Vec<Name<'_>> {
         .collect()
 }
 
+/// Names of conditions: the strings of their table with a hyphen and no space.
+fn conditions(tree: &Tree) -> Vec<Name<'_>> {
+    let Some(file) = tree.find("crates/io/src/conditions.rs") else { return Vec::new() };
+    let is_name = |text: &&str| text.contains('-') && !text.contains(|c: char| !is_condition(c));
+    let strings = file.tokens.iter().filter_map(|token| Some((token.line, token.string()?)));
+    let names = strings.filter(|(_, text)| is_name(text));
+    names.map(|(line, name)| Name { file, line, name }).collect()
+}
+
+/// Returns true for the letters of the name of a condition.
+fn is_condition(letter: char) -> bool {
+    letter.is_ascii_lowercase() || letter == '-'
+}
+
 /// The options that count: `takes(&["rw", "readwrite"], …)`, or `noted(…)`, in their table.
 fn options(tree: &Tree) -> Vec<Name<'_>> {
     let mut names = Vec::new();
@@ -133,6 +148,8 @@ pub(crate) fn names_canary() -> Canary {
             ("crates/disk/src/profiles/hdd.toml", String::new()),
             ("crates/disk/src/profiles/ssd.toml", String::new()),
             ("crates/sim/src/job/options.rs", options.into()),
+            ("crates/io/src/conditions.rs", "\"member-failed\"\n\"a-b\" \"not - a name\"".into()),
+            ("docs/serving.md", "`member-failed`".into()),
             ("docs/jobs.md", "`rw`, read".into()),
             ("docs/trust.md", "`ssd` `rpm`".into()),
         ],
@@ -140,6 +157,7 @@ pub(crate) fn names_canary() -> Canary {
             "crates/disk/src/profiles/hdd.toml:1",
             "crates/disk/src/hdd/parameters.rs:4",
             "crates/sim/src/job/options.rs:1",
+            "crates/io/src/conditions.rs:2",
         ],
     }
 }

@@ -9,6 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
 use crate::screen;
 use anyhow::{Context, anyhow, bail};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::{MIB, Nanos, counted, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
@@ -258,7 +259,7 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
         [] => STANDARD_JOBS.map(str::to_owned).to_vec(),
         jobs => jobs.to_vec(),
     };
-    let words = std::env::args().map(|word| compare::quoted(&word)).collect::<Vec<_>>();
+    let words = std::env::args().map(|word| quoted(&word)).collect::<Vec<_>>();
     let request = BenchRequest {
         sysroot,
         target,

@@ -14,6 +14,7 @@ use crate::ranking::{RankingArgs, sections_of_job};
 use crate::{programs, progress, report, screen};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
@@ -299,15 +300,5 @@ fn exact(duration: Nanos) -> String {
     match units.into_iter().find(|(_, nanos)| duration.0.is_multiple_of(*nanos)) {
         Some((unit, nanos)) => format!("{}{unit}", duration.0 / nanos),
         None => format!("{}ns", duration.0),
-    }
-}
-
-/// A word, quoted for a shell where necessary.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

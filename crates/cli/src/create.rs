@@ -1,11 +1,11 @@
 //! `mirrorball create`: writes the labels of a volume.
 
-use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
 use crate::redundancy::{Redundancy, redundancy_text};
 use crate::serving::{self, DEFAULT_POLICY};
 use crate::{devices, screen};
 use anyhow::anyhow;
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created};

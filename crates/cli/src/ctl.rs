@@ -1,6 +1,5 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
-mod problems_text;
 mod scrub_text;
 mod text;
 
@@ -10,8 +9,8 @@ use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_io::control::protocol::{
-    self, AskError, ControlRequest, MemberReport, ReportedSpareState, ScrubAction, ScrubReport,
-    ServiceStats, ServiceStatus, SpareReport, StateChange, VolumeHealth,
+    self, AskError, Condition, ControlRequest, MemberReport, ScrubAction, ScrubReport,
+    ServiceStats, ServiceStatus, Severity, StateChange,
 };
 use mirrorball_io::programs::{ProgramReference, hex_digits};
 use mirrorball_store::label::Uuid;
@@ -19,7 +18,7 @@ use scrub_text::{check_scrub, scrub_text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-pub(crate) use text::refusal;
+pub(crate) use text::{condition_text, refusal};
 use text::{member, member_stats, requests, sentence, spare, status};
 
 /// Show the state and events of a running volume, change its policy or members, or scrub it
@@ -52,13 +51,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 enum CtlAction {
-    /// Show what is served, the policy, health and rebuild progress
+    /// Show what is served, the policy and the conditions: what is wrong, and what to do
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
-        /// Exit with code 1 if a member is not in sync, the file of a member was removed or
-        /// replaced, a spare is missing or failed, mirrors may not match, or the last
-        /// scrub left blocks that do not match or cannot be read. Whether a scrub was finished: see
-        /// `scrub status --check`
+        /// Exit with code 1 if there is a condition of the severity `warning` or `error`. Whether a
+        /// scrub was finished: see `scrub status --check`
         #[arg(long)]
         check: bool,
     },
@@ -265,13 +262,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         CtlAction::Status { check } => {
             let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
             print(format, &answer, status)?;
-            let has_bad_blocks = answer.scrub.as_ref().is_some_and(|scrub| !scrub.is_well());
-            let is_ready = |spare: &SpareReport| spare.state == ReportedSpareState::Ready;
-            let is_well = answer.health == VolumeHealth::InSync
-                && answer.failed_reads + answer.failed_writes == 0
-                && answer.mismatched_blocks + answer.lost_checksum_pages == 0
-                && answer.spares.iter().all(is_ready);
-            if *check && (!is_well || has_bad_blocks) {
+            let is_bad = |condition: &Condition| condition.severity > Severity::Note;
+            if *check && answer.conditions.iter().any(is_bad) {
                 return Ok(Ending::FoundFailure);
             }
         }

@@ -1,10 +1,10 @@
 //! `mirrorball detect`: finds the arrays of this machine and writes array files.
 
-use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, anyhow};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_host::detect::{
     DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies,
 };

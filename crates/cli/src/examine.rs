@@ -1,17 +1,18 @@
 //! `mirrorball examine`: shows the labels of devices, and what they are worth together.
 
+use crate::ctl::condition_text;
 use crate::devices;
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
 use clap::ValueEnum;
-use mirrorball_core::member::MemberState;
 use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
+use mirrorball_io::conditions::{Condition, ReportedState};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
     DeviceError, ExaminedDevice, ExaminedVolume, device_text, examine, foreign_contents,
-    is_too_small, volumes,
+    is_too_small, label_conditions, volumes,
 };
 use mirrorball_store::label::assembly::{ArrayVerdict, MemberStanding};
 use mirrorball_store::label::{BlockError, Label, LabelledMember, LabelledSpare};
@@ -82,6 +83,8 @@ struct VolumeReport {
     /// `start`, `needs-degraded`, `announced`, `incomplete`, `doubtful`, `too-small` or
     /// `other-layout`.
     verdict: &'static str,
+    /// Conditions by the newest label.
+    conditions: Vec<Condition>,
     members: Vec<MemberRow>,
     spares: Vec<SpareRow>,
     devices: Vec<DeviceReport>,
@@ -102,7 +105,7 @@ struct MemberRow {
     devid: u64,
     uuid: String,
     size_bytes: u64,
-    state: &'static str,
+    state: ReportedState,
     /// The device that it starts from.
     device: Option<String>,
 }
@@ -224,7 +227,10 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             devid: *devid,
             uuid: uuid.to_string(),
             size_bytes: *size_bytes,
-            state: if row.has_device() { state_name(*state) } else { "removed" },
+            state: match row.has_device() {
+                true => (*state).into(),
+                false => ReportedState::Removed,
+            },
             device: member.found.map(address),
         }
     });
@@ -273,6 +279,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             Ok(ArrayVerdict::Doubtful) => "doubtful",
             Err(_) => "other-layout",
         },
+        conditions: label_conditions(volume, devices),
         members: members.collect(),
         spares: newest.spares.iter().map(|spare| spare_row(spare, newest, devices)).collect(),
         devices: reports.collect(),
@@ -313,21 +320,11 @@ fn data_id(label: &Label) -> String {
     format!("{:016x}", label.lineage.id.0)
 }
 
-fn state_name(state: MemberState) -> &'static str {
-    match state {
-        MemberState::InSync => "in sync",
-        MemberState::Rebuilding { .. } => "being rebuilt",
-        MemberState::Failed => "failed",
-    }
-}
-
 fn program_text(program: &ProgramRow) -> String {
     let ProgramRow { reference, name, has_faulted } = program;
     let name = short_policy_name(name);
-    match has_faulted {
-        true => format!("  {reference} ({name}) was ended by a fault\n"),
-        false => format!("  {reference} ({name}) chooses in place of the policy\n"),
-    }
+    let how = if *has_faulted { "ended by a fault" } else { "chooses in place of the policy" };
+    format!("  {reference} ({name}): {how}\n")
 }
 
 fn text(examination: &Examination) -> String {
@@ -352,6 +349,7 @@ fn text(examination: &Examination) -> String {
             _ => "it cannot start: this version lays it out in another way",
         };
         text += &format!("volume `{name}`: {verdict}\n  UUID {uuid}\n");
+        text.extend(volume.conditions.iter().map(condition_text));
         text += &format!("  {clean}\n  profile {profile}, layout {layout}, policy {policy}\n");
         if let Some(from) = volume.resync_from {
             let from = format_bytes(from);
@@ -369,7 +367,7 @@ fn text(examination: &Examination) -> String {
             let MemberRow { devid, size_bytes, state, .. } = member;
             let device = match (&member.device, &its[..]) {
                 (Some(device), _) => device.clone(),
-                (None, []) if *state == "removed" => "no device".to_owned(),
+                (None, []) if *state == ReportedState::Removed => "no device".to_owned(),
                 (None, []) => "missing".to_owned(),
                 (None, [other]) => format!("`{}` is not used", other.device),
                 (None, several) => {
@@ -379,7 +377,7 @@ fn text(examination: &Examination) -> String {
                 }
             };
             let size = format_bytes(*size_bytes);
-            text += &format!("  devid {devid}: {state}, {size}, {device}\n");
+            text += &format!("  devid {devid}: {}, {size}, {device}\n", state.name());
         }
         for SpareRow { uuid, size_bytes, device } in &volume.spares {
             let device = device.as_deref().unwrap_or("missing");

@@ -2,12 +2,12 @@
 
 mod sweep;
 
-use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
 use crate::{progress, screen};
 use anyhow::{Result, anyhow, bail, ensure};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::{parse_list, rounding_notes};
 use mirrorball_lab::evaluation::league::ablation::variants;
 use mirrorball_lab::evaluation::league::record::Folder;

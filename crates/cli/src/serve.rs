@@ -1,12 +1,12 @@
 //! `mirrorball serve`: a mirrored volume on real files and devices.
 
-use crate::compare::quoted;
 use crate::devices;
 use crate::ending::{Ending, Failure};
 use crate::numbers;
 use crate::programs;
 use crate::serving::{self, ListenArgs};
 use anyhow::{anyhow, bail};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{self, AssembleError, Assembly, LabelledError, LabelledOptions};

@@ -3,11 +3,11 @@
 mod terminal;
 mod view;
 
-use crate::compare::quoted;
 use crate::ctl::ask;
 use crate::ending::{Ending, Failure};
 use crate::numbers;
 use anyhow::anyhow;
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{ControlRequest, ServiceStats, ServiceStatus};
 use std::io::{IsTerminal, stdin, stdout};

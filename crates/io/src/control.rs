@@ -13,6 +13,7 @@
 //! sent its request, or else of the oldest one that has not taken its response, or that follows
 //! events.
 
+mod conditions;
 mod events;
 mod follow;
 mod http;
@@ -370,7 +371,11 @@ impl Control {
 
     /// Records what happened to a spare.
     pub fn on_spare_change(&mut self, change: SpareChange, executor: &Executor) {
-        self.events.record(spare_commands::change(change), executor);
+        let change = match change {
+            SpareChange::Added(device) => StateChange::SpareAdded { device },
+            SpareChange::Removed(device) => StateChange::SpareRemoved { device },
+        };
+        self.events.record(change, executor);
     }
 
     /// Sends the response to a rebuild whose member had to be opened first.

@@ -1,9 +1,12 @@
 //! Examination of devices: reads their labels, changes nothing, and takes no lock.
 
+mod conditions;
+
 use crate::device_address::DeviceAddress;
 use crate::driver::read_aligned;
 use crate::member::guard;
 use crate::member::remote::peer::Peer;
+pub use conditions::label_conditions;
 use mirrorball_core::geometry::GeometryError;
 use mirrorball_store::label::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,

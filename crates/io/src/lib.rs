@@ -10,6 +10,7 @@ mod background_teardown;
 pub mod block_status;
 mod blocking_worker;
 pub mod clock;
+pub mod conditions;
 pub mod control;
 pub mod device_address;
 pub mod driver;

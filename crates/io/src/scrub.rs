@@ -86,7 +86,7 @@ pub struct Scrub {
     kept_at: Nanos,
     /// Steps up to this offset are single blocks, to find those that cannot be read.
     single_until: u64,
-    /// What had gone wrong since the start of the service when a scrub finished.
+    /// Counts of faults when the last scrub finished.
     faults_before: ServiceFaults,
     is_stopping: bool,
 }
@@ -130,9 +130,9 @@ impl Scrub {
         self.step_in_flight.is_none() && has_other_work(executor)
     }
 
-    /// What went wrong since the start of the service, or since the last scrub that finished.
-    pub fn faults_since(&self, executor: &Executor) -> ServiceFaults {
-        ServiceFaults::now(executor).since(self.faults_before)
+    /// The counts of faults when the last scrub finished, or the service started.
+    pub fn faults_before(&self) -> &ServiceFaults {
+        &self.faults_before
     }
 
     /// The first ranges that it found, since the start of the service, and leaves without a right

@@ -290,7 +290,7 @@ impl Service {
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
         let control = self.control.as_mut().map(|control| {
-            control.send_events(executor, &self.scrub, &self.rebuild);
+            control.send_events(executor, (&self.rebuild, &self.scrub, &self.spares));
             control.listen_again(executor)
         });
         [background, server, control.flatten()].into_iter().flatten().min()

@@ -43,13 +43,6 @@ pub enum SpareChange {
     Added(String),
     /// A spare was given up: the device, or its UUID.
     Removed(String),
-    /// A spare could not be used.
-    Failed {
-        /// The device.
-        device: String,
-        /// Why not.
-        error: String,
-    },
 }
 
 /// What a spare that was found is used for.
@@ -183,11 +176,7 @@ impl Spares {
             }
             // The member came back or another one failed meanwhile: the spare is as it was.
             Err(RebuildError::Needed { .. }) => self.found[at].1 = SpareUse::Ready,
-            Err(error) => {
-                let (device, error) = (self.found[at].0.address.to_string(), error.to_string());
-                self.news.push(SpareChange::Failed { device, error: error.clone() });
-                self.found[at].1 = SpareUse::Failed(error);
-            }
+            Err(error) => self.found[at].1 = SpareUse::Failed(error.to_string()),
         }
     }
 

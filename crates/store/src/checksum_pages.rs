@@ -79,12 +79,6 @@ impl StoreGate {
         self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched[member.get()])
     }
 
-    /// Number of blocks with wrong data that were found on all members since the start.
-    #[inline]
-    pub fn all_mismatched_blocks(&self) -> u64 {
-        self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.iter().sum())
-    }
-
     /// Number of pages of checksums since the start that could not be read on the only members that
     /// may have them. The blocks of such a page, of which there are 512, are read as if they had no
     /// checksums until they are written or scrubbed.

@@ -8,6 +8,7 @@ use crate::ending::Failure;
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
@@ -232,13 +233,13 @@ fn plan(
             seeds.len() as u64 * (policies.len() as u64 + 1),
         )?,
     };
-    let words: Vec<String> = jobs.iter().map(|job| compare::quoted(job)).collect();
+    let words: Vec<String> = jobs.iter().map(|job| quoted(job)).collect();
     let command = format!(
         "mirrorball advise {} {} --system {} --policy {} --repeats {} --seed {} --duration {}ns",
-        compare::quoted(name),
+        quoted(name),
         words.join(" "),
-        compare::quoted(chosen.as_written()),
-        compare::quoted(&args.policy),
+        quoted(chosen.as_written()),
+        quoted(&args.policy),
         args.repeats,
         args.seed,
         duration.0

@@ -219,7 +219,7 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
     };
     if found.len() > 1 {
         let commands = found.iter().map(|array| {
-            let name = crate::compare::quoted(crate::detect::target(array));
+            let name = mirrorball_core::diagnostic::quoted(crate::detect::target(array));
             format!("\n  mirrorball advise {name}  # {}", crate::detect::summary(array))
         });
         let (count, commands) = (found.len(), commands.collect::<String>());

@@ -88,7 +88,9 @@ impl Prediction {
         bail!(
             "--predicted {place}: these are results of the array {theirs}, not of {ours}\n  help: \
              `mirrorball detect {} -o FILE.toml` describes it for `mirrorball compare`",
-            crate::compare::quoted(bench.array.mount.as_deref().unwrap_or(&bench.array.name))
+            mirrorball_core::diagnostic::quoted(
+                bench.array.mount.as_deref().unwrap_or(&bench.array.name)
+            )
         );
     }
 

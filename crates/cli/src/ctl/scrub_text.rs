@@ -1,22 +1,10 @@
 //! Text of `ctl` about scrubs.
 
 use mirrorball_core::units::{counted, format_bytes};
+use mirrorball_io::conditions::limit_text;
 use mirrorball_io::control::protocol::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubReport,
 };
-
-/// A limit of the rate, and the time that the bytes which are left take under it.
-pub(super) fn limit_text(bytes_per_s: Option<u64>, left_bytes: u64) -> String {
-    let Some(rate) = bytes_per_s else { return String::new() };
-    let (least_s, rate_text) = (left_bytes / rate.max(1), format_bytes(rate));
-    let time = match least_s {
-        0..60 => return format!(", at most {rate_text}/s"),
-        60..7_200 => format!("{} min", least_s / 60),
-        7_200..172_800 => format!("{} h", least_s / 3_600),
-        _ => format!("{} days", least_s / 86_400),
-    };
-    format!(", at most {rate_text}/s: at least {time} left")
-}
 
 fn blocks(count: u64) -> String {
     counted(count, "block of 4 KiB", "blocks of 4 KiB")
@@ -244,19 +232,10 @@ fn progress_text(scrub: &ScrubReport) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
-    #[test]
-    fn a_limit_is_shown_with_the_time_that_it_leaves() {
-        assert_eq!(limit_text(None, 1 << 40), "");
-        assert_eq!(limit_text(Some(50 << 20), 1 << 30), ", at most 50 MiB/s");
-        let hdd = 16_000_000_000_000;
-        assert_eq!(limit_text(Some(100_000_000), hdd), ", at most 95.4 MiB/s: at least 44 h left");
-        assert_eq!(limit_text(Some(5), hdd), ", at most 5 bytes/s: at least 37037037 days left");
-    }
-
-    pub(in crate::ctl) fn paused_scrub() -> ScrubReport {
+    fn paused_scrub() -> ScrubReport {
         ScrubReport {
             parity: false,
             state: ReportedScrubState::Paused,

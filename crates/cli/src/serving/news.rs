@@ -1,7 +1,6 @@
 //! Messages of a service while it runs, which an operator looks for in its log after the fact.
 
 use crate::screen;
-use mirrorball_core::units::counted;
 use mirrorball_io::control::EventObserver;
 use mirrorball_io::control::protocol::StateChange;
 use std::sync::mpsc::sync_channel;
@@ -24,44 +23,16 @@ pub(super) fn news_printer() -> EventObserver {
     })
 }
 
-/// The line for an event; `None` if it is one that the user asked for, or that the start has said.
+/// The line for an event; `None` if it is one that the user asked for.
 fn line(change: &StateChange) -> Option<String> {
-    Some(match change {
-        StateChange::MemberFailed { devid, reason: Some(reason) } => {
-            format!("devid {devid} has failed: {reason}")
+    match change {
+        StateChange::Began(condition) | StateChange::Changed(condition) => {
+            Some(format!("{}: {condition}", condition.severity.name()))
         }
-        StateChange::MemberUnreachable { devid } => {
-            format!("devid {devid} cannot be reached: no connection with its server is open")
-        }
-        StateChange::MemberReachable { devid } => format!("devid {devid} can be reached again"),
-        StateChange::RebuildStalled { devid, reason } => {
-            format!("the rebuild of devid {devid} does not go on: {reason}")
-        }
-        StateChange::RequestsFailed { reads, writes, reason } => format!(
-            "{} and {} of clients failed since the start, because too few members could serve \
-             them{}",
-            counted(*reads, "read", "reads"),
-            counted(*writes, "write", "writes"),
-            reason.as_ref().map(|it| format!("; last error of {it}")).unwrap_or_default(),
-        ),
+        StateChange::Ended(condition) => Some(condition.text.clone()),
         StateChange::MemberReplaced { devid, device } => {
-            format!("devid {devid} is on {device} now")
+            Some(format!("devid {devid} is on {device} now"))
         }
-        StateChange::RebuildFinished { devid } => format!("devid {devid} is in sync again"),
-        StateChange::ChecksumMismatch { devid, blocks } => {
-            let blocks = counted(*blocks, "block", "blocks");
-            format!("devid {devid}: {blocks} did not match their checksums since the start")
-        }
-        StateChange::ChecksumsLost { pages } => {
-            let pages = counted(*pages, "page", "pages");
-            format!("{pages} of checksums could not be read since the start")
-        }
-        StateChange::SpareFailed { device, error } => {
-            format!("the spare {device} cannot take the place of a member: {error}")
-        }
-        StateChange::PolicyFault { fault } => {
-            format!("the fallback decides in place of the program: {fault}")
-        }
-        _ => return None,
-    })
+        _ => None,
+    }
 }

@@ -9,7 +9,6 @@ use console::{measure_text_width, truncate_str};
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{
     MemberStatsReport, PolicyCounter, ReportedSpareState, ServiceStats, ServiceStatus, SpareReport,
-    VolumeHealth,
 };
 
 /// A column of the table of members.
@@ -44,7 +43,8 @@ const BAR_COLUMNS_MAX: usize = 40;
 pub(super) struct TopView {
     /// Parts of the title, which may be wrapped between them.
     title: Vec<String>,
-    warning: Vec<String>,
+    /// A line each.
+    conditions: Vec<String>,
     members: Vec<MemberRow>,
     counters: Vec<[String; 3]>,
 }
@@ -85,7 +85,7 @@ impl TopView {
         let counters = stats.policy_counters.iter().flatten();
         TopView {
             title: title(status),
-            warning: warning(status),
+            conditions: status.conditions.iter().map(|it| printable(&it.text)).collect(),
             members: rows.map(|(member, change)| row(member, change, all_reads)).collect(),
             counters: counters.map(counter).collect(),
         }
@@ -95,7 +95,8 @@ impl TopView {
     pub(super) fn frame(&self, size: ScreenSize) -> Vec<ScreenLine> {
         let width = size.columns;
         let mut lines = wrapped(&self.title, width, TextEmphasis::Bold);
-        lines.extend(wrapped(&self.warning, width, TextEmphasis::Yellow));
+        let conditions = self.conditions.iter();
+        lines.extend(conditions.map(|text| line(text, width, TextEmphasis::Yellow)));
         let columns = member_columns(width);
         let headings = columns.iter().map(|&(index, width)| (MEMBER_COLUMNS[index].heading, width));
         lines.push(cells(headings, width, TextEmphasis::Underlined));
@@ -177,23 +178,6 @@ fn title(status: &ServiceStatus) -> Vec<String> {
     }
     parts.push(format!("up {:.0} s", status.uptime_s));
     parts
-}
-
-fn warning(status: &ServiceStatus) -> Vec<String> {
-    match status.health {
-        VolumeHealth::InSync => return Vec::new(),
-        VolumeHealth::Resyncing => return vec!["resyncing".to_owned()],
-        VolumeHealth::Degraded => {}
-    }
-    let rebuilds = status.rebuilds.iter().map(|rebuild| {
-        let share = rebuild.recovered_bytes as f64 / rebuild.total_bytes.max(1) as f64;
-        let devid = rebuild.devid;
-        match status.read_only || rebuild.stalled.is_some() {
-            true => format!("devid {devid} not rebuilt ({:.1} % in sync)", share * 100.0),
-            false => format!("rebuilding devid {devid} ({:.1} %)", share * 100.0),
-        }
-    });
-    ["degraded".to_owned()].into_iter().chain(rebuilds).collect()
 }
 
 fn row(stats: &MemberStatsReport, change: &ValueChange, all_reads: f64) -> MemberRow {
@@ -308,7 +292,7 @@ fn short(time: Nanos) -> String {
 mod tests {
     use super::*;
     use mirrorball_io::control::protocol::{
-        MemberReport, Quantiles, RebuildProgress, ReportedState,
+        Condition, MemberReport, Quantiles, ReportedState, Severity, VolumeHealth,
     };
 
     fn member(devid: u64, state: ReportedState, reads: u64, mean_us: u64) -> MemberStatsReport {
@@ -348,34 +332,23 @@ mod tests {
             may_fail: None,
             name: "pair".to_owned(),
             policy: Some("latency-rr".to_owned()),
-            policy_fault: None,
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
             members: Vec::new(),
-            failed: Vec::new(),
-            failures: Vec::new(),
-            missing: Vec::new(),
-            removed: Vec::new(),
-            unreachable: Vec::new(),
-            spares: Vec::new(),
-            failed_reads: 0,
-            failed_writes: 0,
-            mismatched_blocks: 0,
-            lost_checksum_pages: 0,
-            rebuilds: vec![RebuildProgress {
-                devid: 3,
-                recovered_bytes: 1,
-                total_bytes: 8,
-                only_missed: true,
-                stalled: None,
+            conditions: vec![Condition {
+                name: "member-rebuilding".to_owned(),
+                severity: Severity::Warning,
+                devid: Some(3),
+                text: "devid 3 is being rebuilt: 12.5 %, 1 of 8 bytes".to_owned(),
+                help: None,
             }],
+            spares: Vec::new(),
+            rebuilds: Vec::new(),
             unsynced_bytes: 0,
             active_bytes: 0,
-            labelled: false,
             checksums: false,
             read_only: false,
             scrub: None,
-            rebuild_bytes_per_s: None,
             connections: 2,
             exports: Vec::new(),
             backend: "io_uring".to_owned(),

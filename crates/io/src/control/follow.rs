@@ -4,12 +4,14 @@
 //! meanwhile are sent when it has taken those; a client that is slow misses the oldest, and is sent
 //! their number.
 
+use super::conditions::WatchedParts;
 use super::protocol::StateChange;
 use super::{ClientKey, ClientPhase, Control};
 use crate::driver::{EventOwner, Token};
 use crate::executor::Executor;
 use crate::rebuild::Rebuild;
 use crate::scrub::Scrub;
+use crate::spares::Spares;
 use mirrorball_core::slab::SlabKey;
 
 /// What a client got of the events.
@@ -23,8 +25,12 @@ pub(super) struct Follower {
 
 impl Control {
     /// Records what happened since the last turn, and sends it to clients that follow.
-    pub fn send_events(&mut self, executor: &mut Executor, scrub: &Scrub, rebuild: &Rebuild) {
-        self.events.observe(executor, scrub.progress(), rebuild);
+    pub fn send_events(
+        &mut self,
+        executor: &mut Executor,
+        (rebuild, scrub, spares): (&Rebuild, &Scrub, &Spares),
+    ) {
+        self.events.observe(WatchedParts { executor, rebuild, scrub, spares });
         if self.events.take_news() {
             self.send_to_followers(executor);
         }
@@ -48,7 +54,7 @@ impl Control {
         self.send_new_events(key, executor);
     }
 
-    /// Takes that a client has got what it was sent.
+    /// Sends a client that has got what it was sent the events since then.
     pub(super) fn on_events_sent(&mut self, key: ClientKey, executor: &mut Executor) {
         let client = self.clients.get_mut(key);
         if let Some(buffer) = client.buffer.take() {

@@ -1,19 +1,14 @@
 //! Requests that take members out of use, or put devices in their places.
 
-use super::events::reported_state;
-use super::protocol::{
-    MemberError, MemberFailure, ReportedState, RequestError, RequestErrorKind, ScrubReport,
-};
-use super::scrub_state::scrub_report;
-use super::{Control, ServiceParts};
-use crate::Volume;
+use super::ServiceParts;
+use super::conditions::{WatchedParts, reported_state};
+use super::protocol::{MemberError, ReportedState, RequestError, RequestErrorKind};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildError, RebuildRequest, RebuildTask};
 use crate::reopen::MemberPlace;
 use mirrorball_core::member::{MemberIndex, MemberState};
-use mirrorball_store::StoreGate;
 
 /// A request to put a device in the place of a member: of the one that failed, if none is named.
 pub(super) fn replacement(
@@ -61,13 +56,8 @@ pub(super) fn replacement(
 }
 
 /// Fails a member that works.
-pub(super) fn fail(
-    devid: u64,
-    control: &Control,
-    parts: &mut ServiceParts<'_>,
-) -> Result<String, RequestError> {
-    let doubt = scrub_doubt(devid, control, parts).unwrap_or_default();
-    let executor = &mut *parts.executor;
+pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
+    let executor = &*parts.executor;
     let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
     let volume = executor.volume().ok_or_else(|| RequestError {
         error: "cannot fail the member: no volume is served, only disks\n  help: members of \
@@ -82,32 +72,25 @@ pub(super) fn fail(
              could not be rebuilt\n  help: restart the server without --read-only"
         )));
     }
-    let way_back = way_back(devid, volume);
     let member = volume.members().find(devid).ok_or_else(|| {
         refused(format!(
             "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
         ))
     })?;
-    if volume.members()[member].state == MemberState::Failed && executor.is_missing(member) {
-        return Err(refused(format!(
-            "the device of the member with devid {devid} was not found when the volume was \
-             started, so it is not used\n  help: start the volume with it again, which copies what \
-             it missed, or `ctl members replace {devid} DEVICE` rebuilds the member on any device"
-        )));
-    }
     if volume.members()[member].state == MemberState::Failed {
-        return Err(refused(format!(
-            "the member with devid {devid} has failed already\n  help: {way_back}{doubt}"
-        )));
+        let condition = WatchedParts::of(parts).member_condition(member);
+        return Err(refused(condition.expect("a failed member has one").to_string()));
     }
-    if !executor.fail_on_request(member) {
+    if !parts.executor.fail_on_request(member) {
         return Err(refused(format!(
             "the volume cannot do without the member with devid {devid}: some data are on no \
              other member in sync\n  help: rebuild the other members first; `ctl members` shows \
              their states"
         )));
     }
-    Ok(format!("the member with devid {devid} is failed; {way_back}{doubt}"))
+    let condition = WatchedParts::of(parts).member_condition(member);
+    let help = condition.and_then(|condition| condition.help).unwrap_or_default();
+    Ok(format!("the member with devid {devid} is failed; {help}"))
 }
 
 /// Removes the device of a member that has failed: it is closed, and is no member from then on.
@@ -163,36 +146,6 @@ pub(super) fn remove(
     ))
 }
 
-/// How a member that failed is used again. Only labels record that another device replaces it.
-fn way_back(devid: u64, volume: &Volume) -> String {
-    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
-    let ways = match volume.gate().is_some() {
-        true => format!("{rebuild}, `ctl members replace {devid} DEVICE` uses another device"),
-        false => rebuild,
-    };
-    match volume.gate().map_or(&[][..], StoreGate::spares).is_empty() {
-        true => ways,
-        false => format!("a spare that is large enough takes its place now; without one, {ways}"),
-    }
-}
-
-/// What a rebuild of a member does not mend, if the last scrub left blocks that do not match. A
-/// spare that takes the place gets all data.
-fn scrub_doubt(devid: u64, control: &Control, parts: &ServiceParts<'_>) -> Option<String> {
-    let executor = &*parts.executor;
-    let volume =
-        executor.volume().filter(|it| it.gate().is_some_and(|store| store.spares().is_empty()))?;
-    let member = volume.members().find(devid)?;
-    scrub_report(control, parts.scrub, executor).filter(ScrubReport::has_left_blocks)?;
-    let device = parts.rebuild.device(member, executor);
-    let device = device.map_or("DEVICE".to_owned(), |device| device.absolute());
-    Some(format!(
-        "; the last scrub left blocks that do not match: if their wrong data are on this member, \
-         `ctl members replace {devid} {device}` copies all of it, and `ctl members rebuild \
-         {devid}` only what it missed"
-    ))
-}
-
 /// The devids of the members that have failed or are missing.
 pub(super) fn failed_members(executor: &Executor) -> Vec<u64> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
@@ -204,14 +157,4 @@ pub(super) fn failed_members(executor: &Executor) -> Vec<u64> {
 pub(super) fn last_error(member: MemberIndex, executor: &Executor) -> Option<MemberError> {
     let (fault, age) = executor.last_error(member)?;
     Some(MemberError { error: fault.to_string(), age_ns: age.0 })
-}
-
-/// What went wrong with the members that have failed.
-pub(super) fn failures(executor: &Executor) -> Vec<MemberFailure> {
-    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
-    let failures = members.filter_map(|(index, member)| {
-        let reason = executor.fault(index)?.to_string();
-        Some(MemberFailure { devid: member.config.devid, reason })
-    });
-    failures.collect()
 }

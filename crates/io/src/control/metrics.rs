@@ -7,14 +7,11 @@
 //!
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
-use super::protocol::{
-    RebuildProgress, ReportedScrubState, ReportedSpareState, ReportedState, ScrubReport,
-    SpareReport,
-};
-use super::respond::state;
+use super::conditions::WatchedParts;
+use super::protocol::{Condition, RebuildProgress, ReportedScrubState, ScrubReport};
 use super::scrub_state::scrub_report;
 use super::status::rebuilds;
-use super::{Control, ServiceParts, spare_commands};
+use super::{Control, ServiceParts};
 use crate::Volume;
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
@@ -25,6 +22,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt::Error;
 
 /// Upper bounds of the buckets of histograms: 1, 2, 5 in each decade, from a fast SSD to a disk
@@ -141,11 +139,10 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
     ];
     let served = vec![(labels, Value::Gauge(1))];
     let connected = vec![(Vec::new(), Value::Gauge(parts.server.connections() as i64))];
-    let states = executor.members().flat_map(|member| states(executor, member)).collect();
     let mut families = vec![
         gauge("volume_info", "What is served, and by which policy", served),
         gauge("connections", "Clients that are connected", connected),
-        gauge("member_state", "1 for the state that the member is in", states),
+        conditions_family(&WatchedParts::of(parts).conditions()),
     ];
     families.extend(OF_MEMBER.iter().map(|(name, help, find)| {
         let samples = executor.members().map(|(config, stats)| (devid(config), find.value(stats)));
@@ -165,7 +162,6 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
             ),
         ]);
         families.extend(checksum_families(volume));
-        families.push(spares_family(&spare_commands::report(parts.spares, executor)));
         families.push(failed_family(executor));
         families.extend(rebuild_families(&rebuilds(executor, parts.rebuild)));
     }
@@ -239,13 +235,20 @@ fn failed_family(executor: &Executor) -> Family {
     }
 }
 
-/// The number of spares in each state.
-fn spares_family(spares: &[SpareReport]) -> Family {
-    let samples = ReportedSpareState::ALL.map(|state| {
-        let count = spares.iter().filter(|spare| spare.state == state).count();
-        (vec![("state", state.name().to_owned())], Value::Gauge(count as i64))
-    });
-    gauge("spares", "Spares of the volume in this state", samples.into())
+/// What is wrong now, counted by name and member.
+fn conditions_family(conditions: &[Condition]) -> Family {
+    let mut counts = BTreeMap::new();
+    for Condition { name, severity, devid, .. } in conditions {
+        let devid = devid.map_or(String::new(), |devid| devid.to_string());
+        *counts.entry((name, severity.name(), devid)).or_default() += 1;
+    }
+    let sample = |((name, severity, devid), count): ((&String, &str, String), i64)| {
+        let labels =
+            vec![("name", name.clone()), ("severity", severity.to_owned()), ("devid", devid)];
+        (labels, Value::Gauge(count))
+    };
+    let help = "Conditions: what is wrong now";
+    gauge("condition", help, counts.into_iter().map(sample).collect())
 }
 
 /// How far the last scrub is, and what it found.
@@ -284,7 +287,7 @@ fn scrub_families(scrub: &ScrubReport) -> [Family; 8] {
 }
 
 /// How far the rebuilds of members are.
-fn rebuild_families(rebuilds: &[RebuildProgress]) -> [Family; 4] {
+fn rebuild_families(rebuilds: &[RebuildProgress]) -> [Family; 3] {
     let samples = |find: fn(&RebuildProgress) -> u64| {
         let sample = |rebuild: &RebuildProgress| {
             let labels = vec![("devid", rebuild.devid.to_string())];
@@ -306,26 +309,11 @@ fn rebuild_families(rebuilds: &[RebuildProgress]) -> [Family; 4] {
             "1 if the member gets only what it missed",
             samples(|rebuild| rebuild.only_missed.into()),
         ),
-        gauge(
-            "rebuild_stalled",
-            "1 if the last step of the rebuild failed",
-            samples(|rebuild| rebuild.stalled.is_some().into()),
-        ),
     ]
 }
 
 fn devid(config: &MemberConfig) -> Vec<(&'static str, String)> {
     vec![("devid", config.devid.to_string())]
-}
-
-/// A sample for each state.
-fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 6] {
-    let current = state(executor, config);
-    ReportedState::ALL.map(|state| {
-        let mut labels = devid(config);
-        labels.push(("state", state.name().to_owned()));
-        (labels, Value::Gauge(i64::from(state == current)))
-    })
 }
 
 /// The buckets of a histogram. The middle of a bin decides to which bucket it belongs.

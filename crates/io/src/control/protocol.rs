@@ -20,19 +20,18 @@ mod event;
 mod member;
 mod scrub;
 mod spare;
-mod state;
 
+pub use crate::conditions::{Condition, ReportedState, Severity};
 #[cfg(test)]
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
-pub use member::{MemberError, MemberFailure, MemberReport, MemberSummary};
+pub use member::{MemberError, MemberReport, MemberSummary};
 pub use scrub::{
     BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
 };
 use serde::{Deserialize, Serialize};
 pub use spare::{ReportedSpareState, SpareReport};
-pub use state::ReportedState;
 
 /// A request to a running service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,9 +205,6 @@ pub struct ServiceStatus {
     pub name: String,
     /// Policy of the volume; `None` if each member is served as a disk.
     pub policy: Option<String>,
-    /// The fault since which the fallback of a program decides in place of the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy_fault: Option<String>,
     /// Profile of the volume.
     pub profile: Option<String>,
     /// Whether all members are in sync.
@@ -226,40 +222,12 @@ pub struct ServiceStatus {
     /// All members, and where they are.
     #[serde(default)]
     pub members: Vec<MemberSummary>,
-    /// The devids of members that have failed or are missing.
+    /// What is wrong now.
     #[serde(default)]
-    pub failed: Vec<u64>,
-    /// What went wrong with those that failed while the service ran.
-    #[serde(default)]
-    pub failures: Vec<MemberFailure>,
-    /// The devids of those members whose device was not found when the volume was started.
-    #[serde(default)]
-    pub missing: Vec<u64>,
-    /// The devids of those members whose device was removed.
-    #[serde(default)]
-    pub removed: Vec<u64>,
-    /// The devids of members in sync whose servers cannot be reached. The first write that needs
-    /// one fails it.
-    #[serde(default)]
-    pub unreachable: Vec<u64>,
+    pub conditions: Vec<Condition>,
     /// The spares.
     #[serde(default)]
     pub spares: Vec<SpareReport>,
-    /// Number of reads of clients that failed, because no mirror could be read or had the right
-    /// data, since the start or the last scrub that finished.
-    #[serde(default)]
-    pub failed_reads: u64,
-    /// The same of writes, flushes and discards, which too few members took.
-    #[serde(default)]
-    pub failed_writes: u64,
-    /// Blocks that did not match their checksums when they were read, on any member, since the
-    /// start or the last scrub that finished. Those that another mirror had were repaired.
-    #[serde(default)]
-    pub mismatched_blocks: u64,
-    /// Pages of 512 checksums that could not be read on any member since the start or the last
-    /// scrub that finished: reads of their blocks are not verified.
-    #[serde(default)]
-    pub lost_checksum_pages: u64,
     /// Members that are being rebuilt.
     #[serde(default)]
     pub rebuilds: Vec<RebuildProgress>,
@@ -269,9 +237,6 @@ pub struct ServiceStatus {
     /// Bytes of the volume that a crash now would have synchronised.
     #[serde(default)]
     pub active_bytes: u64,
-    /// True if the members have labels.
-    #[serde(default)]
-    pub labelled: bool,
     /// True if data have checksums, which every read verifies.
     #[serde(default)]
     pub checksums: bool,
@@ -281,8 +246,6 @@ pub struct ServiceStatus {
     /// The last scrub, which may be under way.
     #[serde(default)]
     pub scrub: Option<ScrubReport>,
-    /// Rate limit of rebuilds.
-    pub rebuild_bytes_per_s: Option<u64>,
     /// Number of NBD clients that are connected.
     pub connections: usize,
     /// What clients can attach to.
@@ -305,9 +268,6 @@ pub struct RebuildProgress {
     /// True if the member gets only the regions to which it missed writes.
     #[serde(default)]
     pub only_missed: bool,
-    /// Why its last step failed, which is tried again every 10 s; `None` if it goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stalled: Option<String>,
 }
 
 /// A volume or member that clients can attach to.

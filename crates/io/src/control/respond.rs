@@ -1,13 +1,13 @@
 //! Responses to the requests of the control socket.
 
-use super::events::reported_state;
+use super::conditions::reported_state;
 use super::member_commands::{fail, last_error, remove, replacement};
 use super::policy_change::{ChangeRequest, keep_policy, policy_error};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
     ControlRequest, ControlResponse, LatenessReport, MemberReport, MemberStatsReport,
-    PolicyCounter, Quantiles, ReportedState, RequestError, RequestErrorKind, ScrubAction,
-    ServiceStats, StateChange,
+    PolicyCounter, Quantiles, RequestError, RequestErrorKind, ScrubAction, ServiceStats,
+    StateChange,
 };
 use super::scrub_state::scrub_report;
 use super::status::status;
@@ -51,7 +51,7 @@ pub(super) fn respond(
         ControlRequest::SetPolicy { name, object, keep } => {
             return policy_request(control, client, PolicyRequest { name, object, keep }, parts);
         }
-        ControlRequest::Fail { devid } => encode(fail(devid, control, parts)),
+        ControlRequest::Fail { devid } => encode(fail(devid, parts)),
         ControlRequest::Remove { devid } => encode(remove(devid, parts.executor, parts.rebuild)),
         ControlRequest::Events { follow } => {
             control.begin_events(client, follow, parts.executor);
@@ -258,12 +258,6 @@ fn set_policy(
     Ok(name)
 }
 
-/// The state of a member, or of a disk that is served without a volume.
-pub(super) fn state(executor: &Executor, config: &MemberConfig) -> ReportedState {
-    let member = executor.volume().and_then(|volume| volume.members().find(config.devid));
-    member.map_or(config.state.into(), |member| reported_state(executor, member))
-}
-
 fn members(executor: &Executor, rebuild: &Rebuild) -> Vec<MemberReport> {
     let members = (0..).map(MemberIndex).zip(executor.members());
     members.map(|(index, counted)| member(index, counted, executor, rebuild)).collect()
@@ -279,7 +273,7 @@ fn member(
     let checksummed = volume.filter(|volume| volume.has_checksums());
     MemberReport {
         devid: config.devid,
-        state: state(executor, config),
+        state: reported_state(executor, index),
         device: rebuild.device(index, executor).map(|device| device.absolute()),
         recovered_bytes: match volume.map_or(config.state, |volume| volume.members()[index].state) {
             MemberState::Rebuilding { recovered_bytes } => Some(recovered_bytes),

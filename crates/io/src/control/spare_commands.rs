@@ -1,11 +1,11 @@
 //! Spares, as clients of the control socket see and request them.
 
 use super::ServiceParts;
-use super::protocol::{ReportedSpareState, SpareReport, StateChange};
+use super::protocol::{ReportedSpareState, SpareReport};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
-use crate::spares::{SpareChange, SpareUse, Spares};
+use crate::spares::{SpareUse, Spares};
 use mirrorball_store::StoreGate;
 use mirrorball_store::label::LabelledSpare;
 
@@ -21,31 +21,21 @@ pub(super) fn add(
     parts.spares.add((address, occupied), client, parts.executor)
 }
 
-/// The event of a change of a spare.
-pub(super) fn change(change: SpareChange) -> StateChange {
-    match change {
-        SpareChange::Added(device) => StateChange::SpareAdded { device },
-        SpareChange::Removed(device) => StateChange::SpareRemoved { device },
-        SpareChange::Failed { device, error } => StateChange::SpareFailed { device, error },
-    }
-}
-
 /// The spares that the labels list.
 pub(super) fn report(spares: &Spares, executor: &Executor) -> Vec<SpareReport> {
     let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
     let report = |spare: &LabelledSpare| {
         let found = spares.find(spare.uuid);
-        let (state, error) = match found.map(|(_, used)| used) {
-            None => (ReportedSpareState::Missing, None),
-            Some(SpareUse::Ready | SpareUse::Opening(_)) => (ReportedSpareState::Ready, None),
-            Some(SpareUse::Failed(error)) => (ReportedSpareState::Failed, Some(error.clone())),
+        let state = match found.map(|(_, used)| used) {
+            None => ReportedSpareState::Missing,
+            Some(SpareUse::Ready | SpareUse::Opening(_)) => ReportedSpareState::Ready,
+            Some(SpareUse::Failed(_)) => ReportedSpareState::Failed,
         };
         SpareReport {
             uuid: spare.uuid.to_string(),
             device: found.map(|(found, _)| found.address.absolute()),
             size_bytes: spare.size_bytes,
             state,
-            error,
         }
     };
     listed.iter().map(report).collect()

@@ -132,6 +132,7 @@ fn metrics_are_served_over_http() {
     let (path, place) = start(&folder);
     let name: String = answer(&path, set_policy("kakra/latency-rr"));
     assert_eq!(name, "kakra/latency-rr");
+    let _: String = answer(&path, ControlRequest::Fail { devid: 2 });
     let text = fetch(place, "GET /metrics HTTP/1.1\r\nHost: localhost");
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -139,8 +140,7 @@ fn metrics_are_served_over_http() {
     for line in [
         "mirrorball_member_reads_total{devid=\"2\"} 0",
         "mirrorball_member_read_wait_seconds_bucket{le=\"+Inf\",devid=\"1\"} 0",
-        "mirrorball_member_state{devid=\"1\",state=\"in sync\"} 1",
-        "mirrorball_member_state{devid=\"1\",state=\"failed\"} 0",
+        "mirrorball_condition{name=\"member-failed\",severity=\"error\",devid=\"2\"} 1",
         "mirrorball_connections 0",
         "mirrorball_volume_info{name=\"pair\",profile=\"raid1\",policy=\"kakra/latency-rr\"} 1",
     ] {
@@ -309,34 +309,31 @@ fn events_are_kept_and_followed() {
     std::thread::spawn(move || {
         follow_events(&follow, true, |event, _| {
             sender.send(event.clone()).unwrap();
-            event.change != StateChange::RebuildFinished { devid: 2 }
+            !matches!(&event.change, StateChange::Ended(it) if it.name == "member-rebuilding")
         })
     });
     let first = events.recv().unwrap();
-    assert_eq!(first.change, StateChange::ServiceStarted { health: VolumeHealth::InSync });
+    assert_eq!(first.change, StateChange::ServiceStarted);
     assert_eq!(first.number, 1);
     let _: String = answer(&path, ControlRequest::Fail { devid: 2 });
     let _: String = answer(&path, ControlRequest::Rebuild { devid: 2, rate_bytes_per_s: None });
     let followed: Vec<ServiceEvent> = events.iter().collect();
     assert!((2..).zip(&followed).all(|(number, event)| event.number == number), "{followed:?}");
-    let changes: Vec<StateChange> = followed
-        .into_iter()
-        .map(|event| event.change)
-        .filter(|change| !matches!(change, StateChange::RebuildProgress { .. }))
-        .collect();
-    assert_eq!(
-        changes,
-        [
-            StateChange::HealthChanged { health: VolumeHealth::Degraded },
-            StateChange::MemberFailed {
-                devid: 2,
-                reason: Some("requested by `ctl members fail`".to_owned()),
-            },
-            StateChange::RebuildStarted { devid: 2 },
-            StateChange::HealthChanged { health: VolumeHealth::InSync },
-            StateChange::RebuildFinished { devid: 2 },
-        ]
-    );
+    let lines = followed.into_iter().filter_map(|event| match event.change {
+        StateChange::Began(it) => Some(format!("began {}: {}", it.name, it.text)),
+        StateChange::Ended(it) => Some(format!("ended {}: {}", it.name, it.text)),
+        _ => None,
+    });
+    let lines: Vec<String> = lines.collect();
+    for (line, part) in lines.iter().zip([
+        "began member-failed: devid 2 has failed: requested by `ctl members fail`",
+        "ended member-failed: devid 2: not failed any more; it is rebuilding now",
+        "began member-rebuilding: devid 2 is being rebuilt: ",
+        "ended member-rebuilding: devid 2: its rebuild ended; it is in sync now",
+    ]) {
+        assert!(line.starts_with(part), "no `{part}` in {lines:?}");
+    }
+    assert_eq!(lines.len(), 4, "{lines:?}");
     let name: String = answer(&path, set_policy("latency-rr"));
     assert_eq!(
         (name.as_str(), event_names(&path).pop().unwrap().as_str()),

@@ -1,38 +1,50 @@
 //! What went wrong while clients used a volume: counted until a scrub has checked everything.
 
 use crate::executor::{Executor, FailedRequests};
+use mirrorball_core::member::MemberIndex;
 use mirrorball_store::StoreGate;
 
-/// What went wrong when clients read and wrote.
-#[derive(Clone, Copy, Debug, Default)]
+/// Counts of what went wrong when clients read and wrote.
+#[derive(Clone, Debug, Default)]
 pub struct ServiceFaults {
-    /// Blocks that did not match their checksums, on any member.
-    pub mismatched_blocks: u64,
+    /// Blocks of each member that did not match their checksums.
+    mismatched_blocks: Vec<u64>,
     /// Pages of checksums that could not be read on any member that may have them.
-    pub lost_checksum_pages: u64,
+    lost_checksum_pages: u64,
     /// Requests that failed.
-    pub failed: FailedRequests,
+    failed: FailedRequests,
 }
 
 impl ServiceFaults {
-    /// What went wrong since the start of the service.
+    /// The counts since the start of the service.
     pub(super) fn now(executor: &Executor) -> ServiceFaults {
+        let members = (0..).map(MemberIndex).zip(executor.members());
         ServiceFaults {
-            mismatched_blocks: executor.records().map_or(0, StoreGate::all_mismatched_blocks),
+            mismatched_blocks: members.map(|(index, _)| mismatched(index, executor)).collect(),
             lost_checksum_pages: executor.records().map_or(0, StoreGate::lost_checksum_pages),
             failed: executor.failed_requests(),
         }
     }
 
-    /// What went wrong since then.
-    pub(super) fn since(self, before: ServiceFaults) -> ServiceFaults {
-        ServiceFaults {
-            mismatched_blocks: self.mismatched_blocks.saturating_sub(before.mismatched_blocks),
-            lost_checksum_pages: self.lost_checksum_pages - before.lost_checksum_pages,
-            failed: FailedRequests {
-                reads: self.failed.reads - before.failed.reads,
-                writes: self.failed.writes - before.failed.writes,
-            },
-        }
+    /// Blocks of a member that did not match their checksums after these counts.
+    pub fn mismatched_since(&self, member: MemberIndex, executor: &Executor) -> u64 {
+        let before = self.mismatched_blocks.get(member.get()).copied().unwrap_or(0);
+        mismatched(member, executor).saturating_sub(before)
     }
+
+    /// Pages of checksums that were lost after these counts.
+    pub fn lost_since(&self, executor: &Executor) -> u64 {
+        let lost = executor.records().map_or(0, StoreGate::lost_checksum_pages);
+        lost - self.lost_checksum_pages
+    }
+
+    /// Requests that failed after these counts.
+    pub fn failed_since(&self, executor: &Executor) -> FailedRequests {
+        let FailedRequests { reads, writes } = executor.failed_requests();
+        FailedRequests { reads: reads - self.failed.reads, writes: writes - self.failed.writes }
+    }
+}
+
+fn mismatched(member: MemberIndex, executor: &Executor) -> u64 {
+    executor.records().map_or(0, |store| store.mismatched_blocks(member))
 }

@@ -1,6 +1,7 @@
 //! What is said about the devices of a labelled volume: notes, and parts of errors.
 
 use crate::Volume;
+use crate::conditions::{ConditionSubject, Problem, Situation};
 use crate::device_address::DeviceAddress;
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use mirrorball_core::member::{Member, MemberState};
@@ -13,13 +14,10 @@ use mirrorball_store::label::{Label, LabelledMember, MemberLabel};
 pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String> {
     let LabelAssembly { newest, members, .. } = &volume.assembly;
     let rows = newest.members.iter().zip(members).filter(|(_, member)| member.found.is_none());
+    let situation = if is_read_only { Situation::ReadOnly } else { Situation::SERVED };
     let note = |(row, _): (&LabelledMember, &AssembledMember)| {
-        let devid = row.devid;
-        let help = match is_read_only {
-            true => String::new(),
-            false => format!("; `ctl members replace {devid} DEVICE` rebuilds it on a device"),
-        };
-        format!("devid {devid} is missing, and the volume is degraded{help}")
+        let subject = ConditionSubject::member(row.devid, None);
+        Problem::MemberMissing.describe(&subject, situation).to_string()
     };
     rows.map(note).collect()
 }

@@ -1,5 +1,6 @@
 //! Which of the spares that were found are those of a volume.
 
+use crate::conditions::{ConditionSubject, Problem, Situation};
 use crate::examine::ExaminedVolume;
 use crate::spares::FoundSpare;
 use mirrorball_store::label::{LabelledSpare, SpareBlock};
@@ -31,7 +32,8 @@ pub(super) fn spares_of(
     }
     let is_missing = |listed: &&LabelledSpare| !spares.iter().any(|it| it.uuid == listed.uuid);
     for LabelledSpare { uuid, .. } in newest.spares.iter().filter(is_missing) {
-        notes.push(format!("the spare with UUID {uuid} is missing"));
+        let subject = ConditionSubject::spare(format!("UUID {uuid}"));
+        notes.push(Problem::SpareMissing.describe(&subject, Situation::SERVED).to_string());
     }
     spares
 }

@@ -4,7 +4,7 @@
 //! {"number":7,"time_unix_ms":1795384801250,"event":"rebuild-finished","devid":2}
 //! ```
 
-use super::VolumeHealth;
+use super::Condition;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened to a service.
@@ -23,46 +23,16 @@ pub struct ServiceEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum StateChange {
-    /// The service started. Events of what is not as it should be at that time follow.
-    ServiceStarted {
-        /// Whether all members are in sync.
-        health: VolumeHealth,
-    },
+    /// The service started. Conditions at that time follow.
+    ServiceStarted,
     /// The service was stopped, and ends when its clients have their replies: the last event.
     ServiceStopping,
-    /// The health of the volume changed.
-    HealthChanged {
-        /// The health from now on.
-        health: VolumeHealth,
-    },
-    /// A member failed, by itself or on request, and is not used.
-    MemberFailed {
-        /// The member.
-        devid: u64,
-        /// What went wrong; `None` if it had failed before the service started.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
-    /// No connection with the server of a member is open any more. It is tried again.
-    MemberUnreachable {
-        /// The member.
-        devid: u64,
-    },
-    /// A member that was unreachable can be used again.
-    MemberReachable {
-        /// The member.
-        devid: u64,
-    },
-    /// The device of a member was not found when the volume was started.
-    MemberMissing {
-        /// The member.
-        devid: u64,
-    },
-    /// The device of a failed member was removed.
-    MemberRemoved {
-        /// The member.
-        devid: u64,
-    },
+    /// A condition began.
+    Began(Condition),
+    /// A condition goes on: a fifth of a rebuild is done, or a count has doubled.
+    Changed(Condition),
+    /// A condition is over.
+    Ended(Condition),
     /// A device was made a spare.
     SpareAdded {
         /// Path or URI of the device.
@@ -73,13 +43,6 @@ pub enum StateChange {
         /// Path or URI of the device, or its UUID.
         device: String,
     },
-    /// A spare could not take the place of a member, and is not tried again.
-    SpareFailed {
-        /// Path or URI of the device.
-        device: String,
-        /// Why not.
-        error: String,
-    },
     /// Another device takes the place of a member: a spare, or one that the user named.
     MemberReplaced {
         /// The member.
@@ -87,63 +50,6 @@ pub enum StateChange {
         /// Path or URI of the device.
         device: String,
     },
-    /// The rebuild of a member starts, or goes on after a restart.
-    RebuildStarted {
-        /// The member.
-        devid: u64,
-    },
-    /// A member returned data that do not match their checksums. Follows when the number of blocks
-    /// has doubled since the last event, so a bad disk has few of them.
-    ChecksumMismatch {
-        /// The member.
-        devid: u64,
-        /// Number of blocks of 4 KiB since the start of the service.
-        blocks: u64,
-    },
-    /// A fifth, two, three or four of the rebuild of a member are done.
-    RebuildProgress {
-        /// The member.
-        devid: u64,
-        /// 20, 40, 60 or 80.
-        percent: u64,
-    },
-    /// A step of the rebuild of a member failed. It is tried again every 10 s.
-    RebuildStalled {
-        /// The member.
-        devid: u64,
-        /// Why.
-        reason: String,
-    },
-    /// Requests of clients failed, because too few members could be read or written. Recorded when
-    /// their number has doubled since the last event.
-    RequestsFailed {
-        /// Number of reads since the start of the service.
-        reads: u64,
-        /// Number of writes, flushes and discards.
-        writes: u64,
-        /// The last error of a member that is used, if there was one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
-    /// A member was rebuilt, and is in sync.
-    RebuildFinished {
-        /// The member.
-        devid: u64,
-    },
-    /// Checksums could not be read on the only members that may have them. Their blocks are read
-    /// as if they had none until they are written or scrubbed.
-    ChecksumsLost {
-        /// Pages of 512 checksums since the start of the service. Recorded when their number has
-        /// doubled.
-        pages: u64,
-    },
-    /// Mirrors may differ, and are being synchronised.
-    ResyncStarted {
-        /// Bytes of the volume.
-        unsynced_bytes: u64,
-    },
-    /// All mirrors are synchronised.
-    ResyncFinished,
     /// A scrub started, or goes on after a restart.
     ScrubStarted,
     /// The scrub was paused.
@@ -171,11 +77,6 @@ pub enum StateChange {
     PolicyChanged {
         /// Its name.
         policy: String,
-    },
-    /// A program does not choose the mirrors any more, or was not started: its fallback does.
-    PolicyFault {
-        /// The program and what it did, or why it was not started.
-        fault: String,
     },
     /// Events before this one were not sent, because the client did not take them in time.
     EventsLost {

@@ -62,12 +62,3 @@ pub struct MemberReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatched_blocks: Option<u64>,
 }
-
-/// Why a member failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberFailure {
-    /// The member.
-    pub devid: u64,
-    /// What went wrong.
-    pub reason: String,
-}

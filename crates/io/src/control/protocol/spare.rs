@@ -14,9 +14,6 @@ pub struct SpareReport {
     pub size_bytes: u64,
     /// Its state.
     pub state: ReportedSpareState,
-    /// Why it could not be used, if it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
 }
 
 /// The state of a spare.
@@ -32,10 +29,6 @@ pub enum ReportedSpareState {
 }
 
 impl ReportedSpareState {
-    /// All states, in the order of the metric `spares`.
-    pub const ALL: [ReportedSpareState; 3] =
-        [ReportedSpareState::Ready, ReportedSpareState::Missing, ReportedSpareState::Failed];
-
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -61,23 +61,30 @@ fn responses_keep_their_form() {
 #[test]
 fn events_keep_their_form() {
     let event = |change| ServiceEvent { number: 7, time_unix_ms: 5, change };
-    let failed = event(StateChange::MemberFailed { devid: 2, reason: Some("x".to_owned()) });
     let json = json!({
-        "number": 7, "time_unix_ms": 5, "event": "member-failed", "devid": 2, "reason": "x",
+        "number": 7, "time_unix_ms": 5, "event": "began", "name": "member-failed",
+        "severity": "error", "devid": 2, "text": "x", "help": "y",
     });
-    assert_eq!(json_of(&failed), json);
+    assert_eq!(json_of(&event(StateChange::Began(failed()))), json);
     let stopping = event(StateChange::ServiceStopping);
     let json = json!({ "number": 7, "time_unix_ms": 5, "event": "service-stopping" });
     assert_eq!(json_of(&stopping), json);
-    let health = event(StateChange::HealthChanged { health: VolumeHealth::InSync });
-    assert_eq!(json_of(&health)["health"], "in sync");
+}
+
+fn failed() -> Condition {
+    Condition {
+        name: "member-failed".to_owned(),
+        severity: Severity::Error,
+        devid: Some(2),
+        text: "x".to_owned(),
+        help: Some("y".to_owned()),
+    }
 }
 
 fn troubled_status() -> ServiceStatus {
     ServiceStatus {
         name: "pair".to_owned(),
         policy: Some("pid".to_owned()),
-        policy_fault: None,
         profile: Some("raid1".to_owned()),
         health: VolumeHealth::Degraded,
         copies: Some(2),
@@ -89,36 +96,24 @@ fn troubled_status() -> ServiceStatus {
             device: Some("/a.img".to_owned()),
             last_error: Some(MemberError { error: "z".to_owned(), age_ns: 8 }),
         }],
-        failed: vec![4],
-        failures: vec![MemberFailure { devid: 4, reason: "x".to_owned() }],
-        missing: vec![4],
-        removed: vec![4],
-        unreachable: vec![5],
+        conditions: vec![failed(), Condition { devid: None, help: None, ..failed() }],
         spares: vec![SpareReport {
             uuid: "1".to_owned(),
             device: None,
             size_bytes: 8,
             state: ReportedSpareState::Missing,
-            error: None,
         }],
-        failed_reads: 5,
-        failed_writes: 6,
-        mismatched_blocks: 7,
-        lost_checksum_pages: 0,
         rebuilds: vec![RebuildProgress {
             devid: 2,
             recovered_bytes: 1,
             total_bytes: 8,
             only_missed: true,
-            stalled: None,
         }],
         unsynced_bytes: 0,
         active_bytes: 0,
-        labelled: false,
         checksums: true,
         read_only: false,
         scrub: None,
-        rebuild_bytes_per_s: None,
         connections: 3,
         exports: vec![ExportSummary {
             name: "pair".to_owned(),
@@ -137,15 +132,15 @@ fn status_keeps_its_fields() {
         "copies": 2, "parities": 0, "may_fail": 0,
         "members": [{ "devid": 1, "state": "in sync", "device": "/a.img",
                       "last_error": { "error": "z", "age_ns": 8 } }],
-        "failed": [4], "failures": [{ "devid": 4, "reason": "x" }],
-        "missing": [4], "removed": [4], "unreachable": [5],
+        "conditions": [
+            { "name": "member-failed", "severity": "error", "devid": 2, "text": "x", "help": "y" },
+            { "name": "member-failed", "severity": "error", "text": "x" },
+        ],
         "spares": [{ "uuid": "1", "device": null, "size_bytes": 8, "state": "missing" }],
-        "failed_reads": 5, "failed_writes": 6, "mismatched_blocks": 7,
-        "lost_checksum_pages": 0,
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8, "only_missed": true }],
         "unsynced_bytes": 0, "active_bytes": 0,
-        "labelled": false, "checksums": true,
-        "read_only": false, "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
+        "checksums": true,
+        "read_only": false, "scrub": null, "connections": 3,
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
         "backend": "io_uring", "uptime_s": 1.5,
     });

@@ -1,4 +1,4 @@
-//! What the control socket says of the states of members.
+//! States of members, as users see them.
 
 use mirrorball_core::member::MemberState;
 use serde::{Deserialize, Serialize};
@@ -27,16 +27,6 @@ pub enum ReportedState {
 }
 
 impl ReportedState {
-    /// All states, in the order of the metric `member_state`.
-    pub const ALL: [ReportedState; 6] = [
-        ReportedState::InSync,
-        ReportedState::Unreachable,
-        ReportedState::Rebuilding,
-        ReportedState::Failed,
-        ReportedState::Missing,
-        ReportedState::Removed,
-    ];
-
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,449 @@
+//! Conditions: what may be wrong with a volume, a member or a spare.
+//!
+//! One table has the name, the severity and the texts of each. `ctl status`, `top`, the events, the
+//! metrics, the lines of a service on stderr, `examine` and the notes of a start print them.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use crate::executor::MemberFault;
+use mirrorball_core::diagnostic::quoted;
+use mirrorball_core::io::VolumeError;
+use mirrorball_core::units::{Nanos, counted, format_bytes};
+use serde::{Deserialize, Serialize};
+pub use state::ReportedState;
+use std::fmt;
+
+/// Severity of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// No data and no copies are in danger.
+    Note,
+    /// The volume mends it by itself, or it needs attention soon.
+    Warning,
+    /// Copies or data are lost, or clients get errors.
+    Error,
+}
+
+impl Severity {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// Something that is wrong, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// Name, as the chapter "Run a volume" and the metrics have it.
+    pub name: String,
+    /// Severity.
+    pub severity: Severity,
+    /// The member; `None` if it is about the volume or a spare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devid: Option<u64>,
+    /// What is wrong, and with what.
+    pub text: String,
+    /// What to do; `None` if there is nothing to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        self.help.iter().try_for_each(|help| write!(f, "\n  help: {help}"))
+    }
+}
+
+/// A kind of condition, with the figures of its text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem<'a> {
+    /// A member failed, by itself or on request, and is not used; with its last error before.
+    MemberFailed(Option<MemberFault>),
+    /// The device of a member was not found at the start.
+    MemberMissing,
+    /// The device of a failed member was removed.
+    MemberRemoved,
+    /// No connection with the server of a member is open.
+    MemberUnreachable,
+    /// A member is not in sync everywhere.
+    MemberRebuilding(Recovery),
+    /// A step of a rebuild failed.
+    RebuildStalled(VolumeError),
+    /// Number of blocks of a member that did not match their checksums.
+    ChecksumMismatch(u64),
+    /// Number of pages of checksums that no member could read.
+    ChecksumsLost(u64),
+    /// Bytes of the volume in which mirrors may differ.
+    MirrorsUnsynced(u64),
+    /// Requests of clients that too few members could serve.
+    RequestsFailed(FailedCounts),
+    /// Blocks that the last scrub left without a right copy, or that differ.
+    ScrubLeftBlocks(u64),
+    /// Bytes that the last scrub could not compare.
+    ScrubIncomplete(u64),
+    /// The device of a spare was not found at the start.
+    SpareMissing,
+    /// A spare could not take the place of a member.
+    SpareFailed(&'a str),
+    /// The fallback of a program decides in place of the program.
+    PolicyFault(&'a str),
+}
+
+/// How far a rebuild is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Bytes of the member that are in sync.
+    pub recovered_bytes: u64,
+    /// Bytes to rebuild in all.
+    pub total_bytes: u64,
+    /// True if the member gets only what it missed.
+    pub only_missed: bool,
+    /// Rate limit in bytes per second.
+    pub rate: Option<u64>,
+}
+
+/// Requests of clients that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedCounts {
+    /// Number of reads.
+    pub reads: u64,
+    /// Number of writes, flushes and discards.
+    pub writes: u64,
+    /// The last error of a member in use: the member, the error and its age.
+    pub last_error: Option<(String, MemberFault, Nanos)>,
+}
+
+/// What can be done about a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// Labels are examined, or a volume is about to start.
+    NotServed,
+    /// The volume is served, and cannot be written.
+    ReadOnly,
+    /// The volume is served, and members without labels are rebuilt where they are.
+    Emulated,
+    /// The volume is served.
+    Served {
+        /// True if it has spares.
+        has_spares: bool,
+        /// True if a scrub left blocks that differ or do not match.
+        has_left_blocks: bool,
+    },
+}
+
+impl Situation {
+    /// A volume that is served, without spares, and of which a scrub left nothing.
+    pub const SERVED: Situation = Situation::Served { has_spares: false, has_left_blocks: false };
+}
+
+/// The member or spare that a problem is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionSubject {
+    /// The devid of a member.
+    pub devid: Option<u64>,
+    /// Path or URI of its device, or the UUID of a spare without one.
+    pub device: Option<String>,
+}
+
+impl ConditionSubject {
+    /// A member on a device, if it has one.
+    pub fn member(devid: u64, device: Option<String>) -> ConditionSubject {
+        ConditionSubject { devid: Some(devid), device }
+    }
+
+    /// A spare: its device or UUID.
+    pub fn spare(name: String) -> ConditionSubject {
+        ConditionSubject { devid: None, device: Some(name) }
+    }
+}
+
+impl fmt::Display for ConditionSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.devid, &self.device) {
+            (Some(devid), Some(device)) => write!(f, "devid {devid} ({device})"),
+            (Some(devid), None) => write!(f, "devid {devid}"),
+            (None, Some(spare)) => write!(f, "spare {spare}"),
+            (None, None) => f.write_str("the volume"),
+        }
+    }
+}
+
+impl Problem<'_> {
+    /// The row of the table: name, severity, and the text for its end.
+    pub fn row(&self) -> (&'static str, Severity, &'static str) {
+        use Severity::{Error, Note, Warning};
+        match self {
+            Problem::MemberFailed(_) => ("member-failed", Error, "not failed any more"),
+            Problem::MemberMissing => ("member-missing", Error, "not missing any more"),
+            Problem::MemberRemoved => ("member-removed", Error, "has a device again"),
+            Problem::MemberUnreachable => {
+                ("member-unreachable", Warning, "its server can be reached again")
+            }
+            Problem::MemberRebuilding(_) => ("member-rebuilding", Warning, "its rebuild ended"),
+            Problem::RebuildStalled(_) => ("rebuild-stalled", Error, "its rebuild goes on"),
+            Problem::ChecksumMismatch(_) => {
+                ("checksum-mismatch", Warning, "a scrub has checked all blocks")
+            }
+            Problem::ChecksumsLost(_) => {
+                ("checksums-lost", Warning, "a scrub has made the checksums that were lost")
+            }
+            Problem::MirrorsUnsynced(_) => ("mirrors-unsynced", Warning, "all mirrors are equal"),
+            Problem::RequestsFailed(_) => {
+                ("requests-failed", Error, "a scrub has read all data since requests failed")
+            }
+            Problem::ScrubLeftBlocks(_) => {
+                ("scrub-left-blocks", Error, "the last scrub left no bad blocks")
+            }
+            Problem::ScrubIncomplete(_) => {
+                ("scrub-incomplete", Warning, "the last scrub compared everything")
+            }
+            Problem::SpareMissing => ("spare-missing", Warning, "not missing any more"),
+            Problem::SpareFailed(_) => ("spare-failed", Warning, "not failed any more"),
+            Problem::PolicyFault(_) => ("policy-fault", Note, "the policy that was set decides"),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.row().0
+    }
+
+    /// The state of a member that has this problem; `None` if it may be in any state.
+    pub fn state(&self) -> Option<ReportedState> {
+        match self {
+            Problem::MemberFailed(_) => Some(ReportedState::Failed),
+            Problem::MemberMissing => Some(ReportedState::Missing),
+            Problem::MemberRemoved => Some(ReportedState::Removed),
+            Problem::MemberUnreachable => Some(ReportedState::Unreachable),
+            Problem::MemberRebuilding(_) => Some(ReportedState::Rebuilding),
+            _ => None,
+        }
+    }
+
+    /// Changes when an event is due: with each fifth of a rebuild, and when a count has doubled.
+    pub(crate) fn step(&self) -> u64 {
+        let doublings = |count: u64| u64::from(count.checked_ilog2().unwrap_or(0));
+        match self {
+            Problem::MemberRebuilding(Recovery { recovered_bytes, total_bytes, .. }) => {
+                let total_bytes = (*total_bytes).max(1);
+                (5 * u128::from(*recovered_bytes) / u128::from(total_bytes)).min(4) as u64
+            }
+            Problem::RequestsFailed(FailedCounts { reads, writes, .. }) => {
+                doublings(reads + writes)
+            }
+            Problem::ChecksumMismatch(count)
+            | Problem::ChecksumsLost(count)
+            | Problem::ScrubLeftBlocks(count) => doublings(*count),
+            _ => 0,
+        }
+    }
+
+    /// The condition in words.
+    pub fn describe(&self, subject: &ConditionSubject, situation: Situation) -> Condition {
+        let (name, severity, _) = self.row();
+        Condition {
+            name: name.to_owned(),
+            severity,
+            devid: subject.devid,
+            text: self.text(subject, situation),
+            help: self.help(subject, situation),
+        }
+    }
+
+    fn text(&self, subject: &ConditionSubject, situation: Situation) -> String {
+        match self {
+            Problem::MemberFailed(None) => format!("{subject} has failed"),
+            Problem::MemberFailed(Some(fault)) => format!("{subject} has failed: {fault}"),
+            Problem::MemberMissing => format!("{subject} is missing"),
+            Problem::MemberRemoved => format!("the device of {subject} was removed"),
+            Problem::MemberUnreachable => {
+                format!("{subject} cannot be reached: no connection with its server is open")
+            }
+            Problem::MemberRebuilding(recovery) => recovery_text(recovery, subject, situation),
+            Problem::RebuildStalled(error) => {
+                format!("the rebuild of {subject} does not go on: {error}")
+            }
+            Problem::ChecksumMismatch(count) => format!(
+                "{subject}: {} did not match their checksums",
+                counted(*count, "block of 4 KiB", "blocks of 4 KiB")
+            ),
+            Problem::ChecksumsLost(count) => format!(
+                "the checksums of {} could not be read on any member, so reads there are not \
+                 verified",
+                counted(512 * count, "block", "blocks")
+            ),
+            Problem::MirrorsUnsynced(bytes) => {
+                let how = match situation {
+                    Situation::ReadOnly => "are not synchronised while the volume is read-only",
+                    _ => "are being synchronised",
+                };
+                format!("mirrors may differ in {}, which {how}", format_bytes(*bytes))
+            }
+            Problem::RequestsFailed(counts) => failed_text(counts),
+            Problem::ScrubLeftBlocks(count) => format!(
+                "the last scrub left {} that differ, or have no right copy",
+                counted(*count, "block of 4 KiB", "blocks of 4 KiB")
+            ),
+            Problem::ScrubIncomplete(bytes) => format!(
+                "the last scrub did not compare {}, because too few members were in sync",
+                format_bytes(*bytes)
+            ),
+            Problem::SpareMissing => format!("{subject} is missing"),
+            Problem::SpareFailed(error) => {
+                format!("{subject} could not take the place of a member: {error}")
+            }
+            Problem::PolicyFault(fault) => {
+                format!("the fallback decides in place of the program: {fault}")
+            }
+        }
+    }
+
+    fn help(&self, subject: &ConditionSubject, situation: Situation) -> Option<String> {
+        let is_writable = situation != Situation::ReadOnly;
+        let devid = subject.devid.unwrap_or(0);
+        let text = match self {
+            Problem::MemberFailed(_) => return failed_help(subject, situation),
+            Problem::MemberMissing if situation == Situation::NotServed => {
+                "connect its device, or start without it (`serve --degraded`), and then `ctl \
+                 members replace`"
+                    .to_owned()
+            }
+            Problem::MemberMissing if is_writable => format!(
+                "stop the service, connect the device and start again, or `ctl members replace \
+                 {devid} DEVICE` rebuilds the member on any device"
+            ),
+            Problem::MemberRemoved if is_writable => format!(
+                "`ctl members replace {devid} DEVICE` rebuilds the member on another device"
+            ),
+            Problem::MemberUnreachable if is_writable => {
+                "check the server and the network; the member is used again when its server \
+                 answers, unless a write fails it before"
+                    .to_owned()
+            }
+            Problem::MemberUnreachable => "check the server and the network".to_owned(),
+            Problem::RebuildStalled(_) => "it is tried again every 10 s; `ctl members` shows the \
+                                           last error of each member"
+                .to_owned(),
+            Problem::ChecksumMismatch(_) if is_writable => {
+                "what another mirror has right was repaired; `ctl scrub start` checks all blocks; \
+                 replace the device if the count grows"
+                    .to_owned()
+            }
+            Problem::ChecksumsLost(_) if is_writable => {
+                "`ctl scrub start` makes new ones where mirrors are equal".to_owned()
+            }
+            Problem::RequestsFailed(_) => "`ctl members` shows the last error of each member; a \
+                                           block that no mirror has right is an error until it \
+                                           is written again, for example from a backup"
+                .to_owned(),
+            Problem::ScrubLeftBlocks(_) => {
+                "`ctl scrub status` shows where, and how to repair them".to_owned()
+            }
+            Problem::ScrubIncomplete(_) if is_writable => {
+                "when all members are in sync, `ctl scrub start`".to_owned()
+            }
+            Problem::SpareMissing | Problem::SpareFailed(_) if is_writable => {
+                let name = subject.device.as_deref().unwrap_or_default();
+                let name = quoted(name.strip_prefix("UUID ").unwrap_or(name));
+                format!("`ctl members remove --spare {name}` gives it up")
+            }
+            Problem::PolicyFault(_) => {
+                "`ctl policy NAME` sets a policy; `ctl policy program:FILE` loads the program \
+                 again"
+                    .to_owned()
+            }
+            _ => return None,
+        };
+        Some(text)
+    }
+}
+
+/// Advice for a member that has failed. Only labels record that another device replaces it.
+fn failed_help(subject: &ConditionSubject, situation: Situation) -> Option<String> {
+    let devid = subject.devid.unwrap_or(0);
+    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
+    let Situation::Served { has_spares, has_left_blocks } = situation else {
+        return (situation == Situation::Emulated).then_some(rebuild);
+    };
+    let mut help = String::new();
+    if has_spares {
+        help += "a spare that is large enough takes its place; without one, ";
+    }
+    help += &format!(
+        "{rebuild}; `ctl members replace {devid} DEVICE` rebuilds it on another device; `ctl \
+         members remove {devid}` closes the device, so that it can be taken out"
+    );
+    if has_left_blocks && !has_spares {
+        let device = subject.device.as_deref().map_or("DEVICE".to_owned(), quoted);
+        help += &format!(
+            "; the last scrub left blocks that differ: if the wrong data are on this member, \
+             `ctl members replace {devid} {device}` copies all of it, and `ctl members rebuild \
+             {devid}` only what it missed"
+        );
+    }
+    Some(help)
+}
+
+/// How far the rebuild of a member is.
+fn recovery_text(recovery: &Recovery, subject: &ConditionSubject, situation: Situation) -> String {
+    let Recovery { recovered_bytes, total_bytes, only_missed, rate } = *recovery;
+    let percent = 100.0 * recovered_bytes as f64 / total_bytes.max(1) as f64;
+    let progress = format!("{percent:.1} %, {recovered_bytes} of {total_bytes} bytes");
+    match situation {
+        Situation::ReadOnly => format!(
+            "{subject} is in sync in {progress}; it is not rebuilt while the volume is read-only"
+        ),
+        Situation::NotServed => format!("{subject} is in sync in {progress}"),
+        Situation::Emulated | Situation::Served { .. } => {
+            let what = if only_missed { ", only what it missed" } else { "" };
+            let limit = limit_text(rate, total_bytes.saturating_sub(recovered_bytes));
+            format!("{subject} is being rebuilt: {progress}{what}{limit}")
+        }
+    }
+}
+
+fn failed_text(counts: &FailedCounts) -> String {
+    let FailedCounts { reads, writes, last_error } = counts;
+    let mut text = format!(
+        "{} and {} of clients failed since the start or the last scrub that finished, because too \
+         few members could serve them",
+        counted(*reads, "read", "reads"),
+        counted(*writes, "write", "writes")
+    );
+    if let Some((member, error, age)) = last_error {
+        text += &format!(
+            "; last error of {member}, {} ago: {error}",
+            duration_text(age.0 / 1_000_000_000)
+        );
+    }
+    text
+}
+
+/// A time in the unit that fits.
+pub fn duration_text(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// A rate limit, and the time that the bytes which are left take under it.
+pub fn limit_text(bytes_per_s: Option<u64>, left_bytes: u64) -> String {
+    let Some(rate) = bytes_per_s else { return String::new() };
+    let (least_s, rate_text) = (left_bytes / rate.max(1), format_bytes(rate));
+    if least_s < 60 {
+        return format!(", at most {rate_text}/s");
+    }
+    let time = duration_text(least_s);
+    format!(", at most {rate_text}/s: at least {time} left")
+}
