@@ -1,4 +1,4 @@
-//! What goes away: all members, which are on other machines; threads; the server.
+//! Outages: all members, which are on other machines; threads; the server.
 
 use super::*;
 use std::ffi::OsStr;
@@ -189,7 +189,7 @@ fn a_device_that_was_cut_is_refused() {
     service.terminate();
 }
 
-/// Its socket is there, and the path is right.
+/// The socket is there, and the path is right.
 #[test]
 fn ctl_says_that_a_service_that_was_killed_does_not_listen_any_more() {
     let folder = created(2);

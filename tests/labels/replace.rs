@@ -49,7 +49,7 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
     }
 }
 
-/// What is to be done is said of all, so that it is done once.
+/// The message names all, so that the user acts once.
 #[test]
 fn all_older_copies_are_named_and_given_up_at_once() {
     let folder = created(3);
@@ -79,7 +79,7 @@ fn all_older_copies_are_named_and_given_up_at_once() {
     service.terminate();
 }
 
-/// What was written to it elsewhere is on no other member, so it is not overwritten unasked.
+/// Data that were written to it elsewhere are on no other member, so it is not overwritten unasked.
 #[test]
 fn a_member_that_was_used_without_the_others_is_not_taken_back() {
     let folder = created(2);

@@ -7,14 +7,16 @@ use crate::source::{Offence, Tree};
 const OPENINGS: [&str; 4] = ["What", "Its", "That", "Takes"];
 
 /// Folders whose comments are still to be reworded. The list shrinks.
-const NOT_YET: [&str; 7] = [
+const NOT_YET: [&str; 9] = [
     "crates/store/",
     "crates/core/src/volume/",
-    "crates/io/",
+    "crates/io/examples/",
+    "crates/io/src/assemble",
+    "crates/io/src/driver/",
+    "crates/io/src/torture",
     "crates/lab/",
     "crates/sim/src/engine",
     "crates/sim/src/record",
-    "tests/labels/",
 ];
 
 /// Doc comments that begin with one of [`OPENINGS`].
@@ -41,7 +43,7 @@ pub(crate) fn openings_canary() -> Canary {
     let more = ["/// A name.", "/// What it is.", "struct B;", "/// Itself.", "struct C;"];
     let text = lines.join("\n") + "\n" + &more.join("\n");
     Canary {
-        files: vec![("a.rs", text), ("crates/io/src/a.rs", "/// What it is.".into())],
+        files: vec![("a.rs", text), ("crates/io/src/driver/a.rs", "/// What it is.".into())],
         caught_at: vec!["a.rs:1", "a.rs:4"],
     }
 }

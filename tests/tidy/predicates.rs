@@ -5,14 +5,10 @@ use crate::source::{Offence, Tree};
 
 const PREFIXES: [&str; 5] = ["is_", "has_", "can_", "must_", "needs_"];
 
-/// Files whose predicates still act. The list shrinks.
-const NOT_YET: [&str; 2] =
-    ["crates/io/src/export/nbd/memory_queue.rs", "crates/io/src/member/remote/connection.rs"];
-
 /// Functions that are named like a question and take `&mut self`.
 pub(crate) fn act(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
-    for file in tree.rust().filter(|file| !file.is_test() && !NOT_YET.contains(&&*file.path)) {
+    for file in tree.rust().filter(|file| !file.is_test()) {
         for (index, token) in file.tokens.iter().enumerate() {
             let name = file.tokens.get(index + 1).and_then(|next| next.ident()).unwrap_or_default();
             let is_question = PREFIXES.iter().any(|prefix| name.starts_with(prefix));

@@ -64,7 +64,7 @@ pub enum Transport {
     Tls,
 }
 
-/// What can be written for each kind of address.
+/// Help that lists the form of each kind of address.
 const ALL_ADDRESSES: &str = "write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
                              nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk";
 const NBD_ADDRESSES: &str =
@@ -87,15 +87,15 @@ pub enum AddressError {
     /// It is malformed.
     #[error("{what}\n  help: {help}")]
     Malformed {
-        /// What is wrong with it.
+        /// The mistake.
         what: String,
-        /// What to write.
+        /// Advice.
         help: &'static str,
     },
     /// The path is longer than that of a socket may be.
     #[error("{error}\n  help: give {option} a shorter path")]
     TooLong {
-        /// Its length.
+        /// The length.
         error: PathTooLong,
         /// The option with the path.
         option: &'static str,
@@ -133,7 +133,7 @@ pub enum AddressError {
     Export {
         /// The address.
         address: ListenAddress,
-        /// What the system reported.
+        /// The error of the system.
         error: io::Error,
     },
     /// The system refused to create a control socket.
@@ -141,12 +141,12 @@ pub enum AddressError {
     Control {
         /// The path.
         path: PathBuf,
-        /// What the system reported.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// What to do about an error of the system.
+/// Advice for an error of the system.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => "\n  help: create its folder first",

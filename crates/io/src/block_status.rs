@@ -43,7 +43,7 @@ pub struct StatusExtent {
 pub(crate) struct StatusSegment<P> {
     /// Number of bytes.
     pub(crate) length: u64,
-    /// Its start on each mirror that could serve a read; `None` if a mirror cannot be queried.
+    /// Start on each mirror that could serve a read; `None` if a mirror cannot be queried.
     pub(crate) sources: Option<Vec<P>>,
 }
 

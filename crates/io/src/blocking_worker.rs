@@ -24,7 +24,7 @@ pub(crate) struct BlockingWorker<T> {
     runner: Runner<T>,
 }
 
-/// What runs the tasks.
+/// The thread or the simulation that runs the tasks.
 enum Runner<T> {
     Thread {
         sender: Sender<T>,

@@ -48,9 +48,9 @@ pub struct Condition {
     /// The member; `None` if it is about the volume or a spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devid: Option<u64>,
-    /// What is wrong, and with what.
+    /// The problem, with the member, its device and figures.
     pub text: String,
-    /// What to do; `None` if there is nothing to do.
+    /// Advice; `None` if there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -121,7 +121,7 @@ pub struct FailedCounts {
     pub last_error: Option<(String, MemberFault, Nanos)>,
 }
 
-/// What can be done about a problem.
+/// State of a volume, which decides what can be done about a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// Labels are examined, or a volume is about to start.
@@ -211,7 +211,7 @@ impl Problem<'_> {
         }
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &'static str {
         self.row().0
     }

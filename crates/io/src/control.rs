@@ -106,7 +106,7 @@ pub struct Endpoint {
     pub protocol: Protocol,
 }
 
-/// What a client of an endpoint sends.
+/// The protocol of the clients of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// A request as a line of JSON.
@@ -120,7 +120,7 @@ struct Listener {
     accepting: bool,
 }
 
-/// What a client is waited for, the first to be closed first.
+/// The phases of a client. Those that come first are closed first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ClientPhase {
     /// It has to send its request.
@@ -129,9 +129,9 @@ enum ClientPhase {
     Sending,
     /// It gets events as they happen.
     Following,
-    /// Its request is carried out.
+    /// The service carries out the request.
     Working,
-    /// Its socket is closed, but the last operation on it has not ended.
+    /// The socket is closed, but the last operation on it has not ended.
     Closing,
 }
 
@@ -149,7 +149,7 @@ struct Client {
     capacity: usize,
     /// Number of operations on its socket that have not ended.
     in_flight: u32,
-    /// What it was sent, if it asked for events.
+    /// The events that were sent, if the client asked for them.
     follower: Option<Follower>,
 }
 

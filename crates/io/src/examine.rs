@@ -29,7 +29,7 @@ use std::time::Duration;
 pub struct ExaminedDevice {
     /// Where it is.
     pub address: DeviceAddress,
-    /// Its label, or why there is none.
+    /// The label, or why there is none.
     pub label: Result<NewestLabel, DeviceError>,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
@@ -39,7 +39,7 @@ pub struct ExaminedDevice {
     pub scrub: Option<ScrubRecord>,
     /// The stale maps that can be read.
     pub stale_maps: Vec<StaleMap>,
-    /// What it says of itself if it has no label and is a spare.
+    /// The block of a spare, if it has no label.
     pub spare: Option<SpareBlock>,
 }
 
@@ -71,7 +71,7 @@ impl ExaminedDevice {
         ExaminedDevice { spare: spare.filter(|_| self.label.is_err()), ..self }
     }
 
-    /// Its metadata, if it has a label.
+    /// The metadata, if it has a label.
     pub(crate) fn found(&self) -> Option<FoundMember> {
         let newest = self.label.as_ref().ok()?.clone();
         let (record, stale_maps) = (self.record.clone(), self.stale_maps.clone());
@@ -86,18 +86,18 @@ pub enum DeviceError {
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// Its label cannot be used.
+    /// The label cannot be used.
     #[error("has {0}")]
     Label(BlockError),
 }
 
 /// The devices of one volume, assembled.
 pub struct ExaminedVolume {
-    /// Its UUID.
+    /// The UUID.
     pub uuid: Uuid,
     /// Indexes of its devices among all that were examined.
     pub devices: Vec<usize>,
-    /// What the labels say together; its standings are in the order of `devices`.
+    /// The assembly of the labels; its standings are in the order of `devices`.
     pub assembly: LabelAssembly,
     /// Whether the volume may start.
     pub verdict: Result<ArrayVerdict, MapError>,
@@ -219,7 +219,7 @@ pub(crate) fn chunk_map(
     }
 }
 
-/// What a device of a volume is, in words: device `at` of the volume's.
+/// Standing of device `at` of a volume, in words.
 pub fn device_text(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> String {
     let standing = volume.assembly.standings[at];
     let label = |at: usize| {
@@ -281,7 +281,7 @@ pub fn standing_text(standing: MemberStanding) -> String {
     }
 }
 
-/// What a device contains of another program, such as a filesystem, in words.
+/// Data of another program on a device, such as a filesystem, in words.
 pub fn foreign_contents(address: &DeviceAddress) -> Option<&'static str> {
     let read = reader(address).ok()?;
     let size_bytes = match address {
@@ -371,7 +371,7 @@ fn read_blocks(
     Ok(blocks.collect::<io::Result<Vec<Vec<u8>>>>()?.concat())
 }
 
-/// What a device says of itself if it is a spare, of which `read(offset, length)` reads.
+/// The block of a spare on a device, of which `read(offset, length)` reads.
 pub(crate) fn spare_block(read: impl Fn(u64, u32) -> io::Result<Vec<u8>>) -> Option<SpareBlock> {
     let bytes = read(SPARE_OFFSET, METADATA_BYTES as u32).ok()?;
     SpareBlock::decode(&bytes).ok()
@@ -395,7 +395,7 @@ mod tests {
     use mirrorball_store::label::{DataId, LabelledArray, Lineage, MemberLabel};
     use std::cell::Cell;
 
-    /// What is read of a member whose label is of this generation.
+    /// Metadata of a member whose label is of this generation.
     fn found(member: u8, generation: u64) -> FoundMember {
         let array = LabelledArray {
             uuid: Uuid([9; 16]),

@@ -19,7 +19,7 @@ const SOLID_P99_MAX: Nanos = Nanos::from_micros(150);
 pub struct Lateness {
     /// The p99, in real time.
     pub p99: Nanos,
-    /// Its bound, in real time.
+    /// The bound, in real time.
     pub bound: Nanos,
 }
 

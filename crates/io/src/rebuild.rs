@@ -349,7 +349,7 @@ impl Rebuild {
         None
     }
 
-    /// What the next step copies, and the range that is left; or the flush that records progress.
+    /// The range that the next step copies; or the flush that records progress.
     fn next(&self, executor: &Executor) -> Option<(RequestKind, u64, u64)> {
         let volume = executor.volume().filter(|volume| !volume.is_read_only())?;
         let store = volume.gate();

@@ -47,7 +47,7 @@ pub struct OpenRequest {
     pub size_bytes: u64,
     /// Where it is.
     pub place: MemberPlace,
-    /// What the labels of the members say; `None` without labels.
+    /// The newest label of the members; `None` without labels.
     pub label: Option<Label>,
     /// The UUID with which a storage is this member, having missed some writes; any other is taken
     /// for a new one, on which no label is left.
@@ -59,9 +59,9 @@ pub struct OpenRequest {
 pub struct SpareRequest {
     /// The device.
     pub address: DeviceAddress,
-    /// What to do if it contains data.
+    /// Treatment of data that it contains.
     pub occupied: Occupied,
-    /// What the labels of the members say.
+    /// The newest label of the members.
     pub label: Label,
 }
 
@@ -99,7 +99,7 @@ pub struct ReopenedMember {
     pub member: MemberIndex,
     /// Where it is.
     pub place: MemberPlace,
-    /// Its storage.
+    /// The storage.
     pub result: Result<OpenedMember, String>,
 }
 
@@ -132,7 +132,7 @@ impl Reopener {
         self.moved.get(&member).cloned().or_else(|| self.opener.device(member))
     }
 
-    /// Takes that the storage at this place was attached.
+    /// Records the place of storage that was attached.
     pub fn on_attached(&mut self, member: MemberIndex, place: MemberPlace) {
         if let Some(address) = place.new_device() {
             self.moved.insert(member, address.clone());

@@ -50,7 +50,7 @@ const KEEP_INTERVAL: Nanos = Nanos::from_secs(60);
 /// Stream of the scrub's requests, for policies.
 const STREAM: u64 = 2;
 
-/// What the user wants of a scrub.
+/// A request to start a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScrubRequest {
     /// Makes blocks equal that differ, where it is known which mirror is right.
@@ -66,7 +66,7 @@ pub struct ScrubRequest {
 pub struct Scrub {
     /// The last scrub, if there was one.
     progress: Option<ScrubProgress>,
-    /// What was found before this offset is repaired as far as it can be.
+    /// Offset before which everything is repaired as far as it can be.
     settled_bytes: u64,
     to_repair: VecDeque<ToRepair>,
     /// Blocks behind those that were checked which did not match their checksums: each is counted
@@ -347,7 +347,7 @@ impl Scrub {
         progress.mismatched_blocks > before
     }
 
-    /// Takes what a step found in the next bytes.
+    /// Records the differences that a step found in the next bytes.
     fn on_checked(&mut self, length: u64, differences: &[BlockDifference], executor: &Executor) {
         let volume = executor.volume().expect("its mirrors are compared");
         let Some(progress) = &mut self.progress else { return };
@@ -374,7 +374,7 @@ impl Scrub {
         end_counted(progress);
     }
 
-    /// Takes what a step found in the next stripes.
+    /// Records the findings of a step in the next stripes.
     fn on_stripes_checked(&mut self, length: u64, findings: &[StripeFinding], executor: &Executor) {
         let volume = executor.volume().expect("its stripes are compared");
         let Some(progress) = &mut self.progress else { return };

@@ -136,7 +136,7 @@ impl Service {
         Service { ublk, ..self }
     }
 
-    /// What to tell the user at the end, a line each.
+    /// Notes for the user at the end, a line each.
     pub fn last_notes(&self) -> Vec<String> {
         let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
@@ -432,7 +432,7 @@ fn record_policy_fault(volume: &mut Volume) {
     }
 }
 
-/// What the next start of a volume has to do, or cannot.
+/// Note on the work that is left for the next start of a volume.
 fn unfinished_note(volume: &Volume) -> Option<String> {
     let label = volume.gate().map(StoreGate::label)?;
     (!label.is_clean).then(|| match volume.gate().map_or(0, StoreGate::unsynced_bytes) {

@@ -30,9 +30,9 @@ const FIRST_CLIENT: u32 = u32::MAX - 0xffff;
 pub struct FoundSpare {
     /// Where it is.
     pub address: DeviceAddress,
-    /// Its UUID.
+    /// The UUID.
     pub uuid: Uuid,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
 }
 
@@ -45,7 +45,7 @@ pub enum SpareChange {
     Removed(String),
 }
 
-/// What a spare that was found is used for.
+/// Use of a spare that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SpareUse {
     /// Nothing.
@@ -69,7 +69,7 @@ pub struct Spares {
     uses: u32,
     /// When a member is tried again whose place could not be taken.
     retry_at: Nanos,
-    /// What happened since it was last taken.
+    /// Changes since the last call of [`Spares::take_news`].
     news: Vec<SpareChange>,
 }
 
@@ -166,7 +166,7 @@ impl Spares {
         client >= FIRST_CLIENT
     }
 
-    /// Takes the end of opening a spare.
+    /// Ends the use of a spare that was opened, or could not be.
     pub fn on_opened(&mut self, client: u32, result: &Result<RebuildOpened, RebuildError>) {
         let is_it = |(_, used): &(FoundSpare, SpareUse)| *used == SpareUse::Opening(client);
         let Some(at) = self.found.iter().position(is_it) else { return };
@@ -290,7 +290,7 @@ impl Spares {
         Some(MemberPlace::Spare(spare.address.clone(), spare.uuid))
     }
 
-    /// What happened since the last call.
+    /// Removes and returns the changes since the last call.
     pub fn take_news(&mut self) -> Vec<SpareChange> {
         std::mem::take(&mut self.news)
     }

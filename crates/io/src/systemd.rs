@@ -1,5 +1,5 @@
-//! What systemd gives a service that it starts: listening sockets, and a socket on which to report
-//! that it is ready. Protocols: `sd_listen_fds(3)` and `sd_notify(3)`.
+//! Interface of systemd with a service that it starts: listening sockets, and a socket on which to
+//! report that it is ready. Protocols: `sd_listen_fds(3)` and `sd_notify(3)`.
 //!
 //! Others start servers in the same way, libnbd for example.
 
@@ -32,7 +32,7 @@ pub enum PassedSocketError {
          help: use ListenStream= with a path or a port in the socket unit"
     )]
     OtherKind {
-        /// Its number, from 1.
+        /// The number, from 1.
         number: usize,
     },
     /// It is a connection.
@@ -41,7 +41,7 @@ pub enum PassedSocketError {
          the socket unit"
     )]
     NotListening {
-        /// Its number, from 1.
+        /// The number, from 1.
         number: usize,
     },
 }
@@ -53,7 +53,7 @@ pub fn passed_count() -> Option<usize> {
     number("LISTEN_FDS").filter(|&count| is_meant && count > 0).map(|count| count as usize)
 }
 
-/// Takes the sockets that were passed to this process; none if it was started otherwise. They can
+/// Returns the sockets that were passed to this process; none if it was started otherwise. They can
 /// be taken once.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ pub fn passed_sockets() -> Result<Vec<BoundSocket>, PassedSocketError> {
     (0..sockets.len()).map(|index| passed_socket(&mut sockets, index)).collect()
 }
 
-/// Takes the socket of this index.
+/// Returns the socket of this index.
 fn passed_socket(sockets: &mut ListenFd, index: usize) -> Result<BoundSocket, PassedSocketError> {
     let number = index + 1;
     let found = take_unix(sockets, index).or_else(|| take_tcp(sockets, index));

@@ -12,16 +12,16 @@ pub enum ReportedState {
     /// It has current data everywhere, and its server cannot be reached now.
     #[serde(rename = "unreachable")]
     Unreachable,
-    /// Its data are current up to its recovery offset.
+    /// The data are current up to its recovery offset.
     #[serde(rename = "rebuilding")]
     Rebuilding,
     /// It is not used.
     #[serde(rename = "failed")]
     Failed,
-    /// Its device was not found when the volume was started.
+    /// The device was not found when the volume was started.
     #[serde(rename = "missing")]
     Missing,
-    /// Its device was removed.
+    /// The device was removed.
     #[serde(rename = "removed")]
     Removed,
 }

@@ -14,7 +14,7 @@ use crate::scrub::Scrub;
 use crate::spares::Spares;
 use mirrorball_core::slab::SlabKey;
 
-/// What a client got of the events.
+/// The part of the events that a client was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Follower {
     /// The number of the last event that it was sent.

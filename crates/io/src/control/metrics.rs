@@ -235,7 +235,7 @@ fn failed_family(executor: &Executor) -> Family {
     }
 }
 
-/// What is wrong now, counted by name and member.
+/// Number of conditions now, by name and member.
 fn conditions_family(conditions: &[Condition]) -> Family {
     let mut counts = BTreeMap::new();
     for Condition { name, severity, devid, .. } in conditions {

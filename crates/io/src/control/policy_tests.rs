@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use tempfile::TempDir;
 
-/// Takes any object; one that starts with `p` makes it panic, one with `w` makes it wait.
+/// A loader of any object; one that starts with `p` makes it panic, one with `w` makes it wait.
 #[derive(Debug)]
 struct ScriptedLoader {
     /// Where the test and the loader meet, twice for each object.

@@ -37,7 +37,7 @@ pub use spare::{ReportedSpareState, SpareReport};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub enum ControlRequest {
-    /// What is served, and its health; answered with [`ServiceStatus`].
+    /// Asks what is served, and its conditions; answered with [`ServiceStatus`].
     Status,
     /// The state and counters of all members; answered with a list of [`MemberReport`].
     Members,
@@ -51,8 +51,8 @@ pub enum ControlRequest {
     Policy,
     /// Uses another policy from the next read on; answered with its name.
     SetPolicy {
-        /// Its name, as `mirrorball policies` lists it, with parameters; or `program:` and the path
-        /// of an object, which the service does not open.
+        /// Name as `mirrorball policies` lists it, with parameters; or `program:` and the path of
+        /// an object, which the service does not open.
         name: String,
         /// The object, two hexadecimal digits for each byte: the client reads it, so that its
         /// permissions count and not those of the service.
@@ -118,7 +118,7 @@ pub enum ControlRequest {
     /// Does something with the scrub of the volume; answered with [`ScrubReport`], or with nothing
     /// if there was no scrub yet.
     Scrub {
-        /// What to do.
+        /// Advice.
         action: ScrubAction,
         /// Of a start: makes blocks equal that differ, where it is known which mirror is right.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -138,7 +138,7 @@ pub enum ControlRequest {
 pub enum ControlResponse<T> {
     /// The request was carried out.
     Done {
-        /// Its result.
+        /// The result.
         answer: T,
     },
     /// The request failed.
@@ -160,7 +160,7 @@ impl<T> From<Result<T, RequestError>> for ControlResponse<T> {
 pub struct RequestError {
     /// The message for the user.
     pub error: String,
-    /// What kind of error it is, for programs.
+    /// Kind of the error, for programs.
     #[serde(default)]
     pub kind: RequestErrorKind,
 }
@@ -198,7 +198,7 @@ pub enum VolumeHealth {
     Degraded,
 }
 
-/// What is served, and its health.
+/// Status of a service: what is served, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceStatus {
     /// Name of the array.
@@ -222,7 +222,7 @@ pub struct ServiceStatus {
     /// All members, and where they are.
     #[serde(default)]
     pub members: Vec<MemberSummary>,
-    /// What is wrong now.
+    /// Conditions: what is wrong now.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// The spares.
@@ -248,7 +248,7 @@ pub struct ServiceStatus {
     pub scrub: Option<ScrubReport>,
     /// Number of NBD clients that are connected.
     pub connections: usize,
-    /// What clients can attach to.
+    /// Volumes and members that clients can attach to.
     pub exports: Vec<ExportSummary>,
     /// I/O backend.
     pub backend: String,
@@ -273,15 +273,15 @@ pub struct RebuildProgress {
 /// A volume or member that clients can attach to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportSummary {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its size.
+    /// The size.
     pub size_bytes: u64,
     /// Whether it is the volume or a member.
     pub is: ExportKind,
 }
 
-/// What an export is.
+/// Kind of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExportKind {
@@ -303,7 +303,7 @@ pub struct ServiceStats {
 /// Counters and times of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatsReport {
-    /// Its state and counters.
+    /// The state and counters.
     #[serde(flatten)]
     pub member: MemberReport,
     /// Completion minus submission of reads.
@@ -345,9 +345,9 @@ pub struct LatenessReport {
 pub struct PolicyCounter {
     /// The member that it is about; `None` if it is about the volume.
     pub devid: Option<u64>,
-    /// Its name, as the policy defines it.
+    /// Name, as the policy defines it.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: i64,
 }
 

@@ -117,7 +117,7 @@ fn start_service(folder: &TempDir, programs: Option<Registry>) -> (PathBuf, Sock
     (path, place)
 }
 
-/// What an HTTP client gets for these lines.
+/// The response of HTTP to these lines.
 fn fetch(place: SocketAddr, lines: &str) -> String {
     let mut socket = TcpStream::connect(place).unwrap();
     socket.write_all(format!("{lines}\r\n\r\n").as_bytes()).unwrap();

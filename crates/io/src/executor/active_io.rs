@@ -60,7 +60,7 @@ pub(super) struct ActiveIo {
 }
 
 impl ActiveIo {
-    /// What is to be said of it if it failed.
+    /// Description of an I/O that failed.
     pub(super) fn failed(&self) -> FailedIo {
         match self.zeroed {
             Some(done) => FailedIo {

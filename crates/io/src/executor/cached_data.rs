@@ -20,7 +20,7 @@ pub(super) struct CachedData {
 #[derive(Clone)]
 pub(super) struct CachedPiece {
     memory: Arc<[u8]>,
-    /// Its bytes in `memory`.
+    /// The range in `memory`.
     within: Range<usize>,
     /// The number of the write.
     write: u64,

@@ -30,7 +30,7 @@ pub(super) struct ControllerCache {
     data: CachedData,
     /// The write-backs in flight, by the slot of their request.
     write_backs: BTreeMap<u32, StartedWriteBack>,
-    /// What the cache had of the range of a read that the volume serves, by the slot of its
+    /// Cached pieces of the range of a read that the volume serves, by the slot of its
     /// request.
     newer: BTreeMap<u32, Vec<(u64, CachedPiece)>>,
     /// Whether data were lost because a write-back failed.
@@ -146,7 +146,7 @@ impl Executor {
         has_submitted
     }
 
-    /// Takes the end of a request. Returns true if it was a write-back, which has no client.
+    /// Ends a request. Returns true if it was a write-back, which has no client.
     pub(super) fn end_for_controller(
         &mut self,
         key: IoRequestKey,

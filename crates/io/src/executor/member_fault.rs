@@ -12,12 +12,12 @@ use mirrorball_store::StoreGate;
 use rustix::io::Errno;
 use std::fmt;
 
-/// What preceded the failure of a member.
+/// The last error of a member before it failed, or another reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberFault {
     /// The user had it failed.
     Requested,
-    /// Its file or device ended before an I/O did.
+    /// The file or device ended before an I/O did.
     Ended,
     /// The connection with its server ended, and writes were not flushed.
     LostServer,
@@ -39,11 +39,11 @@ pub struct FailedIo {
 /// The error of an I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultCause {
-    /// What the system said.
+    /// The error of the system.
     System(Errno),
-    /// What a server said, or what happened to the connection with it.
+    /// The error of a server, or of the connection with it.
     Server(IoError),
-    /// What the model of an emulated disk has.
+    /// A fault of the model of an emulated disk.
     Model(IoError),
 }
 
@@ -112,7 +112,7 @@ impl Executor {
         is_failed
     }
 
-    /// Takes an error that is not of the system, which has been noted.
+    /// Records an error of an I/O; one of the system was recorded before.
     pub(super) fn note_error(&mut self, member: MemberIndex, io: FailedIo, error: IoError) {
         let cause = match self.slots[member.get()].store {
             _ if error == IoError::Cancelled => return,
@@ -125,7 +125,7 @@ impl Executor {
         self.note_fault(member, MemberFault::Io(io, cause));
     }
 
-    /// Takes that an operation on the file or device of a member failed; without an error of the
+    /// Records that an operation on the file or device of a member failed; without an error of the
     /// system it moved less than it was to, because the file or device ends before.
     pub(super) fn note_file_error(
         &mut self,
@@ -138,7 +138,7 @@ impl Executor {
         self.note_fault(member, fault);
     }
 
-    /// Takes that something went wrong with a member. What follows its failure does not count.
+    /// Records an error of a member that has not failed.
     pub(super) fn note_fault(&mut self, member: MemberIndex, fault: MemberFault) {
         if !self.has_failed(member) {
             let now = self.driver.now();

@@ -12,7 +12,7 @@ pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
-    /// What went wrong last, before it failed.
+    /// The last error, before it failed.
     pub(super) fault: Option<MemberFault>,
     /// When that was.
     pub(super) fault_at: Nanos,

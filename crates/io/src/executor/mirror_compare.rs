@@ -33,7 +33,7 @@ struct MirrorRead {
 /// A block whose mirrors differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockDifference {
-    /// Its offset on the volume.
+    /// The offset on the volume.
     pub offset: u64,
     /// A member with the data that most mirrors have; `None` if no data are on more than half.
     pub right: Option<MemberIndex>,
@@ -42,7 +42,8 @@ pub struct BlockDifference {
 }
 
 impl Executor {
-    /// Takes the blocks in which the mirrors of a scrub that ended differ, in ascending order.
+    /// Removes and returns the blocks in which the mirrors of a scrub that ended differ, in
+    /// ascending order.
     pub fn take_differences(&mut self) -> Vec<BlockDifference> {
         let mut found = std::mem::take(&mut self.mirror_compare.found);
         let differing = self
@@ -55,8 +56,8 @@ impl Executor {
         found
     }
 
-    /// Takes the blocks that scrubs found with wrong data: the member, and the offset on the
-    /// volume.
+    /// Removes and returns the blocks that scrubs found with wrong data: the member, and the offset
+    /// on the volume.
     pub fn take_mismatched(&mut self) -> Vec<(MemberIndex, u64)> {
         let take = |store: &mut StoreGate, _: &mut Array<'_>| store.take_mismatched_blocks();
         let volume = self.volume.as_mut();

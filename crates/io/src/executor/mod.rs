@@ -204,7 +204,7 @@ impl Executor {
         self.volume.as_ref()
     }
 
-    /// What the volume records on its members; `None` without labels.
+    /// The records of the volume on its members; `None` without labels.
     pub fn records(&self) -> Option<&StoreGate> {
         self.volume.as_ref()?.gate()
     }

@@ -55,7 +55,7 @@ impl Executor {
         self.volume.as_ref().is_some_and(Volume::has_checksums)
     }
 
-    /// Takes a range of a member that may differ from its mirrors.
+    /// Marks the range of a member I/O, which may differ from its mirrors.
     pub(super) fn mark_unsynced(&mut self, io: &ActiveIo) {
         if let Some(volume) = &mut self.volume
             && let Some(held) = volume.map().locate(io.member, io.offset)

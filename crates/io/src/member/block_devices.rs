@@ -1,4 +1,4 @@
-//! What the kernel says about the users of a block device, and about the files behind loop devices.
+//! Users of a block device as the kernel lists them, and the files behind loop devices.
 //!
 //! A loop device and the file behind it are two inodes with the same data, so a lock on one does
 //! not hold for the other. Each is looked up from the other one in sysfs. The folder where sysfs is
@@ -20,7 +20,7 @@ pub(super) struct BlockDevices<'a> {
 /// A loop device over a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LoopDevice {
-    /// Its path.
+    /// The path.
     pub(super) path: PathBuf,
     /// True if it cannot be written to.
     pub(super) is_read_only: bool,

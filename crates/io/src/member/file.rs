@@ -29,8 +29,8 @@ pub enum Caching {
     Buffered,
 }
 
-/// What to do with a block device that contains a known signature and is opened for writing. One
-/// that is in use is refused in any case.
+/// Treatment of a block device that contains a known signature and is opened for writing. One that
+/// is in use is refused in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Occupied {
     /// Refuse it.
@@ -39,7 +39,7 @@ pub enum Occupied {
     Allow,
 }
 
-/// What a member is opened for.
+/// Purpose of opening a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberAccess {
     /// Reading and writing.
@@ -55,7 +55,7 @@ pub struct OpenOptions {
     pub access: MemberAccess,
     /// Use of the page cache.
     pub caching: Caching,
-    /// What to do with a device that contains something.
+    /// Treatment of a device that contains something.
     pub occupied: Occupied,
     /// Called if a file is still held for a program that has ended, before it is waited for.
     pub report_wait: fn(&Path),
@@ -64,9 +64,9 @@ pub struct OpenOptions {
 /// An open file or block device.
 #[derive(Debug)]
 pub struct RealMember {
-    /// Its descriptor.
+    /// The descriptor.
     pub fd: OwnedFd,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
     /// Reads and writes are in multiples of this.
     pub block_bytes: u64,
@@ -99,9 +99,9 @@ pub enum OpenError {
     /// It is neither a file nor a block device.
     #[error("`{}` is {what}, neither a file nor a block device", path.display())]
     WrongKind {
-        /// Its path.
+        /// The path.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the file.
         what: &'static str,
     },
     /// The kernel uses the device, for example as a mounted filesystem.
@@ -154,12 +154,12 @@ pub enum OpenError {
     Holds {
         /// The device.
         path: PathBuf,
-        /// What it contains.
+        /// Contents of the device.
         what: &'static str,
     },
 }
 
-/// What to do about an error of the system.
+/// Advice for an error of the system.
 fn hint(error: Errno) -> &'static str {
     match error {
         Errno::PERM | Errno::ACCESS => {

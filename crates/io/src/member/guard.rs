@@ -49,8 +49,8 @@ const UFS_MAGIC_OFFSET: u64 = 1372;
 const ZFS_LABEL: u64 = 256 << 10;
 /// The first name in a label of ZFS, and its length.
 const ZFS_MAGIC: &[u8] = b"\0\0\0\x07version\0";
-/// Its place in the label: the list of pairs, encoded by XDR, begins at 16 KiB with how it is
-/// encoded, its version and flags, and the two sizes of the first pair, of 4 bytes each.
+/// Place in the label: the list of pairs, encoded by XDR, begins at 16 KiB with how it is encoded,
+/// its version and flags, and the two sizes of the first pair, of 4 bytes each.
 const ZFS_VERSION: u64 = (16 << 10) + 20;
 
 const SIGNATURES: [Signature; 53] = [

@@ -57,9 +57,9 @@ pub enum Source {
 
 /// A member for a new executor.
 pub struct NewMember {
-    /// Its description for the volume.
+    /// Description for the volume.
     pub config: MemberConfig,
-    /// Its storage.
+    /// The storage.
     pub source: Source,
 }
 

@@ -17,7 +17,7 @@ pub enum RebuildError {
     /// No member has this devid.
     #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
     NoSuchMember(u64),
-    /// Its device was removed, and may be in use for something else.
+    /// The device was removed, and may be in use for something else.
     #[error(
         "the device of the member with devid {0} was removed, so there is none to rebuild it on\n  \
          help: `ctl members replace {0} DEVICE` rebuilds it on any device"
@@ -91,7 +91,7 @@ pub enum RebuildError {
     /// The device that was named is another member.
     #[error("`{device}` is the member with devid {devid}\n  help: give a device that is no member")]
     OtherMember {
-        /// That member.
+        /// The member on the device.
         devid: u64,
         /// The device.
         device: String,
@@ -104,7 +104,7 @@ pub enum RebuildError {
     Emulated,
 }
 
-/// What is asked for, in an error.
+/// The request that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RebuildTask {
     /// A rebuild on the same device.

@@ -5,7 +5,7 @@
 /// Number of ranges that are kept.
 const RANGES_MAX: usize = 16;
 
-/// What is wrong with a range.
+/// Problem of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeProblem {
     /// Mirrors differ, or parities do not match the data, and it is left so.
@@ -17,11 +17,11 @@ pub enum RangeProblem {
 /// A range of the volume; with parity, of whole full stripes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadRange {
-    /// Its first byte.
+    /// The first byte.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: RangeProblem,
 }
 

@@ -1,4 +1,4 @@
-//! What a volume has to scrub: which scrubs are refused, and which wait.
+//! Checks of scrubs: which are refused, and which wait.
 
 use super::{ScrubError, ScrubRequest};
 use crate::executor::{Executor, SCRUB_BLOCK_BYTES};

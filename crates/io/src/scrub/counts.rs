@@ -1,4 +1,4 @@
-//! What a scrub counts: each block once, though what was not repaired when the service ended is
+//! Counts of a scrub: each block once, though what was not repaired when the service ended is
 //! checked again.
 
 use crate::Volume;

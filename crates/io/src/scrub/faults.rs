@@ -1,4 +1,4 @@
-//! What went wrong while clients used a volume: counted until a scrub has checked everything.
+//! Faults while clients used a volume, counted until a scrub has checked everything.
 
 use crate::executor::{Executor, FailedRequests};
 use mirrorball_core::member::MemberIndex;

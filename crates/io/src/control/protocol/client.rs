@@ -27,7 +27,7 @@ pub enum AskError {
     Connection {
         /// The control socket.
         path: PathBuf,
-        /// What the system reported.
+        /// The error of the system.
         error: io::Error,
     },
     /// The socket is left of a service that does not run any more.
@@ -62,7 +62,7 @@ pub enum AskError {
     NotControl {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// Kind of the file that is there.
         what: &'static str,
     },
     /// The response is not one of this protocol.
@@ -75,7 +75,7 @@ pub enum AskError {
     Malformed {
         /// The control socket.
         path: PathBuf,
-        /// What is wrong with the response.
+        /// The error of the JSON.
         error: serde_json::Error,
     },
     /// The service did not carry out the request.

@@ -14,12 +14,12 @@ pub struct ServiceEvent {
     pub number: u64,
     /// When it was noticed: milliseconds since 1970, by the clock of the machine.
     pub time_unix_ms: u64,
-    /// What changed.
+    /// The change.
     #[serde(flatten)]
     pub change: StateChange,
 }
 
-/// What an event is about.
+/// A change of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum StateChange {
@@ -75,7 +75,7 @@ pub enum StateChange {
     },
     /// Another policy chooses the mirrors.
     PolicyChanged {
-        /// Its name.
+        /// The name.
         policy: String,
     },
     /// Events before this one were not sent, because the client did not take them in time.

@@ -1,4 +1,4 @@
-//! What the control socket says of members.
+//! Reports about members.
 
 use super::ReportedState;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 /// A member, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberSummary {
-    /// Its devid.
+    /// The devid.
     pub devid: u64,
-    /// Its state.
+    /// The state.
     pub state: ReportedState,
     /// Path or URI of its device; `None` if it has none, or is emulated.
     #[serde(default)]
     pub device: Option<String>,
-    /// Its last error; `None` if it had none since the start, or since it got this device.
+    /// The last error; `None` if there was none since the start, or since it got this device.
     #[serde(default)]
     pub last_error: Option<MemberError>,
 }
@@ -21,7 +21,7 @@ pub struct MemberSummary {
 /// The last error of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberError {
-    /// What failed, where on the member, and why.
+    /// The operation that failed, where on the member, and why.
     pub error: String,
     /// How long ago it was.
     pub age_ns: u64,
@@ -30,16 +30,16 @@ pub struct MemberError {
 /// State and counters of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberReport {
-    /// Its devid.
+    /// The devid.
     pub devid: u64,
-    /// Its state.
+    /// The state.
     pub state: ReportedState,
     /// Path or URI of its device; `None` if it has none, or is emulated.
     #[serde(default)]
     pub device: Option<String>,
     /// Bytes that are in sync, while it is being rebuilt.
     pub recovered_bytes: Option<u64>,
-    /// Its size.
+    /// The size.
     pub size_bytes: u64,
     /// I/Os submitted and not completed.
     pub in_flight: u32,

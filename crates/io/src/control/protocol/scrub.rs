@@ -1,10 +1,10 @@
-//! What the control socket says of scrubs.
+//! Reports about scrubs.
 
 use crate::scrub::{BadRange, RangeProblem};
 use mirrorball_store::label::ScrubState;
 use serde::{Deserialize, Serialize};
 
-/// What to do with a scrub.
+/// Actions on a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScrubAction {
@@ -23,7 +23,7 @@ pub enum ScrubAction {
 /// How far a scrub is, and what it found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// Its state.
+    /// The state.
     pub state: ReportedScrubState,
     /// True if the volume has parity, which is compared with the data in place of mirrors. A block
     /// is 4 KiB of each member of a full stripe then.
@@ -96,15 +96,15 @@ pub struct ScrubReport {
 /// A range of the volume without a right copy; with parity, of whole full stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadRangeReport {
-    /// Its first byte.
+    /// The first byte.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: ReportedProblem,
 }
 
-/// What is wrong with a range.
+/// Problem of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedProblem {

@@ -1,18 +1,18 @@
-//! What the control socket says of spares.
+//! Reports about spares.
 
 use serde::{Deserialize, Serialize};
 
 /// A spare of the volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpareReport {
-    /// Its UUID.
+    /// The UUID.
     pub uuid: String,
     /// Path or URI of its device, if that was found.
     #[serde(default)]
     pub device: Option<String>,
-    /// Its size.
+    /// The size.
     pub size_bytes: u64,
-    /// Its state.
+    /// The state.
     pub state: ReportedSpareState,
 }
 
@@ -22,14 +22,14 @@ pub struct SpareReport {
 pub enum ReportedSpareState {
     /// It takes the place of a member that fails, if it is large enough.
     Ready,
-    /// Its device was not found when the volume was started.
+    /// The device was not found when the volume was started.
     Missing,
     /// It could not take the place of a member.
     Failed,
 }
 
 impl ReportedSpareState {
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             ReportedSpareState::Ready => "ready",
@@ -40,7 +40,7 @@ impl ReportedSpareState {
 }
 
 impl SpareReport {
-    /// Its device, or else its UUID.
+    /// The device, or else the UUID.
     pub fn name(&self) -> String {
         self.device.clone().unwrap_or_else(|| self.uuid.clone())
     }

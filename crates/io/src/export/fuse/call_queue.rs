@@ -72,7 +72,7 @@ impl CallQueue {
         }
     }
 
-    /// Takes all calls. `taken` must be empty; its memory is used for the next calls.
+    /// Moves all calls to `taken`, which must be empty; its memory is used for the next calls.
     pub(super) fn take(&self, taken: &mut Vec<Call>) {
         debug_assert!(taken.is_empty(), "taken calls are begun before the next are taken");
         std::mem::swap(&mut *lock(&self.calls), taken);

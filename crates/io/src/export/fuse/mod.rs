@@ -79,7 +79,7 @@ struct PendingCall {
     punched: u64,
 }
 
-/// What a call waits for.
+/// The reason why a call waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// A read of the blocks that it changes in part.

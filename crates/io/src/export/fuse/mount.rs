@@ -54,9 +54,9 @@ pub enum MountError {
     System {
         /// The folder.
         folder: PathBuf,
-        /// What the system reported.
+        /// The error of the system.
         error: io::Error,
-        /// What to do.
+        /// Advice.
         hint: &'static str,
     },
     /// There is no loop device.
@@ -64,7 +64,7 @@ pub enum MountError {
     Loop {
         /// The file.
         file: PathBuf,
-        /// What `losetup` reported.
+        /// The message of `losetup`.
         reason: String,
     },
     /// The system failed.

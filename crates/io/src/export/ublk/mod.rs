@@ -81,7 +81,7 @@ struct Slot {
 
 /// Starts a block device, from another thread than that of the service.
 pub struct DeviceStarter {
-    /// Its export.
+    /// The export.
     pub export: Export,
     number: u32,
     stopping: Arc<Mutex<bool>>,

@@ -51,9 +51,9 @@ pub enum UblkError {
     System {
         /// The command.
         doing: &'static str,
-        /// What the system reported.
+        /// The error of the system.
         error: io::Error,
-        /// What to do.
+        /// Advice.
         hint: &'static str,
     },
 }

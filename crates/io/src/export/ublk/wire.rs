@@ -66,7 +66,7 @@ pub(super) fn io_head(tag: u16, result: i32) -> [u8; 8] {
 /// The part of the driver's description of a device that is used here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Info {
-    /// Its number.
+    /// The number.
     pub(super) device: u32,
     /// ID of the process that serves it; less than one after it was stopped.
     pub(super) process: i32,

@@ -118,7 +118,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Takes over the connection of a peer, and starts to open the others.
+    /// Uses the connection of a peer, and starts to open the others.
     ///
     /// # Errors
     /// If the process is out of file descriptors.
@@ -139,8 +139,8 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Takes over the connection of another peer after [`Remote::detach`]. The contents of its
-    /// export are unknown.
+    /// Uses the connection of another peer after [`Remote::detach`]. The contents of its export are
+    /// unknown.
     ///
     /// # Errors
     /// If the process is out of file descriptors.
@@ -167,7 +167,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Takes places for the connections of an attachment: those of old connections that are over,
+    /// Finds places for the connections of an attachment: those of old connections that are over,
     /// then new ones.
     fn places(&mut self, count: usize) -> Vec<usize> {
         let is_free = |index: &usize| self.connections[*index].is_free();

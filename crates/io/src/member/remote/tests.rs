@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 const SIZE_BYTES: usize = 1 << 20;
 
-/// What the peer does with requests.
+/// Behaviour of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Mood {

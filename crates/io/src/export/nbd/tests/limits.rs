@@ -88,7 +88,7 @@ impl Place {
         self.world.send(client.socket, &raw.bytes().repeat(count));
     }
 
-    /// Takes what arrived at a client; returns the number of bytes so far.
+    /// Receives what arrived at a client; returns the number of bytes so far.
     fn take(&self, client: &mut Client) -> usize {
         client.received += self.world.receive(client.socket).len();
         client.received
