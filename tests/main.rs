@@ -26,6 +26,7 @@ mod nbd;
 mod nbd_bad_clients;
 mod nbd_members;
 mod nbd_tls;
+mod owners;
 mod policies;
 mod probe;
 #[cfg(feature = "programs")]

@@ -122,7 +122,11 @@ fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, En
                  mirrors, and NVMe multipath"
             )
         };
-        return Err(errors.pop().map_or_else(|| Failure::WrongUse(none()), failure));
+        let last = errors.pop();
+        for error in errors {
+            screen::say(format_args!("error: {:#}", failure(error).cause()));
+        }
+        return Err(last.map_or_else(|| Failure::WrongUse(none()), failure));
     }
     let ending = if errors.is_empty() { Ending::Done } else { Ending::FoundFailure };
     if args.output.is_some() {
@@ -208,10 +212,15 @@ pub(crate) fn summary(array: &DetectedArray) -> String {
         .collect();
     let (system, name) = (array.system.name(), &array.name);
     let mount = array.mount.as_ref().map(|mount| format!(" at {mount}"));
+    // No profile has as many copies as a mirror may have members.
+    let profile = match array.profile {
+        "raid1c4" if members.len() > 4 && array.layout.is_some() => "raid1",
+        profile => profile,
+    };
     format!(
         "{system} {name}{}: {}, {} members: {}",
         mount.unwrap_or_default(),
-        array.profile,
+        profile,
         members.len(),
         members.join(", ")
     )

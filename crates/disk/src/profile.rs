@@ -71,7 +71,7 @@ pub struct ModelProfile {
 }
 
 /// The built-in profiles, in the order of listings.
-const BUILTINS: [(&str, &str); 23] = [
+const BUILTINS: [(&str, &str); 24] = [
     ("hdd-15k", include_str!("profiles/hdd-15k.toml")),
     ("hdd-10k", include_str!("profiles/hdd-10k.toml")),
     ("hdd-7k2-18tb", include_str!("profiles/hdd-7k2-18tb.toml")),
@@ -81,6 +81,7 @@ const BUILTINS: [(&str, &str); 23] = [
     ("hdd-7k2-desktop", include_str!("profiles/hdd-7k2-desktop.toml")),
     ("hdd-7k2-desktop-worn", include_str!("profiles/hdd-7k2-desktop-worn.toml")),
     ("hdd-5k4-8tb", include_str!("profiles/hdd-5k4-8tb.toml")),
+    ("hdd-5k4-1tb", include_str!("profiles/hdd-5k4-1tb.toml")),
     ("hdd-5k4-4tb", include_str!("profiles/hdd-5k4-4tb.toml")),
     ("hdd-smr", include_str!("profiles/hdd-smr.toml")),
     ("hdd-5k4", include_str!("profiles/hdd-5k4.toml")),

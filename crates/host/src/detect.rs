@@ -18,12 +18,15 @@ mod disk;
 mod disk_below;
 mod find;
 mod identity;
+mod leaf;
+mod links;
 mod mapper;
 mod md;
 mod members;
 mod model_choice;
 mod mounts;
 mod nvme;
+mod paths;
 mod stack;
 mod sysroot;
 mod toml_text;
@@ -70,5 +73,7 @@ fn with_version_noted(mut array: DetectedArray) -> DetectedArray {
 
 #[cfg(test)]
 mod command_tests;
+#[cfg(test)]
+mod owner_tests;
 #[cfg(test)]
 mod tests;

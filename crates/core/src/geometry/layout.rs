@@ -476,14 +476,14 @@ mod tests {
             ("striped", "unknown layout `striped`", all.to_owned()),
             ("md-raid1:2", "layout md-raid1 takes no number of copies", "leave `:2` out".into()),
             (
-                "md-raid10-near:5",
-                "`5` is not a number of copies",
-                "give 2 to 4, for example `md-raid10-near:2`".into(),
+                "md-raid10-near:17",
+                "`17` is not a number of copies",
+                "give 2 to 16, for example `md-raid10-near:2`".into(),
             ),
             (
                 "zfs-mirror:",
                 "`` is not a number of copies",
-                "give 2 to 4, for example `zfs-mirror:2`".into(),
+                "give 2 to 16, for example `zfs-mirror:2`".into(),
             ),
         ] {
             let error = parse(written).unwrap_err();

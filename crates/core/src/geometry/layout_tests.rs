@@ -217,9 +217,9 @@ fn refusals_say_what_the_layout_needs() {
     for (text, sizes, message) in [
         (
             "md-raid1",
-            vec![GIB; 6],
-            "layout md-raid1 keeps a copy on each of the 6 members, but a read chooses among at \
-             most 4 copies\n  help: use fewer members",
+            vec![GIB; 17],
+            "layout md-raid1 keeps a copy on each of the 17 members, but a read chooses among at \
+             most 16 copies\n  help: use fewer members",
         ),
         (
             "gmirror",

@@ -58,9 +58,10 @@ pub const RESERVED_BYTES: u64 = MIB;
 /// The least size of a member of btrfs: a strip behind the reserved bytes.
 pub const MEMBER_BYTES_MIN: u64 = RESERVED_BYTES + STRIP_BYTES;
 
-/// The largest number of copies of any profile or layout. It bounds what every read carries: md
-/// and gmirror allow more copies, and arrays that have them are refused.
-pub const MAX_COPIES: usize = 4;
+/// The largest number of copies of any profile or layout: system partitions of a NAS have one in
+/// each bay. It bounds what every read carries: md and gmirror allow more copies, and arrays that
+/// have them are refused.
+pub const MAX_COPIES: usize = 16;
 
 /// The largest number of members of a row of strips with parity. The limit is ours: sets of members
 /// of a row have 64 bits.

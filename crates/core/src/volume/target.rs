@@ -9,7 +9,7 @@ pub struct PlanTarget(u8);
 
 /// A set of targets of one plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TargetSet(u8);
+pub struct TargetSet(u16);
 
 impl PlanTarget {
     /// The first target of a plan.

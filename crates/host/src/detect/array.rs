@@ -48,6 +48,10 @@ impl StorageSystem {
     }
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn layout_and_chunk<S: Serializer>(
     layout: &Option<ArrayLayout>,
     serializer: S,
@@ -132,9 +136,10 @@ impl DetectedArray {
     /// Bytes of a member that its running rebuild has recovered, in whole MiB; 0 if none runs or
     /// its progress is not known.
     pub fn recovered_bytes(&self, member: &DetectedMember) -> u64 {
-        let recovers = self.condition.activity.as_deref() == Some("recover");
+        let recovers = matches!(self.condition.activity.as_deref(), Some("recover" | "resilver"));
         let percent = self.condition.progress_percent.filter(|_| recovers && member.is_rebuilding);
-        let (Some(percent), Some(size)) = (percent, member.size_bytes) else { return 0 };
+        let size = member.filled_bytes().or(member.size_bytes);
+        let (Some(percent), Some(size)) = (percent, size) else { return 0 };
         // Progress has one digit after the point.
         let per_mille = (percent * 10.0).round() as u64;
         (size / 1000).saturating_mul(per_mille.min(1000)) / MIB * MIB
@@ -193,6 +198,54 @@ pub struct DetectedMember {
     pub disk: Option<DetectedDisk>,
     /// The model profile chosen for it.
     pub model: ModelChoice,
+    /// Number of disks that it is striped over, each as `disk`; 0 if it is on one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub striped: usize,
+    /// The device that caches it, as bcache does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<DetectedCache>,
+    /// The link that it shares with other disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<SharedLink>,
+    /// Bytes of it that hold data, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+    /// Facts about the layers between the member and its disk, in words.
+    #[serde(skip)]
+    pub(super) remarks: Vec<String>,
+}
+
+impl DetectedMember {
+    /// Bytes that hold data, if these are known and no small part: a new file system is described
+    /// as it will be when it is filled.
+    pub(super) fn filled_bytes(&self) -> Option<u64> {
+        /// Least part of a member that counts as filled: one in this many.
+        const LEAST_PART: u64 = 20;
+        let size = self.size_bytes?;
+        self.used_bytes.filter(|used| *used >= size / LEAST_PART && *used < size)
+    }
+}
+
+/// A device that caches a member.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectedCache {
+    /// The name of the kernel, such as `nvme0n1`.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+    /// The model profile chosen for it.
+    pub model: ModelChoice,
+}
+
+/// A link that several disks share, such as a bus of USB.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SharedLink {
+    /// Name in array files.
+    pub name: String,
+    /// Rate of all disks on it together.
+    pub bytes_per_s: u64,
+    /// The link in words.
+    pub reason: String,
 }
 
 /// Whether an array is complete, and what it does at the moment.

@@ -1,8 +1,6 @@
 //! Block devices of the kernel: their folders in sysfs, and the stack below a device.
 
-use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
-use std::collections::BTreeSet;
 
 /// A block device: its name in the kernel and its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +127,7 @@ impl BlockDevice {
             () if sysroot.exists(&self.file("dm")) => "device mapper",
             () if self.is_partition(sysroot) => "partition",
             () if sysroot.exists(&self.file("loop")) => "loop device",
+            () if self.name.starts_with("bcache") => "bcache",
             () => "disk",
         }
         .to_owned()
@@ -144,42 +143,4 @@ pub(super) fn mapper_devices(sysroot: &Sysroot) -> impl Iterator<Item = BlockDev
 /// Name in the device mapper of a logical volume: hyphens within a name are doubled.
 fn mapper_name(group: &str, volume: &str) -> String {
     format!("{}-{}", group.replace('-', "--"), volume.replace('-', "--"))
-}
-
-/// The disk under a member, and the layers between: LUKS, LVM, a partition.
-pub(super) struct Leaf {
-    pub(super) disk: Option<BlockDevice>,
-    pub(super) layers: Vec<StackLayer>,
-    /// First byte of the member on its disk, where no layer hides it.
-    pub(super) begin_bytes: Option<u64>,
-}
-
-/// Follows a device down to its disk. A layer over several devices ends the way: then no one disk
-/// is under the member.
-pub(super) fn leaf(sysroot: &Sysroot, device: &BlockDevice) -> Leaf {
-    let mut layers = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut here = device.clone();
-    let mut begin_bytes = Some(0);
-    while seen.insert(here.folder.clone()) {
-        if here.is_partition(sysroot) {
-            begin_bytes = begin_bytes.map(|begin| here.begin_bytes(sysroot).saturating_add(begin));
-            return Leaf { disk: Some(here.disk(sysroot)), layers, begin_bytes };
-        }
-        let below = here.slaves(sysroot);
-        match below.as_slice() {
-            [] => return Leaf { disk: Some(here), layers, begin_bytes },
-            [one] => {
-                layers.push(StackLayer::plain(here.device_path(sysroot), here.kind(sysroot)));
-                // A mapping may begin anywhere on the device below it.
-                begin_bytes = None;
-                here = one.clone();
-            }
-            _ => {
-                layers.push(StackLayer::plain(here.device_path(sysroot), here.kind(sysroot)));
-                break;
-            }
-        }
-    }
-    Leaf { disk: None, layers, begin_bytes: None }
 }

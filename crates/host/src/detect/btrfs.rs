@@ -10,7 +10,7 @@ use super::block::BlockDevice;
 use super::btrfs_ioctl::{self, BtrfsDevice};
 use super::disk::bracketed;
 use super::members::{
-    fill_missing, is_kernel_since, kernel_release, no_mirror, read_member, shared_disks, unreadable,
+    complete, is_kernel_since, kernel_release, no_mirror, notes_on, read_member, unreadable,
 };
 use super::mounts::{MountEntry, mounts};
 use super::stack::StackLayer;
@@ -18,6 +18,7 @@ use super::sysroot::{Sysroot, base_name};
 use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::policies::Spec;
+use mirrorball_core::units::TIB;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -107,8 +108,10 @@ impl<'a> Btrfs<'a> {
         let mut not_known = Vec::new();
         let mut members = self.members(mount.as_ref(), &mut notes, &mut not_known)?;
         let condition = self.condition(mount.as_ref(), &members, &mut notes);
-        fill_missing(&mut members);
-        notes.extend(shared_disks(&members));
+        leave_out_empty(&mut members, mount.as_ref(), &mut notes);
+        notes.extend(self.with_one_copy(&members, profile));
+        complete(&mut members);
+        notes.extend(notes_on(&members));
         let mut policy = self.policy();
         if let Some(devid) = policy.text.as_deref().and_then(preferred_devid)
             && members.iter().all(|member| member.devid != devid)
@@ -139,38 +142,75 @@ impl<'a> Btrfs<'a> {
         })
     }
 
-    /// The profile of the data: the folders in `allocation/data`.
+    /// The profiles of one kind of chunks, the largest first: the folders in `allocation/KIND`.
+    fn profiles(&self, kind: &str) -> Vec<String> {
+        let folder = self.path(&format!("allocation/{kind}"));
+        let bytes = |name: &String| self.sysroot.number(&format!("{folder}/{name}/total_bytes"));
+        let mut written = self.sysroot.names(&folder);
+        written.retain(|name| self.sysroot.exists(&format!("{folder}/{name}/total_bytes")));
+        written.sort_by_key(|name| std::cmp::Reverse(bytes(name).unwrap_or(0)));
+        written
+    }
+
+    /// The profile of the data; that of the metadata if only these have copies.
     fn profile(&self, notes: &mut Vec<String>) -> Result<&'static str, DetectError> {
-        let folder = self.path("allocation/data");
-        let bytes = |name: &String| {
-            self.sysroot.number(&format!("{folder}/{name}/total_bytes")).unwrap_or(0)
-        };
-        let names = self.sysroot.names(&folder);
-        let is_profile =
-            |name: &&String| self.sysroot.exists(&format!("{folder}/{name}/total_bytes"));
-        let mut written: Vec<String> = names.iter().filter(is_profile).cloned().collect();
-        written.sort_by_key(|name| std::cmp::Reverse(bytes(name)));
         let fsid = &self.fsid;
-        let Some(first) = written.first() else {
+        let of_data = self.profiles("data");
+        let Some(first) = of_data.first() else {
             let what = format!("btrfs {fsid} does not show the profile of its data");
             return Err(unreadable(what, "if it is being mounted or unmounted, try again later"));
         };
-        if written.len() > 1 {
+        if of_data.len() > 1 {
             notes.push(format!(
                 "the data have several profiles ({}), as in an unfinished convert: the largest \
                  is used",
-                written.join(", ")
+                of_data.join(", ")
             ));
         }
-        let known = Profile::ALL.into_iter().find(|profile| profile.name() == first);
-        match known.filter(|profile| profile.copies() > 1) {
-            Some(profile) => Ok(profile.name()),
-            None => Err(no_mirror(
+        let with_copies = |name: &String| {
+            let known = Profile::ALL.into_iter().find(|profile| profile.name() == name);
+            known.filter(|profile| profile.copies() > 1).map(Profile::name)
+        };
+        let of_metadata = self.profiles("metadata");
+        let metadata = of_metadata.first();
+        match (with_copies(first), metadata.and_then(with_copies)) {
+            (Some(profile), metadata) => {
+                let other = metadata.filter(|metadata| *metadata != profile);
+                notes.extend(other.map(|other| format!("the metadata are {other}")));
+                Ok(profile)
+            }
+            (None, Some(metadata)) => {
+                notes.push(format!(
+                    "the data are {first}, without copies to choose among: this describes the \
+                     metadata, which are {metadata}"
+                ));
+                Ok(metadata)
+            }
+            (None, None) => Err(no_mirror(
                 format!("the data of btrfs {} have the profile `{first}`", self.name()),
                 "read policies choose among copies on several devices: raid1, raid1c3, raid1c4 \
                  or raid10",
             )),
         }
+    }
+
+    /// How much of the data has fewer copies than it should, while members are missing.
+    fn with_one_copy(&self, members: &[DetectedMember], profile: &str) -> Option<String> {
+        members.iter().find(|member| member.is_failed)?;
+        let text = self.sysroot.tool(&BTRFS_SHOW).ok()?;
+        let held: u64 = members.iter().filter_map(|member| member.used_bytes).sum();
+        let mut lines = text.lines().skip_while(|line| !line.contains(&self.fsid));
+        let total: u64 =
+            lines.find_map(|line| line.split_once("bytes used ")?.1.trim().parse().ok())?;
+        let copies = Profile::ALL.into_iter().find(|it| it.name() == profile)?.copies() as u64;
+        let lost = total.checked_mul(copies)?.checked_sub(held).filter(|lost| *lost > 0)?;
+        let left = copies - 1;
+        let s = if left == 1 { "y" } else { "ies" };
+        let tib = lost as f64 / TIB as f64;
+        Some(format!(
+            "about {tib:.1} TiB of the data have {left} cop{s} left, until the missing device is \
+             replaced"
+        ))
     }
 
     /// Where it is mounted: the first mount of one of its devices.
@@ -212,6 +252,7 @@ impl<'a> Btrfs<'a> {
             if let Some(bytes) = found.map(|device| device.total_bytes).filter(|bytes| *bytes > 0) {
                 member.size_bytes = Some(bytes);
             }
+            member.used_bytes = found.filter(|_| !is_missing).and_then(|device| device.used_bytes);
             if device.is_none() && !is_missing {
                 notes.push(format!("the device of devid {devid} is not known"));
                 member.state = "device not known".to_owned();
@@ -257,7 +298,8 @@ impl<'a> Btrfs<'a> {
             "which device has which devid is not known: assumed in the order of their names"
                 .to_owned(),
         );
-        let device = |(devid, name)| BtrfsDevice { devid, total_bytes: 0, path: name };
+        let device =
+            |(devid, name)| BtrfsDevice { devid, total_bytes: 0, used_bytes: None, path: name };
         Err(devids.into_iter().zip(self.device_names()).map(device).collect())
     }
 
@@ -335,6 +377,31 @@ impl<'a> Btrfs<'a> {
     }
 }
 
+/// Leaves out members that hold nothing while others do: no read goes there until a balance.
+fn leave_out_empty(
+    members: &mut Vec<DetectedMember>,
+    mount: Option<&MountEntry>,
+    notes: &mut Vec<String>,
+) {
+    let is_empty = |member: &DetectedMember| {
+        !member.is_failed && member.used_bytes == Some(0) && member.device.is_some()
+    };
+    let holds = |member: &DetectedMember| member.filled_bytes().is_some();
+    if members.iter().filter(|member| holds(member)).count() < 2 {
+        return;
+    }
+    let place = mount.map_or("MOUNT-POINT", |mount| mount.point.as_str());
+    notes.extend(members.iter().filter(|member| is_empty(member)).map(|member| {
+        format!(
+            "devid {} ({}) holds nothing: reads and scrubs do not use it, so it is left out; \
+             `btrfs balance start --full-balance {place}` spreads the data over it",
+            member.devid,
+            member.device.as_deref().unwrap_or_default()
+        )
+    }));
+    members.retain(|member| !is_empty(member));
+}
+
 /// True if a device holds a btrfs, mounted or not, as udev knows or its superblock says.
 pub(super) fn is_on(sysroot: &Sysroot, device: &BlockDevice) -> bool {
     /// Place and text of the magic number in the first superblock.
@@ -379,13 +446,14 @@ fn parse_show(text: &str, fsid: &str) -> Vec<BtrfsDevice> {
             is_ours = uuid.trim() == fsid;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["devid", devid, "size", size, "used", _, "path", path, ..] = words.as_slice()
+        if let ["devid", devid, "size", size, "used", used, "path", path, ..] = words.as_slice()
             && is_ours
             && let Ok(devid) = devid.parse()
         {
             // Sizes are bytes if the tool was run with --raw.
             let total_bytes = size.parse().unwrap_or(0);
-            devices.push(BtrfsDevice { devid, total_bytes, path: (*path).to_owned() });
+            let used_bytes = used.parse().ok();
+            devices.push(BtrfsDevice { devid, total_bytes, used_bytes, path: (*path).to_owned() });
         }
     }
     devices

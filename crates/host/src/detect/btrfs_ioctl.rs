@@ -16,6 +16,8 @@ use std::path::Path;
 pub(super) struct BtrfsDevice {
     pub(super) devid: u64,
     pub(super) total_bytes: u64,
+    /// Bytes in chunks; none if that is not known.
+    pub(super) used_bytes: Option<u64>,
     /// Empty for a missing device.
     pub(super) path: String,
 }
@@ -63,6 +65,7 @@ pub(super) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, Errno> {
         devices.push(BtrfsDevice {
             devid,
             total_bytes: u64_at(&info.0, 32),
+            used_bytes: Some(u64_at(&info.0, 24)),
             path: String::from_utf8_lossy(path).into_owned(),
         });
     }

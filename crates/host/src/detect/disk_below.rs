@@ -1,6 +1,7 @@
 //! The disk below a device of a member: a model stands for the whole of it.
 
-use super::block::{BlockDevice, leaf};
+use super::block::BlockDevice;
+use super::leaf::leaf;
 use super::sysroot::Sysroot;
 
 /// Device below a device.
@@ -19,7 +20,7 @@ pub fn disk_below(sysroot: &Sysroot, path: &str) -> Option<DiskBelow> {
     let device = BlockDevice::by_path(sysroot, path)?;
     let below = leaf(sysroot, &device);
     Some(DiskBelow {
-        disk: below.disk.map(|disk| disk.device_path(sysroot)),
+        disk: below.disk.filter(|_| !below.is_one_of_several).map(|disk| disk.device_path(sysroot)),
         begin_bytes: below.begin_bytes,
         size_bytes: device.size_bytes(sysroot),
     })

@@ -3,6 +3,7 @@
 use super::array::{DetectError, DetectedArray, DetectedMember};
 use super::block::{BlockDevice, mapper_devices};
 use super::btrfs::{self, Btrfs};
+use super::leaf;
 use super::mapper::{Mapped, volume_name};
 use super::md::Md;
 use super::members::{NO_MIRROR, no_mirror, unreadable};
@@ -57,6 +58,12 @@ fn every(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
     found.extend(btrfs.map(|btrfs| btrfs.array()));
     let names = sysroot.names("/sys/block");
     let devices = names.iter().filter_map(|name| BlockDevice::by_name(sysroot, name));
+    // LVM takes no command for the metadata of a pool.
+    let is_hidden = |device: &BlockDevice| {
+        let (name, _) = device.mapper(sysroot);
+        ["_tmeta", "_cmeta", "_pmspare"].iter().any(|end| name.ends_with(end))
+    };
+    let devices = devices.filter(|device| !is_hidden(device));
     found.extend(devices.filter_map(|device| mirrored(sysroot, &device)));
     match zfs::pools(sysroot) {
         Ok(pools) => found.extend(pools.iter().map(|pool| pool.array(sysroot))),
@@ -344,15 +351,20 @@ fn below(
             array.stack = stack;
             return Ok(array);
         }
-        stack.push(StackLayer::plain(here.device_path(sysroot), here.kind(sysroot)));
+        let next = leaf::below(sysroot, &here);
+        let kind = next.as_ref().and_then(|below| below.kind);
+        let kind = kind.map_or_else(|| here.kind(sysroot), str::to_owned);
+        stack.push(StackLayer::plain(here.device_path(sysroot), kind));
         if here.is_partition(sysroot) {
             here = here.disk(sysroot);
             continue;
         }
-        match here.slaves(sysroot).as_slice() {
-            [] => break,
-            [one] => here = one.clone(),
-            several => return among(sysroot, &here, several),
+        match next {
+            None => break,
+            Some(next) if next.is_one_of_several => {
+                return among(sysroot, &here, &here.slaves(sysroot));
+            }
+            Some(next) => here = next.device,
         }
     }
     let names: Vec<String> =

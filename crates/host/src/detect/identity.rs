@@ -2,8 +2,9 @@
 //! given them other names.
 
 use super::array::{DetectedArray, StorageSystem};
-use super::block::{BlockDevice, leaf};
+use super::block::BlockDevice;
 use super::disk::DetectedDisk;
+use super::leaf::leaf;
 use super::sysroot::Sysroot;
 use serde::{Deserialize, Serialize};
 use std::fmt;

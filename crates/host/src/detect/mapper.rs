@@ -3,14 +3,17 @@
 //! sysfs shows the devices of a volume, but neither its level nor the state of its images: these
 //! are in `dmsetup table` and `dmsetup status`, which need root.
 
+mod multipath;
+
 use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
+use super::leaf;
 use super::md::{Raid10Layout, fixed_layout, profile_of_layout};
 use super::members::{
-    fill_missing, kernel_release, mount_point, no_mirror, percent, profile_of_copies, read_member,
-    shared_disks, unreadable,
+    COPIES_HELP, complete, kernel_release, layout_of_copies, mount_point, no_mirror, notes_on,
+    percent, read_member, unreadable,
 };
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
@@ -84,7 +87,7 @@ impl<'a> Mapped<'a> {
         members: Vec<DetectedMember>,
         mut notes: Vec<String>,
     ) -> DetectedArray {
-        notes.extend(shared_disks(&members));
+        notes.extend(notes_on(&members));
         let missing = members.iter().filter(|member| member.is_failed).count();
         let (system, kind) = match self.kind {
             MappedKind::Multipath => (StorageSystem::Dm, "dm multipath"),
@@ -109,18 +112,23 @@ impl<'a> Mapped<'a> {
         }
     }
 
-    /// The profile with a copy on each of these devices.
-    fn copies_profile(&self, devices: usize) -> Result<&'static str, DetectError> {
-        profile_of_copies(devices).ok_or_else(|| {
-            let what = format!("{}: no profile has {devices} copies", self.name);
-            unreadable(what, "arrays of 2 to 4 copies or paths can be described")
-        })
+    /// The array with a copy on each of these devices, or paths to one copy.
+    fn of_copies(
+        &self,
+        members: Vec<DetectedMember>,
+        notes: Vec<String>,
+    ) -> Result<DetectedArray, DetectError> {
+        let (profile, layout) = layout_of_copies(members.len())
+            .map_err(|reason| unreadable(format!("{}: {reason}", self.name), COPIES_HELP))?;
+        let mut array = self.describe(profile, members, notes);
+        array.layout = layout;
+        Ok(array)
     }
 
     /// A RAID volume of LVM.
     fn raid(&self) -> Result<DetectedArray, DetectError> {
         let mut notes = Vec::new();
-        let mut members = self.images("_rimage_", &mut notes);
+        let mut members = self.images("_rimage_");
         let mut not_known = Vec::new();
         let read = self.line_of(&DMSETUP_TABLE).and_then(|line| {
             parse_raid(&line).ok_or_else(|| format!("`{line}` of `dmsetup table` is no RAID"))
@@ -156,7 +164,7 @@ impl<'a> Mapped<'a> {
                 None
             }
         };
-        fill_missing(&mut members);
+        complete(&mut members);
         let profile = profile_of_layout(layout, members.len());
         let mut array = self.describe(profile, members, notes);
         array.layout = Some(layout);
@@ -206,42 +214,37 @@ impl<'a> Mapped<'a> {
                 ));
             }
         };
-        found.map_err(|reason| {
-            let help = "arrays of 2 to 4 copies can be described";
-            unreadable(format!("{}: {reason}", self.name), help)
-        })
+        found.map_err(|reason| unreadable(format!("{}: {reason}", self.name), COPIES_HELP))
     }
 
     /// A mirror of the old target. It reads from its first image.
     fn mirror(&self) -> Result<DetectedArray, DetectError> {
-        let mut notes = Vec::new();
-        let mut members = self.images("_mimage_", &mut notes);
-        fill_missing(&mut members);
-        let profile = self.copies_profile(members.len())?;
-        let mut array = self.describe(profile, members, notes);
+        let mut members = self.images("_mimage_");
+        complete(&mut members);
+        let mut array = self.of_copies(members, Vec::new())?;
         array.policy.text = Some("dm mirror".to_owned());
         array.policy.spec = Some("mirrorball/first".to_owned());
         Ok(array)
     }
 
     /// The images of a volume, each on its physical volume.
-    fn images(&self, mark: &str, notes: &mut Vec<String>) -> Vec<DetectedMember> {
+    fn images(&self, mark: &str) -> Vec<DetectedMember> {
         let slaves = self.device.slaves(self.sysroot);
         let mut members = Vec::new();
         for image in &slaves {
             let Some(index) = image_index(self.sysroot, image, mark) else { continue };
-            let below = image.slaves(self.sysroot);
-            let mut member = read_member(self.sysroot, index.saturating_add(1), below.first());
-            if below.len() > 1 {
-                notes.push(format!(
-                    "image {index} lies on {} devices: described as on the first",
-                    below.len()
-                ));
-            }
-            let on_disk = member.begin_bytes;
+            let (above, volume) = leaf::physical_volume(self.sysroot, image).unzip();
+            // Layers are those below a linear image, else those below the image itself.
+            let is_linear = above.as_ref() == Some(image);
+            let place = if is_linear { volume.as_ref() } else { Some(image) };
+            let mut member = read_member(self.sysroot, index.saturating_add(1), place);
+            // LVM names members by their physical volumes.
+            member.device = volume.as_ref().map(|device| device.device_path(self.sysroot));
+            member.kernel_name = volume.as_ref().map(|device| device.name.clone());
+            let on_disk = volume.and_then(|it| leaf::leaf(self.sysroot, &it).begin_bytes);
+            let within = above.and_then(|it| self.begin_of(&it));
             member.size_bytes = image.size_bytes(self.sysroot);
-            member.begin_bytes =
-                self.begin_of(image).zip(on_disk).and_then(|(image, disk)| image.checked_add(disk));
+            member.begin_bytes = within.zip(on_disk).and_then(|(a, b)| a.checked_add(b));
             members.push(member);
         }
         members.sort_by_key(|member| member.devid);
@@ -267,47 +270,6 @@ impl<'a> Mapped<'a> {
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{}: ", self.name)));
         let missing = || format!("`{}` does not list {}", tool.command.join(" "), self.name);
         line.map(str::to_owned).ok_or_else(missing)
-    }
-
-    /// Paths of one device.
-    fn multipath(&self) -> Result<DetectedArray, DetectError> {
-        let mut notes = vec![
-            "the members are paths to one device: a simulation has a device for each".to_owned(),
-        ];
-        let slaves = self.device.slaves(self.sysroot);
-        let mut members: Vec<DetectedMember> = (1..)
-            .zip(&slaves)
-            .map(|(devid, path)| read_member(self.sysroot, devid, Some(path)))
-            .collect();
-        let mut not_known = Vec::new();
-        let status = self.line_of(&DMSETUP_STATUS).unwrap_or_else(|reason| {
-            notes.push(format!("the states of the paths are not known: {reason}"));
-            not_known.push("which paths are up");
-            String::new()
-        });
-        for (member, path) in members.iter_mut().zip(&slaves) {
-            let number = self.sysroot.text(&path.file("dev")).unwrap_or_default();
-            let mut words = status.split_whitespace().skip_while(|word| *word != number);
-            match words.nth(1) {
-                Some("F") => (member.is_failed, member.state) = (true, "failed".to_owned()),
-                Some("A") => member.state = "active".to_owned(),
-                _ => member.state = "not known".to_owned(),
-            }
-        }
-        let selector = self.line_of(&DMSETUP_TABLE).map(|line| selector(&line));
-        let selector = match selector {
-            Ok(selector) => selector,
-            Err(reason) => {
-                notes.push(format!("the path selector is not known: {reason}"));
-                None
-            }
-        };
-        let profile = self.copies_profile(members.len())?;
-        let mut array = self.describe(profile, members, notes);
-        array.policy.spec = selector.as_ref().map(|name| format!("dm/{name}"));
-        array.policy.text = selector;
-        array.not_known = not_known;
-        Ok(array)
     }
 }
 
@@ -378,18 +340,6 @@ fn apply_status(line: &str, members: &mut [DetectedMember]) -> Option<(String, O
     Some(((*action).to_owned(), progress))
 }
 
-/// The path selector of `START LEN multipath NFEATURES … NHANDLER … NGROUPS GROUP SELECTOR …`.
-fn selector(line: &str) -> Option<String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let ["multipath", rest @ ..] = words.get(2..)? else { return None };
-    let mut rest = rest;
-    for _ in 0..2 {
-        let count: usize = rest.first()?.parse().ok()?;
-        rest = rest.get(count.checked_add(1)?..)?;
-    }
-    rest.get(2).map(|word| (*word).to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,15 +370,6 @@ mod tests {
         assert_eq!(resync, ("resync".to_owned(), 25.0, [(false, false), (false, false)]));
         let recover = states("0 8 raid raid1 2 Aa 256/1024 recover 0 0 -");
         assert_eq!(recover, ("recover".to_owned(), 25.0, [(false, false), (false, true)]));
-    }
-
-    #[test]
-    fn the_selector_of_a_multipath_table_is_found_behind_features_and_handler() {
-        let line = "0 8 multipath 2 queue_if_no_path retain 1 alua 2 1 service-time 0 2 1 8:0 1";
-        assert_eq!(selector(line).as_deref(), Some("service-time"));
-        let line = "0 8 multipath 0 0 1 1 queue-length 0 2 1 8:0 1 8:16 1";
-        assert_eq!(selector(line).as_deref(), Some("queue-length"));
-        assert_eq!(selector("0 8 multipath 18446744073709551615 0"), None);
     }
 
     #[test]

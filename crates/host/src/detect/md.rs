@@ -5,7 +5,7 @@ use super::array::{
 };
 use super::block::BlockDevice;
 use super::members::{
-    fill_missing, kernel_release, mount_point, percent, read_member, shared_disks, unreadable,
+    COPIES_HELP, complete, kernel_release, mount_point, notes_on, percent, read_member, unreadable,
 };
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
@@ -134,8 +134,14 @@ impl<'a> Md<'a> {
             return Err(unreadable(what, "try again: its devices may be changing"));
         }
         let layout = self.layout(members.len())?;
-        fill_missing(&mut members);
-        notes.extend(shared_disks(&members));
+        complete(&mut members);
+        notes.extend(notes_on(&members));
+        notes.extend(self.short_read_ahead());
+        if self.text("bitmap_type").is_some_and(|types| types.contains("[llbitmap]")) {
+            notes.push(
+                "its bitmap is an llbitmap: a resync covers only what was written".to_owned(),
+            );
+        }
         let is_raid10 = self.level == "raid10";
         let is_flagged = members.iter().any(|member| member.write_mostly);
         if is_raid10 && is_flagged {
@@ -192,10 +198,30 @@ impl<'a> Md<'a> {
         }
     }
 
+    /// A member that is a raid0 works with all its disks only if a reader is ahead by a stripe.
+    fn short_read_ahead(&self) -> Option<String> {
+        let ahead = self.sysroot.number(&self.device.file("queue/read_ahead_kb"))?;
+        let stripe_kib = |member: &BlockDevice| {
+            let is_striped = member.md_level(self.sysroot).as_deref() == Some("raid0");
+            let chunk =
+                self.sysroot.number(&member.file("md/chunk_size")).filter(|_| is_striped)?;
+            chunk.checked_mul(member.slaves(self.sysroot).len() as u64).map(|it| it / 1024)
+        };
+        let stripe = self.device.slaves(self.sysroot).iter().filter_map(stripe_kib).max()?;
+        (ahead < stripe).then(|| {
+            let (name, sectors) = (&self.device.name, stripe.saturating_mul(4));
+            format!(
+                "the read-ahead of {name} is {ahead} KiB, and a stripe of a raid0 below it is \
+                 {stripe} KiB: for one stream one disk works at a time; `blockdev --setra \
+                 {sectors} /dev/{name}` makes all of them work"
+            )
+        })
+    }
+
     /// How it places copies.
     fn layout(&self, members: usize) -> Result<ArrayLayout, DetectError> {
         let name = &self.device.name;
-        let help = "arrays of 2 to 4 copies can be described";
+        let help = COPIES_HELP;
         if self.level == "raid1" {
             let layout = fixed_layout("md-raid1");
             let checked = layout.check_members(members).map(|()| layout);

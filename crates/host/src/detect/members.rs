@@ -1,12 +1,15 @@
 //! Parts that all systems share: a member with its disk and its model, mounts, and versions.
 
-use super::array::{DetectError, DetectedMember};
-use super::block::{BlockDevice, leaf};
+use super::array::{DetectError, DetectedCache, DetectedMember};
+use super::block::BlockDevice;
 use super::disk::DetectedDisk;
+use super::leaf::leaf;
+use super::links::{settle_links, shared_link};
 use super::model_choice::choose_model;
 use super::mounts::mounts;
 use super::sysroot::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::geometry::{ArrayLayout, Profile};
 use mirrorball_disk::array_file::ModelConfidence;
 
 /// How the message about something without copies begins.
@@ -18,29 +21,40 @@ pub(super) fn read_member(
     devid: u64,
     device: Option<&BlockDevice>,
 ) -> DetectedMember {
-    let below = device.map(|device| leaf(sysroot, device));
-    let disk = below.as_ref().and_then(|below| below.disk.as_ref());
-    let disk = disk.map(|disk| DetectedDisk::read(sysroot, disk));
+    let below = device.map(|device| leaf(sysroot, device)).unwrap_or_default();
+    let disk = below.disk.as_ref().map(|disk| DetectedDisk::read(sysroot, disk));
+    let cache = |device: &BlockDevice| {
+        let disk = DetectedDisk::read(sysroot, &leaf(sysroot, device).disk?);
+        let model = choose_model(Some(&disk));
+        let size_bytes = device.size_bytes(sysroot);
+        Some(DetectedCache { name: device.name.clone(), size_bytes, model })
+    };
     DetectedMember {
         devid,
         device: device.map(|device| device.device_path(sysroot)),
         kernel_name: device.map(|device| device.name.clone()),
         size_bytes: device.and_then(|device| device.size_bytes(sysroot)),
-        begin_bytes: below.as_ref().and_then(|below| below.begin_bytes),
+        begin_bytes: below.begin_bytes,
         state: if device.is_some() { "in sync" } else { "missing" }.to_owned(),
         is_failed: device.is_none(),
         is_rebuilding: false,
         write_mostly: false,
         group: None,
-        layers: below.map_or(Vec::new(), |below| below.layers),
         model: choose_model(disk.as_ref()),
+        cache: below.cache.as_ref().and_then(cache),
+        link: below.disk.as_ref().and_then(|disk| shared_link(sysroot, disk)),
+        used_bytes: None,
+        striped: below.striped,
+        layers: below.layers,
+        remarks: below.remarks,
         disk,
     }
 }
 
 /// Gives members without a disk the model and the size of the first member that has one, so that
-/// the array can be simulated as it would be when complete.
-pub(super) fn fill_missing(members: &mut [DetectedMember]) {
+/// the array can be simulated as it would be when complete; and settles the links of members.
+pub(super) fn complete(members: &mut [DetectedMember]) {
+    settle_links(members);
     let Some(other) = members.iter().find(|member| member.disk.is_some()).cloned() else { return };
     for member in members.iter_mut().filter(|member| member.disk.is_none()) {
         member.model.profile.clone_from(&other.model.profile);
@@ -49,13 +63,31 @@ pub(super) fn fill_missing(members: &mut [DetectedMember]) {
         let reason = format!("as devid {}{and_size}: its own disk is not known", other.devid);
         member.model.reason = reason;
         member.size_bytes = member.size_bytes.or(other.size_bytes);
+        member.used_bytes = member.used_bytes.or(other.used_bytes);
     }
 }
 
-/// Notes about members that share a disk: their I/O gets in each other's way, and they fail
-/// together.
-pub(super) fn shared_disks(members: &[DetectedMember]) -> Vec<String> {
-    let mut notes = Vec::new();
+/// Notes about the layers below members, each with the members that it is about, and about members
+/// that share a disk: their I/O gets in each other's way, and they fail together.
+pub(super) fn notes_on(members: &[DetectedMember]) -> Vec<String> {
+    let mut notes: Vec<(String, Vec<u64>)> = Vec::new();
+    for (member, remark) in members.iter().flat_map(|it| it.remarks.iter().map(move |r| (it, r))) {
+        match notes.iter_mut().find(|(other, _)| other == remark) {
+            Some((_, devids)) => devids.push(member.devid),
+            None => notes.push((remark.clone(), vec![member.devid])),
+        }
+    }
+    let about = |(remark, devids): (String, Vec<u64>)| {
+        let one_of = |devids: &[u64]| {
+            let devids: Vec<String> = devids.iter().map(ToString::to_string).collect();
+            devids.join(", ")
+        };
+        match devids.len() == members.len() {
+            true => format!("each member: {remark}"),
+            false => format!("devid {}: {remark}", one_of(&devids)),
+        }
+    };
+    let mut notes: Vec<String> = notes.into_iter().map(about).collect();
     for (index, member) in members.iter().enumerate() {
         let Some(disk) = &member.disk else { continue };
         let same = |other: &&DetectedMember| {
@@ -63,7 +95,7 @@ pub(super) fn shared_disks(members: &[DetectedMember]) -> Vec<String> {
         };
         if let Some(other) = members[..index].iter().find(same) {
             notes.push(format!(
-                "devid {} and devid {} are on one disk, {}: they are simulated as two disks",
+                "devid {} and devid {} are on one disk, {}: they share its rate, and fail together",
                 other.devid, member.devid, disk.name
             ));
         }
@@ -90,14 +122,23 @@ pub(super) fn is_kernel_since(sysroot: &Sysroot, wanted: (u32, u32)) -> Option<b
     Some((major, minor) >= wanted)
 }
 
-/// The profile whose chunks have this many copies.
-pub(super) fn profile_of_copies(copies: usize) -> Option<&'static str> {
-    match copies {
-        2 => Some("raid1"),
-        3 => Some("raid1c3"),
-        4 => Some("raid1c4"),
-        _ => None,
+/// Advice if there are more copies than can be described.
+pub(super) const COPIES_HELP: &str = "arrays of 2 to 16 copies or paths can be described";
+
+/// The profile with this many copies, and the layout if no profile of btrfs has as many.
+///
+/// # Errors
+/// If there are too few or too many; with the reason.
+pub(super) fn layout_of_copies(
+    copies: usize,
+) -> Result<(&'static str, Option<ArrayLayout>), String> {
+    let btrfs = [(2, "raid1"), (3, "raid1c3"), (4, "raid1c4")];
+    if let Some((_, profile)) = btrfs.iter().find(|(count, _)| *count == copies) {
+        return Ok((profile, None));
     }
+    let layout: ArrayLayout = "md-raid1".parse().expect("the layout is in the table");
+    layout.check_members(copies).map_err(|error| error.to_string())?;
+    Ok((layout.profile(copies).map_or("raid1c4", Profile::name), Some(layout)))
 }
 
 /// The share of `done / total` in percent.

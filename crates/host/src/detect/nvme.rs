@@ -5,9 +5,10 @@ use super::array::{
 };
 use super::block::BlockDevice;
 use super::members::{
-    fill_missing, is_kernel_since, kernel_release, mount_point, profile_of_copies, read_member,
-    unreadable,
+    COPIES_HELP, complete, is_kernel_since, kernel_release, layout_of_copies, mount_point,
+    read_member, unreadable,
 };
+use super::paths::{PATHS_NOTE, guess_if_lun, note_standby};
 use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use mirrorball_core::policies::Spec;
@@ -19,6 +20,16 @@ pub(super) struct NvmePaths<'a> {
     subsystem: String,
     /// The block devices of the paths, which have no node in `/dev`.
     paths: Vec<BlockDevice>,
+}
+
+/// State of a path.
+struct PathState {
+    is_usable: bool,
+    /// By asymmetric namespace access: it serves only if no optimized path is left.
+    is_non_optimized: bool,
+    /// True if the namespace is reached over a network.
+    is_fabric: bool,
+    text: String,
 }
 
 impl<'a> NvmePaths<'a> {
@@ -59,24 +70,34 @@ impl<'a> NvmePaths<'a> {
     /// # Errors
     /// If no profile has as many members as there are paths.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
-        let Some(profile) = profile_of_copies(self.paths.len()) else {
-            let what = format!("{}: it has {} paths", self.device.name, self.paths.len());
-            return Err(unreadable(what, "arrays of 2 to 4 paths can be described"));
-        };
-        let mut members: Vec<DetectedMember> =
-            (1..).zip(&self.paths).map(|(devid, path)| self.member(devid, path)).collect();
-        fill_missing(&mut members);
+        let states: Vec<PathState> = self.paths.iter().map(|path| self.state(path)).collect();
+        // Paths of a worse state serve only if no better one is left.
+        let is_optimized = |state: &PathState| state.is_usable && !state.is_non_optimized;
+        let has_optimized = states.iter().any(is_optimized);
+        let serves = |state: &PathState| !(has_optimized && state.is_non_optimized);
+        let all = || self.paths.iter().zip(&states);
+        let standing = all().filter(|(_, state)| !serves(state));
+        let standing: Vec<&str> = standing.map(|(path, _)| path.name.as_str()).collect();
+        let serving: Vec<_> = all().filter(|(_, state)| serves(state)).collect();
+        let mut notes = vec![PATHS_NOTE.to_owned()];
+        let help = "the storage decides which paths are optimized";
+        let (name, why) = (&self.device.name, "not optimized");
+        note_standby(name, serving.len(), &standing, why, help, &mut notes)?;
+        let (profile, layout) = layout_of_copies(serving.len())
+            .map_err(|reason| unreadable(format!("{name}: {reason}"), COPIES_HELP))?;
+        let mut members: Vec<DetectedMember> = (1..)
+            .zip(serving)
+            .map(|(devid, (path, state))| self.member(devid, path, state))
+            .collect();
+        complete(&mut members);
         let missing = members.iter().filter(|member| member.is_failed).count();
-        let notes = vec![
-            "the members are paths to one device: a simulation has a device for each".to_owned(),
-        ];
         let mut array = DetectedArray {
             system: StorageSystem::Nvme,
             version: kernel_release(self.sysroot),
             name: self.subsystem.clone(),
             id: self.text("subsysnqn"),
             profile,
-            layout: None,
+            layout,
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
             policy: self.policy(),
@@ -96,22 +117,33 @@ impl<'a> NvmePaths<'a> {
         Ok(array)
     }
 
-    fn member(&self, devid: u64, path: &BlockDevice) -> DetectedMember {
+    fn member(&self, devid: u64, path: &BlockDevice, state: &PathState) -> DetectedMember {
         let mut member = read_member(self.sysroot, devid, Some(path));
         // A path has no node in /dev.
         member.device = Some(path.name.clone());
+        member.is_failed = !state.is_usable;
+        member.state.clone_from(&state.text);
+        if state.is_fabric {
+            guess_if_lun(&mut member);
+        }
+        member
+    }
+
+    fn state(&self, path: &BlockDevice) -> PathState {
         let controller = path.folder().rsplit_once('/').map_or("", |(folder, _)| folder);
         let state = self.sysroot.text(&format!("{controller}/state"));
         let ana_state = self.sysroot.text(&path.file("ana_state"));
-        let is_usable = |state: &str| !matches!(state, "inaccessible" | "persistent-loss");
-        member.is_failed = state.as_deref().is_some_and(|state| state != "live")
-            || ana_state.as_deref().is_some_and(|state| !is_usable(state));
-        let states: Vec<String> = [state, ana_state].into_iter().flatten().collect();
-        member.state = match states.is_empty() {
-            true => "not known".to_owned(),
-            false => states.join(", "),
-        };
-        member
+        let transport = self.sysroot.text(&format!("{controller}/transport"));
+        let is_lost = |state: &str| matches!(state, "inaccessible" | "persistent-loss");
+        let is_down = state.as_deref().is_some_and(|state| state != "live")
+            || ana_state.as_deref().is_some_and(is_lost);
+        let texts: Vec<String> = [state, ana_state.clone()].into_iter().flatten().collect();
+        PathState {
+            is_usable: !is_down,
+            is_non_optimized: ana_state.as_deref() == Some("non-optimized"),
+            is_fabric: transport.is_some_and(|transport| transport != "pcie"),
+            text: if texts.is_empty() { "not known".to_owned() } else { texts.join(", ") },
+        }
     }
 
     fn policy(&self) -> DetectedPolicy {

@@ -3,7 +3,8 @@
 //!
 //! Paths are those of the machine, such as `/sys/block/md0/md/level`. In a recorded copy they count
 //! from its folder, symbolic links too, so a copy reads the same wherever it lies and no link leads
-//! out of it. Outputs of tools are in its folder `tools`.
+//! out of it. A copy made where links cannot be kept has files with their targets instead. Outputs
+//! of tools are in its folder `tools`.
 //!
 //! A file that is missing, cannot be read or is empty is `None`: devices come and go while they are
 //! read.
@@ -102,15 +103,17 @@ impl Sysroot {
             }
             let here = self.host_path(&format!("/{}", resolved.join("/")));
             let metadata = here.symlink_metadata().ok()?;
-            if !metadata.is_symlink() {
-                continue;
-            }
+            let target = match metadata.is_symlink() {
+                true => fs::read_link(&here).ok()?.to_str()?.to_owned(),
+                false => match self.target_in_text(&here, &metadata) {
+                    Some(target) => target,
+                    None => continue,
+                },
+            };
             links += 1;
             if links > LINKS_MAX {
                 return None;
             }
-            let target = fs::read_link(here).ok()?;
-            let target = target.to_str()?;
             resolved.pop();
             if target.starts_with('/') {
                 resolved.clear();
@@ -120,6 +123,18 @@ impl Sysroot {
             }
         }
         Some(format!("/{}", resolved.join("/")))
+    }
+
+    /// The target of a link that a recorded copy has as a file: such a text is in no file of sysfs.
+    fn target_in_text(&self, path: &Path, metadata: &fs::Metadata) -> Option<String> {
+        /// Longest target of a link in Linux.
+        const TARGET_BYTES_MAX: u64 = 4096;
+        if self.is_live || !metadata.is_file() || metadata.len() > TARGET_BYTES_MAX {
+            return None;
+        }
+        let text = fs::read_to_string(path).ok()?;
+        let is_target = text == ".." || text.starts_with("../");
+        (is_target && !text.contains(char::is_whitespace)).then_some(text)
     }
 
     /// The path of this process for a path of the tree.
@@ -149,6 +164,7 @@ mod tests {
         link("/sys/block/md0", "sys/absolute");
         link("loop", "sys/loop");
         link("../../../../../../../etc/passwd", "sys/out");
+        fs::write(folder.path().join("sys/block/md1"), "../devices/md0").unwrap();
         let root = Sysroot::recorded(folder.path());
         (folder, root)
     }
@@ -157,6 +173,7 @@ mod tests {
     fn links_are_followed_within_the_tree_and_never_out_of_it() {
         let (_folder, root) = tree();
         assert_eq!(root.resolve("/sys/block/md0").as_deref(), Some("/sys/devices/md0"));
+        assert_eq!(root.resolve("/sys/block/md1/md").as_deref(), Some("/sys/devices/md0/md"));
         assert_eq!(root.resolve("/sys/absolute/md").as_deref(), Some("/sys/devices/md0/md"));
         assert_eq!(root.resolve("/sys/loop"), None, "a link to itself ends");
         assert_eq!(root.text("/sys/out"), None);

@@ -1,9 +1,10 @@
 //! A detected array as an array file. What was guessed is marked by a comment.
 
-use super::array::{DetectedArray, DetectedMember, StorageSystem};
+use super::array::{DetectedArray, DetectedCache, DetectedMember, SharedLink, StorageSystem};
 use mirrorball_core::geometry::ArrayLayout;
-use mirrorball_core::units::{GIB, KIB, MIB, TIB};
+use mirrorball_core::units::{GIB, KIB, MIB, TIB, parse_bytes};
 use mirrorball_disk::array_file::ModelConfidence;
+use mirrorball_disk::profile::ModelProfile;
 use std::fmt::Write;
 
 impl DetectedArray {
@@ -32,12 +33,30 @@ impl DetectedArray {
                 }
             }
         }
+        self.write_links(&mut text);
         self.write_host(&mut text);
         self.write_source(&mut text);
         for member in &self.members {
             self.write_member(&mut text, member);
         }
         text
+    }
+
+    fn write_links(&self, text: &mut String) {
+        let mut links: Vec<&SharedLink> = Vec::new();
+        for link in self.members.iter().filter_map(|member| member.link.as_ref()) {
+            if !links.iter().any(|other| other.name == link.name) {
+                links.push(link);
+            }
+        }
+        for link in links {
+            line(text, "\n[[link]]");
+            line(text, &format!("# {}", printable(&link.reason)));
+            key(text, "name", &link.name);
+            let rate = format!("{}MB/s", link.bytes_per_s / 1_000_000);
+            key(text, "read", &rate);
+            key(text, "write", &rate);
+        }
     }
 
     fn write_host(&self, text: &mut String) {
@@ -92,6 +111,13 @@ impl DetectedArray {
             }
         }
         write_place(text, member, self.system_layout());
+        write_striped(text, member);
+        if let Some(link) = &member.link {
+            key(text, "link", &link.name);
+        }
+        if let Some(cache) = &member.cache {
+            self.write_cache(text, cache);
+        }
         if let Some(group) = &member.group {
             line(text, &format!("# in {}", printable(group)));
         }
@@ -121,6 +147,19 @@ impl DetectedArray {
         }
     }
 
+    /// The cache of a member: its part of the device, where several members share that.
+    fn write_cache(&self, text: &mut String, cache: &DetectedCache) {
+        let is_same = |other: &&DetectedCache| other.name == cache.name;
+        let caches = self.members.iter().filter_map(|member| member.cache.as_ref());
+        let sharing = caches.filter(is_same).count().max(1) as u64;
+        line(text, &format!("# cache: {}, for {sharing} members", printable(&cache.name)));
+        let share = cache.size_bytes.map(|bytes| bytes / sharing / MIB * MIB);
+        let share =
+            share.filter(|bytes| *bytes > 0).map(|bytes| format!(", size = \"{}\"", size(bytes)));
+        let model = quoted(&cache.model.profile);
+        line(text, &format!("cache = {{ model = {model}{} }}", share.unwrap_or_default()));
+    }
+
     /// The layout if the begin of a detected member is that of its data, behind the metadata of the
     /// system.
     fn system_layout(&self) -> Option<ArrayLayout> {
@@ -139,14 +178,38 @@ fn is_guessed(member: &DetectedMember) -> bool {
     member.model.confidence == ModelConfidence::Guessed
 }
 
+/// Parameters of a model that are those of as many disks as a member is striped over.
+fn write_striped(text: &mut String, member: &DetectedMember) {
+    const RATES: [&str; 5] = ["outer_rate", "inner_rate", "interface_rate", "link", "channel"];
+    let count = member.striped as u64;
+    let Some(profile) = ModelProfile::builtin(&member.model.profile).ok().filter(|_| count > 0)
+    else {
+        return;
+    };
+    let table = profile.parameter_table();
+    let rate = |name: &&str| {
+        let rate = parse_bytes(table.get(*name)?.as_str()?.strip_suffix("/s")?).ok()?;
+        Some(format!("{name} = \"{}MB/s\"", rate * count / 1_000_000))
+    };
+    let dies = table.get("dies").and_then(|dies| u64::try_from(dies.as_integer()?).ok());
+    let dies = dies.map(|dies| format!("dies = {}", dies * count));
+    let all: Vec<String> = RATES.iter().filter_map(rate).chain(dies).collect();
+    line(text, &format!("set = {{ {} }}", all.join(", ")));
+}
+
 /// Which part of its disk the member is.
 fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayLayout>) {
     /// Array files take parts of whole pages.
     const PAGE: u64 = 4096;
-    let Some(data_bytes) = member.size_bytes else {
+    let Some(size_bytes) = member.size_bytes else {
         line(text, "# guessed: the size is that of the model");
         return;
     };
+    // What holds no data is neither read nor scrubbed.
+    let data_bytes = member.filled_bytes().unwrap_or(size_bytes);
+    if data_bytes < size_bytes {
+        line(text, &format!("# holds data in {data_bytes} of {size_bytes} bytes"));
+    }
     // The data of the system begin behind its metadata, which are part of the member.
     let around = layout.map(|layout| layout.member_around(data_bytes));
     let bytes = around.map_or(data_bytes, |around| around.size_bytes);

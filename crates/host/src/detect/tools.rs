@@ -24,6 +24,8 @@ pub(super) const DMSETUP_STATUS: Tool =
     Tool { file: "dmsetup-status", command: &["dmsetup", "status"] };
 pub(super) const ZPOOL_STATUS: Tool =
     Tool { file: "zpool-status", command: &["zpool", "status", "-LP"] };
+pub(super) const ZPOOL_LIST: Tool =
+    Tool { file: "zpool-list", command: &["zpool", "list", "-Hp", "-o", "name,allocated"] };
 pub(super) const BTRFS_SHOW: Tool = Tool {
     file: "btrfs-filesystem-show",
     command: &["btrfs", "filesystem", "show", "--mounted", "--raw"],

@@ -5,11 +5,11 @@ use super::array::{
 };
 use super::block::BlockDevice;
 use super::md::profile_of_layout;
-use super::members::{fill_missing, no_mirror, read_member, shared_disks, unreadable};
+use super::members::{complete, no_mirror, notes_on, read_member, unreadable};
 use super::mounts::mounts;
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
-use super::tools::ZPOOL_STATUS;
+use super::tools::{ZPOOL_LIST, ZPOOL_STATUS};
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::policies::Spec;
 
@@ -32,6 +32,8 @@ pub(super) struct ZfsPool {
     scan: String,
     /// The data vdevs with their leaves.
     vdevs: Vec<Vdev>,
+    /// Vdevs of the log, the cache, the spares and the like: section and name.
+    others: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +48,7 @@ struct Vdev {
 struct VdevLeaf {
     path: String,
     state: String,
+    is_resilvering: bool,
 }
 
 /// The pools of the machine. Empty where ZFS is not loaded.
@@ -84,12 +87,15 @@ impl ZfsPool {
         }
         if mirrors.iter().any(|vdev| vdev.leaves.len() != copies) {
             let what = format!("pool {}: its mirrors have different numbers of disks", self.name);
-            let help = "pools whose mirrors all have 2, 3 or 4 disks can be described";
+            let help =
+                "pools whose mirrors all have the same number of disks, 2 to 16, can be described";
             return Err(unreadable(what, help));
         }
         if mirrors.iter().any(|vdev| vdev.is_nested) {
             notes.push("a disk is being replaced: the new one is listed".to_owned());
         }
+        notes.extend(self.other_vdevs());
+        notes.extend(self.resilver_left());
         let leaves: usize = mirrors.iter().map(|vdev| vdev.leaves.len()).sum();
         let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
         let layout = layout.map_err(|error| error.message).and_then(|layout| {
@@ -97,7 +103,10 @@ impl ZfsPool {
         });
         let layout = layout.map_err(|reason| {
             let what = format!("pool {}: {reason}", self.name);
-            unreadable(what, "pools whose mirrors all have 2, 3 or 4 disks can be described")
+            unreadable(
+                what,
+                "pools whose mirrors all have the same number of disks, 2 to 16, can be described",
+            )
         })?;
         let mut policy = policy(sysroot);
         let mut not_known = Vec::new();
@@ -107,8 +116,12 @@ impl ZfsPool {
             policy.text = None;
         }
         let mut members = members(sysroot, &mirrors);
-        fill_missing(&mut members);
-        notes.extend(shared_disks(&members));
+        if let Some(allocated) = self.allocated_bytes(sysroot) {
+            let each = allocated / mirrors.len() as u64;
+            members.iter_mut().for_each(|member| member.used_bytes = Some(each));
+        }
+        complete(&mut members);
+        notes.extend(notes_on(&members));
         Ok(DetectedArray {
             system: StorageSystem::Zfs,
             version: sysroot.text("/sys/module/zfs/version"),
@@ -131,6 +144,58 @@ impl ZfsPool {
         let is_ours = |source: &str| source.split('/').next() == Some(&self.name);
         let mut all = mounts(sysroot).into_iter();
         all.find(|mount| mount.kind == "zfs" && is_ours(&mount.source)).map(|mount| mount.point)
+    }
+
+    /// Vdevs that hold no data of files, in words.
+    fn other_vdevs(&self) -> impl Iterator<Item = String> + '_ {
+        let sections = [
+            ("logs", "log, which takes synchronous writes, left out"),
+            ("cache", "cache, left out"),
+            ("spares", "spares, not members"),
+            ("special", "special vdevs, which hold metadata, left out"),
+            ("dedup", "vdevs of the deduplication table, left out"),
+        ];
+        sections.into_iter().filter_map(|(section, words)| {
+            let own = self.others.iter().filter(|(other, _)| other == section);
+            let names: Vec<&str> = own.map(|(_, name)| name.as_str()).collect();
+            (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+        })
+    }
+
+    /// How much a running resilver has to do, and how long that takes at its present rate.
+    fn resilver_left(&self) -> Option<String> {
+        let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
+        let before = |word: &str, back: usize| {
+            let at = words.iter().position(|it| *it == word)?;
+            words.get(at.checked_sub(back)?).copied()
+        };
+        let is_running = words.first() == Some(&"resilver") && self.scan.contains("in progress");
+        let (total, issued) = (before("total", 1)?, before("issued", 1)?);
+        let at = words.iter().position(|it| *it == "issued")?;
+        let rate = words.get(at + 2)?.strip_suffix("/s")?;
+        let left = size_of(total)?.saturating_sub(size_of(issued)?);
+        let hours = left as f64 / size_of(rate).filter(|rate| *rate > 0)? as f64 / 3600.0;
+        is_running.then(|| {
+            format!(
+                "resilver: {issued} of {total} issued at {rate}/s, {hours:.0} h left at that rate"
+            )
+        })
+    }
+
+    /// Bytes that hold data, with their copies counted once.
+    fn allocated_bytes(&self, sysroot: &Sysroot) -> Option<u64> {
+        let listed = sysroot.tool(&ZPOOL_LIST).ok().and_then(|text| {
+            let mut rows = text.lines().map(str::split_whitespace);
+            let row = rows.find(|row| row.clone().next() == Some(&self.name));
+            size_of(row?.nth(1)?)
+        });
+        // A scan says what it has to do.
+        let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
+        let total = || {
+            let at = words.iter().position(|it| *it == "total")?;
+            size_of(words.get(at.checked_sub(1)?)?)
+        };
+        listed.or_else(total)
     }
 
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
@@ -158,6 +223,7 @@ fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
         member.group = Some(vdev.name.clone());
         member.state.clone_from(&leaf.state);
         member.is_failed = !matches!(leaf.state.as_str(), "ONLINE" | "DEGRADED");
+        member.is_rebuilding = leaf.is_resilvering && !member.is_failed;
         member
     };
     (1..).zip(leaves).map(member).collect()
@@ -170,7 +236,10 @@ fn policy(sysroot: &Sysroot) -> DetectedPolicy {
     let mut settings: Vec<(String, String)> = names.filter_map(value).collect();
     settings.sort();
     let text = Some("zfs mirror".to_owned());
-    DetectedPolicy { text, spec: policy_spec(&settings), offered: Vec::new(), settings }
+    // Before 0.7 the module has this parameter, and none of the others.
+    let is_old = settings.iter().any(|(name, _)| name == "zfs_vdev_mirror_switch_us");
+    let spec = if is_old { Some("zfs/pending-10ms".to_owned()) } else { policy_spec(&settings) };
+    DetectedPolicy { text, spec, offered: Vec::new(), settings }
 }
 
 /// The policy with the module parameters as they are; `None` if one is not known or out of range.
@@ -191,11 +260,11 @@ fn policy_spec(settings: &[(String, String)]) -> Option<String> {
 fn parse_status(text: &str) -> Vec<ZfsPool> {
     let mut pools: Vec<ZfsPool> = Vec::new();
     let mut key = String::new();
-    let mut is_data = false;
+    let mut section = None;
     for line in text.lines() {
         if let Some(name) = line.trim_start().strip_prefix("pool:").filter(|_| !in_table(line)) {
             pools.push(ZfsPool { name: name.trim().to_owned(), ..ZfsPool::default() });
-            (key, is_data) = (String::new(), false);
+            (key, section) = (String::new(), None);
             continue;
         }
         let Some(pool) = pools.last_mut() else { continue };
@@ -213,10 +282,21 @@ fn parse_status(text: &str) -> Vec<ZfsPool> {
         if key == "scan" {
             pool.scan = format!("{} {}", pool.scan, line.trim());
         } else if key == "config" {
-            pool.add_row(line, &mut is_data);
+            pool.add_row(line, &mut section);
         }
     }
     pools
+}
+
+/// A size as ZFS writes it: `917G`, `7.87M`, or bytes.
+fn size_of(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix(|it: char| it.is_ascii_alphabetic()) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, "B"),
+    };
+    let power = ["B", "K", "M", "G", "T", "P", "E"].iter().position(|it| *it == unit)?;
+    let number: f64 = number.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0)?;
+    Some((number * 1024_f64.powi(power as i32)) as u64)
 }
 
 fn in_table(line: &str) -> bool {
@@ -224,20 +304,26 @@ fn in_table(line: &str) -> bool {
 }
 
 impl ZfsPool {
-    /// Adds a row of the table: name and state. Rows of the log, the cache and the spares are left
-    /// out.
-    fn add_row(&mut self, line: &str, is_data: &mut bool) {
+    /// Adds a row of the table: name, state, and behind the counters what it does at the moment.
+    /// Rows below `section`, which is empty for the data, are those of the log and the like.
+    fn add_row(&mut self, line: &str, section: &mut Option<String>) {
         let row = line.trim_start_matches('\t');
         let level = (row.len() - row.trim_start_matches(' ').len()) / 2;
         let mut words = row.split_whitespace();
         let (Some(name), state) = (words.next(), words.next().unwrap_or_default()) else { return };
         if level == 0 {
-            *is_data = name == self.name;
+            let other = if name == self.name { String::new() } else { name.to_owned() };
+            *section = Some(other).filter(|_| name != "NAME");
             return;
         }
-        if !*is_data {
-            return;
+        match section.as_deref() {
+            Some("") => {}
+            Some(other) if level == 1 => {
+                return self.others.push((other.to_owned(), name.to_owned()));
+            }
+            _ => return,
         }
+        let is_resilvering = row.contains("(resilvering)");
         let is_group = |name: &str| {
             let word = name.trim_end_matches(|character: char| character.is_ascii_digit());
             name.ends_with(|character: char| character.is_ascii_digit())
@@ -248,7 +334,7 @@ impl ZfsPool {
             self.vdevs.push(Vdev { name: name.to_owned(), ..Vdev::default() });
         } else if let Some(vdev) = self.vdevs.last_mut() {
             vdev.is_nested |= is_group(name);
-            let leaf = VdevLeaf { path: name.to_owned(), state: state.to_owned() };
+            let leaf = VdevLeaf { path: name.to_owned(), state: state.to_owned(), is_resilvering };
             match vdev.leaves.last_mut() {
                 // A disk in a group, such as `replacing-1`: the usable one of them stands for it.
                 Some(group) if level > 2 && group.state != "ONLINE" => *group = leaf,
@@ -262,6 +348,20 @@ impl ZfsPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_resilver_says_what_it_has_to_do() {
+        let scan = "resilver in progress since Mon Jun 22 12:58:29 2020 917G scanned at 13.8M/s, \
+                    522G issued at 7.87M/s, 917G total 526G resilvered, 56.89% done, no estimated";
+        let pool = ZfsPool { scan: scan.to_owned(), ..ZfsPool::default() };
+        let left = "resilver: 522G of 917G issued at 7.87M/s, 14 h left at that rate";
+        assert_eq!(pool.resilver_left().as_deref(), Some(left));
+        assert_eq!(size_of("917G"), Some(917 << 30));
+        assert_eq!(
+            [size_of("1.5K"), size_of("12"), size_of("x"), size_of("-1G")],
+            [Some(1536), Some(12), None, None]
+        );
+    }
 
     const STATUS: &str = "  pool: tank\n state: DEGRADED\n  scan: scrub in progress since Sun\n\
         \t1.2T / 2T scanned\n\t0B repaired, 41.50% done, no estimated completion time\nconfig:\n\n\
@@ -308,6 +408,7 @@ mod tests {
         let leaves: Vec<&str> = pool.vdevs[0].leaves.iter().map(|it| it.path.as_str()).collect();
         assert_eq!(leaves, ["/dev/sda1", "/dev/sdc1"]);
         assert!(pool.vdevs[0].is_nested);
+        assert_eq!(pool.others, [("logs".to_owned(), "mirror-2".to_owned())]);
         let condition = pool.condition(&[]);
         assert_eq!(condition.text().unwrap(), "degraded; scrub at 41.5 %");
     }

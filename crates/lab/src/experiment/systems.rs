@@ -98,6 +98,9 @@ pub struct Offer {
     pub modifier: Option<String>,
     /// The profiles of the arrays that it is for; all if not given.
     pub profiles: Option<Vec<String>>,
+    /// True if it is only for arrays with rotational members and others.
+    #[serde(default)]
+    pub mixed: bool,
     /// The values to compare.
     #[serde(default)]
     pub values: Vec<String>,

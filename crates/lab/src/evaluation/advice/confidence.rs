@@ -59,8 +59,13 @@ pub(super) fn statement(array: &ArraySpec) -> String {
 /// `the model of devid 2 stands`, `each of the models of devids 1 and 2 stands`.
 fn stand(members: &[&MemberSpec]) -> String {
     let devids: Vec<String> = members.iter().map(|member| member.devid.to_string()).collect();
+    let runs = |from: usize| members[from].devid - members[0].devid == from as u64;
     match &devids[..] {
         [one] => format!("the model of devid {one} stands"),
+        // Of many, the first and the last.
+        [first, .., last] if members.len() > 4 && (0..members.len()).all(runs) => {
+            format!("each of the models of devids {first} to {last} stands")
+        }
         [first @ .., last] => {
             format!("each of the models of devids {} and {last} stands", first.join(", "))
         }

@@ -10,9 +10,10 @@
 use crate::experiment::inputs::load_job;
 use crate::experiment::run::RunOptions;
 use anyhow::{Context, Result};
-use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::geometry::{ChunkMap, LayoutKind, Profile};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{MIB, Nanos};
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_sim::SimError;
@@ -131,23 +132,23 @@ impl Maintenance {
     ) -> Result<Option<Maintenance>> {
         let map = array.chunk_map()?;
         let window = options.duration.min(WINDOW_MAX);
-        let mut rows: Vec<(WorkTimes, Vec<Window>)> = Vec::new();
+        let mut rows: Vec<Work> = Vec::new();
         if options.has_copies {
-            rows.extend(LOADS.iter().map(|load| scrub(array, &map, load)));
+            let part = ScrubbedPart::of(array, &map)?;
+            rows.extend(LOADS.iter().map(|load| scrub(&part, load)));
             let rebuilt = RebuiltMember::of(array, &map, options);
             rows.extend(LOADS.iter().map(|load| rebuild(array, load, &rebuilt)));
         }
         let mut work = Vec::new();
-        for (mut row, windows) in rows {
+        for mut it in rows {
             for policy in &options.policies {
-                let Some(runs) = run_all(&windows, policy, window, options)? else {
+                let policy = it.policy(policy);
+                let Some(runs) = run_all(&it.windows, policy, window, options)? else {
                     return Ok(None);
                 };
-                // A rebuild reads what it writes.
-                let moved_per_byte = if row.work == SCRUB { 1.0 } else { 2.0 };
-                row.times.push(WorkTime::new(&runs, moved_per_byte, row.bytes));
+                it.row.times.push(it.time(&runs));
             }
-            work.push(row);
+            work.push(it.row);
         }
         let job = load_job(FLUSH_JOB)?.1;
         let flush = [Window { array: array.clone(), job }];
@@ -165,16 +166,89 @@ impl Maintenance {
 
 const SCRUB: &str = "scrub";
 
+/// A row, and how its times are found.
+struct Work {
+    row: WorkTimes,
+    windows: Vec<Window>,
+    /// Bytes that are moved for each one of the row: a rebuild reads what it writes.
+    moved_per_byte: f64,
+    /// Bytes that the simulated part has to do.
+    bytes_of_part: u64,
+    /// Number of such parts that work at once.
+    parts: f64,
+}
+
+impl Work {
+    /// The policy for the windows: one for members that the part has not is left out.
+    fn policy<'a>(&self, policy: &'a str) -> &'a str {
+        let devids = self.windows[0].array.members.iter().map(|member| member.devid);
+        let devids: Vec<u64> = devids.collect();
+        let fits = Spec::parse(policy).is_ok_and(|spec| spec.build(&devids).is_ok());
+        if fits { policy } else { "mirrorball/first" }
+    }
+
+    fn time(&self, runs: &[RunRecord]) -> WorkTime {
+        let time = WorkTime::new(runs, self.moved_per_byte, self.bytes_of_part);
+        WorkTime { bytes_per_s: time.bytes_per_s * self.parts, ..time }
+    }
+}
+
+/// The part of an array that one cursor scrubs. md and LVM have one for all members. ZFS scrubs all
+/// vdevs at once, and btrfs all devices, each at its own rate: the fullest decides.
+struct ScrubbedPart {
+    array: ArraySpec,
+    bytes: u64,
+    bytes_of_part: u64,
+    parts: f64,
+}
+
+impl ScrubbedPart {
+    fn of(array: &ArraySpec, map: &ChunkMap) -> Result<ScrubbedPart> {
+        let own = |member: &usize| allocated_bytes(map, *member);
+        let in_service =
+            || (0..array.members.len()).filter(|&it| array.members[it].is_in_service());
+        let bytes = in_service().map(|member| own(&member)).sum();
+        let copies = map.copies();
+        let fullest = in_service().max_by_key(own);
+        let members: Vec<usize> = match (array.layout.kind(), fullest) {
+            (LayoutKind::ZfsMirror, Some(fullest)) => {
+                let first = fullest / copies * copies;
+                (first..first + copies).collect()
+            }
+            (LayoutKind::Btrfs, Some(fullest)) if copies > 1 => vec![fullest; copies],
+            _ => Vec::new(),
+        };
+        let mut part = array.clone();
+        if members.is_empty() {
+            return Ok(ScrubbedPart { array: part, bytes, bytes_of_part: bytes, parts: 1.0 });
+        }
+        part.members = members.iter().map(|&member| array.members[member].clone()).collect();
+        let profile = match array.layout.kind() {
+            LayoutKind::Btrfs => Profile::fitting(copies),
+            _ => array.layout.profile(copies),
+        };
+        part.profile = profile.unwrap_or(array.profile);
+        if array.layout.kind() == LayoutKind::Btrfs {
+            for (member, devid) in part.members.iter_mut().zip(1..) {
+                member.devid = devid;
+            }
+        }
+        let bytes_of_part: u64 = members.iter().map(own).sum();
+        let parts = bytes as f64 / bytes_of_part.max(1) as f64;
+        Ok(ScrubbedPart { array: part, bytes, bytes_of_part, parts })
+    }
+}
+
 /// The row of a scrub, and its windows.
-fn scrub(array: &ArraySpec, map: &ChunkMap, load: &Load) -> (WorkTimes, Vec<Window>) {
-    let in_service = (0..array.members.len()).filter(|&it| array.members[it].is_in_service());
-    let bytes = in_service.map(|member| allocated_bytes(map, member)).sum();
+fn scrub(part: &ScrubbedPart, load: &Load) -> Work {
     let window = |percent: &u8| Window {
-        array: array.clone(),
+        array: part.array.clone(),
         job: job(load, &format!("scrub from={percent}%")),
     };
     let windows = PLACES_PERCENT.iter().map(window).collect();
-    (WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() }, windows)
+    let &ScrubbedPart { bytes, bytes_of_part, parts, .. } = part;
+    let row = WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() };
+    Work { row, windows, moved_per_byte: 1.0, bytes_of_part, parts }
 }
 
 /// A member to rebuild, and what of it is left.
@@ -212,7 +286,7 @@ impl RebuiltMember {
 }
 
 /// The row of a rebuild, and its windows.
-fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember) -> (WorkTimes, Vec<Window>) {
+fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember) -> Work {
     let bytes = member.left.end - member.left.start;
     let window = |percent: &u8| {
         let done_bytes = member.left.start + bytes / 100 * u64::from(*percent);
@@ -223,7 +297,8 @@ fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember) -> (WorkTimes
     };
     let windows = PLACES_PERCENT.iter().map(window).collect();
     let work = member.work.clone();
-    (WorkTimes { work, load: load.name, bytes, times: Vec::new() }, windows)
+    let row = WorkTimes { work, load: load.name, bytes, times: Vec::new() };
+    Work { row, windows, moved_per_byte: 2.0, bytes_of_part: bytes, parts: 1.0 }
 }
 
 fn allocated_bytes(map: &ChunkMap, member: usize) -> u64 {
@@ -337,6 +412,27 @@ mod tests {
         let expected = 2.0 * 128.0 * 1024.0 / 0.02;
         assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
         assert!(maintenance.flushes[0].p50_ns > 0);
+    }
+
+    /// A pool of 33 mirrors takes as long as one, and reports of its owner say one to two days.
+    #[test]
+    fn all_vdevs_of_zfs_and_all_devices_of_btrfs_are_scrubbed_at_once() {
+        for layout in ["zfs-mirror:2", "btrfs"] {
+            let scrub = |count: usize| {
+                let text = format!(
+                    "layout = \"{layout}\"\n[[member]]\nmodel = \"hdd-7k2-18tb\"\ncount = {count}\n"
+                );
+                let text = text.replace("layout = \"btrfs\"", "profile = \"raid1\"");
+                measured(&text, &["md/raid1"]).work.remove(0)
+            };
+            let (two, eight) = (scrub(2), scrub(8));
+            let ratio = eight.times[0].hours.unwrap() / two.times[0].hours.unwrap();
+            assert!((ratio - 1.0).abs() < 0.02, "{layout}: {ratio}");
+            assert!((eight.bytes as f64 / two.bytes as f64 - 4.0).abs() < 0.01, "{layout}");
+            let rates = eight.times[0].bytes_per_s / two.times[0].bytes_per_s;
+            assert!((rates - 4.0).abs() < 0.1, "{layout}: {rates}");
+            assert!((16.0..48.0).contains(&two.times[0].hours.unwrap()), "{:?}", two.times);
+        }
     }
 
     #[test]

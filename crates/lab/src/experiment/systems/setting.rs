@@ -91,7 +91,10 @@ impl System {
 
 impl Offer {
     fn is_for(&self, array: &ArraySpec) -> bool {
-        self.is_for_profile(array.profile.name())
+        let is_rotational = |member: &MemberSpec| member.is_rotational();
+        let is_mixed =
+            || array.members.iter().any(is_rotational) && !array.members.iter().all(is_rotational);
+        self.is_for_profile(array.profile.name()) && (!self.mixed || is_mixed())
     }
 
     pub(super) fn is_for_profile(&self, profile: &str) -> bool {

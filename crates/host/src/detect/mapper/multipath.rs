@@ -1,0 +1,153 @@
+//! dm-multipath: the paths of the priority group that serves.
+//!
+//! A selector chooses within a group, and the paths of other groups are idle until it fails. The
+//! groups are in `dmsetup status` and `dmsetup table`, which need root.
+
+use super::super::array::{DetectError, DetectedArray, DetectedMember};
+use super::super::block::BlockDevice;
+use super::super::members::read_member;
+use super::super::paths::{PATHS_NOTE, guess_if_lun, note_standby};
+use super::super::tools::{DMSETUP_STATUS, DMSETUP_TABLE};
+use super::Mapped;
+
+/// Setting that makes all paths of a device serve.
+const GROUPING: &str = "if the storage serves all paths alike, `path_grouping_policy multibus` in \
+                        multipath.conf makes all of them serve";
+
+impl Mapped<'_> {
+    /// Paths of one device: those of the group that serves.
+    pub(super) fn multipath(&self) -> Result<DetectedArray, DetectError> {
+        let mut notes = vec![PATHS_NOTE.to_owned()];
+        let mut not_known = Vec::new();
+        let status = self.line_of(&DMSETUP_STATUS).unwrap_or_else(|reason| {
+            notes.push(format!("the states of the paths are not known: {reason}"));
+            not_known.push("which paths are up");
+            String::new()
+        });
+        let table = self.line_of(&DMSETUP_TABLE);
+        let from_table = table.as_deref().ok().and_then(|line| path_groups(line, 0));
+        let groups = path_groups(&status, 2).or(from_table.clone()).unwrap_or_default();
+        let slaves = self.device.slaves(self.sysroot);
+        let number = |path: &BlockDevice| self.sysroot.text(&path.file("dev")).unwrap_or_default();
+        let serving = serving_group(&groups);
+        let serves = |path: &&BlockDevice| {
+            serving.is_none_or(|group| group.paths.iter().any(|(dev, _)| *dev == number(path)))
+        };
+        let (paths, standing): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
+            slaves.iter().partition(serves);
+        let standing: Vec<&str> = standing.iter().map(|path| path.name.as_str()).collect();
+        note_standby(&self.name, paths.len(), &standing, "another group", GROUPING, &mut notes)?;
+        let state = |path: &BlockDevice| {
+            let all = groups.iter().flat_map(|group| &group.paths);
+            let found = all.clone().find(|(dev, _)| *dev == number(path))?;
+            found.1.as_deref().map(str::to_owned)
+        };
+        let member = |(devid, path): (u64, &&BlockDevice)| {
+            let mut member = read_member(self.sysroot, devid, Some(path));
+            (member.is_failed, member.state) = match state(path).as_deref() {
+                Some("F") => (true, "failed".to_owned()),
+                Some("A") => (false, "active".to_owned()),
+                _ => (false, "not known".to_owned()),
+            };
+            guess_if_lun(&mut member);
+            member
+        };
+        let members: Vec<DetectedMember> = (1..).zip(&paths).map(member).collect();
+        let group = from_table.as_deref().and_then(serving_group_in(&groups));
+        let selector = match table {
+            Ok(_) => group.map(|group| group.head.clone()),
+            Err(reason) => {
+                notes.push(format!("the path selector is not known: {reason}"));
+                None
+            }
+        };
+        let mut array = self.of_copies(members, notes)?;
+        array.policy.spec = selector.as_ref().map(|name| format!("dm/{name}"));
+        array.policy.text = selector;
+        array.not_known = not_known;
+        Ok(array)
+    }
+}
+
+/// A group of paths, of which one group serves at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PathGroup {
+    /// State in `dmsetup status`, selector in `dmsetup table`.
+    head: String,
+    /// Number of the device of each path, and its state in `dmsetup status`.
+    paths: Vec<(String, Option<String>)>,
+}
+
+/// The groups of `START LEN multipath NFEATURES … NHANDLER … NGROUPS NEXT GROUP…`, where a group is
+/// `HEAD NARGUMENTS … NPATHS NPATHARGUMENTS`, and a path its number, this many words of its own and
+/// its arguments.
+fn path_groups(line: &str, own_words: usize) -> Option<Vec<PathGroup>> {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "multipath").skip(1);
+    let counted = |words: &mut dyn Iterator<Item = &str>| {
+        let count: usize = words.next()?.parse().ok()?;
+        (0..count).try_for_each(|_| words.next().map(|_| ()))
+    };
+    counted(&mut words)?;
+    counted(&mut words)?;
+    let groups: usize = words.next()?.parse().ok()?;
+    words.next()?;
+    let mut all = Vec::new();
+    for _ in 0..groups {
+        let head = words.next()?.to_owned();
+        counted(&mut words)?;
+        let count: usize = words.next()?.parse().ok()?;
+        let arguments: usize = words.next()?.parse().ok()?;
+        let mut paths = Vec::new();
+        for _ in 0..count {
+            let device = words.next()?.to_owned();
+            let rest: Vec<&str> = words.by_ref().take(own_words.checked_add(arguments)?).collect();
+            let state = rest.first().filter(|_| own_words > 0).map(|it| (*it).to_owned());
+            paths.push((device, state));
+        }
+        all.push(PathGroup { head, paths });
+    }
+    Some(all)
+}
+
+/// The group that serves: the active one, else the first that is enabled, else the first.
+fn serving_group(groups: &[PathGroup]) -> Option<&PathGroup> {
+    let with = |state: &str| groups.iter().find(|group| group.head == state);
+    with("A").or_else(|| with("E")).or(groups.first())
+}
+
+/// The group of a table that has the paths of the one that serves.
+fn serving_group_in(groups: &[PathGroup]) -> impl Fn(&[PathGroup]) -> Option<&PathGroup> {
+    let first = serving_group(groups).and_then(|group| group.paths.first()).cloned();
+    move |table| {
+        let has = |group: &&PathGroup| {
+            let first = first.as_ref().map(|(device, _)| device);
+            group.paths.iter().any(|(device, _)| Some(device) == first)
+        };
+        table.iter().find(has).or(table.first())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_paths_are_found_behind_features_and_handler() {
+        let heads = |line: &str, own: usize| -> Option<Vec<(String, usize)>> {
+            let groups = path_groups(line, own)?;
+            Some(groups.into_iter().map(|it| (it.head, it.paths.len())).collect())
+        };
+        let group = |head: &str, paths| (head.to_owned(), paths);
+        let line = "0 8 multipath 2 queue_if_no_path retain 1 alua 2 1 service-time 0 2 1 8:0 1 \
+                    8:16 1 queue-length 0 1 1 8:32 1";
+        let two = vec![group("service-time", 2), group("queue-length", 1)];
+        assert_eq!(heads(line, 0), Some(two));
+        let line = "0 8 multipath 2 0 1 0 2 1 E 0 1 2 8:0 F 9 0 1 A 0 1 2 8:16 A 0 0 1";
+        assert_eq!(heads(line, 2), Some(vec![group("E", 1), group("A", 1)]));
+        let groups = path_groups(line, 2).unwrap();
+        let serving = serving_group(&groups).unwrap();
+        assert_eq!(serving.paths, [("8:16".to_owned(), Some("A".to_owned()))]);
+        assert_eq!(heads("0 8 multipath 18446744073709551615 0", 0), None);
+        assert_eq!(heads("", 0), None);
+    }
+}
