@@ -57,6 +57,8 @@ pub(crate) struct PageWrites {
     waiters: Vec<(PageWaiter, BTreeSet<u32>)>,
     /// Requests that wait to be cut, each with the number of its waits and their result.
     requests: BTreeMap<RequestKey, (usize, Result<(), VolumeError>)>,
+    /// Steps of rebuilds that wait for the label of their member, with their ranges.
+    unlabelled: Vec<(RequestKey, MemberIndex, Range<u64>)>,
 }
 
 impl StoreGate {
@@ -232,6 +234,11 @@ impl StoreGate {
         if numbers.is_empty() {
             return GateAnswer::Go;
         }
+        if !self.takers_of_metadata(array.states).contains(&member) {
+            self.page_writes.unlabelled.push((request, member, range.clone()));
+            self.update_labels(array);
+            return GateAnswer::Wait;
+        }
         self.page_writes.requests.insert(request, (numbers.len(), Ok(())));
         for number in numbers {
             let checksums = self.checksums_mut();
@@ -242,6 +249,18 @@ impl StoreGate {
             }
         }
         GateAnswer::Wait
+    }
+
+    /// Continues the steps of rebuilds that wait for labels, which are current; or fails them, if
+    /// the labels cannot be written.
+    pub(crate) fn continue_rebuilds(&mut self, is_current: bool, array: &mut Array<'_>) {
+        for (request, member, range) in std::mem::take(&mut self.page_writes.unlabelled) {
+            let is_out = !is_current || array.states.is_failed(member);
+            let result = if is_out { Err(VolumeError::Unwritable) } else { Ok(()) };
+            if is_out || self.rebuild_pages(request, member, &range, array) == GateAnswer::Go {
+                self.released.push_back(Released::Request(request, result));
+            }
+        }
     }
 
     fn write_page_for(&mut self, request: RequestKey, number: u32, array: &mut Array<'_>) {

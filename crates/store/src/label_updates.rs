@@ -57,6 +57,7 @@ impl StoreGate {
                 self.released.extend(held.into_iter().map(Released::End));
                 let waiting = std::mem::take(&mut self.labels.waiting);
                 self.release(waiting);
+                self.continue_rebuilds(true, array);
             }
             Some(UpdateStep::Committed) => self.update_labels(array),
             Some(UpdateStep::Unwritable(members)) => {
@@ -69,6 +70,7 @@ impl StoreGate {
                         let waiting = std::mem::take(&mut self.labels.waiting);
                         let failed = held.into_iter().chain(waiting);
                         self.released.extend(failed.map(Released::Fail));
+                        self.continue_rebuilds(false, array);
                     }
                 }
             }

@@ -307,8 +307,13 @@ fn a_bad_sector_and_a_bad_block_in_one_piece_are_both_mended() {
     assert_eq!(*rig.at(1, 5 * BLOCK), 7);
 }
 
+/// Also where the rebuild is a single step, which begins before the label of the member is written.
 #[test]
 fn a_member_that_is_replaced_gets_the_checksums() {
+    [1 << 20, MEMBER_BYTES as usize].into_iter().for_each(replaced_member_gets_checksums);
+}
+
+fn replaced_member_gets_checksums(step: usize) {
     let mut rig = Rig::new();
     rig.write(0, 7, 8);
     rig.write(5 << 20, 6, 8);
@@ -318,7 +323,6 @@ fn a_member_that_is_replaced_gets_the_checksums() {
     rig.disks[1].fill(0);
     command(&mut rig.volume, |store, array| store.on_storage_replaced(member, None, array));
     rig.volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
-    let step = 1 << 20;
     for start in (0..MEMBER_BYTES).step_by(step) {
         let mut buffer = vec![0; step];
         rig.rebuild(member, start, &mut buffer);
