@@ -177,7 +177,7 @@ fn the_rate_of_a_running_rebuild_is_changed() {
 }
 
 #[test]
-fn a_member_is_failed_and_a_policy_kept_on_request() {
+fn a_member_that_an_operator_failed_is_out_until_it_is_taken_back() {
     let folder = created(2);
     let service = serve(&folder, &["a.img", "b.img"]);
     folder.ctl(&["status", "--check"]);
@@ -191,12 +191,34 @@ fn a_member_is_failed_and_a_policy_kept_on_request() {
     assert_eq!(ctl(&["status", "--check"]), Some(1));
     client(&folder).write(0, &[2; BLOCK]);
     service.terminate();
-    let service = serve(&folder, &["a.img", "b.img"]);
-    assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
-    assert!(folder.ctl(&["status"]).contains("policy btrfs/round-robin"), "in its full form");
+    for is_killed in [false, true] {
+        let service = serve(&folder, &["a.img", "b.img"]);
+        assert!(has_line(&service, "`b.img`: failed by an operator"), "{:?}", service.lines);
+        let status = folder.ctl(&["status"]);
+        assert!(status.contains("b.img) has failed: requested by `ctl members fail`"), "{status}");
+        assert!(status.contains("policy btrfs/round-robin"), "in its full form: {status}");
+        assert_reads(&folder, 0, 2);
+        match is_killed {
+            true => drop(service.stop("-KILL")),
+            false => service.terminate(),
+        }
+    }
     let label = folder.run(&["examine", "a.img", "b.img"]);
-    assert!(stdout(&label).contains("policy btrfs/round-robin\n"), "{label:?}");
-    assert_reads(&folder, 0, 2);
+    let text = stdout(&label);
+    for part in ["policy btrfs/round-robin\n", "devid 2: failed, 24 MiB, b.img\n"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["members", "rebuild", "2"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    serve(&folder, &["a.img", "b.img"]).terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+    // Another way to take it back is to give up its data at the start.
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["members", "fail", "2"]);
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img", "--discard", "b.img"]);
     wait_until_in_sync(&folder);
     service.terminate();
 }

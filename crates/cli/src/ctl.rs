@@ -114,8 +114,8 @@ enum CtlAction {
 enum MemberAction {
     /// Stop using a member, for example before its disk is replaced
     ///
-    /// In a labelled volume, it is recorded as failed in the labels of the other members. `members
-    /// rebuild` takes it back.
+    /// In a labelled volume, the labels of the other members record it, so it is not used at later
+    /// starts either. `members rebuild` takes it back.
     #[command(override_usage = "mirrorball ctl --control <PATH> members fail <DEVID>")]
     Fail {
         /// devid of the member, as `ctl members` shows it

@@ -143,16 +143,6 @@ pub enum AssembleError {
         /// What to do.
         help: String,
     },
-    /// A member is of the wrong kind.
-    #[error("cannot serve the member with devid {devid}: it is {what}\n  help: {hint}")]
-    WrongMember {
-        /// The devid of the member.
-        devid: u64,
-        /// Its kind.
-        what: &'static str,
-        /// What to do.
-        hint: &'static str,
-    },
     /// The file ends before the member does.
     #[error(
         "`{}` has {size_bytes} bytes, but the `size` of the member with devid {devid} is \

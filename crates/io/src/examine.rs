@@ -272,6 +272,9 @@ pub fn standing_text(standing: MemberStanding) -> String {
         MemberStanding::Stale => {
             "stale: it missed writes, and is rebuilt when the volume starts".into()
         }
+        MemberStanding::KeptOut => {
+            "failed by an operator: it is not used before `ctl members rebuild`".into()
+        }
         MemberStanding::OldCopy => {
             "an older copy of a member in sync, such as a restored snapshot".into()
         }

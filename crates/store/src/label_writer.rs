@@ -169,6 +169,8 @@ pub(crate) struct LabelWriter {
     is_due: bool,
     /// For each member, true if its device lost data, so that it is rebuilt whole.
     lacks_repairs: Vec<bool>,
+    /// For each member, true if an operator failed it.
+    kept_out: Vec<bool>,
     /// What the labels are to say when nothing is written.
     pub(crate) is_clean: bool,
     pub(crate) resync_from: Option<u64>,
@@ -223,6 +225,7 @@ impl LabelWriter {
             // announced is committed.
             is_due: is_joined || !announced.is_empty(),
             lacks_repairs: label.members.iter().map(|row| row.lacks_repairs).collect(),
+            kept_out: label.members.iter().map(|row| row.is_kept_out).collect(),
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
@@ -383,6 +386,17 @@ impl LabelWriter {
         self.is_due = true;
     }
 
+    /// Records that an operator failed a member.
+    pub(crate) fn keep_out(&mut self, member: MemberIndex) {
+        self.kept_out[member.get()] = true;
+        self.is_due = true;
+    }
+
+    /// Returns true if an operator failed a member, unless it was taken back.
+    pub(crate) fn is_kept_out(&self, member: MemberIndex) -> bool {
+        self.kept_out[member.get()]
+    }
+
     /// Returns true if a member that comes back with this gets only what it missed.
     pub(crate) fn can_catch_up(&self, member: MemberIndex, found: &FoundMember) -> bool {
         !self.lacks_repairs[member.get()] && can_catch_up(&self.committed, found)
@@ -470,6 +484,8 @@ impl LabelWriter {
             row.state = recorded_state(row, member.state, self.durable_bytes[index.get()]);
             self.lacks_repairs[index.get()] &= member.state != MemberState::InSync;
             row.lacks_repairs = self.lacks_repairs[index.get()];
+            self.kept_out[index.get()] &= member.state == MemberState::Failed;
+            row.is_kept_out = self.kept_out[index.get()];
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));

@@ -153,11 +153,17 @@ impl StoreGate {
         self.labels.uuid(member) != Uuid::NIL
     }
 
-    /// Has the labels say what the states of members are, though no request waits for that.
-    pub fn record_states(&mut self, array: &mut Array<'_>) {
-        if !self.is_read_only {
+    /// Records that an operator failed a member, which is out until an operator takes it back.
+    pub fn keep_out(&mut self, member: MemberIndex, array: &mut Array<'_>) {
+        if array.states.is_failed(member) && !self.is_read_only {
+            self.labels.keep_out(member);
             self.update_labels(array);
         }
+    }
+
+    /// Returns true if an operator failed a member.
+    pub fn is_kept_out(&self, member: MemberIndex, states: &MemberStates) -> bool {
+        self.labels.is_kept_out(member) && states.is_failed(member)
     }
 
     /// Records a policy with which the volume starts from now on, and a program that chooses in its

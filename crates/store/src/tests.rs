@@ -50,6 +50,7 @@ fn new_label(profile: Profile, count: u64, size_bytes: u64, has_checksums: bool)
         size_bytes,
         state: MemberState::InSync,
         lacks_repairs: false,
+        is_kept_out: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,
@@ -142,9 +143,9 @@ fn command<R>(volume: &mut Volume, change: impl FnOnce(&mut StoreGate, &mut Arra
     volume.change_gate(change).unwrap()
 }
 
-fn fail_on_request(volume: &mut Volume, member: MemberIndex) {
+fn fail_member(volume: &mut Volume, member: MemberIndex) {
     volume.lose_member(member);
-    command(volume, StoreGate::record_states);
+    command(volume, |store, array| store.update_labels(array));
 }
 
 fn request(id: u64, (kind, offset, length): Span) -> Request {

@@ -302,6 +302,7 @@ fn write_labels(
             size_bytes: config.size_bytes,
             state: MemberState::InSync,
             lacks_repairs: false,
+            is_kept_out: false,
             write_mostly: spec.write_mostly,
             rotational: spec.rotational,
             optimal_io_bytes: spec.optimal_io_bytes,

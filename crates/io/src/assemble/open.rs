@@ -256,13 +256,7 @@ impl MemberOpener {
                 Open::Real(self.open_path(member.devid, member.range.size_bytes, path, notes)?)
             }
             MemberSource::Uri(text) => self.open_uri(text)?,
-            MemberSource::Model(_) => {
-                return Err(AssembleError::WrongMember {
-                    devid: member.devid,
-                    what: "a disk model",
-                    hint: "use `mirrorball emulate` for an array of disk models",
-                });
-            }
+            MemberSource::Model(_) => unreachable!("`create` refuses models, and labels have none"),
         };
         let config = open.config(member);
         Ok((config, open))

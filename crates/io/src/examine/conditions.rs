@@ -2,6 +2,7 @@
 
 use super::{ExaminedDevice, ExaminedVolume, uuid_of};
 use crate::conditions::{Condition, ConditionSubject, Problem, Recovery, Situation};
+use crate::executor::MemberFault;
 use mirrorball_core::member::MemberState;
 use mirrorball_store::label::assembly::{AssembledMember, LabelAssembly};
 use mirrorball_store::label::{LabelledMember, LabelledSpare};
@@ -54,6 +55,9 @@ fn member_problem(row: &LabelledMember, has_device: bool) -> Option<Problem<'sta
             let recovery = Recovery { recovered_bytes, total_bytes, only_missed, rate };
             Some(Problem::MemberRebuilding(recovery))
         }
-        MemberState::Failed => Some(Problem::MemberFailed(None)),
+        MemberState::Failed => {
+            let fault = row.is_kept_out.then_some(MemberFault::Requested);
+            Some(Problem::MemberFailed(fault))
+        }
     }
 }

@@ -8,7 +8,6 @@ use crate::member::Store;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_store::StoreGate;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -82,9 +81,16 @@ impl fmt::Display for FaultCause {
 
 impl Executor {
     /// The last error of a member before it failed, or why it was failed; `None` if it works, or
-    /// had failed before the service started.
+    /// an error failed it before the service started.
     pub fn fault(&self, member: MemberIndex) -> Option<MemberFault> {
-        self.slots[member.get()].fault.filter(|_| self.has_failed(member))
+        let is_kept_out = || {
+            let volume = self.volume.as_ref();
+            volume.is_some_and(|volume| {
+                volume.gate().is_some_and(|store| store.is_kept_out(member, volume.states()))
+            })
+        };
+        let fault = self.slots[member.get()].fault.filter(|_| self.has_failed(member));
+        fault.or_else(|| is_kept_out().then_some(MemberFault::Requested))
     }
 
     /// The last error of a member, until it failed, and how long ago it was; `None` if it had none
@@ -104,7 +110,7 @@ impl Executor {
         self.note_fault(member, MemberFault::Requested);
         let volume = self.volume.as_mut().expect("a volume has the member");
         volume.lose_member(member);
-        volume.change_gate(StoreGate::record_states);
+        volume.change_gate(|store, array| store.keep_out(member, array));
         let is_failed = volume.states().is_failed(member);
         if !is_failed {
             self.slots[member.get()].fault = before;

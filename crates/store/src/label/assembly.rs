@@ -15,6 +15,7 @@
 //! | being rebuilt | two or more behind, or likewise | stale: rebuilt |
 //! | not in sync | another one of the same generation and data, not in sync | stale: the same |
 //! | failed | older | stale: rebuilt |
+//! | failed by an operator | older | kept out: not used |
 //! | not a member | any that is older | unknown: ignored |
 //! | any | diverged from it | diverged: refused |
 //! | not in sync | older, but with a newer dirty log than the others had when it left | the same |
@@ -54,6 +55,8 @@ pub enum MemberStanding {
     },
     /// It missed writes and is rebuilt: whole, or where it missed them (`catch_up`).
     Stale,
+    /// An operator failed it, and has not taken it back.
+    KeptOut,
     /// A copy from earlier of a member in sync.
     OldCopy,
     /// It may have data that the newest lineage lacks.
@@ -143,7 +146,9 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
-            found[index].member == row.uuid && standings[index].state() != MemberState::Failed
+            let standing = standings[index];
+            let is_used = standing.state() != MemberState::Failed;
+            found[index].member == row.uuid && (is_used || standing == MemberStanding::KeptOut)
         };
         let device = (0..found.len()).find(is_it);
         let state = device.map_or(MemberState::Failed, |index| standings[index].state());
@@ -310,7 +315,8 @@ impl MemberStanding {
                 MemberState::Rebuilding { recovered_bytes }
             }
             MemberStanding::Stale => MemberState::Rebuilding { recovered_bytes: 0 },
-            MemberStanding::OldCopy
+            MemberStanding::KeptOut
+            | MemberStanding::OldCopy
             | MemberStanding::Diverged
             | MemberStanding::Cloned
             | MemberStanding::Unknown => MemberState::Failed,
@@ -375,6 +381,7 @@ fn standing(
         (MemberState::Rebuilding { recovered_bytes }, true) => {
             MemberStanding::Rebuilding { recovered_bytes }
         }
+        (MemberState::Failed, _) if newest.members[row].is_kept_out => MemberStanding::KeptOut,
         (MemberState::Rebuilding { .. }, false) | (MemberState::Failed, _) => MemberStanding::Stale,
     }
 }

@@ -21,6 +21,7 @@ pub(in crate::label) fn found(
         size_bytes: 64 << 20,
         state,
         lacks_repairs: false,
+        is_kept_out: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,
@@ -115,6 +116,18 @@ fn failed_member_comes_back() {
     assert_eq!(judge(&labels[..1], &[]).1, ArrayVerdict::Start);
     let missing = ArrayVerdict::NeedsDegraded { missing: vec![0] };
     assert_eq!(judge(&labels[1..], &[]).1, missing);
+}
+
+#[test]
+fn a_member_that_an_operator_failed_stays_out() {
+    let mut labels = [found(1, 7, &[2, 1], &[InSync, Failed]), found(2, 5, &[1], &[InSync; 2])];
+    labels[0].label.members[1].is_kept_out = true;
+    let expected = vec![MemberStanding::InSync, MemberStanding::KeptOut];
+    assert_eq!(judge(&labels, &[]), (expected, ArrayVerdict::Start));
+    let member = assemble(&devices(&labels), &[]).members[1];
+    assert_eq!(member, AssembledMember { found: Some(1), state: Failed });
+    // Its data are given up: it is taken back.
+    assert_eq!(judge(&labels, &[1]).0, [MemberStanding::InSync, MemberStanding::Stale]);
 }
 
 #[test]

@@ -151,6 +151,9 @@ pub struct LabelledMember {
     /// True if it failed while repairs of it were not durable, so that what it missed is not all
     /// that it lacks: it is rebuilt whole. Never of a member in sync.
     pub lacks_repairs: bool,
+    /// True if an operator failed it: it is not used before an operator takes it back. Never of a
+    /// member that has not failed.
+    pub is_kept_out: bool,
     /// True if it is read only when no other mirror can serve.
     pub write_mostly: bool,
     /// Whether it rotates, if the user said so.
@@ -370,6 +373,7 @@ impl LabelledMember {
         page.put(at + 40, &recovered_bytes.to_le_bytes());
         let optimal = self.optimal_io_bytes.map_or(0, |bytes| bytes.saturating_add(1));
         page.put(at + 48, &optimal.to_le_bytes());
+        page.put(at + 56, &[u8::from(self.is_kept_out)]);
     }
 
     fn decode(page: &Page, at: usize) -> Result<LabelledMember, BlockError> {
@@ -385,6 +389,7 @@ impl LabelledMember {
             size_bytes: page.u64(at + 24),
             state,
             lacks_repairs: page.u8(at + 35) == 1,
+            is_kept_out: page.u8(at + 56) == 1,
             write_mostly: page.u8(at + 33) == 1,
             rotational: match page.u8(at + 34) {
                 0 => None,

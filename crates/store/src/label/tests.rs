@@ -15,6 +15,7 @@ fn label() -> Label {
         size_bytes: 1 << 30,
         state,
         lacks_repairs: false,
+        is_kept_out: false,
         write_mostly: number == 2,
         rotational: [None, Some(false), Some(true)][usize::from(number) % 3],
         optimal_io_bytes: (number == 3).then_some(0),
@@ -107,6 +108,17 @@ fn a_member_that_lacks_repairs_is_marked_behind_what_earlier_versions_know() {
     assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
     let differing = (0..METADATA_BYTES - 4).filter(|&at| bytes[at] != without[at]);
     assert_eq!(differing.collect::<Vec<usize>>(), [1024 + 112 + 35]);
+}
+
+#[test]
+fn a_member_that_is_kept_out_is_marked_behind_what_earlier_versions_know() {
+    let mut label = label();
+    let without = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    label.members[1].is_kept_out = true;
+    let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);
+    let differing = (0..METADATA_BYTES - 4).filter(|&at| bytes[at] != without[at]);
+    assert_eq!(differing.collect::<Vec<usize>>(), [1024 + 112 + 56]);
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_member_that_fails_before_a_repair_of_mirrors_is_flushed_is_rebuilt_whole() 
             volume.on_timeout(now);
             complete_all(&mut volume, now);
         }
-        fail_on_request(&mut volume, repaired);
+        fail_member(&mut volume, repaired);
         complete_all(&mut volume, Nanos::from_secs(100));
         assert_eq!(row(&volume, repaired).lacks_repairs, expected, "{at:?}");
     }

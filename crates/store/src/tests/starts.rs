@@ -62,7 +62,7 @@ fn what_a_member_had_that_leaves_is_recorded_only_if_it_is_known() {
         let record = DirtyRecord { sequence, least_sequence, ..DirtyRecord::default() };
         found.iter_mut().for_each(|device| device.record = Some(record.clone()));
         let (mut volume, _) = started(&found);
-        fail_on_request(&mut volume, MemberIndex(1));
+        fail_member(&mut volume, MemberIndex(1));
         complete_all(&mut volume, Nanos::ZERO);
         store(&volume).label().lineage.history[0].sequence
     };

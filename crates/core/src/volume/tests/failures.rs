@@ -153,6 +153,32 @@ fn a_flush_fails_once_both_copies_of_a_write_are_gone() {
     assert_eq!(world.reply(), Some((5, Ok(()))));
 }
 
+/// Each of two members fails in turn, by an error of a write that is acknowledged all the same.
+#[test]
+fn three_copies_survive_two_failures() {
+    let mut world = World::new(Profile::Raid1c3, 3, Box::new(First));
+    world.write(1, 0, 4096, 7);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    for (id, broken) in [(2, 0), (3, 1)] {
+        world.write(id, 8192, 4096, 10 + id);
+        complete_but(&mut world, broken, IoError::Medium);
+        world.settle();
+        assert_eq!(world.reply(), Some((id, Ok(()))), "member {broken}");
+        assert_eq!(states(&world)[usize::from(broken)], MemberState::Failed);
+    }
+    world.request(4, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((4, Ok(()))));
+    for (id, offset, value) in [(5, 0, 7), (6, 8192, 13)] {
+        world.request(id, RequestKind::Read, offset, 4096);
+        world.settle();
+        assert_eq!(world.reply(), Some((id, Ok(()))));
+        let read = &world.buffers[&id];
+        assert!(read.len() == 8 && read.values().all(|&it| it == value), "{read:?}");
+    }
+}
+
 #[test]
 fn a_flush_succeeds_without_one_member_of_each_pair() {
     let mut world = World::new(Profile::Raid10, 4, Box::new(First));

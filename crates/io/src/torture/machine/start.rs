@@ -366,6 +366,7 @@ pub(super) fn new_label(
         size_bytes: member_bytes,
         state: MemberState::InSync,
         lacks_repairs: false,
+        is_kept_out: false,
         write_mostly: false,
         rotational: None,
         optimal_io_bytes: None,
