@@ -303,6 +303,13 @@ impl PeerConnection {
         }
     }
 
+    /// Closes the connection, if it is up and has no requests.
+    pub(super) fn close_if_unused(&mut self, driver: &mut Driver) {
+        if self.in_flight() == 0 {
+            self.close(driver);
+        }
+    }
+
     /// Closes the connection, if it is up.
     pub(super) fn close(&mut self, driver: &mut Driver) {
         if let Some(socket) = self.socket.filter(|_| !self.closing) {

@@ -188,11 +188,11 @@ impl Remote {
         self.export.can(transmission_flag::SEND_WRITE_ZEROES)
     }
 
-    /// Closes every connection, and opens no more.
+    /// Closes every connection once its requests have ended, and opens no more.
     pub fn detach(&mut self, driver: &mut Driver) {
         for connection in &mut self.connections {
             connection.set_attached(false);
-            connection.close(driver);
+            connection.close_if_unused(driver);
             // One that was down has no operation that would end.
             connection.free_if_down(driver);
         }
@@ -233,8 +233,13 @@ impl Remote {
         if !self.export.can(needs) {
             return replies.push_back((request.key, Ok(())));
         }
-        let up = self.connections.iter_mut().filter(|connection| connection.is_up());
-        match up.min_by_key(|connection| connection.in_flight()) {
+        let can_take = |it: &&mut PeerConnection| it.is_up() && it.is_attached();
+        match self
+            .connections
+            .iter_mut()
+            .filter(can_take)
+            .min_by_key(|connection| connection.in_flight())
+        {
             Some(connection) => {
                 connection.queue(request, kind, self.writes.replied, driver);
             }
@@ -301,13 +306,19 @@ impl Remote {
             _ => return self.on_connect_results(driver),
         }
         let writes = &mut self.writes;
+        let is_attached = self.connections[index].is_attached();
         for ended in self.connections[index].take_ended() {
-            writes.count(&ended);
+            if is_attached {
+                writes.count(&ended);
+            }
             replies.push_back((ended.0.request.key, ended.1));
         }
         let token = self.token(EventOwner::RemoteReceive, index);
         let connection = &mut self.connections[index];
         connection.receive(token, driver);
+        if !is_attached {
+            connection.close_if_unused(driver);
+        }
         if connection.is_broken() {
             self.on_broken(index, driver, replies);
         }
@@ -321,8 +332,9 @@ impl Remote {
         replies: &mut VecDeque<RemoteReply>,
     ) {
         if !self.connections[index].is_attached() {
-            // It had no requests when the member was detached.
-            self.connections[index].clear(driver).for_each(drop);
+            for pending in self.connections[index].clear(driver) {
+                replies.push_back((pending.request.key, Err(IoError::Gone)));
+            }
             return self.connections[index].free_if_down(driver);
         }
         self.is_lost |= self.writes.durable < self.writes.replied;

@@ -328,6 +328,29 @@ fn a_peer_that_may_have_lost_writes_is_gone_until_it_is_attached_again() {
 }
 
 #[test]
+fn requests_in_flight_end_on_the_server_that_is_replaced() {
+    let mut pair = Pair::new();
+    let mut ended = VecDeque::new();
+    for key in 0..8 {
+        let data = Some(Slice::data(pair.buffer, 0, 4096));
+        let request = RemoteRequest { key, op: Op::Write, offset: 0, length: 4096, data };
+        pair.remote.start(request, &mut pair.driver, &mut ended);
+    }
+    pair.remote.detach(&mut pair.driver);
+    let peer = Peer::open(Arc::new(pair.uri.clone())).unwrap();
+    pair.remote.attach(peer, &mut pair.driver).unwrap();
+    for _ in 0..2000 {
+        pair.turn(&mut ended);
+        if ended.len() == 8 {
+            break;
+        }
+    }
+    assert_eq!(ended.iter().map(|&(_, result)| result).collect::<Vec<_>>(), [Ok(()); 8]);
+    pair.wait_for_connections();
+    assert_eq!(pair.run(Op::Write, 9), [Ok(()); 9]);
+}
+
+#[test]
 fn attaching_again_leaves_nothing_behind() {
     let mut pair = Pair::new();
     let held = pair.driver.buffers_held();
