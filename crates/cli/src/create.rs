@@ -10,6 +10,7 @@ use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created};
 use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_io::driver::Platform;
 use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_io::programs::ProgramReference;
@@ -78,6 +79,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
             occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
             report_wait: devices::report_wait,
         },
+        platform: Platform::System(None),
     };
     let created = assemble::create(&creation).map_err(|error| match error {
         error @ CreateError::Write { .. } => Failure::Fault(error.into()),

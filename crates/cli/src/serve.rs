@@ -11,6 +11,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{self, AssembleError, Assembly, LabelledError, LabelledOptions};
 use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_io::driver::Platform;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array_file;
 use mirrorball_store::label::Uuid;
@@ -142,7 +143,7 @@ impl Args {
             peer_timeout: self.peer_timeout,
             policy,
             registry,
-            backend: self.listen.backend.map(serving::Backend::kind),
+            platform: Platform::System(self.listen.backend.map(serving::Backend::kind)),
         };
         assemble::serve_labelled(serving).map_err(|error| match error {
             error @ LabelledError::Nothing => Failure::WrongUse(match &self.scan {

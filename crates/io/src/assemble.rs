@@ -16,7 +16,7 @@ mod wipe;
 
 use crate::Volume;
 use crate::clock::{Clock, Speed};
-use crate::driver::{BackendKind, Driver};
+use crate::driver::{BackendKind, Driver, Platform};
 use crate::executor::{Executor, Target};
 use crate::export::Export;
 use crate::member::file::{Occupied, OpenError};
@@ -234,7 +234,7 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
         }
         ExportMode::Members => None,
     };
-    let driver = driver(backend, &mut notes)?;
+    let driver = driver(&Platform::System(backend), &mut notes)?;
     let model_array = array.model_array(seed)?;
     let mut executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
     if let Some(controller) = array.controller {
@@ -281,8 +281,8 @@ fn volume(
     Volume::without_gate(map, Members::new(configs), policy, seed).with_one_buffer()
 }
 
-fn driver(backend: Option<BackendKind>, notes: &mut Vec<String>) -> io::Result<Driver> {
-    let (driver, refusal) = Driver::new(backend)?;
+fn driver(platform: &Platform, notes: &mut Vec<String>) -> io::Result<Driver> {
+    let (driver, refusal) = platform.driver()?;
     let why = refusal.map(|error| format!(", because io_uring is not available: {error}"));
     notes.push(format!("I/O by {}{}", driver.backend(), why.unwrap_or_default()));
     Ok(driver)

@@ -3,9 +3,9 @@
 mod conditions;
 
 use crate::device_address::DeviceAddress;
-use crate::driver::read_aligned;
+use crate::driver::{Endpoint, Platform};
 use crate::member::guard;
-use crate::member::remote::peer::Peer;
+use crate::member::remote::peer::{Peer, connector};
 pub use conditions::label_conditions;
 use mirrorball_core::geometry::GeometryError;
 use mirrorball_store::label::assembly::{
@@ -117,6 +117,9 @@ pub enum MapError {
     OtherMap,
 }
 
+/// The system, whatever its driver.
+const SYSTEM: Platform = Platform::System(None);
+
 /// How often [`examine`] reads again while labels change.
 const READINGS: usize = 20;
 /// The time between two readings, longer than a change of all labels usually takes.
@@ -127,10 +130,16 @@ const READING_INTERVAL: Duration = Duration::from_millis(100);
 /// A volume in service changes the labels of its members one after the other. Where those of a
 /// volume are not of the same change, they are read again, until two readings are the same.
 pub fn examine(addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
-    let wait = || std::thread::sleep(READING_INTERVAL);
-    let devices = examine_with(addresses, read_metadata, wait);
+    examine_on(&SYSTEM, addresses)
+}
+
+/// Reads the labels of devices of a platform.
+pub fn examine_on(platform: &Platform, addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
+    let wait = || platform.sleep(READING_INTERVAL);
+    let read = |address: &DeviceAddress| metadata_from(reader(platform, address)?);
+    let devices = examine_with(addresses, read, wait);
     let with_spare = |device: ExaminedDevice| {
-        let reader = reader(&device.address).ok().filter(|_| device.label.is_err());
+        let reader = reader(platform, &device.address).ok().filter(|_| device.label.is_err());
         device.with_spare(reader.and_then(spare_block))
     };
     devices.into_iter().map(with_spare).collect()
@@ -258,7 +267,7 @@ fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
 pub fn is_too_small(address: &DeviceAddress, member: &LabelledMember) -> bool {
     let last = METADATA_BYTES as u32;
     let Some(offset) = member.size_bytes.checked_sub(u64::from(last)) else { return false };
-    let read = reader(address).ok().map(|read| read(offset, last));
+    let read = reader(&SYSTEM, address).ok().map(|read| read(offset, last));
     !matches!(read, Some(Ok(bytes)) if bytes.len() == last as usize)
 }
 
@@ -286,7 +295,7 @@ pub fn standing_text(standing: MemberStanding) -> String {
 
 /// Data of another program on a device, such as a filesystem, in words.
 pub fn foreign_contents(address: &DeviceAddress) -> Option<&'static str> {
-    let read = reader(address).ok()?;
+    let read = reader(&SYSTEM, address).ok()?;
     let size_bytes = match address {
         DeviceAddress::Path(path) => File::open(path).ok()?.seek(SeekFrom::End(0)).ok()?,
         DeviceAddress::Uri(uri, _) => {
@@ -296,26 +305,27 @@ pub fn foreign_contents(address: &DeviceAddress) -> Option<&'static str> {
     guard::contents_by_blocks(size_bytes, read)
 }
 
-fn read_metadata(address: &DeviceAddress) -> Result<FoundMember, DeviceError> {
-    metadata_from(reader(address)?)
-}
-
 /// Reads a length from an offset on.
 type Reader = Box<dyn Fn(u64, u32) -> io::Result<Vec<u8>>>;
 
 /// Opens a device to read from it.
-fn reader(address: &DeviceAddress) -> Result<Reader, DeviceError> {
+fn reader(platform: &Platform, address: &DeviceAddress) -> Result<Reader, DeviceError> {
     let unreadable = |error: String| DeviceError::Unreadable(error);
     match address {
         DeviceAddress::Path(path) => {
             // Not blocking: it may be a pipe.
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-            let file = rustix::fs::open(path, flags, Mode::empty());
+            let file = match platform {
+                Platform::System(_) => {
+                    rustix::fs::open(path, flags, Mode::empty()).map(Endpoint::Fd)
+                }
+                Platform::Simulated(world) => world.open_unlocked(path),
+            };
             let file = file.map_err(|error| unreadable(error.to_string()))?;
-            Ok(Box::new(move |offset, length| Ok(read_aligned(&file, offset, length as usize)?)))
+            Ok(Box::new(move |offset, length| Ok(file.read(offset, length as usize)?)))
         }
-        DeviceAddress::Uri(uri, _) => {
-            let peer = Peer::open_unlocked(Arc::new(uri.clone()));
+        DeviceAddress::Uri(uri, text) => {
+            let peer = Peer::open_unlocked(connector(platform, uri, text));
             let peer = peer.map_err(|error| unreadable(error.to_string()))?;
             Ok(Box::new(move |offset, length| peer.read(offset, length)))
         }

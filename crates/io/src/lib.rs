@@ -14,7 +14,6 @@ pub mod conditions;
 pub mod control;
 pub mod device_address;
 pub mod driver;
-mod entropy;
 pub mod examine;
 pub mod executor;
 pub mod export;

@@ -110,12 +110,13 @@ pub(super) fn open_backing(
     let opened = RealMember::open(path, options);
     let mut member = opened.map_err(|error| AssembleError::Open { error, help: String::new() })?;
     // The file is locked from here on, so no other server fills or extends it after these checks.
-    let size_bytes = fstat(&member.fd).map_err(system)?.st_size as u64;
+    let fd = member.file.try_clone_fd()?;
+    let size_bytes = fstat(&fd).map_err(system)?.st_size as u64;
     let path = path.to_owned();
     match existing {
-        _ if is_new => mark(&member.fd, &path, notes),
+        _ if is_new => mark(&fd, &path, notes),
         Occupied::Allow if size_bytes < disk_bytes => {
-            ftruncate(&member.fd, disk_bytes).map_err(system)?;
+            ftruncate(&fd, disk_bytes).map_err(system)?;
             member.size_bytes = disk_bytes;
             let path = path.display();
             notes.push(format!("extended `{path}` from {size_bytes} to {disk_bytes} bytes"));
@@ -124,11 +125,11 @@ pub(super) fn open_backing(
         Occupied::Refuse if size_bytes != disk_bytes => {
             return Err(BackingError::WrongSize { path, size_bytes, disk_bytes }.into());
         }
-        Occupied::Refuse if is_marked(&member.fd) => {}
-        Occupied::Refuse if has_data(&member.fd) => {
+        Occupied::Refuse if is_marked(&fd) => {}
+        Occupied::Refuse if has_data(&fd) => {
             return Err(BackingError::HoldsData { path }.into());
         }
-        Occupied::Refuse => mark(&member.fd, &path, notes),
+        Occupied::Refuse => mark(&fd, &path, notes),
     }
     Ok(member)
 }

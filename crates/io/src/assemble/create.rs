@@ -9,7 +9,7 @@ use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe};
 use super::{AssembleError, PARITY_HELP};
-use crate::entropy::random_bytes;
+use crate::driver::Platform;
 use crate::kept_policy::KeptPolicy;
 use crate::member::file::{Occupied, OpenOptions};
 use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
@@ -36,6 +36,8 @@ pub struct CreateOptions<'a> {
     pub checksums: bool,
     /// How devices are opened. [`Occupied::Allow`] gives up what they hold.
     pub options: OpenOptions,
+    /// Where the devices are.
+    pub platform: Platform,
 }
 
 /// A volume that was created.
@@ -142,7 +144,7 @@ fn clear_occupants<'a>(
 }
 
 fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateError> {
-    let CreateOptions { array, name, policy, checksums, options } = creation;
+    let CreateOptions { array, name, policy, checksums, options, platform } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
     if array.profile.parities() > 0 {
         return Err(CreateError::Parity(array.profile));
@@ -167,6 +169,7 @@ fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateErr
     let mut notes = Vec::new();
     refuse_models(array)?;
     let opener = MemberOpener::new(array, OpenPurpose::Create, *options, Nanos::from_secs(30));
+    let opener = opener.on(platform);
     opener.check_distinct()?;
     let members = (0..array.members.len())
         .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
@@ -175,7 +178,7 @@ fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateErr
     let mut map = opener.allocate(array, &configs)?;
     let block_bytes = members.iter().map(|(_, open)| open.block_bytes()).max();
     let mut labelled = LabelledArray {
-        uuid: Uuid(random_bytes().map_err(AssembleError::from)?),
+        uuid: Uuid(platform.random_bytes().map_err(AssembleError::from)?),
         name: name.clone(),
         profile: map.profile(),
         layout: array.layout,
@@ -272,11 +275,12 @@ fn source_name(source: &MemberSource) -> String {
 
 /// Writes the block of a spare, whose UUID is drawn.
 pub(super) fn write_spare(
+    platform: &Platform,
     open: &Open,
     label: &Label,
     size_bytes: u64,
 ) -> io::Result<LabelledSpare> {
-    let spare = LabelledSpare { uuid: Uuid(random_bytes()?), size_bytes };
+    let spare = LabelledSpare { uuid: Uuid(platform.random_bytes()?), size_bytes };
     clear_metadata(open)?;
     let (volume, name) = (label.array.uuid, label.array.name.clone());
     let block = SpareBlock { volume, uuid: spare.uuid, name };
@@ -291,13 +295,13 @@ fn write_labels(
     resync_from: Option<u64>,
 ) -> Result<Created, CreateError> {
     let Candidates { members, devices, spares, array, map, notes } = candidates;
-    let specs = &creation.array.members;
+    let (specs, platform) = (&creation.array.members, &creation.platform);
     let block_bytes = array.block_bytes;
     let system = |error| CreateError::from(AssembleError::System(error));
     let mut rows = Vec::new();
     for ((config, _), spec) in members.iter().zip(specs) {
         rows.push(LabelledMember {
-            uuid: Uuid(random_bytes().map_err(system)?),
+            uuid: Uuid(platform.random_bytes().map_err(system)?),
             devid: config.devid,
             size_bytes: config.size_bytes,
             state: MemberState::InSync,
@@ -309,7 +313,7 @@ fn write_labels(
             priority: spec.priority,
         });
     }
-    let id = u64::from_le_bytes(random_bytes().map_err(system)?).max(1);
+    let id = u64::from_le_bytes(platform.random_bytes().map_err(system)?).max(1);
     let mut label = Label {
         array,
         generation: 1,
@@ -324,7 +328,7 @@ fn write_labels(
     };
     for (device, open) in &spares {
         let size_bytes = open.size_bytes() - open.size_bytes() % block_bytes;
-        let spare = write_spare(open, &label, size_bytes);
+        let spare = write_spare(platform, open, &label, size_bytes);
         label.spares.push(spare.map_err(|error| write_error(device, error))?);
     }
     for ((_, open), device) in members.iter().zip(&devices) {

@@ -15,8 +15,7 @@ use super::{AssembleError, Assembly, ExportMode, driver, exports};
 use crate::Volume;
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
-use crate::driver::BackendKind;
-use crate::entropy::random_bytes;
+use crate::driver::Platform;
 use crate::examine::{
     DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, device_text, metadata_from,
     spare_block, volumes,
@@ -72,8 +71,8 @@ pub struct LabelledOptions {
     pub policy: Option<String>,
     /// The programs that `policy` may name; loads the one of the label.
     pub registry: Registry,
-    /// I/O backend; io_uring if available, else threads, if not given.
-    pub backend: Option<BackendKind>,
+    /// Where the devices are, and the driver.
+    pub platform: Platform,
 }
 
 /// Serves a volume by the labels of its members.
@@ -117,7 +116,8 @@ fn open_devices(
 ) -> Result<Opened, LabelledError> {
     let (mut devices, mut opened, mut spares) = (Vec::new(), Vec::new(), Vec::new());
     let purpose = OpenPurpose::ServeDevices;
-    let opener = MemberOpener::of_devices(purpose, serving.options, serving.peer_timeout);
+    let opener = MemberOpener::of_devices(purpose, serving.options, serving.peer_timeout)
+        .on(&serving.platform);
     // A scan finds links, too.
     if let Some(device) =
         DeviceAddress::first_repeated(&serving.devices).filter(|_| !serving.is_scan)
@@ -180,7 +180,7 @@ fn no_label(device: String, contents: Option<String>, others: &[ExaminedDevice])
 /// The devices of a scan that are members of the volume that is wanted. Devices of others are
 /// neither locked nor complained about.
 fn scanned(serving: &LabelledOptions) -> Result<Vec<DeviceAddress>, LabelledError> {
-    let examined = crate::examine::examine(serving.devices.clone());
+    let examined = crate::examine::examine_on(&serving.platform, serving.devices.clone());
     let labelled: Vec<ExaminedDevice> = examined.into_iter().filter(has_label).collect();
     if let Some(wanted) = &serving.volume
         && !labelled.iter().any(|device| is_wanted(device, serving))
@@ -366,7 +366,7 @@ fn build(
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
     let has_mirrors = map.copies() > 1;
-    let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
+    let seed = u64::from_le_bytes(serving.platform.random_bytes().map_err(AssembleError::from)?);
     let labels = VolumeLabels::of(assembly, &found, map.capacity_bytes(), seed);
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
     let members = Members::new(configs.iter().cloned());
@@ -382,9 +382,10 @@ fn build(
     }
     volume.change_gate(StoreGate::commit_announcement);
     let purpose = OpenPurpose::ServeDevices;
-    let mut opener = MemberOpener::new(array, purpose, serving.options, serving.peer_timeout);
+    let opener = MemberOpener::new(array, purpose, serving.options, serving.peer_timeout);
+    let mut opener = opener.on(&serving.platform);
     opener.block_bytes = block_bytes;
-    let driver = driver(serving.backend, &mut notes).map_err(AssembleError::from)?;
+    let driver = driver(&serving.platform, &mut notes).map_err(AssembleError::from)?;
     let sources = rows.into_iter().map(|row| row.map_or(Source::Absent, Open::source));
     let members = configs.into_iter().zip(sources);
     let members = members.map(|(config, source)| NewMember { config, source }).collect();

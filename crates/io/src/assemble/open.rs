@@ -3,10 +3,10 @@
 use super::AssembleError;
 use super::durable_label::writes_before_use;
 use crate::device_address::DeviceAddress;
-use crate::driver::{Endpoint, read_aligned, write_aligned};
+use crate::driver::Platform;
 use crate::member::Source;
 use crate::member::file::{Caching, OpenError, OpenOptions, RealMember};
-use crate::member::remote::peer::Peer;
+use crate::member::remote::peer::{Peer, connector};
 use mirrorball_core::geometry::{ChunkMap, GeometryError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::{Nanos, format_bytes};
@@ -14,11 +14,8 @@ use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpe
 use mirrorball_nbd::uri::NbdUri;
 use mirrorball_nbd::wire::transmission_flag;
 use mirrorball_store::label::NewestLabel;
-use rustix::fs::{SeekFrom, fdatasync, seek};
-use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Opens members: when a volume is assembled, and again before a rebuild.
 pub(super) struct MemberOpener {
@@ -26,6 +23,7 @@ pub(super) struct MemberOpener {
     /// The array file; relative paths are relative to its folder.
     array_file: String,
     purpose: OpenPurpose,
+    pub(super) platform: Platform,
     pub(super) options: OpenOptions,
     pub(super) peer_timeout: Nanos,
     /// The block size that clients of the volume were sent.
@@ -100,7 +98,7 @@ impl Open {
     /// Reads a range, blocking.
     pub(super) fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         match self {
-            Open::Real(real) => Ok(read_aligned(&real.fd, offset, length as usize)?),
+            Open::Real(real) => Ok(real.file.read(offset, length as usize)?),
             Open::Remote(peer) => peer.read(offset, length),
         }
     }
@@ -108,9 +106,7 @@ impl Open {
     /// Returns true if it is a file that has no data at all.
     pub(super) fn is_hole(&self) -> bool {
         match self {
-            Open::Real(real) => {
-                real.is_file && matches!(seek(&real.fd, SeekFrom::Data(0)), Err(Errno::NXIO))
-            }
+            Open::Real(real) => real.is_file && real.file.is_hole(),
             Open::Remote(_) => false,
         }
     }
@@ -118,7 +114,7 @@ impl Open {
     /// Writes a range and makes it durable, blocking.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Open::Real(real) => Ok(write_aligned(&real.fd, offset, bytes)?),
+            Open::Real(real) => Ok(real.file.write(offset, bytes)?),
             Open::Remote(peer) => peer.write(offset, bytes),
         }
     }
@@ -126,7 +122,7 @@ impl Open {
     /// Makes earlier writes durable, blocking.
     pub(super) fn flush(&self) -> io::Result<()> {
         match self {
-            Open::Real(real) => Ok(fdatasync(&real.fd)?),
+            Open::Real(real) => Ok(real.file.flush()?),
             Open::Remote(peer) => peer.flush(),
         }
     }
@@ -155,7 +151,7 @@ impl Open {
 
     pub(super) fn source(self) -> Source {
         match self {
-            Open::Real(real) => Source::Real(Endpoint::Fd(real.fd)),
+            Open::Real(real) => Source::Real(real.file),
             Open::Remote(peer) => Source::Remote(peer),
         }
     }
@@ -212,6 +208,7 @@ impl MemberOpener {
             members: array.members.clone(),
             array_file: array.file_name.clone(),
             purpose,
+            platform: Platform::System(None),
             options,
             peer_timeout,
             block_bytes: 0,
@@ -225,7 +222,14 @@ impl MemberOpener {
         peer_timeout: Nanos,
     ) -> MemberOpener {
         let (members, array_file) = (Vec::new(), String::new());
-        MemberOpener { members, array_file, purpose, options, peer_timeout, block_bytes: 0 }
+        let platform = Platform::System(None);
+        let block_bytes = 0;
+        MemberOpener { members, array_file, purpose, platform, options, peer_timeout, block_bytes }
+    }
+
+    /// Opens what is on this platform.
+    pub(super) fn on(self, platform: &Platform) -> MemberOpener {
+        MemberOpener { platform: platform.clone(), ..self }
     }
 
     /// Opens a file, device or export whole.
@@ -355,7 +359,7 @@ impl MemberOpener {
 
     fn open_uri(&self, text: &str) -> Result<Open, AssembleError> {
         let uri = NbdUri::parse(text)?;
-        match Peer::open(Arc::new(uri.clone())) {
+        match Peer::open(connector(&self.platform, &uri, text)) {
             Ok(peer) => Ok(Open::Remote(Peer { timeout: self.peer_timeout, ..peer })),
             Err(error) => Err(AssembleError::Attach { uri: Box::new(uri), error }),
         }
@@ -369,7 +373,7 @@ impl MemberOpener {
         notes: &mut Vec<String>,
     ) -> Result<RealMember, AssembleError> {
         let path = self.resolve(path);
-        let opened = RealMember::open(&path, self.options);
+        let opened = RealMember::open_on(&self.platform, &path, self.options);
         let mut real = opened.map_err(|error| {
             let help = self.purpose.help(&error);
             AssembleError::Open { error, help }

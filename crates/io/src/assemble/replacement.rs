@@ -79,7 +79,8 @@ impl MemberOpener {
             MemberPlace::New(address, occupied) => {
                 let options = OpenOptions { occupied: *occupied, ..self.options };
                 let purpose = OpenPurpose::Replace;
-                let opener = MemberOpener::of_devices(purpose, options, self.peer_timeout);
+                let opener = MemberOpener::of_devices(purpose, options, self.peer_timeout)
+                    .on(&self.platform);
                 return Ok((opener.open_source(&address.source(), notes)?, address.to_string()));
             }
             MemberPlace::Spare(address, _) => {

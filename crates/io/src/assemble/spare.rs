@@ -20,7 +20,8 @@ impl MemberOpener {
     pub(super) fn prepare(&self, request: &SpareRequest) -> Result<LabelledSpare, String> {
         let SpareRequest { address, occupied, label } = request;
         let options = OpenOptions { occupied: *occupied, ..self.options };
-        let opener = MemberOpener::of_devices(OpenPurpose::Replace, options, self.peer_timeout);
+        let opener = MemberOpener::of_devices(OpenPurpose::Replace, options, self.peer_timeout)
+            .on(&self.platform);
         let open = opener.open_source(&address.source(), &mut Vec::new());
         let open = open.map_err(|error| error.to_string())?;
         let unfit = |why: String| format!("`{address}` {why}");
@@ -51,7 +52,7 @@ impl MemberOpener {
             }
             wipe(&open).map_err(|error| unfit(format!("cannot be written: {error}")))?;
         }
-        let spare = write_spare(&open, label, size_bytes);
+        let spare = write_spare(&self.platform, &open, label, size_bytes);
         spare.map_err(|error| unfit(format!("cannot be written: {error}")))
     }
 }

@@ -2,15 +2,17 @@
 
 use super::memory::HEAD_BYTES;
 use super::memory::Memory;
-use super::sim::{ObjectId, SimulatedWorld};
-use rustix::fs::{Stat, stat};
+use super::sim::SimulatedEndpoint;
+use rustix::fs::{SeekFrom, Stat, fdatasync, seek, stat};
 use rustix::io::Errno;
-use rustix::net::Shutdown;
+use rustix::net::{Shutdown, sockopt};
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Kind of backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +41,16 @@ pub enum Endpoint {
     /// One of the kernel.
     Fd(OwnedFd),
     /// One of a `SimulatedWorld`.
-    Simulated(ObjectId),
+    Simulated(SimulatedEndpoint),
+}
+
+/// A connected socket for blocking use.
+#[derive(Debug)]
+pub(crate) enum BlockingStream {
+    /// One of the kernel.
+    Fd(File),
+    /// One of a `SimulatedWorld`.
+    Simulated(SimulatedEndpoint),
 }
 
 impl Endpoint {
@@ -47,10 +58,53 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the process is out of file descriptors, or the endpoint is simulated.
-    pub(crate) fn try_clone_fd(&self) -> io::Result<OwnedFd> {
+    pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
         match self {
             Endpoint::Fd(fd) => fd.try_clone(),
             Endpoint::Simulated(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The same socket for blocking use.
+    pub(crate) fn stream(&self) -> io::Result<BlockingStream> {
+        match self {
+            Endpoint::Fd(fd) => Ok(BlockingStream::Fd(fd.try_clone()?.into())),
+            Endpoint::Simulated(socket) => Ok(BlockingStream::Simulated(socket.clone())),
+        }
+    }
+
+    /// Reads a range of a file up to its end, blocking.
+    pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        match self {
+            Endpoint::Fd(fd) => read_aligned(fd, offset, length),
+            Endpoint::Simulated(file) => file.read_at(offset, length),
+        }
+    }
+
+    /// Writes a range of a file and makes it durable, blocking.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        match self {
+            Endpoint::Fd(fd) => write_aligned(fd, offset, bytes),
+            Endpoint::Simulated(file) => {
+                file.write_at(offset, bytes)?;
+                file.sync()
+            }
+        }
+    }
+
+    /// Makes earlier writes to a file durable, blocking.
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
+        match self {
+            Endpoint::Fd(fd) => fdatasync(fd),
+            Endpoint::Simulated(file) => file.sync(),
+        }
+    }
+
+    /// Returns true if a file has no data at all.
+    pub(crate) fn is_hole(&self) -> bool {
+        match self {
+            Endpoint::Fd(fd) => matches!(seek(fd, SeekFrom::Data(0)), Err(Errno::NXIO)),
+            Endpoint::Simulated(file) => file.is_hole(),
         }
     }
 }
@@ -69,20 +123,65 @@ pub(super) enum Resource {
     /// A descriptor of the kernel, shared with the threads that work on it.
     Fd(Arc<OwnedFd>),
     /// A simulated file or socket.
-    Simulated(ObjectId),
+    Simulated(SimulatedEndpoint),
 }
 
 impl Resource {
     /// Ends what waits on a socket. A file is no socket, and its operations end by themselves.
-    pub(super) fn shut_down(&self, simulation: Option<&SimulatedWorld>) {
-        match (self, simulation) {
-            (Resource::Fd(fd), _) => drop(rustix::net::shutdown(fd.as_fd(), Shutdown::Both)),
-            (Resource::Simulated(object), Some(simulation)) => {
-                simulation.shut_down(*object);
-            }
-            (Resource::Simulated(_), _) => {}
+    pub(super) fn shut_down(&self) {
+        match self {
+            Resource::Fd(fd) => drop(rustix::net::shutdown(fd.as_fd(), Shutdown::Both)),
+            Resource::Simulated(endpoint) => endpoint.shut_down(),
         }
     }
+}
+
+impl BlockingStream {
+    /// Bounds the time of each operation. In a simulation none takes time.
+    pub(crate) fn set_timeouts(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            BlockingStream::Fd(socket) => set_timeouts(socket, timeout),
+            BlockingStream::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Ends the connection.
+    pub(crate) fn shut_down(&self) {
+        match self {
+            BlockingStream::Fd(socket) => drop(rustix::net::shutdown(socket, Shutdown::Both)),
+            BlockingStream::Simulated(socket) => socket.shut_down(),
+        }
+    }
+}
+
+impl Read for BlockingStream {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self {
+            BlockingStream::Fd(socket) => socket.read(target),
+            BlockingStream::Simulated(socket) => socket.read(target),
+        }
+    }
+}
+
+impl Write for BlockingStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            BlockingStream::Fd(socket) => socket.write(bytes),
+            BlockingStream::Simulated(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Bounds the time of sends and receives of a socket.
+pub(crate) fn set_timeouts(socket: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
+    for direction in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(&socket, direction, timeout)?;
+    }
+    Ok(())
 }
 
 impl FileId {

@@ -23,6 +23,7 @@ mod memory;
 mod memory_access;
 mod operation;
 mod peer;
+mod platform;
 mod pool;
 mod ring;
 pub mod sim;
@@ -33,10 +34,11 @@ mod token;
 mod waker;
 
 pub use endpoint::{BackendKind, Endpoint, FileId};
-pub(crate) use endpoint::{read_aligned, write_aligned};
+pub(crate) use endpoint::{BlockingStream, read_aligned, set_timeouts};
 pub(crate) use operation::Command;
 pub use operation::{Event, Handle, Output};
 pub(crate) use peer::PeerPlace;
+pub use platform::Platform;
 pub use token::{EventOwner, Token};
 pub use waker::Waker;
 
@@ -200,7 +202,7 @@ impl Driver {
     pub fn adopt_endpoint(&mut self, endpoint: Endpoint) -> io::Result<Handle> {
         match endpoint {
             Endpoint::Fd(fd) => self.adopt(fd),
-            Endpoint::Simulated(object) => Ok(self.insert(Resource::Simulated(object), false)),
+            Endpoint::Simulated(endpoint) => Ok(self.insert(Resource::Simulated(endpoint), false)),
         }
     }
 
@@ -221,8 +223,8 @@ impl Driver {
     pub fn file_id(&self, file: Handle) -> Option<FileId> {
         match &self.descriptors.get(file).resource {
             Resource::Fd(fd) => rustix::fs::fstat(fd).ok().map(FileId::of),
-            Resource::Simulated(object) => {
-                Some(FileId { device: u64::MAX, inode: object.number() })
+            Resource::Simulated(file) => {
+                Some(FileId { device: u64::MAX, inode: file.object.number() })
             }
         }
     }
@@ -390,8 +392,8 @@ impl Driver {
             (Backend::Simulated(simulation), Resource::Fd(_)) => {
                 simulation.push(key, None, &operation.kind);
             }
-            (Backend::Simulated(simulation), Resource::Simulated(object)) => {
-                simulation.push(key, Some(*object), &operation.kind);
+            (Backend::Simulated(simulation), Resource::Simulated(endpoint)) => {
+                simulation.push(key, Some(endpoint.object), &operation.kind);
             }
             (_, Resource::Simulated(_)) => unreachable!("only a simulation has simulated files"),
         }
@@ -450,13 +452,13 @@ impl Driver {
         if let Some(Descriptor { resource: resource @ Resource::Simulated(_), .. }) =
             self.descriptors.remove(handle)
         {
-            resource.shut_down(self.simulation());
+            resource.shut_down();
         }
     }
 
     fn adopt_accepted(&mut self, number: usize) -> Result<Output, Errno> {
         let endpoint = match &self.backend {
-            Backend::Simulated(_) => Endpoint::Simulated(ObjectId::from_number(number)),
+            Backend::Simulated(world) => world.endpoint(ObjectId::from_number(number)),
             Backend::Ring(_) | Backend::Threads(_) => Endpoint::Fd(ring::own_accepted(number)),
         };
         let handle = self.adopt_endpoint(endpoint).map_err(|_| Errno::CONNABORTED)?;

@@ -15,7 +15,7 @@ impl Driver {
             Some(waker) => waker.wake(),
             // To shut a socket down would end it for the other processes, too.
             None if descriptor.is_shared => self.cancel_operations(handle),
-            None => descriptor.resource.shut_down(self.simulation()),
+            None => descriptor.resource.shut_down(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Drop for Driver {
             }
         }
         if let Backend::Simulated(simulation) = &self.backend {
-            simulation.leave_memory(self.buffers.take_memory());
+            simulation.leave_driver(self.buffers.take_memory());
         }
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> 
         Source::Real(file) => Store::Real(driver.adopt_endpoint(file)?),
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
         Source::Absent => Store::Absent,
-        Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
+        Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt_endpoint(member.file)?),
         Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
         Source::EmulatedNothing => Store::EmulatedNothing,
     })

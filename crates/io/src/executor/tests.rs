@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::clock::Speed;
+use crate::driver::BackendKind;
 use crate::driver::FileId;
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{BackendKind, Endpoint};
 use crate::member::file::{Caching, MemberAccess, Occupied, OpenOptions, RealMember};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberState, Members};
@@ -58,7 +58,7 @@ fn real(folder: &Path, backend: BackendKind, policy: &str) -> Option<Executor> {
         File::create(&path).unwrap().set_len(MEMBER_BYTES).unwrap();
         let real = RealMember::open(&path, OPTIONS).unwrap();
         let config = MemberConfig::new(devid, real.size_bytes);
-        members.push(NewMember { config, source: Source::Real(Endpoint::Fd(real.fd)) });
+        members.push(NewMember { config, source: Source::Real(real.file) });
     }
     let configs: Vec<MemberConfig> = members.iter().map(|member| member.config.clone()).collect();
     let volume =
@@ -179,7 +179,7 @@ fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
         assert_eq!(run(&mut executor, &[write]), [Err(VolumeError::Unwritable)]);
         // Nothing of it is held any more: neither the lock nor the descriptor.
         let again = RealMember::open(&member(folder.path(), 1), OPTIONS).unwrap();
-        executor.attach(index, Source::Real(Endpoint::Fd(again.fd))).unwrap();
+        executor.attach(index, Source::Real(again.file)).unwrap();
         executor.driver.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
         assert_eq!(run(&mut executor, &[write]), [Ok(())]);
         let image = std::fs::read(member(folder.path(), 1)).unwrap();

@@ -11,7 +11,7 @@
 use super::block_devices::{BlockDevices, LoopDevice};
 use super::guard;
 use super::release::when_released;
-use crate::driver::read_aligned;
+use crate::driver::{Endpoint, Platform, read_aligned};
 use rustix::fs::{
     FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, flock, fstat, open, seek,
 };
@@ -64,8 +64,8 @@ pub struct OpenOptions {
 /// An open file or block device.
 #[derive(Debug)]
 pub struct RealMember {
-    /// The descriptor.
-    pub fd: OwnedFd,
+    /// The file.
+    pub file: Endpoint,
     /// The size in bytes.
     pub size_bytes: u64,
     /// Reads and writes are in multiples of this.
@@ -192,6 +192,34 @@ impl MemberAccess {
 }
 
 impl RealMember {
+    /// Opens the file or block device at `path` of a platform.
+    ///
+    /// # Errors
+    /// If it does not exist, cannot be opened, or is in use or with contents.
+    pub fn open_on(
+        platform: &Platform,
+        path: &Path,
+        options: OpenOptions,
+    ) -> Result<RealMember, OpenError> {
+        let Platform::Simulated(world) = platform else {
+            return RealMember::open(path, options);
+        };
+        let (file, size_bytes) = world.open(path).map_err(|error| match error {
+            Errno::NOENT => OpenError::Missing(path.to_owned()),
+            error => in_use_by_another(path)(error),
+        })?;
+        Ok(RealMember {
+            file,
+            size_bytes,
+            block_bytes: mirrorball_core::units::BLOCK_BYTES,
+            direct: true,
+            is_file: true,
+            rotational: false,
+            optimal_io_bytes: 0,
+            queue_depth: None,
+        })
+    }
+
     /// Opens the file or block device at `path`.
     ///
     /// # Errors
@@ -246,7 +274,7 @@ impl RealMember {
         lock(&fd, place).map_err(in_use_by_another(path))?;
         check_loop_devices(place, &kind, options.access)?;
         Ok(RealMember {
-            fd,
+            file: Endpoint::Fd(fd),
             size_bytes,
             block_bytes,
             direct,

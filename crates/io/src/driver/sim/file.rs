@@ -7,6 +7,7 @@ use super::pieces::{Pieces, WrittenBytes};
 use mirrorball_core::rng::Rng;
 use rustix::io::Errno;
 use std::collections::VecDeque;
+use std::sync::Weak;
 
 /// A change survives a power cut sector by sector.
 const SECTOR_BYTES: usize = 512;
@@ -50,6 +51,8 @@ pub struct Misdirection {
 pub(super) struct SimFile {
     size_bytes: u64,
     pub(super) fault: FileFault,
+    /// Held by the program that has it open.
+    pub(super) lock: Weak<()>,
     contents: Pieces,
     /// The contents after the last sync.
     durable: Pieces,
@@ -76,6 +79,7 @@ impl SimFile {
         SimFile {
             size_bytes,
             fault: FileFault::None,
+            lock: Weak::new(),
             contents: Pieces::default(),
             durable: Pieces::default(),
             has_lost_changes: false,
@@ -84,6 +88,11 @@ impl SimFile {
             misdirection: None,
             misdirected: Vec::new(),
         }
+    }
+
+    /// Returns true if nothing was ever written.
+    pub(super) fn is_hole(&self) -> bool {
+        self.changes == 0
     }
 
     /// Where reads and writes end.

@@ -35,6 +35,16 @@ impl SimulatedWorld {
         self.sync_file(file);
     }
 
+    /// Writes to a file, and makes nothing durable.
+    pub fn write_unsynced(&self, file: ObjectId, offset: u64, bytes: &[u8]) {
+        self.world().file(file).write(offset, bytes);
+    }
+
+    /// Has a range of a file read as zeroes.
+    pub fn discard(&self, file: ObjectId, offset: u64, length: u64) {
+        self.world().file(file).discard(offset, length);
+    }
+
     /// Makes all that was written to a file durable.
     pub fn sync_file(&self, file: ObjectId) {
         let mut world = self.world();

@@ -10,7 +10,9 @@
 //! - **Stalls**: after some waits the thread loses the CPU for a while.
 //! - **Sockets** deliver bytes in order. The side of the test sends at once and receives through a
 //!   buffer of [`SOCKET_BYTES`].
-//! - **Files** keep what was not synced apart, so a power failure can lose it (`file`).
+//! - **Files** keep what was not synced apart, so a power failure can lose it (`file`). They have
+//!   paths, and an open file is locked (`opening`).
+//! - **Servers** on other machines are played by the test ([`SimulatedServer`]).
 //! - **Wakers** are seen by the next wait. Blocking tasks run inline and report later
 //!   (`blocking_worker`).
 //!
@@ -19,6 +21,7 @@
 
 mod file;
 mod files;
+mod opening;
 mod perform;
 mod pieces;
 mod power;
@@ -30,9 +33,12 @@ use file::SimFile;
 pub use file::{FileFault, Misdirection};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
+pub use opening::{SimulatedEndpoint, SimulatedServer};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -79,7 +85,7 @@ pub struct ObjectId(u32);
 
 impl ObjectId {
     /// The number of an object, unique in its world.
-    pub(crate) fn number(self) -> u64 {
+    pub fn number(self) -> u64 {
         self.0.into()
     }
 
@@ -93,6 +99,12 @@ impl ObjectId {
 #[derive(Clone)]
 pub struct SimulatedWorld(Arc<Mutex<World>>);
 
+impl fmt::Debug for SimulatedWorld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimulatedWorld")
+    }
+}
+
 struct World {
     options: SimOptions,
     now: Nanos,
@@ -103,6 +115,10 @@ struct World {
     scheduled: u64,
     /// Operations that wait for their object to change.
     parked: Vec<SimOperation>,
+    /// The file at each path.
+    paths: BTreeMap<PathBuf, ObjectId>,
+    /// The server at each URI.
+    servers: BTreeMap<String, Arc<dyn SimulatedServer>>,
     wakers: Vec<(OperationKey, Waker)>,
     /// True if the test has something to receive.
     outside_changed: bool,
@@ -149,6 +165,8 @@ impl SimulatedWorld {
             due: BTreeMap::new(),
             scheduled: 0,
             parked: Vec::new(),
+            paths: BTreeMap::new(),
+            servers: BTreeMap::new(),
             wakers: Vec::new(),
             outside_changed: false,
             memory: FreeMemory::default(),
@@ -172,7 +190,7 @@ impl SimulatedWorld {
 
     /// A file or socket to be given to a driver.
     pub fn endpoint(&self, object: ObjectId) -> Endpoint {
-        Endpoint::Simulated(object)
+        Endpoint::Simulated(SimulatedEndpoint::new(self, object))
     }
 
     /// Adds a listening socket.
@@ -252,9 +270,13 @@ impl SimulatedWorld {
         std::mem::take(&mut self.world().memory)
     }
 
-    /// Keeps the memory of a driver that ends, for the next.
-    pub(super) fn leave_memory(&self, memory: FreeMemory) {
-        self.world().memory = memory;
+    /// Ends what a driver has in flight that ends, and keeps its memory for the next.
+    pub(super) fn leave_driver(&self, memory: FreeMemory) {
+        let world = &mut *self.world();
+        world.due.clear();
+        world.parked.clear();
+        world.wakers.clear();
+        world.memory = memory;
     }
 
     /// Takes in an operation.

@@ -6,7 +6,8 @@
 
 use super::lock::PeerLock;
 use crate::blocking_worker::BlockingWorker;
-use crate::driver::{Driver, Endpoint, Token};
+use crate::driver::sim::SimulatedWorld;
+use crate::driver::{BlockingStream, Driver, Endpoint, Platform, Token, set_timeouts};
 use crate::tls_relay::relay_client;
 use mirrorball_core::units::Nanos;
 use mirrorball_nbd::client::{
@@ -16,12 +17,12 @@ use mirrorball_nbd::tls::ClientTls;
 use mirrorball_nbd::uri::{NbdUri, Place};
 use mirrorball_nbd::wire::{RawRequest, SIMPLE_REPLY_BYTES, request, transmission_flag};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, sockopt};
+use rustix::net::sockopt;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -119,6 +120,29 @@ impl ConnectPeer for NbdUri {
     }
 }
 
+/// Connects to a server of a simulated world.
+#[derive(Debug)]
+struct SimulatedConnector {
+    world: SimulatedWorld,
+    uri: String,
+}
+
+impl ConnectPeer for SimulatedConnector {
+    fn connect(&self) -> Result<(Endpoint, RemoteExport), ClientError> {
+        Ok(self.world.connect_to(&self.uri)?)
+    }
+}
+
+/// Connects to the export at a URI of a platform.
+pub(crate) fn connector(platform: &Platform, uri: &NbdUri, text: &str) -> Arc<dyn ConnectPeer> {
+    match platform {
+        Platform::System(_) => Arc::new(uri.clone()),
+        Platform::Simulated(world) => {
+            Arc::new(SimulatedConnector { world: world.clone(), uri: text.to_owned() })
+        }
+    }
+}
+
 impl Peer {
     /// Connects to an export.
     ///
@@ -154,7 +178,7 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot flush.
     pub fn flush(&self) -> io::Result<()> {
-        let mut socket = File::from(self.socket.try_clone_fd()?);
+        let mut socket = self.socket.stream()?;
         let result = self.flush_socket(&mut socket);
         give_up_after(&result, &socket);
         result
@@ -173,7 +197,7 @@ impl Peer {
         })
     }
 
-    fn flush_socket(&self, socket: &mut File) -> io::Result<()> {
+    fn flush_socket(&self, socket: &mut BlockingStream) -> io::Result<()> {
         if !self.export.can(transmission_flag::SEND_FLUSH) {
             return Ok(());
         }
@@ -183,17 +207,17 @@ impl Peer {
 
     /// Performs a blocking operation on the connection, which is given up if the server is silent
     /// for longer than it may owe a reply, or sends a malformed one.
-    fn blocking<T>(&self, act: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
-        let mut socket = File::from(self.socket.try_clone_fd()?);
+    fn blocking<T>(&self, act: impl FnOnce(&mut BlockingStream) -> io::Result<T>) -> io::Result<T> {
+        let mut socket = self.socket.stream()?;
         let timeout = Duration::from_nanos(self.timeout.0.max(1_000_000));
-        set_timeouts(&socket, Some(timeout))?;
+        socket.set_timeouts(Some(timeout))?;
         let result = act(&mut socket);
         give_up_after(&result, &socket);
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
             let text = format!("the server has not replied for {} (--peer-timeout)", self.timeout);
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }
-        set_timeouts(&socket, None)?;
+        socket.set_timeouts(None)?;
         result
     }
 }
@@ -253,9 +277,9 @@ pub(crate) fn attach_with_tls(
 
 /// Gives up the connection after each error that is no reply of the server: a reply that comes
 /// later would be taken for that of the next request.
-fn give_up_after<T>(result: &io::Result<T>, socket: &File) {
+fn give_up_after<T>(result: &io::Result<T>, socket: &BlockingStream) {
     if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::InvalidData) {
-        let _ = rustix::net::shutdown(socket, Shutdown::Both);
+        socket.shut_down();
     }
 }
 
@@ -314,13 +338,6 @@ fn connect(uri: &NbdUri) -> io::Result<(File, bool)> {
     };
     set_timeouts(&socket, Some(HANDSHAKE_TIMEOUT))?;
     Ok((socket.into(), is_tcp))
-}
-
-fn set_timeouts(socket: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
-    for direction in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-        sockopt::set_socket_timeout(&socket, direction, timeout)?;
-    }
-    Ok(())
 }
 
 fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
