@@ -38,6 +38,5 @@ mod report_text;
 #[cfg(feature = "sweeps")]
 mod sweep;
 mod systemd;
-mod torture;
 mod traces;
 mod ublk;

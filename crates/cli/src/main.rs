@@ -43,7 +43,6 @@ mod serve;
 mod serving;
 mod sweep;
 mod top;
-mod torture;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -86,7 +85,6 @@ enum Command {
     Serve(serve::Args),
     Ctl(ctl::Args),
     Top(top::Args),
-    Torture(torture::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -115,7 +113,6 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),
-        Command::Torture(args) => torture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

@@ -28,7 +28,6 @@ pub mod service;
 pub mod spares;
 pub mod systemd;
 mod tls_relay;
-pub mod torture;
 
 /// The volume of a service: its gate is there if the members have labels.
 pub type Volume = mirrorball_core::volume::Volume<mirrorball_store::StoreGate>;

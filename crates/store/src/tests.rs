@@ -4,7 +4,6 @@ mod checksums;
 mod crash_writes;
 mod labels;
 mod log;
-mod power_cuts;
 mod repairs;
 mod starts;
 mod unsynced;

@@ -2,7 +2,6 @@
 
 mod choices;
 mod failures;
-mod history;
 mod layouts;
 mod locks;
 mod parity;

@@ -1,5 +1,5 @@
-//! The platform: what a program has outside of its driver, which is either that of the system or that
-//! of a simulated world. It opens files, connects to servers, sleeps and draws random bytes.
+//! The platform: what a program has outside of its driver, which is either that of the system or
+//! that of a simulated world. It opens files, connects to servers, sleeps and draws random bytes.
 
 use super::sim::SimulatedWorld;
 use super::{BackendKind, Driver};

@@ -1,15 +1,15 @@
-//! A client of the NBD server of a tortured service: sends requests, and takes replies apart.
+//! An NBD client: sends requests, and parses replies.
 
-use crate::driver::sim::{ObjectId, SimulatedWorld};
 use mirrorball_core::io::VolumeError;
+use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
 use mirrorball_nbd::client::{ClientConnection, ClientHandshake, ClientStep, CookieKey};
 use mirrorball_nbd::wire::{RawRequest, SIMPLE_REPLY_BYTES, WireError};
 
 /// A reply: the cookie of the request, its result, and the data of a read.
-pub(super) type ClientReply = (u64, Result<(), VolumeError>, Vec<u8>);
+pub(crate) type ClientReply = (u64, Result<(), VolumeError>, Vec<u8>);
 
-pub(super) struct NbdClient {
-    simulation: SimulatedWorld,
+pub(crate) struct NbdClient {
+    world: SimulatedWorld,
     socket: ObjectId,
     /// The handshake, until it is over.
     handshake: Option<ClientHandshake>,
@@ -23,10 +23,10 @@ pub(super) struct NbdClient {
 }
 
 impl NbdClient {
-    pub(super) fn new(simulation: &SimulatedWorld, listener: ObjectId) -> NbdClient {
+    pub(crate) fn new(world: &SimulatedWorld, listener: ObjectId) -> NbdClient {
         NbdClient {
-            socket: simulation.connect(listener),
-            simulation: simulation.clone(),
+            socket: world.connect(listener),
+            world: world.clone(),
             handshake: Some(ClientHandshake::new("")),
             connection: ClientConnection::default(),
             input: Vec::new(),
@@ -35,8 +35,13 @@ impl NbdClient {
         }
     }
 
+    /// Breaks the connection.
+    pub(crate) fn disconnect(self) {
+        self.world.close(self.socket);
+    }
+
     /// Sends a request, with the data of a write; `read_bytes` are the data of its reply.
-    pub(super) fn send(&mut self, request: RawRequest, data: &[u8], read_bytes: usize) {
+    pub(crate) fn send(&mut self, request: RawRequest, data: &[u8], read_bytes: usize) {
         let (_, raw) = self.connection.start(request, (request.cookie, read_bytes));
         self.queue.extend(raw.bytes());
         self.queue.extend(data);
@@ -47,11 +52,11 @@ impl NbdClient {
     ///
     /// # Errors
     /// If the server does not keep to the protocol, or closed the connection.
-    pub(super) fn take_replies(&mut self) -> Result<Vec<ClientReply>, String> {
-        self.input.extend(self.simulation.receive(self.socket));
+    pub(crate) fn take_replies(&mut self) -> Result<Vec<ClientReply>, String> {
+        self.input.extend(self.world.receive(self.socket));
         let mut replies = Vec::new();
         while self.take_message(&mut replies)? {}
-        if self.simulation.is_closed(self.socket) && self.connection.in_flight() > 0 {
+        if self.world.is_closed(self.socket) && self.connection.in_flight() > 0 {
             return Err("the NBD server closed a connection with requests in flight".to_owned());
         }
         Ok(replies)
@@ -59,18 +64,18 @@ impl NbdClient {
 
     fn send_queue(&mut self) {
         if self.handshake.is_none() && !self.queue.is_empty() {
-            self.simulation.send(self.socket, &std::mem::take(&mut self.queue));
+            self.world.send(self.socket, &std::mem::take(&mut self.queue));
         }
     }
 
-    /// Takes a message from the input; returns false if there is no whole one.
+    /// Parses a message of the input; returns false if there is no whole one.
     fn take_message(&mut self, replies: &mut Vec<ClientReply>) -> Result<bool, String> {
         let Some(handshake) = &mut self.handshake else { return self.take_reply(replies) };
         let mut output = Vec::new();
         let advanced = handshake.advance(&self.input, &mut output);
         let (taken, step) = advanced.map_err(|error| error.to_string())?;
         self.input.drain(..taken);
-        self.simulation.send(self.socket, &output);
+        self.world.send(self.socket, &output);
         if matches!(step, ClientStep::Attached(_)) {
             self.handshake = None;
             self.send_queue();

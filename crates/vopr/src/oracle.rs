@@ -1,15 +1,15 @@
-//! What the blocks of a tortured volume may hold.
+//! The oracle: what the blocks of a volume may hold.
 
-use super::history::BLOCKS;
+use crate::history::BLOCKS;
 
 /// Size of a block.
-pub(super) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_BYTES: usize = 4096;
 /// A write may be torn between sectors.
 const SECTOR_BYTES: usize = 512;
 
 /// Data of the clients: each write has another value. The values of zeroes are odd.
 #[derive(Clone)]
-pub(super) struct Model {
+pub(crate) struct BlockOracle {
     blocks: Vec<Block>,
     last_value: u64,
 }
@@ -22,15 +22,15 @@ struct Block {
     acknowledged: u64,
     /// Number of its writes that have not ended.
     writes_in_flight: u32,
-    /// What was last read, while nothing may have changed it.
+    /// The values that were last read, while nothing may have changed the block.
     seen: Option<Vec<u64>>,
     /// The last value when a mirror of it was damaged without an error. Until a later one is
     /// flushed, a volume without checksums cannot tell which mirror is right: nothing is promised.
     damaged_at: Option<u64>,
 }
 
-/// What a block could hold when a read of it began.
-pub(super) struct ReadStart {
+/// Values that a block could hold when a read of it began.
+pub(crate) struct ReadStart {
     /// The last value that was acknowledged.
     acknowledged: u64,
     possible: Vec<u64>,
@@ -39,7 +39,7 @@ pub(super) struct ReadStart {
 }
 
 /// The bytes of a block with a value.
-pub(super) fn contents(block: u64, value: u64) -> Vec<u8> {
+pub(crate) fn contents(block: u64, value: u64) -> Vec<u8> {
     let word = if is_zeroes(value) { 0 } else { value << 16 | block };
     word.to_le_bytes().repeat(BLOCK_BYTES / 8)
 }
@@ -74,8 +74,8 @@ fn values(block: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
     bytes.chunks(SECTOR_BYTES).map(value).collect()
 }
 
-impl Model {
-    pub(super) fn new() -> Model {
+impl BlockOracle {
+    pub(crate) fn new() -> BlockOracle {
         let block = Block {
             values: vec![0],
             acknowledged: 0,
@@ -83,11 +83,11 @@ impl Model {
             seen: None,
             damaged_at: None,
         };
-        Model { blocks: vec![block; BLOCKS as usize], last_value: 0 }
+        BlockOracle { blocks: vec![block; BLOCKS as usize], last_value: 0 }
     }
 
     /// A value for a write that begins, of data or of zeroes.
-    pub(super) fn begin_write(&mut self, block: u64, has_data: bool) -> u64 {
+    pub(crate) fn begin_write(&mut self, block: u64, has_data: bool) -> u64 {
         self.last_value += 2;
         let value = self.last_value + u64::from(!has_data);
         let it = &mut self.blocks[block as usize];
@@ -97,12 +97,12 @@ impl Model {
         value
     }
 
-    /// Takes that a write is durable.
-    pub(super) fn on_durable(&mut self, block: u64, value: u64) {
+    /// Notes that a write is durable.
+    pub(crate) fn on_durable(&mut self, block: u64, value: u64) {
         self.blocks[block as usize].forget_before(value);
     }
 
-    pub(super) fn end_write(&mut self, block: u64, value: u64, is_acknowledged: bool) {
+    pub(crate) fn end_write(&mut self, block: u64, value: u64, is_acknowledged: bool) {
         let it = &mut self.blocks[block as usize];
         it.writes_in_flight -= 1;
         it.seen = None;
@@ -113,17 +113,17 @@ impl Model {
     }
 
     /// The acknowledged value of each block, for a flush that begins.
-    pub(super) fn acknowledged(&self) -> Vec<u64> {
+    pub(crate) fn acknowledged(&self) -> Vec<u64> {
         self.blocks.iter().map(|block| block.acknowledged).collect()
     }
 
     /// The values that a block may hold.
-    pub(super) fn possible(&self, block: u64) -> &[u64] {
+    pub(crate) fn possible(&self, block: u64) -> &[u64] {
         &self.blocks[block as usize].values
     }
 
-    /// Takes that a read of a block begins.
-    pub(super) fn begin_read(&self, block: u64) -> ReadStart {
+    /// The start of a read of a block.
+    pub(crate) fn begin_read(&self, block: u64) -> ReadStart {
         ReadStart {
             acknowledged: self.blocks[block as usize].acknowledged,
             possible: self.possible(block).to_vec(),
@@ -131,30 +131,30 @@ impl Model {
         }
     }
 
-    /// Takes that a mirror of a block was damaged.
-    pub(super) fn damage(&mut self, block: u64) {
+    /// Notes that a mirror of a block was damaged.
+    pub(crate) fn damage(&mut self, block: u64) {
         let last_value = self.last_value + 1;
         let it = &mut self.blocks[block as usize];
         (it.damaged_at, it.seen) = (Some(last_value), None);
     }
 
     /// Returns true if nothing is promised of a block.
-    pub(super) fn is_damaged(&self, block: u64) -> bool {
+    pub(crate) fn is_damaged(&self, block: u64) -> bool {
         let Block { values, damaged_at, .. } = &self.blocks[block as usize];
         damaged_at.is_some_and(|last| values[0] <= last)
     }
 
-    /// Takes the success of a flush that began when these were acknowledged.
-    pub(super) fn end_flush(&mut self, acknowledged: &[u64]) {
+    /// Notes the success of a flush that began when these were acknowledged.
+    pub(crate) fn end_flush(&mut self, acknowledged: &[u64]) {
         for (block, &value) in self.blocks.iter_mut().zip(acknowledged) {
             block.forget_before(value);
         }
     }
 
-    /// Takes the bytes of a read, which may have read a part of them before a write and a flush
+    /// Checks the bytes of a read, which may have read a part of them before a write and a flush
     /// that ended meanwhile. It is compared with the last read of the block if nothing
     /// `may_change` it.
-    pub(super) fn end_read(
+    pub(crate) fn end_read(
         &mut self,
         block: u64,
         start: &ReadStart,
@@ -191,17 +191,19 @@ impl Model {
         }
     }
 
-    /// The service ended: what was not flushed may be lost.
-    pub(super) fn crash(&mut self) {
+    /// Notes that the service ended. What was not flushed may be lost, unless it `is_kept`.
+    pub(crate) fn end_run(&mut self, is_kept: bool) {
         for block in &mut self.blocks {
-            block.acknowledged = block.values[0];
+            if !is_kept {
+                block.acknowledged = block.values[0];
+            }
             block.writes_in_flight = 0;
             block.seen = None;
         }
     }
 
     /// Members may serve other data than before, where writes were not flushed.
-    pub(super) fn forget_reads(&mut self) {
+    pub(crate) fn forget_reads(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.seen = None);
     }
 }
@@ -212,15 +214,15 @@ mod tests {
 
     #[test]
     fn a_read_may_begin_in_damage_that_a_write_mends_before_it_ends() {
-        let mut model = Model::new();
+        let mut oracle = BlockOracle::new();
         let damaged = contents(6, 2);
-        model.damage(1);
-        let start = model.begin_read(1);
-        let value = model.begin_write(1, true);
-        model.end_write(1, value, true);
-        model.end_flush(&model.acknowledged());
-        assert_eq!(model.end_read(1, &start, &damaged, false), Ok(()));
-        let later = model.begin_read(1);
-        assert!(model.end_read(1, &later, &damaged, false).is_err());
+        oracle.damage(1);
+        let start = oracle.begin_read(1);
+        let value = oracle.begin_write(1, true);
+        oracle.end_write(1, value, true);
+        oracle.end_flush(&oracle.acknowledged());
+        assert_eq!(oracle.end_read(1, &start, &damaged, false), Ok(()));
+        let later = oracle.begin_read(1);
+        assert!(oracle.end_read(1, &later, &damaged, false).is_err());
     }
 }

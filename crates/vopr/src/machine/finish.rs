@@ -1,0 +1,126 @@
+//! The end of a history: the volume recovers, and all that it holds is compared.
+
+use super::clients::ClientRequest;
+use super::{Machine, TURNS_MAX};
+use crate::history::{BLOCKS, End};
+use mirrorball_core::member::MemberState;
+use mirrorball_core::policy::Mirror;
+use mirrorball_core::units::Nanos;
+use mirrorball_io::executor::SCRUB_BLOCK_BYTES;
+
+impl Machine {
+    /// Mends everything, lets the volume recover, and compares the mirrors.
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.end(End::Stop)?;
+        self.mend_all();
+        self.start(0)?;
+        if self.is_refused {
+            return Ok(());
+        }
+        if self.served.is_none() {
+            // A disk that was replaced while its mirror was gone may be the only one that has the
+            // newest label.
+            self.start_from(0, true)?;
+        }
+        if self.served.is_none() {
+            return Err("the volume does not start with all disks".to_owned());
+        }
+        self.read_all()?;
+        self.read_all()?;
+        self.recover()?;
+        self.read_all()?;
+        // Where the good mirror was lost, the user has another copy.
+        for block in 0..if self.shape.has_checksums { BLOCKS } else { 0 } {
+            if self.damage.has_bad_metadata || !self.is_promised(block) {
+                self.submit(ClientRequest::Write, block);
+                self.settle()?;
+            }
+        }
+        if self.tally.damages > 0 {
+            self.repair_damage()?;
+        }
+        self.find_damage()?;
+        self.end(End::Stop)?;
+        self.compare()
+    }
+
+    pub(crate) fn read_all(&mut self) -> Result<(), String> {
+        for block in 0..BLOCKS {
+            self.submit(ClientRequest::Read, block);
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all members are in sync and all mirrors synchronised. A disk that failed before
+    /// it had its first label has to be replaced again.
+    pub(crate) fn recover(&mut self) -> Result<(), String> {
+        for _ in 0..TURNS_MAX {
+            self.turn(Nanos::from_secs(1))?;
+            let mut rows = 0..self.rows.len();
+            let is_in_sync = |row| self.state(row) == Some(MemberState::InSync);
+            if rows.clone().all(is_in_sync) && self.unsynced_bytes() == 0 {
+                return Ok(());
+            }
+            let failed = rows.find(|&row| self.state(row) == Some(MemberState::Failed));
+            let is_busy = self.served.as_ref().is_some_and(|served| served.has_commands());
+            if let Some(member) = failed.filter(|_| !is_busy) {
+                self.replace(member);
+            }
+        }
+        Err("the volume does not recover".to_owned())
+    }
+
+    /// Damages a copy of some data without an error, and has it found and repaired: from most
+    /// mirrors, or from the other one of two, which the user names.
+    fn find_damage(&mut self) -> Result<(), String> {
+        self.cancel_scrub()?;
+        let blocks = self.map.capacity_bytes() / SCRUB_BLOCK_BYTES;
+        let mapped = self.map.map(self.rng.below(blocks) * SCRUB_BLOCK_BYTES, SCRUB_BLOCK_BYTES);
+        let mirror = mapped.mirrors()[self.rng.below(mapped.mirrors().len() as u64) as usize];
+        let other = mapped.mirrors().iter().find(|it| it.member != mirror.member);
+        let other = other.ok_or("a block has a single mirror")?;
+        let file = self.rows[mirror.member.get()];
+        let good = self.world.read_file(file, mirror.offset, 1);
+        let bad = [good[0] ^ 1 << self.rng.below(8)];
+        self.world.write_file(file, mirror.offset, &bad);
+        self.damage.may_differ = true;
+        for repairs in [false, true] {
+            let from = Some(u64::from(other.member.0) + 1).filter(|_| repairs);
+            let progress = self.scrub_to_end(repairs, from)?;
+            // With a checksum, the block is repaired as soon as it is found.
+            let by_checksum = (progress.mismatched_blocks, repairs) == (1, false);
+            let is_found = by_checksum
+                || progress.differing_blocks == 1 && progress.repaired_blocks == u64::from(repairs);
+            if !is_found {
+                return Err(format!("a scrub found {progress:?}, not the block that was damaged"));
+            }
+            if by_checksum {
+                break;
+            }
+        }
+        match self.world.read_file(file, mirror.offset, 1) == good {
+            true => Ok(()),
+            false => Err("a repair kept the damaged copy".to_owned()),
+        }
+    }
+
+    /// All mirrors hold the same.
+    fn compare(&self) -> Result<(), String> {
+        const STEP_BYTES: u64 = 1 << 20;
+        let map = &self.map;
+        let mut offset = 0;
+        while offset < map.capacity_bytes() {
+            let mapped = map.map(offset, STEP_BYTES.min(map.capacity_bytes() - offset));
+            let copy = |mirror: &Mirror| (self.rows[mirror.member.get()], mirror.offset);
+            let (first, others) = mapped.mirrors().split_first().ok_or("a block has no mirror")?;
+            let is_equal =
+                |other: &Mirror| self.world.holds_same(copy(first), copy(other), mapped.length);
+            if !others.iter().all(is_equal) {
+                return Err(format!("mirrors differ in the MiB at offset {offset}"));
+            }
+            offset += mapped.length;
+        }
+        Ok(())
+    }
+}
