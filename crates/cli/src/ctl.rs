@@ -80,7 +80,7 @@ enum CtlAction {
         #[arg(long)]
         reset: bool,
     },
-    /// Compare all mirrors or parities while the volume is used, or show the progress
+    /// Compare all mirrors while the volume is used, or show the progress
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub [OPTIONS] [COMMAND]")]
     Scrub {
         #[command(subcommand)]
@@ -203,7 +203,7 @@ struct Replacement {
 
 #[derive(Clone, Debug, Subcommand)]
 enum ScrubCommand {
-    /// Start to compare all mirrors, or parities with the data, from the beginning of the volume
+    /// Start to compare all mirrors, from the beginning of the volume
     ///
     /// Blocks that differ are counted. What a medium cannot read is rewritten from the other
     /// members. A scrub uses at most half of the time of the disks while clients use them, waits
@@ -211,8 +211,7 @@ enum ScrubCommand {
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub start [OPTIONS]")]
     Start {
         /// Make mirrors equal where they differ, by copying the data that more than half of them
-        /// have. With two mirrors, --from has to say which one is right. With parity, correct what
-        /// two parities show to be wrong, and compute the parities from the data elsewhere
+        /// have. With two mirrors, --from has to say which one is right
         #[arg(long)]
         repair: bool,
         /// Member that is right where no data are on more than half of the mirrors

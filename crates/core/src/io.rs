@@ -23,8 +23,8 @@ pub enum RequestKind {
     Flush,
     /// Tell the members that the range is no longer needed.
     Discard,
-    /// Read every mirror of the range and rewrite those that fail. With parity, compare the full
-    /// stripes of the range.
+    /// Read every mirror of the range and rewrite those that fail; with parity, every column of the
+    /// full stripes of the range.
     Scrub,
     /// Copy a range of a member that is being rebuilt from the other mirrors. Offset and length of
     /// the request are on that member, not on the volume.
@@ -33,9 +33,6 @@ pub enum RequestKind {
     Resync,
     /// Copy a range from the mirror on this member to the others. Fails if that cannot be read.
     Repair(MemberIndex),
-    /// With parity, compare the full stripes of the range and make them consistent: correct a
-    /// column that two parities locate, and elsewhere compute the parities from the data.
-    RepairStripes,
 }
 
 /// A request to the volume.

@@ -179,8 +179,7 @@ impl WriteBackCache {
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_)
-            | RequestKind::RepairStripes => Admission::PassedOn,
+            | RequestKind::Repair(_) => Admission::PassedOn,
         }
     }
 

@@ -1,5 +1,4 @@
-//! Scrub: reads all mirrors of the volume while it is in use, and compares them; or with parity,
-//! all full stripes.
+//! Scrub: reads all mirrors of the volume while it is in use, and compares them.
 //!
 //! A step takes the lock of its range, so no write is in flight there, reads every mirror in sync
 //! and compares the bytes. A mirror whose medium cannot be read is rewritten from another one, as
@@ -9,9 +8,6 @@
 //! half of the mirrors have are copied to the others; where there are no such data, as with two
 //! mirrors, those of the member that the user named, or none. What was found is recorded before it
 //! is repaired: if the service ends before, it is found again, and not counted again.
-//!
-//! With parity, a step compares whole stripes (see [`RequestKind::Scrub`]), and what it finds is
-//! left as it is, too, unless the user asked for a repair ([`RequestKind::RepairStripes`]).
 //!
 //! A scrub waits while a member is rebuilt or regions are resynchronised, and pauses after each
 //! step for as long as the step took while clients use the volume. The progress is kept on the
@@ -32,14 +28,13 @@ use counts::{count_uncompared, count_wrong, end_counted};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{StripeFinding, StripeProblem};
 use mirrorball_store::StoreGate;
 use mirrorball_store::label::{ScrubProgress, ScrubState};
 use std::collections::{BTreeSet, VecDeque};
 
 use bad_ranges::BadRanges;
 pub use bad_ranges::{BadRange, RangeProblem};
-use check::{bad_length, check, has_other_work, has_parity};
+use check::{check, has_other_work};
 pub use error::ScrubError;
 pub use faults::ServiceFaults;
 
@@ -68,7 +63,8 @@ pub struct Scrub {
     progress: Option<ScrubProgress>,
     /// Offset before which everything is repaired as far as it can be.
     settled_bytes: u64,
-    to_repair: VecDeque<ToRepair>,
+    /// Blocks to repair: the offset of each, and the member whose data are right.
+    to_repair: VecDeque<(u64, MemberIndex)>,
     /// Blocks behind those that were checked which did not match their checksums: each is counted
     /// once, though a step may read it again.
     mismatched: BTreeSet<(u64, MemberIndex)>,
@@ -89,15 +85,6 @@ pub struct Scrub {
     /// Counts of faults when the last scrub finished.
     faults_before: ServiceFaults,
     is_stopping: bool,
-}
-
-/// Something to repair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ToRepair {
-    /// The block at this offset, by what this member has.
-    Block(u64, MemberIndex),
-    /// The full stripe at this offset, in which this many blocks are wrong.
-    Stripe(u64, u64),
 }
 
 /// A request in flight.
@@ -220,19 +207,11 @@ impl Scrub {
         }
         let volume_bytes = executor.size_bytes(Target::Volume);
         let next = match self.to_repair.front() {
-            Some(&ToRepair::Block(offset, source)) => {
-                (RequestKind::Repair(source), offset, SCRUB_BLOCK_BYTES)
-            }
-            Some(&ToRepair::Stripe(offset, _)) => {
-                (RequestKind::RepairStripes, offset, SCRUB_BLOCK_BYTES)
-            }
+            Some(&(offset, source)) => (RequestKind::Repair(source), offset, SCRUB_BLOCK_BYTES),
             None if progress.checked_bytes < volume_bytes => {
                 let is_single = progress.checked_bytes < self.single_until;
                 let length = if is_single { SCRUB_BLOCK_BYTES } else { STEP_BYTES };
-                let end = volume_bytes.min(progress.checked_bytes + length);
-                let volume = executor.volume().expect("its mirrors or parities are compared");
-                let end = volume.whole_stripes_end(&(progress.checked_bytes..end));
-                (RequestKind::Scrub, progress.checked_bytes, end - progress.checked_bytes)
+                (RequestKind::Scrub, progress.checked_bytes, length)
             }
             None if self.needs_flush => (RequestKind::Flush, 0, 0),
             None => {
@@ -242,11 +221,9 @@ impl Scrub {
         };
         let (kind, offset, length) = next;
         let length = length.min(volume_bytes - offset);
-        // Full stripes have buffers of their own.
-        let needs_buffer = length > 0 && !has_parity(executor);
         let driver = &mut executor.driver;
         let mut acquire = || driver.acquire(STEP_BYTES as usize);
-        let buffer = needs_buffer.then(|| *self.buffer.get_or_insert_with(&mut acquire));
+        let buffer = (length > 0).then(|| *self.buffer.get_or_insert_with(&mut acquire));
         self.step_in_flight = Some(Step { kind, began: now, length });
         executor.submit(IoRequest {
             token: Token::new(EventOwner::Scrub, 0),
@@ -265,7 +242,6 @@ impl Scrub {
         let step = self.step_in_flight.take().expect("a step was under way");
         let differences = executor.take_differences();
         let mismatched = executor.take_mismatched();
-        let findings = executor.volume_mut().map(Volume::take_stripe_findings).unwrap_or_default();
         // Also of a step of the scrub before: what it repaired is not found again.
         let is_read_only = executor.volume().is_some_and(Volume::is_read_only);
         let has_mismatched = self.count_mismatched(mismatched, is_read_only);
@@ -274,27 +250,20 @@ impl Scrub {
         }
         let Some(progress) = &mut self.progress else { return };
         let is_good = ended.result.is_ok();
-        let is_repair = matches!(step.kind, RequestKind::Repair(_) | RequestKind::RepairStripes);
+        let is_repair = matches!(step.kind, RequestKind::Repair(_));
         match step.kind {
-            RequestKind::Repair(_) | RequestKind::RepairStripes => {
-                let (offset, blocks) = match self.to_repair.pop_front() {
-                    Some(ToRepair::Block(offset, _)) => (offset, 1),
-                    Some(ToRepair::Stripe(offset, blocks)) => (offset, blocks),
-                    // A scrub that was given up has nothing to repair.
-                    None => (0, 0),
-                };
-                match is_good {
-                    true => progress.repaired_blocks += blocks,
-                    false if blocks > 0 => {
-                        let length = bad_length(offset, executor);
-                        self.bad.add(offset, length, RangeProblem::Differs);
+            RequestKind::Repair(_) => {
+                // A scrub that was given up has nothing to repair.
+                match self.to_repair.pop_front() {
+                    Some(_) if is_good => progress.repaired_blocks += 1,
+                    Some((offset, _)) => {
+                        self.bad.add(offset, SCRUB_BLOCK_BYTES, RangeProblem::Differs);
                     }
-                    false => {}
+                    None => {}
                 }
                 self.needs_flush = true;
             }
             RequestKind::Flush => self.needs_flush = false,
-            _ if has_parity(executor) => self.on_stripes_checked(step.length, &findings, executor),
             _ if !is_good && step.length > SCRUB_BLOCK_BYTES => {
                 self.single_until = progress.checked_bytes + step.length;
                 return;
@@ -312,8 +281,7 @@ impl Scrub {
         let checked_bytes = self.progress.map_or(0, |progress| progress.checked_bytes);
         let now = executor.driver.now();
         let is_repaired = is_repair && self.to_repair.is_empty();
-        let has_found = !differences.is_empty() || !findings.is_empty();
-        let has_news = has_found || is_repaired || has_mismatched;
+        let has_news = !differences.is_empty() || is_repaired || has_mismatched;
         if self.to_repair.is_empty() {
             self.settled_bytes = checked_bytes;
         }
@@ -347,7 +315,7 @@ impl Scrub {
         progress.mismatched_blocks > before
     }
 
-    /// Records the differences that a step found in the next bytes.
+    /// Counts what a step found in the next bytes, and queues its repair.
     fn on_checked(&mut self, length: u64, differences: &[BlockDifference], executor: &Executor) {
         let volume = executor.volume().expect("its mirrors are compared");
         let Some(progress) = &mut self.progress else { return };
@@ -364,45 +332,11 @@ impl Scrub {
             if volume.gate().is_some_and(|store| store.may_differ(&block)) {
                 continue;
             }
-            count_wrong(progress, *offset, 1, odd);
+            count_wrong(progress, *offset, odd);
             let source = right.or(from.filter(|&member| volume.holds(member, &block)));
             match source.filter(|_| progress.repairs) {
-                Some(source) => self.to_repair.push_back(ToRepair::Block(*offset, source)),
+                Some(source) => self.to_repair.push_back((*offset, source)),
                 None => self.bad.add(*offset, end - offset, RangeProblem::Differs),
-            }
-        }
-        end_counted(progress);
-    }
-
-    /// Records the findings of a step in the next stripes.
-    fn on_stripes_checked(&mut self, length: u64, findings: &[StripeFinding], executor: &Executor) {
-        let volume = executor.volume().expect("its stripes are compared");
-        let Some(progress) = &mut self.progress else { return };
-        let range = progress.checked_bytes..progress.checked_bytes + length;
-        count_uncompared(progress, &range, volume);
-        progress.checked_bytes = range.end;
-        for StripeFinding { volume_offset, rows, problem } in findings {
-            let blocks = (rows.end - rows.start).div_ceil(SCRUB_BLOCK_BYTES);
-            let length = bad_length(*volume_offset, executor);
-            let odd = match problem {
-                StripeProblem::Unreadable => {
-                    let is_counted = *volume_offset < progress.counted_bytes;
-                    progress.unreadable_blocks += if is_counted { 0 } else { blocks };
-                    self.bad.add(*volume_offset, length, RangeProblem::Unreadable);
-                    continue;
-                }
-                StripeProblem::Member(member) => &[*member][..],
-                StripeProblem::Mismatch => &[],
-            };
-            count_wrong(progress, *volume_offset, blocks, odd);
-            match self.to_repair.back_mut() {
-                _ if !progress.repairs => {
-                    self.bad.add(*volume_offset, length, RangeProblem::Differs);
-                }
-                Some(ToRepair::Stripe(last, of_stripe)) if last == volume_offset => {
-                    *of_stripe += blocks;
-                }
-                _ => self.to_repair.push_back(ToRepair::Stripe(*volume_offset, blocks)),
             }
         }
         end_counted(progress);
@@ -449,14 +383,10 @@ impl Scrub {
     fn keep(&mut self, executor: &mut Executor) {
         self.kept_at = executor.driver.now();
         let (Some(progress), Some(volume)) = (self.progress, executor.volume_mut()) else { return };
-        let queued = self.to_repair.iter().map(|it| match it {
-            ToRepair::Block(..) => 1,
-            ToRepair::Stripe(_, blocks) => *blocks,
-        });
         let progress = ScrubProgress {
             checked_bytes: self.settled_bytes,
             counted_bytes: progress.counted_bytes.max(progress.checked_bytes),
-            pending_blocks: progress.pending_blocks + queued.sum::<u64>(),
+            pending_blocks: progress.pending_blocks + self.to_repair.len() as u64,
             ..progress
         };
         volume.change_gate(|store, array| store.keep_scrub(progress, array));

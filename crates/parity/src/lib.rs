@@ -4,8 +4,7 @@
 //! the sum of the data, Q the sum of each datum times a power of 2, in GF(2^8) with the polynomial
 //! 0x11d; sums are exclusive ors. Which power belongs to which column is a matter of the layout.
 //!
-//! - [`StripeBytes`] has the operations on a full stripe in memory: compute, recover, update,
-//!   verify.
+//! - [`StripeBytes`] has the operations on a full stripe in memory: compute, recover, update.
 //! - `lanes` has the loops over bytes: portable code on 64 bytes at a time, compiled a second time
 //!   for AVX2, which is chosen when the processor has it.
 //! - `field` has arithmetic of single elements, for constants.
@@ -20,4 +19,4 @@ mod stripe;
 #[cfg(test)]
 mod tests;
 
-pub use stripe::{ParityMismatch, StripeBytes};
+pub use stripe::StripeBytes;

@@ -1,13 +1,9 @@
 //! Operations on a full stripe in memory.
 
-use crate::field::{inverse, multiply, power_of_2};
+use crate::field::{inverse, power_of_2};
 use crate::lanes::{BLOCK_BYTES, RowTerm, Sums, Updated, add_multiple, replace, scale, sum, sum_p};
 use std::cmp::Reverse;
 use std::ops::Range;
-
-/// Rows that are verified together: a page, as raid6check does. One wrong byte fits some column by
-/// chance, a page of them hardly does.
-const PAGE_BYTES: usize = 4096;
 
 /// A full stripe in memory: its columns one after the other, data first, then the parities.
 pub struct StripeBytes<'a> {
@@ -16,15 +12,6 @@ pub struct StripeBytes<'a> {
     /// Power of 2 of each column of data in Q.
     exponents: &'a [u8],
     parities: usize,
-}
-
-/// Rows in which the parities do not match the data.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ParityMismatch {
-    /// The rows: whole pages, but for the last.
-    pub rows: Range<usize>,
-    /// The one column whose error explains it; `None` if there is none, or a single parity.
-    pub column: Option<usize>,
 }
 
 impl<'a> StripeBytes<'a> {
@@ -101,27 +88,6 @@ impl<'a> StripeBytes<'a> {
         replace(old, new, Updated { p, q, factor });
     }
 
-    /// Compares the parities of some rows with the data, page by page, and returns where they do
-    /// not match. Pages that follow one another with the same wrong column are one mismatch.
-    pub fn verify(&self, rows: Range<usize>) -> Vec<ParityMismatch> {
-        let mut found: Vec<ParityMismatch> = Vec::new();
-        for start in rows.clone().step_by(PAGE_BYTES) {
-            let page = start..(start + PAGE_BYTES).min(rows.end);
-            let wrong = self.differences(&page);
-            if wrong.iter().flatten().all(|&byte| byte == 0) {
-                continue;
-            }
-            let column = self.located(&wrong);
-            match found.last_mut() {
-                Some(last) if last.rows.end == page.start && last.column == column => {
-                    last.rows.end = page.end;
-                }
-                _ => found.push(ParityMismatch { rows: page, column }),
-            }
-        }
-        found
-    }
-
     /// Bytes of a column.
     pub fn column(&self, column: usize, rows: &Range<usize>) -> &[u8] {
         let start = column * self.column_bytes;
@@ -151,37 +117,6 @@ impl<'a> StripeBytes<'a> {
         scale(self.column_mut(b, rows), of_q);
         self.add(b, a, rows, of_p);
         self.add(a, b, rows, 1);
-    }
-
-    /// Differences of P and Q from those of the data.
-    fn differences(&self, page: &Range<usize>) -> Vec<Vec<u8>> {
-        let data = self.data();
-        let mut sums = vec![vec![0; page.len()]; 2];
-        let [p, q] = &mut sums[..] else { unreachable!("there are two") };
-        let (terms, last_doublings) = self.terms(page, &[]);
-        sum(&terms, &mut Sums { p: Some(p), q: Some(q), last_doublings });
-        sums.truncate(self.parities);
-        for (parity, sum) in sums.iter_mut().enumerate() {
-            add_multiple(sum, self.column(data + parity, page), 1);
-        }
-        sums
-    }
-
-    /// The one column whose error explains all differences of a page.
-    fn located(&self, differences: &[Vec<u8>]) -> Option<usize> {
-        let [p, q] = differences else { return None };
-        let data = self.data();
-        if q.iter().all(|&byte| byte == 0) {
-            return Some(data);
-        }
-        if p.iter().all(|&byte| byte == 0) {
-            return Some(data + 1);
-        }
-        let explains = |column: &usize| {
-            let factor = power_of_2(self.exponents[*column].into());
-            p.iter().zip(q).all(|(&p, &q)| multiply(p, factor) == q)
-        };
-        (0..data).find(explains)
     }
 
     /// Adds a multiple of a column to another one.

@@ -1,9 +1,9 @@
 //! Tests against arithmetic that shares nothing with the code: a field of logarithm tables, built
 //! by stepping through the powers of 2, and sums byte by byte.
 
+use crate::StripeBytes;
 use crate::field::{double, inverse, multiply, power_of_2};
 use crate::lanes::{Updated, add_multiple, product, replace, scale};
-use crate::{ParityMismatch, StripeBytes};
 use proptest::prelude::*;
 
 /// GF(2^8) by logarithms.
@@ -222,70 +222,6 @@ proptest! {
             prop_assert_eq!(updated.bytes, expected.bytes);
         }
     }
-
-    #[test]
-    fn one_wrong_column_is_located_and_corrected(
-        sample in samples(),
-        column in any::<usize>(),
-        place in any::<usize>(),
-    ) {
-        let whole = sample.with_parities();
-        let column = column % whole.columns();
-        let mut wrong = whole.clone();
-        let rows = 0..wrong.column_bytes;
-        prop_assert_eq!(wrong.stripe().verify(rows.clone()), []);
-        let at = place % rows.len();
-        wrong.column(column)[at] ^= 0x40;
-        let damaged = wrong.clone();
-        let found = wrong.stripe().verify(rows.clone());
-        prop_assert_eq!(&wrong.bytes, &damaged.bytes);
-        let page = at / 4096 * 4096;
-        let page = page..(page + 4096).min(rows.end);
-        let located = (whole.parities == 2).then_some(column);
-        prop_assert_eq!(&found, &[ParityMismatch { rows: page.clone(), column: located }]);
-        if let Some(column) = located {
-            wrong.stripe().recover(page, &[column], &[column]);
-            prop_assert_eq!(wrong.bytes, whole.bytes);
-        }
-    }
-
-    /// Two wrong columns in one page are no single wrong column: at distinct bytes they disagree
-    /// about which it is.
-    #[test]
-    fn two_wrong_columns_are_not_taken_for_one(sample in samples(), pick in any::<usize>()) {
-        let mut wrong = sample.with_parities();
-        let data = wrong.exponents.len();
-        prop_assume!(wrong.parities == 2 && data >= 2);
-        let first = pick % data;
-        let second = (first + 1 + pick / data % (data - 1)) % data;
-        wrong.column(first)[3] ^= 1;
-        wrong.column(second)[40] ^= 0x80;
-        let damaged = wrong.clone();
-        let rows = 0..wrong.column_bytes;
-        let found = wrong.stripe().verify(rows);
-        prop_assert!(found.iter().all(|mismatch| mismatch.column.is_none()) && found.len() == 1);
-        prop_assert_eq!(wrong.bytes, damaged.bytes);
-    }
-}
-
-/// Pages are judged one by one: different columns may be wrong in different pages. Neighbours with
-/// the same wrong column are one mismatch.
-#[test]
-fn pages_are_judged_one_by_one() {
-    let bytes: Vec<u8> = (0..5 * 20480u32).map(|at| (at * 7 + at / 256) as u8).collect();
-    let whole = Sample { bytes, column_bytes: 20480, exponents: vec![0, 1, 2], parities: 2 };
-    let mut wrong = whole.with_parities();
-    wrong.column(1)[100] ^= 8;
-    wrong.column(3)[5000] ^= 8;
-    wrong.column(3)[8200] ^= 1;
-    // Two wrong columns cannot be located.
-    wrong.column(0)[12300] ^= 1;
-    wrong.column(1)[12400] ^= 0x80;
-    let mismatch = |rows, column| ParityMismatch { rows, column };
-    assert_eq!(
-        wrong.stripe().verify(0..20480),
-        [mismatch(0..4096, Some(1)), mismatch(4096..12288, Some(3)), mismatch(12288..16384, None)]
-    );
 }
 
 #[test]

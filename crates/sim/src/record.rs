@@ -211,8 +211,7 @@ impl SectionResult {
             RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_)
-            | RequestKind::RepairStripes => {
+            | RequestKind::Repair(_) => {
                 unreachable!("sections do not scrub or rebuild")
             }
         }

@@ -69,10 +69,7 @@ impl StoreGate {
             RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Repair(_) => false,
             // After this flush a member may be in sync, though nothing had to be copied to it.
             RequestKind::Flush if matches!(piece.request_kind, RequestKind::Rebuild(_)) => false,
-            RequestKind::Read
-            | RequestKind::Flush
-            | RequestKind::Scrub
-            | RequestKind::RepairStripes => return GateAnswer::Go,
+            RequestKind::Read | RequestKind::Flush | RequestKind::Scrub => return GateAnswer::Go,
         };
         assert!(!self.is_read_only, "a read-only volume starts no {:?}", piece.kind);
         assert!(!writes || piece.has_lock, "a write holds its lock");

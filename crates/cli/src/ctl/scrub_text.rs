@@ -46,19 +46,8 @@ const OF_SINGLE: ScrubWords = ScrubWords {
     ..OF_CHECKSUMS
 };
 
-const OF_PARITY: ScrubWords = ScrubWords {
-    fine: "all parities match the data",
-    differing: "parities did not match the data in",
-    differs: "parities do not match the data",
-    left: "members were missing or failed",
-    odd: "had wrong data in",
-    uncompared: "too few members were in sync, or they were not synchronised",
-    unreadable: "not all members could read",
-};
-
 pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let words = &match scrub.mismatched_blocks {
-        _ if scrub.parity => OF_PARITY,
         _ if scrub.single_copy => OF_SINGLE,
         0 => OF_MIRRORS,
         _ => OF_CHECKSUMS,
@@ -76,13 +65,6 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     }
     if repaired > 0 {
         text += &format!("  {} repaired\n", blocks(repaired));
-    }
-    let located: u64 = scrub.odd_members.iter().map(|it| it.blocks).sum();
-    if scrub.parity && repaired > located {
-        let count = blocks(repaired - located);
-        text += &format!(
-            "  {count} of these by new parities: whether their data are right is not known\n"
-        );
     }
     if left > 0 && scrub.state != ReportedScrubState::Running {
         let why = match scrub.repair && scrub.state == ReportedScrubState::Finished {
@@ -141,24 +123,12 @@ fn next_steps(scrub: &ScrubReport, left: u64) -> String {
         return String::new();
     }
     let mut text = String::new();
-    let located: u64 = scrub.odd_members.iter().map(|it| it.blocks).sum();
-    let step = match (scrub.parities, scrub.copies) {
+    let step = match scrub.copies {
         _ if left == 0 => None,
-        (1 | 2, _) if scrub.repair => Some(
-            "rebuild the members that are not in sync, then run `ctl scrub start --repair` again",
-        ),
-        (1, _) => Some(ONE_PARITY),
-        (2, _) if located >= left => {
-            Some("`ctl scrub start --repair` corrects what the parities show to be wrong")
-        }
-        (2, _) => Some(
-            "`ctl scrub start --repair` corrects what the parities show to be wrong, and elsewhere \
-             computes them from the data as they are",
-        ),
-        (_, 3..) if !scrub.repair => {
+        3.. if !scrub.repair => {
             Some("`ctl scrub start --repair` copies the data that most mirrors have to the others")
         }
-        (_, 2..) => Some(
+        2.. => Some(
             "find out which member is right (error logs of the disks, a checksum of a file), then \
              `ctl scrub start --repair --from DEVID` copies its data to the others",
         ),
@@ -171,14 +141,6 @@ fn next_steps(scrub: &ScrubReport, left: u64) -> String {
     }
     text
 }
-
-/// Advice where one parity does not match: nothing shows which member is wrong.
-const ONE_PARITY: &str = "nothing shows which member has the wrong data: fail one (`ctl members \
-                          fail DEVID`), and compare what you read with what you know; if it was \
-                          wrong, `ctl members replace DEVID DEVICE` with its own device or another \
-                          copies all of it; if not, `ctl members rebuild DEVID` takes it back \
-                          (`ctl scrub start --repair` takes the data as they are, and computes the \
-                          parities)";
 
 /// Checks that the last scrub shows that the volume is well.
 ///
@@ -237,7 +199,6 @@ mod tests {
 
     fn paused_scrub() -> ScrubReport {
         ScrubReport {
-            parity: false,
             state: ReportedScrubState::Paused,
             repair: true,
             from: None,
@@ -263,7 +224,6 @@ mod tests {
             has_more_bad_ranges: true,
             single_copy: false,
             copies: 2,
-            parities: 0,
             read_only: false,
             rebuilt_since: vec![3, 4],
             rate_bytes_per_s: None,
@@ -280,30 +240,22 @@ mod tests {
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
-        let parity = scrub_text(&ScrubReport { parity: true, ..paused_scrub() });
-        assert!(parity.contains("16383 of the volume: parities do not match the data\n"));
     }
 
     #[test]
     fn what_a_scrub_left_is_shown_with_the_next_step() {
-        let next = |copies, parities, repair| {
-            let parity = parities > 0;
-            scrub_text(&ScrubReport { copies, parities, parity, repair, ..paused_scrub() })
-        };
+        let next = |copies, repair| scrub_text(&ScrubReport { copies, repair, ..paused_scrub() });
         for (text, part) in [
-            (next(2, 0, false), "then `ctl scrub start --repair --from DEVID` copies its data"),
-            (next(3, 0, false), "next: `ctl scrub start --repair` copies the data that most"),
-            (next(3, 0, true), "then `ctl scrub start --repair --from DEVID` copies its data"),
-            (next(1, 1, false), "`ctl members replace DEVID DEVICE` with its own device or"),
-            (next(1, 2, false), "and elsewhere computes them from the data as they are\n"),
-            (next(1, 2, true), "next: rebuild the members that are not in sync, then"),
-            (next(2, 0, true), "restore what is without a right copy from a backup"),
+            (next(2, false), "then `ctl scrub start --repair --from DEVID` copies its data"),
+            (next(3, false), "next: `ctl scrub start --repair` copies the data that most"),
+            (next(3, true), "then `ctl scrub start --repair --from DEVID` copies its data"),
+            (next(2, true), "restore what is without a right copy from a backup"),
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
         let rebuilt =
             "  devid 3 and 4 were rebuilt since this scrub started: `ctl scrub start` shows";
-        assert!(next(2, 0, false).contains(rebuilt));
+        assert!(next(2, false).contains(rebuilt));
         let none = ScrubReport { read_only: true, ..paused_scrub() };
         assert!(!scrub_text(&none).contains("next: "), "nothing can be written");
     }

@@ -41,7 +41,9 @@ impl<G: Gate> Volume<G> {
         match owner {
             Owner::Piece(..) if superseded => {}
             Owner::Piece(piece, target) => self.on_target_io(piece, target, io, result),
-            Owner::Stripe(op, column) => self.on_stripe_io(op, column, io, result),
+            Owner::Stripe(owner) => {
+                self.ask_stripes(|stripes, context| stripes.on_io(owner, io, result, context));
+            }
             Owner::Gate(token) => {
                 self.ask_gate(|gate, array| gate.complete(token, io, result, now, array));
             }

@@ -1,4 +1,5 @@
-//! How the volume asks its gate: what the gate is shown, and what follows from its answers.
+//! How the volume asks its gate and, with parity, its stripes: the facts that they are shown, and
+//! the consequences of their answers.
 
 use super::Volume;
 use super::gate::{Array, Gate, GateAnswer, GateEvent, MetadataIo, PieceView, Released};
@@ -6,6 +7,9 @@ use super::in_flight::Owner;
 use super::keys::PieceKey;
 use super::member_states::MemberStates;
 use super::plan::PiecePlan;
+use super::stripe::{
+    StripeBuffer, StripeContext, StripeOwner, StripePlace, StripeStep, StripeTask, Stripes,
+};
 use super::target::PlanTarget;
 use crate::io::{IoId, MemberIo, Purpose, ReadRole, RequestId};
 use crate::units::Nanos;
@@ -143,7 +147,7 @@ impl<G: Gate> Volume<G> {
         Some(self.hand_out(io, Owner::Gate(token)))
     }
 
-    /// What a member I/O in flight is for, if it is of the gate: the token that the gate gave it.
+    /// The token that the gate gave a member I/O in flight, if the I/O is of the gate.
     pub fn metadata_token(&self, id: IoId) -> Option<u32> {
         match self.in_flight.find(id)?.owner {
             Owner::Gate(token) => Some(token),
@@ -161,5 +165,57 @@ impl<G: Gate> Volume<G> {
             }
             _ => None,
         }
+    }
+
+    /// The next step on the buffer of a stripe. Steps are done before member I/O that was handed
+    /// out after them, and before replies.
+    pub fn poll_stripe_step(&mut self) -> Option<(StripeBuffer, StripeStep)> {
+        self.stripes.as_mut()?.pop_step()
+    }
+
+    /// Place of the data of a member I/O whose role is [`ReadRole::Stripe`].
+    ///
+    /// # Panics
+    /// If it is not in flight.
+    pub fn stripe_place(&self, io: &MemberIo) -> StripePlace {
+        let in_flight = self.in_flight.find(io.id).expect("the I/O is in flight");
+        let stripes = self.stripes.as_ref().expect("the volume has parity");
+        match in_flight.owner {
+            Owner::Stripe(StripeOwner::Operation(key, column)) => {
+                stripes.place((key, column), io, self.layout.map())
+            }
+            owner => panic!("{io:?} of {owner:?}"),
+        }
+    }
+
+    /// Does a task of the stripes.
+    pub(super) fn do_stripe_task(&mut self, task: StripeTask, now: Nanos) -> Option<MemberIo> {
+        let task = self.ask_stripes(|stripes, context| stripes.do_task(task, now, context));
+        let (io, owner) = task??;
+        Some(self.hand_out(io, Owner::Stripe(owner)))
+    }
+
+    /// Calls the stripes, if the volume has parity; then ends the parts of requests that ended, and
+    /// notifies the policy if that changed the state of a member.
+    pub(super) fn ask_stripes<R>(
+        &mut self,
+        ask: impl FnOnce(&mut Stripes, &mut StripeContext<'_>) -> R,
+    ) -> Option<R> {
+        let version = self.states.version();
+        let mut context = StripeContext {
+            map: self.layout.map(),
+            states: &mut self.states,
+            decider: &mut self.decider,
+            work: &mut self.work,
+            is_read_only: self.options.is_read_only,
+        };
+        let result = ask(self.stripes.as_deref_mut()?, &mut context);
+        if self.states.version() != version {
+            self.notify_members_change();
+        }
+        while let Some((request, result)) = self.stripes.as_mut()?.pop_ended() {
+            self.end_piece_of(request, result);
+        }
+        Some(result)
     }
 }

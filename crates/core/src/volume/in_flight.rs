@@ -1,6 +1,7 @@
 //! Member I/O handed out and not completed.
 
-use super::keys::{IoKey, PieceKey, StripeKey};
+use super::keys::{IoKey, PieceKey};
+use super::stripe::StripeOwner;
 use super::target::PlanTarget;
 use crate::io::{IoId, MemberIo};
 use crate::slab::{Slab, SlabKey};
@@ -10,8 +11,8 @@ use crate::slab::{Slab, SlabKey};
 pub(super) enum Owner {
     /// A target of a piece, which may have ended if the I/O is superseded.
     Piece(PieceKey, PlanTarget),
-    /// An operation on a full stripe, and the column.
-    Stripe(StripeKey, u8),
+    /// The stripes of a volume with parity.
+    Stripe(StripeOwner),
     /// The gate, which named it so.
     Gate(u32),
 }

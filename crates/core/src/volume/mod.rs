@@ -31,13 +31,10 @@
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
 //! other, so its recovery offset is the whole state of a rebuild.
 //!
-//! **Parity.** Writes, scrubs, rebuilds, and reads of columns that failed or that the policy leaves
-//! out, are operations on full stripes, each under the lock of its rows (see `stripe_run`,
-//! `stripe_read`).
+//! **Parity.** A volume with parity hands each request but a flush to `stripe`, the second plan.
 
 mod backoff;
 mod choice;
-mod column_rows;
 mod complete;
 mod decide;
 mod eligibility;
@@ -55,15 +52,7 @@ mod race;
 mod range_locks;
 mod recovered_ranges;
 mod request;
-mod row_plan;
-mod stripe_cut;
-mod stripe_end;
-mod stripe_ops;
-mod stripe_plan;
-mod stripe_read;
-mod stripe_run;
-mod stripe_scrub;
-mod stripe_steps;
+mod stripe;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -72,11 +61,7 @@ pub use eligibility::EligibleMirrors;
 pub use keys::{PieceKey, RequestKey};
 pub use member_states::MemberStates;
 pub use plan::PiecePlan;
-pub use row_plan::RmwLevel;
-pub use stripe_steps::{
-    BufferRows, RequestRows, StripeBuffer, StripeFinding, StripePlace, StripeProblem, StripeStep,
-    WrongRows,
-};
+pub use stripe::{BufferRows, RequestRows, RmwLevel, StripeBuffer, StripePlace, StripeStep};
 pub use target::{PlanTarget, TargetSet};
 
 use crate::geometry::ChunkMap;
@@ -87,13 +72,12 @@ use crate::rng::Rng;
 use crate::units::{BLOCK_BYTES, Nanos};
 use gate::{Gate, GateEvent, NoGate};
 use in_flight::{InFlightIo, LiveIos, Owner};
-use keys::StripeKey;
 use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;
 use request::LiveRequests;
 use std::collections::VecDeque;
-use stripe_ops::Stripes;
+use stripe::{StripeTask, Stripes};
 
 /// A volume over an array of members, of mirrors or with parity.
 pub struct Volume<G = NoGate> {
@@ -109,7 +93,7 @@ pub struct Volume<G = NoGate> {
     replies: VecDeque<Reply>,
     /// With parity, the full stripes that are worked on.
     stripes: Option<Box<Stripes>>,
-    /// What requests and pieces wait for, if the volume keeps data.
+    /// The gate that requests and pieces wait for, if the volume keeps data.
     gate: Option<Box<G>>,
 }
 
@@ -124,7 +108,7 @@ struct Decider {
     rng: Rng,
 }
 
-/// What is fixed when a volume starts.
+/// Options of a volume, fixed when it starts.
 #[derive(Clone, Copy)]
 struct Options {
     /// Parts of a split read are multiples of this, but for the last.
@@ -145,14 +129,8 @@ enum Work {
     Issue(TargetIo),
     /// Read this target as well, if the race is still under way.
     SecondRead { race: RaceId, target: PlanTarget },
-    /// Read this piece of a volume with parity.
-    ReadStrip(PieceKey),
-    /// Start this operation, whose rows are locked for it.
-    StartStripe(StripeKey),
-    /// Do the next rows of this operation.
-    NextRows(StripeKey),
-    /// Hand out an I/O of this operation.
-    StripeIo { op: StripeKey, index: u16 },
+    /// Do this task of the stripes.
+    Stripe(StripeTask),
 }
 
 /// An I/O to one target of a piece.
@@ -169,7 +147,7 @@ struct TargetIo {
 pub struct NextChoice {
     /// The read.
     pub read: Read,
-    /// Its eligible mirrors.
+    /// The eligible mirrors of the read.
     pub mirrors: EligibleMirrors,
 }
 
@@ -231,7 +209,6 @@ impl<G: Gate> Volume<G> {
             stripes,
             gate,
         };
-        volume.note_reconstruction();
         volume.notify_members_change();
         volume
     }
@@ -258,6 +235,22 @@ impl<G: Gate> Volume<G> {
     /// Refuses writes and repairs nothing.
     pub fn read_only(mut self) -> Volume<G> {
         self.options.is_read_only = true;
+        self
+    }
+
+    /// Chooses when a write updates the parities of a stripe rather than computing them.
+    pub fn with_rmw_level(mut self, level: RmwLevel) -> Volume<G> {
+        if let Some(stripes) = &mut self.stripes {
+            stripes.rmw_level = level;
+        }
+        self
+    }
+
+    /// Asks for no steps on buffers of stripes: for an executor without data.
+    pub fn without_data(mut self) -> Volume<G> {
+        if let Some(stripes) = &mut self.stripes {
+            stripes.is_simulated = true;
+        }
         self
     }
 
@@ -299,12 +292,8 @@ impl<G: Gate> Volume<G> {
         mirrors.any(|mirror| self.states.is_in_sync(member, mirror.offset, mapped.length))
     }
 
-    /// Number of bytes of a range that can be compared: two mirrors or more hold them in sync, or
-    /// their full stripe has more columns in sync than data.
+    /// Number of bytes of a range of mirrors that can be compared: two or more hold them in sync.
     pub fn comparable_bytes(&self, range: std::ops::Range<u64>) -> u64 {
-        if self.stripes.is_some() {
-            return self.comparable_stripe_bytes(range);
-        }
         let (mut offset, mut bytes) = (range.start, 0);
         while offset < range.end {
             let plan = self.layout.plan(offset, range.end - offset);
@@ -312,19 +301,8 @@ impl<G: Gate> Volume<G> {
             bytes += if in_sync > 1 { plan.length } else { 0 };
             offset += plan.length;
         }
+        assert!(bytes <= range.end - range.start, "{bytes} bytes of {range:?}");
         bytes
-    }
-
-    /// Returns true if something of the volume can be compared.
-    pub fn has_comparable(&self) -> bool {
-        match self.stripes {
-            // All stripes of a chunk have the same members.
-            Some(_) => {
-                let mut chunks = self.map().chunks();
-                chunks.any(|it| self.has_spare_column(&self.full_stripe(it.volume_offset)))
-            }
-            None => self.comparable_bytes(0..self.capacity_bytes()) > 0,
-        }
     }
 
     /// The policy's own counters.
@@ -358,7 +336,6 @@ impl<G: Gate> Volume<G> {
     pub fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
         self.decider.policy = policy;
         self.decider.policy_number = self.decider.policy_number.wrapping_add(1);
-        self.note_reconstruction();
         self.notify_members_change();
     }
 
@@ -370,6 +347,7 @@ impl<G: Gate> Volume<G> {
             self.forget_failed_writes(member);
         }
         self.report(GateEvent::MemberSet { member, had_failed });
+        assert_eq!(self.members()[member].state, state, "the gate leaves the state of {member:?}");
         self.notify_members_change();
     }
 
@@ -393,6 +371,8 @@ impl<G: Gate> Volume<G> {
         for member in self.states.unflushed() {
             self.lose_member(member);
         }
+        let can_fail = |member: &MemberIndex| self.states.can_fail(*member);
+        assert!(!self.states.unflushed().iter().any(can_fail), "those that can be failed are");
         self.states.has_lost_writes()
     }
 
@@ -415,16 +395,7 @@ impl<G: Gate> Volume<G> {
                 Work::Issue(io) => return Some(self.issue(io, now)),
                 Work::Decide(piece) => self.decide(piece, now),
                 Work::SecondRead { race, target } => self.issue_second_read(race, target, now),
-                Work::StripeIo { op, index } => self.issue_stripe_io(op, index, now),
-                Work::ReadStrip(piece) => self.read_strip(piece, now),
-                Work::StartStripe(op) => {
-                    self.start_stripe(op);
-                    None
-                }
-                Work::NextRows(op) => {
-                    self.plan_stripe(op);
-                    None
-                }
+                Work::Stripe(task) => self.do_stripe_task(task, now),
                 Work::Start(piece) => {
                     self.start_granted(piece);
                     None
@@ -456,12 +427,17 @@ impl<G: Gate> Volume<G> {
             role,
             submitted_at: now,
         };
+        debug_assert!(piece.has_lock || op != Op::Write, "a write holds its lock: {piece:?}");
+        debug_assert!(piece.pending > 0, "an I/O is counted before it is handed out: {piece:?}");
         self.hand_out(io, Owner::Piece(key, target))
     }
 
     /// Gives a member I/O its number, accounts it and notifies the policy.
     #[inline(always)]
     fn hand_out(&mut self, io: MemberIo, owner: Owner) -> MemberIo {
+        if G::EXISTS || cfg!(debug_assertions) {
+            self.check_io(&io);
+        }
         let policy_number = self.decider.policy_number;
         let in_flight = InFlightIo { io, owner, superseded: false, policy_number };
         let io = self.in_flight.insert(in_flight);
@@ -469,6 +445,16 @@ impl<G: Gate> Volume<G> {
         let ctx = &mut Ctx { now: io.submitted_at, rng: &mut self.decider.rng };
         self.decider.policy.on_submit(io, ctx);
         *io
+    }
+
+    /// Asserts that an I/O is within its member, in whole blocks, and permitted.
+    fn check_io(&self, io: &MemberIo) {
+        let size_bytes = self.members()[io.member].config.size_bytes;
+        let is_within = io.offset <= size_bytes && io.length <= size_bytes - io.offset;
+        assert!(is_within, "{io:?} of {size_bytes} bytes");
+        assert!((io.offset | io.length).is_multiple_of(BLOCK_BYTES), "{io:?} has whole blocks");
+        let writes = matches!(io.op, Op::Write | Op::Discard);
+        assert!(!writes || !self.options.is_read_only, "a read-only volume writes nothing: {io:?}");
     }
 
     fn notify_members_change(&mut self) {

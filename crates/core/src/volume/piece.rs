@@ -38,8 +38,6 @@ pub(super) struct Piece {
     pub(super) is_parked: bool,
     /// What the gate keeps about it.
     pub(super) marks: GateMarks,
-    /// With parity, true if it is to be read from its member.
-    pub(super) is_decided: bool,
     /// The race that its reads belong to.
     pub(super) race: Option<RaceKey>,
 }
@@ -62,7 +60,6 @@ impl Piece {
             has_lock: false,
             is_parked: false,
             marks: GateMarks::default(),
-            is_decided: false,
             race: None,
         }
     }
@@ -95,8 +92,7 @@ impl Piece {
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_)
-            | RequestKind::RepairStripes => Err(VolumeError::Unreadable),
+            | RequestKind::Repair(_) => Err(VolumeError::Unreadable),
             // A discard is advice: a member that does not take it loses no data.
             RequestKind::Discard => Ok(()),
             RequestKind::Write | RequestKind::Flush => Err(VolumeError::Unwritable),

@@ -7,6 +7,7 @@ use super::plan::PiecePlan;
 use super::target::{PlanTarget, TargetSet};
 use super::{TargetIo, Volume, Work};
 use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, RequestKind};
+use crate::member::MemberIndex;
 
 impl<G: Gate> Volume<G> {
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
@@ -66,7 +67,7 @@ impl<G: Gate> Volume<G> {
             RequestKind::Write => (Op::Write, Purpose::User),
             RequestKind::Flush => (Op::Flush, Purpose::User),
             RequestKind::Discard => (Op::Discard, Purpose::User),
-            RequestKind::Scrub | RequestKind::RepairStripes => (Op::Read, Purpose::Scrub),
+            RequestKind::Scrub => (Op::Read, Purpose::Scrub),
         };
         let targets = match piece.kind {
             RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),
@@ -225,9 +226,6 @@ impl<G: Gate> Volume<G> {
 
     /// Reads a piece again, under its lock.
     fn retry(&mut self, key: PieceKey) {
-        if self.stripes.is_some() {
-            return self.reconstruct(key);
-        }
         match self.requests.piece(key).has_lock {
             true => self.work.push_back(Work::Decide(key)),
             false => self.start(key),
@@ -259,11 +257,8 @@ impl<G: Gate> Volume<G> {
     }
 
     /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
-    /// seldom coincide. With parity, the other members of its stripe may give it.
+    /// seldom coincide.
     pub(super) fn give_up(&mut self, key: PieceKey) {
-        if self.stripes.is_some() {
-            return self.reconstruct(key);
-        }
         let piece = *self.requests.piece(key);
         let may_help = !piece.spoiled.is_empty()
             && piece.good.is_empty()
@@ -368,6 +363,16 @@ impl<G: Gate> Volume<G> {
             }
         }
         self.end_piece(key);
+    }
+
+    /// Forgets which writes of a member failed before it came back: it is rebuilt from its
+    /// beginning, and must not fail for them a second time.
+    pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {
+        for piece in self.requests.pieces_mut().filter(|piece| piece.kind == RequestKind::Write) {
+            let plan = piece.plan;
+            let missed = piece.failed.iter().find(|target| plan.location(*target).0 == member);
+            missed.into_iter().for_each(|target| piece.failed.remove(target));
+        }
     }
 
     /// Ends a piece without success.

@@ -12,9 +12,8 @@
 //! Request scheduling (`pieces`, `reads`, `race`) issues the I/O of targets, counts what is in
 //! flight and retries. It does not ask how targets relate to each other.
 //!
-//! Each target is a whole copy of the piece, and each way of reading is one target. With parity, a
-//! piece has one target, the strip of its member; everything but its first read is done by
-//! operations on full stripes (see `stripe_run`).
+//! Each target is a whole copy of the piece, and each way of reading is one target. Layouts with
+//! parity have another plan (see `stripe`).
 
 use super::eligibility::EligibleMirrors;
 use super::member_states::MemberStates;

@@ -275,9 +275,11 @@ impl<G: Gate> Volume<G> {
             RequestKind::Flush if self.options.is_read_only => {}
             RequestKind::Flush => self.cut_flush(key),
             RequestKind::Rebuild(member) => self.cut_rebuild(key, member, range),
-            _ if self.stripes.is_some() => self.cut_into_stripes(key, &request),
+            _ if self.stripes.is_some() => {
+                let parts = self.ask_stripes(|stripes, it| stripes.cut(key, &request, it));
+                self.requests.get_mut(key).pieces_left += parts.unwrap_or(0);
+            }
             kind => {
-                assert_ne!(kind, RequestKind::RepairStripes, "mirrors have no stripes");
                 let mut offset = range.start;
                 while offset < range.end {
                     let most = self.piece_end(offset).min(range.end) - offset;
@@ -310,7 +312,12 @@ impl<G: Gate> Volume<G> {
     fn cut_rebuild(&mut self, key: RequestKey, member: MemberIndex, range: Range<u64>) {
         let mut rest = self.layout.allocated(member, range);
         if self.stripes.is_some() {
-            return self.cut_rebuild_into_stripes(key, member, rest);
+            let request = self.requests.get(key).request;
+            let part = (member, rest);
+            let parts =
+                self.ask_stripes(|it, context| it.cut_rebuild(key, &request, part, context));
+            self.requests.get_mut(key).pieces_left += parts.unwrap_or(0);
+            return;
         }
         while rest.start < rest.end {
             let plan = self.layout.rebuild_plan(member, rest.clone());

@@ -12,9 +12,6 @@ pub struct PlanTarget(u8);
 pub struct TargetSet(u16);
 
 impl PlanTarget {
-    /// The first target of a plan.
-    pub(super) const FIRST: PlanTarget = PlanTarget(0);
-
     /// The target that a way of reading reads.
     #[inline]
     pub fn of(way: &Mirror) -> PlanTarget {

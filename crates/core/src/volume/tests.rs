@@ -138,11 +138,7 @@ impl World {
             ios.push(io);
         }
         self.do_stripe_steps();
-        match self.volume.has_work() {
-            // A verdict on a stripe may have led to more.
-            true => ios.into_iter().chain(self.pump()).collect(),
-            false => ios,
-        }
+        ios
     }
 
     /// Performs the I/O on the contents and reports its end. A read has a buffer of its own until

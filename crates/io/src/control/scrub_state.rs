@@ -16,11 +16,9 @@ pub(super) fn scrub_report(
     let progress = scrub.progress()?;
     let (ranges, has_more_bad_ranges) = scrub.bad_ranges();
     let volume = executor.volume();
-    let (copies, parities) =
-        volume.map_or((0, 0), |volume| (volume.map().copies(), volume.map().parities()));
+    let copies = volume.map_or(0, |volume| volume.map().copies());
     Some(ScrubReport {
         state: progress.state.into(),
-        parity: parities > 0,
         repair: progress.repairs,
         from: progress.from,
         checked_bytes: progress.checked_bytes,
@@ -39,9 +37,8 @@ pub(super) fn scrub_report(
         waits: progress.state == ScrubState::Running && scrub.waits(executor),
         bad_ranges: ranges.iter().map(|range| BadRangeReport::from(*range)).collect(),
         has_more_bad_ranges,
-        single_copy: copies == 1 && parities == 0,
+        single_copy: copies == 1,
         copies,
-        parities,
         read_only: volume.is_some_and(Volume::is_read_only),
         rebuilt_since: control.events.rebuilt_since_scrub(),
         rate_bytes_per_s: progress.rate,

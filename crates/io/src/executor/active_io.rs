@@ -101,8 +101,7 @@ impl Executor {
             RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_)
-            | RequestKind::RepairStripes => {
+            | RequestKind::Repair(_) => {
                 return self.end_request(key, Err(VolumeError::NotRebuilding));
             }
         };

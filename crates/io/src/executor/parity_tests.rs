@@ -8,7 +8,6 @@ use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::rng::Rng;
-use mirrorball_core::volume::{StripeFinding, StripeProblem};
 
 const BLOCK: u64 = 4096;
 
@@ -93,15 +92,6 @@ impl Checked {
     fn set(&mut self, member: u16, state: MemberState) {
         self.executor.volume_mut().unwrap().set_member_state(MemberIndex(member), state);
     }
-
-    /// Scrubs or repairs the whole volume; returns what that found.
-    fn scrub(&mut self, kind: RequestKind) -> Vec<StripeFinding> {
-        let length = self.expected.len() as u64;
-        for buffer in self.send(kind, &[(0, length)]) {
-            self.executor.driver.release(buffer);
-        }
-        self.executor.volume_mut().unwrap().take_stripe_findings()
-    }
 }
 
 #[test]
@@ -139,30 +129,6 @@ fn a_rebuilt_member_has_its_data_and_parity() {
     checked.set(0, MemberState::Failed);
     checked.set(4, MemberState::Failed);
     checked.check();
-}
-
-#[test]
-fn a_scrub_corrects_what_a_member_changed_silently() {
-    let mut checked = Checked::new("raid6", 5);
-    let start = checked.executor.volume().unwrap().map().allocated(MemberIndex(3)).start;
-    let buffer = checked.executor.driver.acquire(8192);
-    checked.executor.driver.bytes_mut(Slice::data(buffer, 0, 8192)).fill(0x77);
-    let (token, target) = (Token::new(EventOwner::NbdRequest, 0), Target::Member(MemberIndex(3)));
-    let (kind, offset, length) = (RequestKind::Write, start + 65536, 8192);
-    let buffer = Some(buffer);
-    let damage = IoRequest { token, target, kind, offset, length, buffer, stream: 0 };
-    assert_eq!(run(&mut checked.executor, &[damage]), [Ok(())]);
-    let found = checked.scrub(RequestKind::Scrub);
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].problem, StripeProblem::Member(MemberIndex(3)));
-    assert_eq!(found[0].rows, 0..8192);
-    assert_eq!(checked.scrub(RequestKind::RepairStripes), found);
-    let errors =
-        |checked: &Checked| checked.executor.volume().unwrap().members()[MemberIndex(3)].errors;
-    assert_eq!(errors(&checked), 1);
-    checked.check();
-    assert_eq!(checked.scrub(RequestKind::Scrub), []);
-    assert_eq!(errors(&checked), 1, "it stays correct");
 }
 
 #[test]

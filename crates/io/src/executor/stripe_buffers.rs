@@ -15,9 +15,9 @@ use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::geometry::FullStripe;
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::volume::{
-    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, Volume, WrongRows,
+    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, Volume,
 };
-use mirrorball_parity::{ParityMismatch, StripeBytes};
+use mirrorball_parity::StripeBytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -97,15 +97,6 @@ impl Executor {
                     stripe.recover(local(&rows), &missing, &wanted);
                 });
             }
-            StripeStep::Verify(rows) => {
-                let wrong = self.with_stripe(number, |stripe| stripe.verify(local(&rows)));
-                let wrong = wrong.into_iter().map(|ParityMismatch { rows, column }| WrongRows {
-                    rows: rows.start as u64..rows.end as u64,
-                    column: column.map(|column| column as u8),
-                });
-                let volume = self.volume.as_mut().expect("the volume asked for it");
-                volume.on_verified(number, &wrong.collect::<Vec<_>>());
-            }
             StripeStep::Deliver(data) => self.deliver_later(number, &data),
             StripeStep::End => {
                 let stripe = self.stripes.held.remove(&number).expect("a stripe ends once");
@@ -142,14 +133,10 @@ impl Executor {
         (key, (data.volume_offset - self.requests.get(key).offset) as usize)
     }
 
-    fn with_stripe<T>(
-        &mut self,
-        number: StripeBuffer,
-        work: impl FnOnce(StripeBytes<'_>) -> T,
-    ) -> T {
+    fn with_stripe(&mut self, number: StripeBuffer, work: impl FnOnce(StripeBytes<'_>)) {
         let stripe = self.stripes.stripe(number);
         let bytes = self.driver.bytes_mut(Slice::data(stripe.buffer, 0, stripe.length()));
-        work(StripeBytes::new(bytes, &stripe.exponents, stripe.parities.into()))
+        work(StripeBytes::new(bytes, &stripe.exponents, stripe.parities.into()));
     }
 }
 

@@ -25,7 +25,6 @@ impl Executor {
             RequestKind::Rebuild(_)
                 | RequestKind::Resync
                 | RequestKind::Repair(_)
-                | RequestKind::RepairStripes
                 | RequestKind::Scrub
         );
         let cpu = request.cpu();

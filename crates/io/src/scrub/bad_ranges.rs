@@ -8,18 +8,18 @@ const RANGES_MAX: usize = 16;
 /// Problem of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeProblem {
-    /// Mirrors differ, or parities do not match the data, and it is left so.
+    /// Mirrors differ, and it is left so.
     Differs,
-    /// No mirror could read it or has it right; with parity, too few members.
+    /// No mirror could read it or has it right.
     Unreadable,
 }
 
-/// A range of the volume; with parity, of whole full stripes.
+/// A range of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadRange {
-    /// The first byte.
+    /// First byte.
     pub offset: u64,
-    /// The length in bytes.
+    /// Number of bytes.
     pub length: u64,
     /// The problem.
     pub problem: RangeProblem,

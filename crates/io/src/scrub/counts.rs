@@ -6,21 +6,16 @@ use mirrorball_core::member::MemberIndex;
 use mirrorball_store::label::ScrubProgress;
 use std::ops::Range;
 
-/// Counts wrong blocks at an offset, unless they were counted before a restart.
-pub(super) fn count_wrong(
-    progress: &mut ScrubProgress,
-    offset: u64,
-    blocks: u64,
-    odd: &[MemberIndex],
-) {
+/// Counts a wrong block at an offset, unless it was counted before a restart.
+pub(super) fn count_wrong(progress: &mut ScrubProgress, offset: u64, odd: &[MemberIndex]) {
     if offset < progress.counted_bytes {
-        progress.pending_blocks = progress.pending_blocks.saturating_sub(blocks);
+        progress.pending_blocks = progress.pending_blocks.saturating_sub(1);
         return;
     }
-    progress.differing_blocks += blocks;
+    progress.differing_blocks += 1;
     for member in odd {
         if let Some(odd_blocks) = progress.odd_blocks.get_mut(member.get()) {
-            *odd_blocks += blocks;
+            *odd_blocks += 1;
         }
     }
 }

@@ -12,16 +12,15 @@ pub enum ScrubError {
     /// The profile has no redundancy.
     #[error(
         "the profile of the volume keeps a single copy of the data: there is nothing to \
-         compare\n  help: a scrub is for profiles with copies or parity, such as raid1 or raid6"
+         compare\n  help: a scrub is for profiles with copies, such as raid1 or raid10"
     )]
     NoCopy,
-    /// A member is named whose data are right, and the volume has parity.
+    /// The volume has parity.
     #[error(
-        "--from {0}: the volume has parity, so no member has a copy of what another one has\n  \
-         help: leave --from out: --repair alone corrects what two parities locate, and computes \
-         the parities from the data elsewhere"
+        "a scrub compares mirrors, and the volume has parity\n  help: simulate the load of a scrub \
+         with a job that has `; mirrorball: background=scrub`"
     )]
-    FromParity(u64),
+    Parity,
     /// It is read-only.
     #[error(
         "the volume is read-only, so a scrub cannot repair it\n  help: start the scrub without \
@@ -34,13 +33,6 @@ pub enum ScrubError {
          is being rebuilt, and rebuild those that have failed; `ctl members` shows their states"
     )]
     NoMirror,
-    /// No stripe has more columns in sync than it has data.
-    #[error(
-        "as many members are missing as the volume can do without, so there is nothing to \
-         compare\n  help: wait until no member is being rebuilt, and rebuild those that have \
-         failed; `ctl members` shows their states"
-    )]
-    NoParity,
     /// No data can be on most mirrors.
     #[error(
         "each block has two mirrors, and nothing shows which of them is right where they \

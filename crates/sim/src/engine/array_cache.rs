@@ -41,8 +41,7 @@ impl ArrayCache {
             RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_)
-            | RequestKind::RepairStripes => return false,
+            | RequestKind::Repair(_) => return false,
         };
         let Request { id, offset, length, .. } = *request;
         self.tier.submit(DiskIo { tag: id.0, op, offset, length });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::geometry::FullStripe;
-use crate::volume::{BufferRows, RequestRows, StripeBuffer, StripeStep, WrongRows};
+use crate::volume::{BufferRows, RequestRows, StripeBuffer, StripeStep};
 use std::ops::Range;
 
 /// The buffers by their numbers.
@@ -106,30 +106,6 @@ impl Buffer {
             }
         }
     }
-
-    /// Whether a row is wrong, and the one column that could be, from trying each.
-    fn verify(&mut self, row: usize) -> Option<Option<u8>> {
-        let (columns, parities) = (self.stripe.columns(), self.stripe.parities);
-        let whole: Vec<u64> = (0..columns).map(|column| *self.word(column, row)).collect();
-        let is_right = |buffer: &mut Buffer| {
-            let data = buffer.data(row);
-            let parities = parities_of(&buffer.stripe, &data);
-            let all = (buffer.stripe.data..columns).zip(parities);
-            all.into_iter().all(|(column, parity)| *buffer.word(column, row) == parity)
-        };
-        if is_right(self) {
-            return None;
-        }
-        let mut explains = |column: &u8| {
-            self.recover(row, &[*column]);
-            let is_right = is_right(self);
-            for (column, word) in (0..).zip(&whole) {
-                *self.word(column, row) = *word;
-            }
-            is_right
-        };
-        Some((0..columns).filter(|_| parities == 2).find(|it| explains(it)))
-    }
 }
 
 fn blocks(rows: &Range<u64>) -> Range<usize> {
@@ -191,14 +167,6 @@ impl World {
                         *buffer.word(column, row) = 0xbad;
                     }
                 }
-            }
-            StripeStep::Verify(rows) => {
-                let wrong = blocks(&rows).filter_map(|row| {
-                    let rows = row as u64 * BLOCK..(row as u64 + 1) * BLOCK;
-                    buffer.verify(row).map(|column| WrongRows { rows, column })
-                });
-                let wrong: Vec<WrongRows> = wrong.collect();
-                self.volume.on_verified(StripeBuffer(number), &wrong);
             }
             StripeStep::Deliver(data) => {
                 let into = self.buffers.get_mut(&data.request.0).unwrap();

@@ -25,12 +25,7 @@ pub enum ScrubAction {
 pub struct ScrubReport {
     /// The state.
     pub state: ReportedScrubState,
-    /// True if the volume has parity, which is compared with the data in place of mirrors. A block
-    /// is 4 KiB of each member of a full stripe then.
-    #[serde(default)]
-    pub parity: bool,
-    /// True if blocks that differ are made equal, where it is known which mirror is right; with
-    /// parity, if full stripes are made consistent.
+    /// True if blocks that differ are made equal, where it is known which mirror is right.
     pub repair: bool,
     /// The devid of the member that is right where no data are on most mirrors.
     #[serde(default)]
@@ -39,23 +34,21 @@ pub struct ScrubReport {
     pub checked_bytes: u64,
     /// Size of the volume.
     pub total_bytes: u64,
-    /// Bytes of those that were not compared, because fewer than two mirrors were in sync; with
-    /// parity, no more members than hold the data.
+    /// Bytes of those that were not compared, because fewer than two mirrors were in sync.
     #[serde(default)]
     pub uncompared_bytes: u64,
-    /// Number of blocks of 4 KiB that differed between mirrors, or whose parities did not match.
+    /// Number of blocks of 4 KiB that differed between mirrors.
     pub differing_blocks: u64,
     /// Number of blocks of those that were made equal.
     #[serde(default)]
     pub repaired_blocks: u64,
-    /// Members that differed from most mirrors, or that two parities showed to be wrong.
+    /// Members that differed from most mirrors.
     #[serde(default)]
     pub odd_members: Vec<OddMember>,
     /// Number of blocks of 4 KiB, on any member, that did not match their checksums.
     #[serde(default)]
     pub mismatched_blocks: u64,
-    /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right; with
-    /// parity, of which too few members could be read.
+    /// Number of blocks of 4 KiB that no mirror could read, or that no mirror has right.
     pub unreadable_blocks: u64,
     /// Number of blocks that earlier scrubs left as they were; zero once this one has finished.
     #[serde(default)]
@@ -79,9 +72,6 @@ pub struct ScrubReport {
     /// Number of copies that the volume keeps of each byte; 0 if the service does not say it.
     #[serde(default)]
     pub copies: usize,
-    /// Number of parities that it keeps.
-    #[serde(default)]
-    pub parities: usize,
     /// True if the volume cannot be written, so that nothing can be repaired.
     #[serde(default)]
     pub read_only: bool,
@@ -93,7 +83,7 @@ pub struct ScrubReport {
     pub rate_bytes_per_s: Option<u64>,
 }
 
-/// A range of the volume without a right copy; with parity, of whole full stripes.
+/// A range of the volume without a right copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadRangeReport {
     /// The first byte.
@@ -108,9 +98,9 @@ pub struct BadRangeReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedProblem {
-    /// Mirrors differ, or parities do not match the data.
+    /// Mirrors differ.
     Differs,
-    /// No mirror could read it or has it right; with parity, too few members.
+    /// No mirror could read it or has it right.
     Unreadable,
 }
 
@@ -125,7 +115,7 @@ impl From<BadRange> for BadRangeReport {
 }
 
 impl ScrubReport {
-    /// Returns true if it or one before it left blocks that differ or do not match their parities.
+    /// Returns true if it or one before it left blocks that differ.
     pub fn has_left_blocks(&self) -> bool {
         self.differing_blocks > self.repaired_blocks || self.left_blocks > 0
     }

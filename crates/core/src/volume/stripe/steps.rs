@@ -1,13 +1,12 @@
-//! What the executor does for the volume with the bytes of full stripes.
+//! Steps of the executor on the bytes of full stripes.
 //!
 //! The volume owns no buffer. While it works on a full stripe it asks the executor for one, tells
 //! it in [`StripeStep`]s what to compute there, and names the place in it of each member I/O
-//! ([`Volume::stripe_place`](super::Volume::stripe_place)). Rows `r` of column `c` are at
+//! ([`Volume::stripe_place`](crate::volume::Volume::stripe_place)). Rows `r` of column `c` are at
 //! `c * rows_bytes + r` of the buffer.
 
 use crate::geometry::FullStripe;
 use crate::io::RequestId;
-use crate::member::MemberIndex;
 use std::ops::Range;
 
 /// Names a buffer, from its [`StripeStep::Begin`] to its [`StripeStep::End`].
@@ -19,7 +18,7 @@ pub struct StripeBuffer(pub u32);
 pub struct BufferRows {
     /// The column.
     pub column: u8,
-    /// Its rows.
+    /// Rows of the column.
     pub rows: Range<u64>,
 }
 
@@ -65,44 +64,10 @@ pub enum StripeStep {
         /// Those of them that are needed.
         wanted: u64,
     },
-    /// Compare the parities of these rows with the data, and report where they do not match to
-    /// [`Volume::on_verified`](super::Volume::on_verified).
-    Verify(Range<u64>),
     /// Copy from the buffer into the data of a request.
     Deliver(RequestRows),
     /// Free the buffer.
     End,
-}
-
-/// Rows of a buffer in which the parities do not match the data.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WrongRows {
-    /// The rows.
-    pub rows: Range<u64>,
-    /// The one column that is wrong, if two parities locate it.
-    pub column: Option<u8>,
-}
-
-/// What a scrub found in rows of a full stripe.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StripeFinding {
-    /// First byte of the stripe, on the volume.
-    pub volume_offset: u64,
-    /// The rows.
-    pub rows: Range<u64>,
-    /// What is wrong with them.
-    pub problem: StripeProblem,
-}
-
-/// What is wrong with rows of a full stripe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StripeProblem {
-    /// What this member has does not match what the others have.
-    Member(MemberIndex),
-    /// Their parities do not match the data, and which column is wrong cannot be found out.
-    Mismatch,
-    /// Too few columns could be read.
-    Unreadable,
 }
 
 /// The place of a member I/O in the buffer of a stripe.

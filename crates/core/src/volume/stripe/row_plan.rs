@@ -51,7 +51,7 @@ pub(super) struct ColumnStates {
     pub(super) spoiled: ColumnSet,
 }
 
-/// What is computed from what was read.
+/// The computation between the reads and the writes of some rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arithmetic {
     /// Nothing.
@@ -63,8 +63,6 @@ pub(super) enum Arithmetic {
     /// The columns in `wanted`, from all but those in `missing`; then the parities, if data are
     /// written.
     Recover { missing: ColumnSet, wanted: ColumnSet },
-    /// Whether the parities match the data, once these columns are recovered from the others.
-    Verify(ColumnSet),
 }
 
 /// The plan for a range of rows.
@@ -78,7 +76,7 @@ pub(super) struct RowPlan {
     pub(super) writes: ColumnSet,
 }
 
-/// What one column is read or written for, and how.
+/// The reads and writes of some rows, and the arithmetic in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Access {
     pub(super) reads: ColumnSet,
@@ -89,6 +87,7 @@ pub(super) struct Access {
 impl ColumnStates {
     /// How to write the columns in `covered`; `None` if it cannot be done without loss.
     pub(super) fn write(&self, covered: ColumnSet, level: RmwLevel) -> Option<Access> {
+        assert!(!covered.is_empty() && covered.is_within(self.data), "{covered:?} is written");
         let others = self.data.without(covered);
         let parities = self.parities.and(self.writable);
         let writes = covered.and(self.writable).or(parities);
@@ -118,6 +117,7 @@ impl ColumnStates {
     /// How to read the columns in `covered`: from their members, but those that cannot be read, or
     /// are not preferred where n others are, from n others.
     pub(super) fn read(&self, covered: ColumnSet) -> Option<Access> {
+        assert!(!covered.is_empty() && covered.is_within(self.data), "{covered:?} is read");
         let others = self.readable.and(self.preferred);
         let has_others = others.count() >= self.data.count();
         let direct = covered.and(if has_others { others } else { self.readable });
@@ -128,27 +128,19 @@ impl ColumnStates {
         self.recover(direct, covered.without(direct))
     }
 
-    /// Returns true if the member of a column is missing.
-    pub(super) fn is_incomplete(&self) -> bool {
-        !self.data.or(self.parities).is_within(self.in_sync)
-    }
-
-    /// How to find out whether a stripe is right, and to correct it. With no more columns than data
-    /// there is nothing to compare: they are only read.
+    /// How to read a whole stripe, and to rewrite the columns whose medium failed.
     pub(super) fn scrub(&self) -> Option<Access> {
         let unread = self.data.or(self.parities).without(self.readable);
         let lost = unread.and(self.in_sync).without(self.spoiled);
-        let spare = self.readable.count().checked_sub(self.data.count())?;
-        if !lost.is_empty() {
+        if self.readable.count() < self.data.count() || !lost.is_empty() {
             return None;
         }
         let writes = self.spoiled.and(unread).and(self.writable);
-        let access = |arithmetic| Some(Access { reads: self.readable, arithmetic, writes });
-        match spare {
-            0 if self.spoiled.is_empty() => access(Arithmetic::Nothing),
-            0 => self.recover(ColumnSet::default(), self.spoiled),
-            _ => access(Arithmetic::Verify(unread)),
-        }
+        let arithmetic = match writes.is_empty() {
+            true => Arithmetic::Nothing,
+            false => Arithmetic::Recover { missing: unread, wanted: writes },
+        };
+        Some(Access { reads: self.readable, arithmetic, writes })
     }
 
     /// How to write a column that its member lost.
@@ -156,6 +148,7 @@ impl ColumnStates {
         let one = ColumnSet::one(column);
         let others = ColumnStates { readable: self.readable.without(one), ..*self };
         let access = others.recover(ColumnSet::default(), one)?;
+        assert!(!access.reads.contains(column), "column {column} is what is rebuilt");
         let writes = access.writes.or(one.and(self.writable));
         Some(Access { writes, ..access })
     }
@@ -171,6 +164,7 @@ impl ColumnStates {
         let reads = first.or(preferred.first(needed - first.count()));
         let reads = reads.or(self.readable.without(reads).first(needed - reads.count()));
         let missing = self.data.or(self.parities).without(reads);
+        assert_eq!(reads.count(), needed, "n columns give all others");
         let writes = self.spoiled.and(missing).and(self.writable);
         let wanted = wanted.or(writes).and(missing);
         Some(Access { reads, arithmetic: Arithmetic::Recover { missing, wanted }, writes })
@@ -282,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn a_scrub_checks_what_it_can_and_fails_for_what_it_cannot_read() {
+    fn a_scrub_reads_what_it_can_and_fails_for_what_it_cannot_read() {
         let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
         let scrub = |states: ColumnStates| states.scrub().map(|it| (it.reads, it.arithmetic));
         let raid6 = healthy(4, 2);
         let all = columns(&[0, 1, 2, 3, 4, 5]);
-        assert_eq!(scrub(raid6), Some((all, Arithmetic::Verify(columns(&[])))));
+        assert_eq!(scrub(raid6), Some((all, Arithmetic::Nothing)));
         let rest = columns(&[0, 2, 3, 4, 5]);
-        assert_eq!(scrub(without(raid6, &[1])), Some((rest, Arithmetic::Verify(columns(&[1])))));
+        assert_eq!(scrub(without(raid6, &[1])), Some((rest, Arithmetic::Nothing)));
         let two = without(raid6, &[1, 5]);
         assert_eq!(scrub(two), Some((columns(&[0, 2, 3, 4]), Arithmetic::Nothing)));
         assert_eq!(scrub(without(raid6, &[1, 4, 5])), None, "too few are left");
@@ -303,10 +297,11 @@ mod tests {
         let raid5 = healthy(3, 1);
         let spoiled = ColumnStates { readable: raid5.readable.without(one), spoiled: one, ..raid5 };
         assert_eq!(spoiled.read(ColumnSet::one(1)).unwrap().writes, one);
-        assert_eq!(spoiled.scrub().unwrap().writes, one);
+        let scrub = spoiled.scrub().unwrap();
+        assert_eq!(scrub.writes, one);
+        assert_eq!(scrub.arithmetic, Arithmetic::Recover { missing: one, wanted: one });
         let other = spoiled.write(ColumnSet::range(0..1), RmwLevel::Never).unwrap();
         assert_eq!(other.arithmetic, Arithmetic::Update, "the spoiled column is left alone");
-        let verify = Arithmetic::Verify(ColumnSet::default());
-        assert_eq!(raid5.scrub().unwrap().arithmetic, verify);
+        assert_eq!(raid5.scrub().unwrap().arithmetic, Arithmetic::Nothing);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::row_plan::RowPlan;
 use crate::column_set::ColumnSet;
+use crate::geometry::FullStripe;
 use std::ops::Range;
 
 /// A range of rows of one column.
@@ -9,6 +10,23 @@ use std::ops::Range;
 pub(super) struct ColumnRows {
     pub(super) column: u8,
     pub(super) rows: Range<u64>,
+}
+
+/// The parts of a range of the volume on the columns of its full stripe.
+pub(super) fn strips(
+    stripe: &FullStripe,
+    range: &Range<u64>,
+) -> impl Iterator<Item = ColumnRows> + use<> {
+    let first = stripe.volume_offset;
+    assert!(first <= range.start && range.end <= first + stripe.length(), "{range:?} in {first}");
+    let (strip_bytes, mut rest) = (stripe.strip_bytes, range.start - first..range.end - first);
+    std::iter::from_fn(move || {
+        let start = rest.start % strip_bytes;
+        let length = (strip_bytes - start).min(rest.end - rest.start);
+        let column = (rest.start / strip_bytes) as u8;
+        rest.start += length;
+        (length > 0).then_some(ColumnRows { column, rows: start..start + length })
+    })
 }
 
 /// The ranges of rows within `window` that each cover the same columns, with these.
@@ -47,6 +65,7 @@ fn first_segment<'a>(
             end = end.min(it.rows.start);
         }
     }
+    assert!(rows.start < end && end <= rows.end, "{end} is in {rows:?}");
     (rows.start..end, covered)
 }
 
@@ -60,6 +79,7 @@ pub(super) fn joined(
     let mut ios: Vec<ColumnRows> = Vec::with_capacity(all.count());
     for column in all.iter() {
         for plan in plans.iter().filter(|plan| columns_of(plan).contains(column)) {
+            debug_assert!(!plan.rows.is_empty(), "{plan:?} has rows");
             match ios.last_mut() {
                 Some(io) if io.column == column && io.rows.end == plan.rows.start => {
                     io.rows.end = plan.rows.end;
