@@ -115,7 +115,7 @@ mirrorball_core::slab_key! {
 #[derive(Clone, Copy, Debug)]
 struct PendingRequest {
     slot: u32,
-    /// What it costs in the host.
+    /// Costs in the host.
     overhead: Nanos,
     request: ClientRequest,
 }

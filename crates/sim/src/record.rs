@@ -44,9 +44,9 @@ pub struct RunRecord {
     pub member_ios: u64,
     /// Reads of the whole run for which the policy had more than one mirror to choose from.
     pub choices: u64,
-    /// What the cache in front of the array did in the whole run, if the array has one.
+    /// Counters of the cache in front of the array over the whole run, if the array has one.
     pub array_cache: Option<CacheTierCounts>,
-    /// What the controller did in the whole run, if the array has one.
+    /// Counters of the controller over the whole run, if the array has one.
     pub controller: Option<ControllerCounts>,
 }
 

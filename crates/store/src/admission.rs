@@ -1,4 +1,4 @@
-//! What requests and pieces wait for.
+//! Admission: the conditions under which requests and pieces start and end.
 //!
 //! - A piece waits for the page with the checksums of its span.
 //! - A write, discard, repair or step of a rebuild starts when the labels are current: they call
@@ -39,7 +39,8 @@ impl StoreGate {
         match request.kind {
             RequestKind::Flush => {
                 let wants_pages = self.wants_resync_flush() && self.has_dirty_pages();
-                self.flushes.insert(key, self.resync_from_after_flush());
+                let before = self.flushes.insert(key, self.resync_from_after_flush());
+                assert!(before.is_none(), "a flush is opened once");
                 if wants_pages {
                     self.write_all_pages_for(key, array);
                     return GateAnswer::Wait;
@@ -129,6 +130,12 @@ impl StoreGate {
 
     /// Decides whether a piece may end.
     pub(crate) fn settle_piece(&mut self, piece: &PieceView, array: &mut Array<'_>) -> GateAnswer {
+        let is_logged = piece.marks.is_counted && !matches!(piece.kind, RequestKind::Repair(_));
+        let mut regions = region_numbers(&piece.plan.range());
+        assert!(
+            !is_logged || regions.all(|region| self.log.is_active(region)),
+            "the log has a write until it ended: {piece:?}"
+        );
         let is_idle = self.labels.is_clean && self.labels.committed().is_clean;
         if piece.kind == RequestKind::Read
             || self.is_read_only
@@ -187,6 +194,7 @@ impl StoreGate {
     ) -> Closing {
         let Some(offset) = array.states.offset_after(member, range) else { return Closing::End };
         let size_bytes = array.states.members()[member].config.size_bytes;
+        assert!(offset <= size_bytes, "{offset} of {size_bytes} bytes are recovered");
         let recorded_bytes = self.labels.recorded_bytes(member);
         let is_due = offset.saturating_sub(recorded_bytes) >= size_bytes / PROGRESS_STEPS;
         let is_end = offset >= size_bytes;
@@ -224,6 +232,7 @@ impl StoreGate {
             (None, _) => false,
         };
         if is_progress {
+            assert!(resync_from.is_none_or(|from| from < self.capacity_bytes), "{resync_from:?}");
             self.labels.resync_from = resync_from;
             self.update_labels(array);
         }
@@ -240,7 +249,8 @@ impl StoreGate {
         array.states.set_unrecorded(member);
         self.catching_up[member.get()] &= state != MemberState::InSync;
         let flushed_to = self.flushed_rebuilds.remove(&request);
-        if let (Some(offset), MemberState::Rebuilding { .. }) = (flushed_to, state) {
+        if let (Some(offset), MemberState::Rebuilding { recovered_bytes }) = (flushed_to, state) {
+            assert!(offset <= recovered_bytes, "{offset} of {recovered_bytes} bytes are durable");
             self.labels.on_progress(member, offset);
             self.update_labels(array);
         }

@@ -39,6 +39,7 @@ impl Checksummer {
     /// The checksum of the block that holds `data` at `offset` of the volume; never [`UNKNOWN`].
     #[inline]
     pub fn of_block(&self, offset: u64, data: &[u8]) -> u32 {
+        debug_assert!(data.len() as u64 <= CHECKSUM_BLOCK_BYTES, "{} bytes", data.len());
         let seed = crc32c_append(self.seed, &offset.to_le_bytes());
         crc32c_append(seed, data).max(1)
     }
@@ -58,6 +59,7 @@ impl Checksummer {
 }
 
 fn blocks(offset: u64, data: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    assert!(offset.is_multiple_of(CHECKSUM_BLOCK_BYTES), "{offset} is not that of a block");
     let offsets = (offset..).step_by(CHECKSUM_BLOCK_BYTES as usize);
     offsets.zip(data.chunks(CHECKSUM_BLOCK_BYTES as usize))
 }

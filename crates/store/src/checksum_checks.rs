@@ -1,4 +1,4 @@
-//! What the volume does with checksums: it gives writes theirs, and checks what members return.
+//! Checks by checksums: writes get theirs, and the data that members return are compared with them.
 //!
 //! **Reads.** Data that do not match their checksums are like data that a medium lost: they are
 //! read from another mirror, and the bad one is rewritten. A read without a lock may overlap a
@@ -28,16 +28,16 @@ use std::ops::Range;
 /// they match it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DifferingBlock {
-    /// Its offset on the volume.
+    /// Offset on the volume.
     pub offset: u64,
     /// The members, with the digests of what they have.
     pub mirrors: Vec<(MemberIndex, BlockDigest)>,
 }
 
-/// What scrubs and resyncs read, until it is judged, and what scrubs found.
+/// Digests of what scrubs and resyncs read, until they are judged, and the findings of scrubs.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// What the mirrors of a piece hold.
+    /// Digests of the mirrors of each piece.
     read: BTreeMap<PieceKey, Vec<TargetRead>>,
     differing: Vec<DifferingBlock>,
     mismatched: Vec<(MemberIndex, u64)>,
@@ -63,7 +63,9 @@ impl StoreGate {
         target: PlanTarget,
         digests: Box<[BlockDigest]>,
     ) {
-        self.findings.read.entry(piece).or_default().push((target, digests));
+        let read = self.findings.read.entry(piece).or_default();
+        assert!(read.iter().all(|(other, _)| *other != target), "{target:?} is read once");
+        read.push((target, digests));
     }
 
     /// Checks what a member returned by the checksums of its blocks; for every other read that
@@ -80,6 +82,7 @@ impl StoreGate {
         io: &MemberIo,
         checksums: impl Iterator<Item = u32>,
     ) -> Result<(), IoError> {
+        assert!(piece.marks.is_pinned, "the page of a piece that is read is in memory");
         let count = io.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
         let known = self.checksums().known_blocks(io.volume_offset, count).iter().zip(checksums);
         let bad = |(_, (known, found)): &(u64, (&u32, u32))| **known != UNKNOWN && *known != found;
@@ -109,6 +112,7 @@ impl StoreGate {
     /// Enters the checksums of a piece whose data are written or discarded now.
     pub(crate) fn enter_checksums(&mut self, piece: &PieceView) {
         let Some(store) = &mut self.checksums else { return };
+        assert!(piece.marks.is_pinned, "the page of a write is in memory");
         let range = piece.plan.range();
         match piece.kind {
             RequestKind::Write => store.write(piece.request, piece.request_offset, &range),
@@ -161,6 +165,8 @@ impl StoreGate {
         read.sort_by_key(|(target, _)| target.index());
         let first = read.first()?.0;
         let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
+        assert!(piece.has_lock, "mirrors are compared under the lock");
+        assert!(read.iter().all(|(_, it)| it.len() == count), "each mirror was read whole");
         let judge = |block| self.judge_block(piece, &read, block, to_copy);
         Some(Judged { first, units: (0..count).map(judge).collect() })
     }
@@ -194,6 +200,7 @@ impl StoreGate {
         if !is_unsynced && good.iter().any(|(_, it)| it[block] != good[0].1[block]) {
             let mirror = |(target, it): &&TargetRead| (piece.plan.location(*target).0, it[block]);
             let mirrors = good.iter().map(mirror).collect();
+            assert!(good.len() > 1, "mirrors differ from each other");
             self.findings.differing.push(DifferingBlock { offset, mirrors });
             return Judgement::Fine;
         }

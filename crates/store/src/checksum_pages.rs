@@ -34,7 +34,7 @@ use std::ops::Range;
 /// Pages in a region of the dirty log.
 const PAGES_PER_REGION: u32 = (REGION_BYTES / PAGE_SPAN_BYTES) as u32;
 
-/// What goes on once its pages are written.
+/// Work that goes on once its pages are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageWaiter {
     /// Regions leave the dirty log.
@@ -99,7 +99,9 @@ impl StoreGate {
         if piece.kind == RequestKind::Flush {
             return GateAnswer::Go;
         }
-        let number = page_numbers(&piece.plan.range()).start;
+        let numbers = page_numbers(&piece.plan.range());
+        assert_eq!(numbers.len(), 1, "a piece is in the span of one page");
+        let number = numbers.start;
         if checksums.is_ready(number) {
             checksums.pin(number);
             piece.marks.is_pinned = true;
@@ -124,6 +126,7 @@ impl StoreGate {
     /// The members that should have a page, with its offset on each.
     fn page_places(&self, number: u32, map: &ChunkMap) -> Vec<(MemberIndex, u64)> {
         let mapped = map.map(u64::from(number) * PAGE_SPAN_BYTES, 1);
+        debug_assert!(!mapped.mirrors().is_empty(), "page {number} is on a member");
         let offset = u64::from(number) * PAGE_SLOTS_BYTES;
         let place = |member| (member, self.checksums().table_begin(member) + offset);
         mapped.mirrors().iter().map(|it| place(it.member)).collect()
@@ -160,6 +163,7 @@ impl StoreGate {
         if !self.replaces_both_slots(number, member, states) {
             return encode(page);
         }
+        assert!(page.generation > 0, "page {number} is written under a generation");
         let before = ChecksumPage { generation: page.generation - 1, ..page.clone() };
         let mut slots = [before, page.clone()];
         slots.sort_by_key(|page| page.offset(number, table));
@@ -239,7 +243,8 @@ impl StoreGate {
             self.update_labels(array);
             return GateAnswer::Wait;
         }
-        self.page_writes.requests.insert(request, (numbers.len(), Ok(())));
+        let before = self.page_writes.requests.insert(request, (numbers.len(), Ok(())));
+        assert!(before.is_none(), "a step of a rebuild is opened once");
         for number in numbers {
             let checksums = self.checksums_mut();
             if checksums.is_ready(number) {
@@ -343,6 +348,12 @@ impl StoreGate {
         let dirty = self.checksums().dirty();
         let wanted: Vec<u32> = pages.intersection(dirty).copied().collect();
         self.page_writes.wanted.extend(wanted);
+        let is_waiting = |(other, _): &(PageWaiter, _)| *other == waiter;
+        let is_request = matches!(waiter, PageWaiter::Request(_));
+        assert!(
+            is_request || !self.page_writes.waiters.iter().any(is_waiting),
+            "{waiter:?} waits once"
+        );
         self.page_writes.waiters.push((waiter, pages));
         self.start_pages(array);
     }
@@ -367,7 +378,8 @@ impl StoreGate {
                 continue;
             }
             self.checksums_mut().begin_page(number);
-            self.page_writes.in_flight.insert(number, members.len());
+            let before = self.page_writes.in_flight.insert(number, members.len());
+            assert!(before.is_none(), "page {number} is written once at a time");
             self.queue_metadata(members, Op::Write, MetadataJob::Checksums(number));
         }
         if self.page_writes.in_flight.is_empty() {
@@ -400,7 +412,9 @@ impl StoreGate {
             }
         }
         let left = self.page_writes.in_flight.get_mut(&number);
-        *left.expect("its page is under way") -= 1;
+        let left = left.expect("its page is under way");
+        assert!(*left > 0, "a write of page {number} ends once");
+        *left -= 1;
         if self.page_writes.in_flight.values().all(|&left| left == 0) {
             let written = std::mem::take(&mut self.page_writes.in_flight);
             let written: BTreeSet<u32> = written.into_keys().collect();
@@ -411,6 +425,7 @@ impl StoreGate {
 
     /// Continues what waited for these pages.
     fn end_pages(&mut self, written: &BTreeSet<u32>, array: &mut Array<'_>) {
+        assert!(self.page_writes.in_flight.is_empty(), "the pages under way end together");
         let has_failed = std::mem::take(&mut self.page_writes.has_failed);
         let mut waiters = std::mem::take(&mut self.page_writes.waiters);
         let mut ended = Vec::new();
@@ -440,6 +455,7 @@ impl StoreGate {
     fn end_wait_of(&mut self, request: RequestKey, is_good: bool) {
         let waits = self.page_writes.requests.get_mut(&request);
         let (left, result) = waits.expect("the request waits for a page");
+        assert!(*left > 0, "a wait of a request ends once");
         *left -= 1;
         if !is_good {
             *result = Err(VolumeError::Unwritable);

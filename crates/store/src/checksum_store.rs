@@ -22,7 +22,7 @@ const KNOWN_BAD_MAX: usize = 4096;
 /// The member before all others in the order of bad blocks.
 const FIRST: MemberIndex = MemberIndex(0);
 
-/// What waits for a page.
+/// A piece or request that waits for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageUser {
     /// A piece, to be started.
@@ -140,12 +140,15 @@ impl ChecksumStore {
 
     /// Records from how many members a page is read.
     pub(crate) fn begin_load(&mut self, number: u32, members: u8) {
-        self.resident(number).loads_left = members;
+        assert!(members > 0, "page {number} is read from a member, or known to be lost");
+        let loads_left = std::mem::replace(&mut self.resident(number).loads_left, members);
+        assert_eq!(loads_left, u8::MAX, "page {number} is read once");
     }
 
     /// Records what a member has of a page: the newest counts.
     pub(crate) fn on_found(&mut self, number: u32, found: Option<ChecksumPage>) {
         let resident = self.resident(number);
+        assert!(resident.loads_left > 0, "page {number} is being read");
         let generation = found.as_ref().map_or(0, |page| page.generation);
         let first_generation = *resident.first_generation.get_or_insert(generation);
         // A page may have changed between its writes to two members.
@@ -161,6 +164,7 @@ impl ChecksumStore {
     /// Records that a page cannot be read from a member, or is damaged there.
     pub(crate) fn on_unreadable(&mut self, number: u32, member: MemberIndex) {
         let resident = self.resident(number);
+        assert!(resident.loads_left > 0, "page {number} is being read");
         resident.is_uneven = true;
         resident.unreadable_on.push(member);
     }
@@ -214,6 +218,7 @@ impl ChecksumStore {
             if is_needed || std::mem::take(&mut resident.is_used) {
                 self.clock.push_back(number);
             } else {
+                assert!(resident.waiting.is_empty(), "nothing waits for page {number}");
                 self.pages.remove(&number);
             }
         }
@@ -239,6 +244,7 @@ impl ChecksumStore {
     pub(crate) fn set(&mut self, offset: u64, checksum: u32) -> bool {
         let (number, index) = place(offset);
         let resident = self.resident(number);
+        assert_eq!(resident.loads_left, 0, "page {number} is read before it changes");
         let known = std::mem::replace(&mut resident.page.checksums[index], checksum);
         let is_other = known != checksum || !resident.unreadable_on.is_empty();
         if is_other {
@@ -249,6 +255,7 @@ impl ChecksumStore {
 
     /// Forgets the checksums of a range.
     pub(crate) fn clear(&mut self, range: &Range<u64>) {
+        assert!(range.start.is_multiple_of(CHECKSUM_BLOCK_BYTES), "{range:?} has whole blocks");
         for offset in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize) {
             self.set(offset, UNKNOWN);
         }
@@ -256,7 +263,8 @@ impl ChecksumStore {
 
     /// Records the checksums of the data of a write.
     pub(crate) fn begin_write(&mut self, request: RequestKey, checksums: Box<[u32]>) {
-        self.writes.insert(request, checksums);
+        let before = self.writes.insert(request, checksums);
+        assert!(before.is_none(), "a write begins once");
     }
 
     /// Forgets those of a request that ended.
@@ -334,7 +342,8 @@ impl ChecksumStore {
         assert!(resident.is_dirty, "page {number} differs from what members have");
         resident.is_dirty = false;
         resident.page.generation += 1;
-        self.dirty.remove(&number);
+        let was_dirty = self.dirty.remove(&number);
+        assert!(was_dirty, "page {number} is in the set of dirty pages");
     }
 
     /// The contents of a page that is ready.

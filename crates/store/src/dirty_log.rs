@@ -59,7 +59,7 @@ struct ActiveRegion {
     is_ahead: bool,
 }
 
-/// What the log does with the members.
+/// The work of the log that is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Resting,
@@ -104,7 +104,7 @@ pub(crate) struct DirtyLog {
     foreign_sequence: u64,
     in_flight: usize,
     next_tick: Option<Nanos>,
-    /// What members lack that are missing.
+    /// Regions that members lack which are missing.
     pub(crate) stale: StaleRegions,
     /// Repairs of mirrors, which are not in the log.
     pub(crate) repairs: UnflushedRepairs,
@@ -112,7 +112,7 @@ pub(crate) struct DirtyLog {
     pub(crate) waiting: Vec<(PieceKey, Range<u64>)>,
 }
 
-/// What follows when no I/O of the log is in flight.
+/// The step that follows when no I/O of the log is in flight.
 pub(crate) enum LogStep {
     /// A record is durable: pieces may start.
     Recorded,
@@ -165,7 +165,7 @@ impl DirtyLog {
         self.regions.contains_key(&number)
     }
 
-    /// What the history of the labels is to say if a member leaves now.
+    /// The sequence number for the history of the labels if a member leaves now.
     pub(crate) fn departure_sequence(&self) -> Option<u64> {
         departure_sequence(self.least_sequence, self.record.sequence)
     }
@@ -287,6 +287,7 @@ impl DirtyLog {
         assert!(self.is_resting(), "one record at a time");
         assert!(!self.stale.is_due(), "a record relies on a durable map");
         assert!(!members.is_empty(), "a record is written somewhere");
+        assert!(wanted.iter().all(|&number| number < self.count), "regions of the volume");
         let added = ActiveRegion { is_used: true, ..ActiveRegion::default() };
         for &number in wanted {
             if self.regions.len() < DIRTY_REGIONS_MAX {
@@ -390,6 +391,7 @@ impl DirtyLog {
 
     /// Goes on with the flush that waited for the stale map.
     pub(crate) fn continue_flush(&mut self, members: Vec<MemberIndex>) {
+        assert!(self.is_resting(), "the map is written before the flush begins");
         self.begin(Phase::Flushing, members);
     }
 
@@ -398,6 +400,8 @@ impl DirtyLog {
             self.repairs.on_flush_begin();
         }
         assert_ne!(phase, Phase::Resting, "it rests when the last I/O ended");
+        assert!(self.in_flight == 0 && self.left.is_empty(), "one phase at a time");
+        assert!(self.done.is_empty() && self.spoiled.is_empty(), "a phase begins without results");
         self.phase = phase;
         self.in_flight = members.len();
         self.left = members;
@@ -448,7 +452,11 @@ impl DirtyLog {
             self.repairs.on_flushed();
             return Some(LogStep::Flushed);
         }
+        assert_eq!(phase, Phase::Recording, "a record ends");
         (self.durable, self.durable_on) = (self.record.regions.clone(), done);
+        let is_durable = |number| self.durable.binary_search(number).is_ok();
+        let mut written = self.regions.iter().filter(|(_, region)| region.in_flight > 0);
+        assert!(written.all(|(number, _)| is_durable(number)), "a record has each write in flight");
         Some(LogStep::Recorded)
     }
 
@@ -475,6 +483,7 @@ impl DirtyLog {
         if is_due {
             self.next_tick = None;
             self.arm(now);
+            assert!(self.next_tick.is_none_or(|at| at > now), "the next tick is later");
         }
         is_due
     }

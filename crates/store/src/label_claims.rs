@@ -1,4 +1,4 @@
-//! What a label may say of the state of a member.
+//! Claims of a label about the state of a member, and whether they are true.
 
 use crate::label::LabelledMember;
 use mirrorball_core::member::MemberState;
@@ -14,7 +14,10 @@ pub(crate) fn recorded_state(
         MemberState::Rebuilding { recovered_bytes } => recovered_bytes,
         MemberState::InSync | MemberState::Failed => 0,
     };
-    MemberState::Rebuilding { recovered_bytes: recorded_bytes.max(durable_bytes).min(now) }
+    let recorded =
+        MemberState::Rebuilding { recovered_bytes: recorded_bytes.max(durable_bytes).min(now) };
+    assert!(!claims_more(recorded, state), "{recorded:?} of {state:?}");
+    recorded
 }
 
 /// Returns true if a label may say this of a member.

@@ -50,6 +50,7 @@ impl StoreGate {
         match self.labels.advance(array.states) {
             None => {}
             Some(UpdateStep::Write(members)) => {
+                assert!(!members.is_empty(), "a step without a member is over");
                 self.queue_metadata(members, Op::Write, MetadataJob::Label);
             }
             Some(UpdateStep::Committed) if self.labels.is_current(array.states) => {
@@ -61,6 +62,7 @@ impl StoreGate {
             }
             Some(UpdateStep::Committed) => self.update_labels(array),
             Some(UpdateStep::Unwritable(members)) => {
+                assert!(!self.labels.is_current(array.states), "the update is not over");
                 members.iter().for_each(|&member| self.lose_member(member, array));
                 match members.iter().all(|&member| array.states.is_failed(member)) {
                     true => self.advance_labels(array),

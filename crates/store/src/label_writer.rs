@@ -7,144 +7,15 @@
 //! which is the next change. If the volume cannot do without it, the update is stuck; the requests
 //! that wait for it fail, and the next one tries again with the same label.
 
-use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
-use crate::label::{
-    DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledSpare, ScrubRecord, StaleMap, Uuid,
-    assembled_map, can_catch_up,
-};
+use crate::label::assembly::FoundMember;
+use crate::label::{DataId, LABEL_SLOTS, Label, LabelledSpare, Uuid, can_catch_up};
 use crate::label_claims::{claims_more, is_true, recorded_state};
-use crate::unsynced_regions::REGION_BYTES;
+use crate::volume_labels::VolumeLabels;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::policy::KeptProgram;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::volume::MemberStates;
 use mirrorball_core::volume::PieceKey;
-use std::collections::BTreeSet;
-
-/// The labels that a volume starts with.
-#[derive(Clone, Debug)]
-pub struct VolumeLabels {
-    /// The newest label. Its states may differ from those of the members, which count.
-    pub label: Label,
-    /// For each member, the slot of the newest label on it.
-    pub slots: Vec<usize>,
-    /// Members in sync whose label is one generation behind.
-    pub behind: Vec<MemberIndex>,
-    /// True if a member is to be rebuilt whose label is older than this one, though this one may
-    /// say so.
-    pub is_joined: bool,
-    /// Members that only an announcement calls in sync.
-    pub announced: Vec<MemberIndex>,
-    /// The sequence number of the newest record of the dirty log on any member.
-    pub sequence: u64,
-    /// Every member in sync has a record of this sequence number or later.
-    pub least_sequence: u64,
-    /// Regions whose mirrors may differ: those of the newest records, after a crash.
-    pub unsynced: Vec<u32>,
-    /// The newest record of a scrub.
-    pub scrub: Option<ScrubRecord>,
-    /// The regions that members may lack which are not in sync, and whether there are more than in
-    /// the map that the members have; `None` if there is no map.
-    pub stale: Option<(StaleMap, bool)>,
-    /// The generation of the newest stale map on any member.
-    pub map_generation: u64,
-    /// Members to be rebuilt that lack no other regions.
-    pub catching_up: Vec<MemberIndex>,
-    /// Seed of data ids: not to be used for another start.
-    pub seed: u64,
-}
-
-impl VolumeLabels {
-    /// The metadata of an assembled volume at its start. `found` has what each device holds, in the
-    /// order in which the assembly has them.
-    pub fn of(
-        assembly: &LabelAssembly,
-        found: &[FoundMember],
-        capacity_bytes: u64,
-        seed: u64,
-    ) -> VolumeLabels {
-        let newest = &assembly.newest;
-        let device = |row: &AssembledMember| row.found.map(|index| &found[index]);
-        let is_behind = |row: &&(MemberIndex, AssembledMember)| {
-            let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
-            let standing = assembly.standings[*index];
-            standing.is_current() && found[*index].newest.found.label.generation < newest.generation
-        };
-        let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
-        let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
-        let records = found.iter().filter_map(|device| device.record.as_ref());
-        let mut stale = assembled_map(assembly, found, capacity_bytes.div_ceil(REGION_BYTES));
-        let mut catching_up = Vec::new();
-        for &(member, AssembledMember { found: index, .. }) in &rows {
-            let Some(index) = index else { continue };
-            let is_stale = assembly.standings[index] == MemberStanding::Stale;
-            if let Some((map, has_more)) = &mut stale
-                && is_stale
-                && can_catch_up(newest, &found[index])
-            {
-                // A young copy of it may lack what was written in its last regions.
-                let regions = found[index].record.iter().flat_map(|record| &record.regions);
-                regions.for_each(|&region| *has_more |= map.insert(region));
-                catching_up.push(member);
-            }
-        }
-        let maps = found.iter().flat_map(|device| &device.stale_maps);
-        VolumeLabels {
-            map_generation: maps.map(|map| map.generation).max().unwrap_or(0),
-            stale,
-            catching_up,
-            label: newest.clone(),
-            is_joined: assembly.standings.contains(&MemberStanding::Stale),
-            announced: rows
-                .iter()
-                .filter(|(member, _)| assembly.announced.contains(&member.get()))
-                .map(|(member, _)| *member)
-                .collect(),
-            slots: assembly
-                .members
-                .iter()
-                .map(|row| device(row).map_or(0, |it| it.newest.slot))
-                .collect(),
-            behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
-            sequence: records.map(|record| record.sequence).max().unwrap_or(0),
-            least_sequence: assembly.log_sequence(found),
-            unsynced: unsynced_regions(assembly, found, capacity_bytes),
-            scrub: devices_in_use(assembly)
-                .filter_map(|index| found[index].scrub)
-                .max_by_key(|record| record.sequence),
-            seed,
-        }
-    }
-}
-
-/// The indexes of the devices that have current data, if only in part.
-fn devices_in_use(assembly: &LabelAssembly) -> impl Iterator<Item = usize> {
-    let has_data = |row: &&AssembledMember| match row.state {
-        MemberState::InSync => true,
-        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
-        MemberState::Failed => false,
-    };
-    assembly.members.iter().filter(has_data).filter_map(|row| row.found)
-}
-
-/// The regions in which mirrors may differ after a crash: those of the newest record of each member
-/// that has current data. Without any record, all.
-fn unsynced_regions(
-    assembly: &LabelAssembly,
-    found: &[FoundMember],
-    capacity_bytes: u64,
-) -> Vec<u32> {
-    if assembly.newest.is_clean {
-        return Vec::new();
-    }
-    let records = devices_in_use(assembly).filter_map(|index| found[index].record.as_ref());
-    let records: Vec<&DirtyRecord> = records.collect();
-    if records.is_empty() {
-        return (0..capacity_bytes.div_ceil(REGION_BYTES) as u32).collect();
-    }
-    let regions = records.iter().flat_map(|record| record.regions.iter().copied());
-    regions.collect::<BTreeSet<u32>>().into_iter().collect()
-}
 
 /// See the page of this module.
 pub(crate) struct LabelWriter {
@@ -171,7 +42,7 @@ pub(crate) struct LabelWriter {
     lacks_repairs: Vec<bool>,
     /// For each member, true if an operator failed it.
     kept_out: Vec<bool>,
-    /// What the labels are to say when nothing is written.
+    /// True if the labels are to say that the volume was stopped in good order.
     pub(crate) is_clean: bool,
     pub(crate) resync_from: Option<u64>,
     pub(crate) policy: String,
@@ -211,6 +82,8 @@ pub(crate) enum UpdateStep {
 impl LabelWriter {
     pub(crate) fn new(labels: VolumeLabels) -> LabelWriter {
         let VolumeLabels { label, slots, behind, is_joined, announced, seed, .. } = labels;
+        assert_eq!(slots.len(), label.members.len(), "a slot for each member");
+        assert!(slots.iter().all(|&slot| slot < LABEL_SLOTS.len()), "{slots:?}");
         // A member must not fall two generations behind, so the first update makes up for it.
         let update = (!behind.is_empty()).then(|| Update {
             label: label.clone(),
@@ -297,6 +170,8 @@ impl LabelWriter {
                 (&update.label.members[member.get()], states.members()[member].state);
             state != MemberState::Failed && !claims_more(row.state, state)
         });
+        assert!(update.left.is_sorted(), "a member gets a label once: {:?}", update.left);
+        assert!(update.label.generation >= self.committed.generation, "generations only grow");
         update.in_flight = update.left.len();
         update.left.clone()
     }
@@ -319,6 +194,7 @@ impl LabelWriter {
     /// without a label of this member gets another UUID: should the old one be found again, the two
     /// must not be taken for each other.
     pub(crate) fn on_replaced(&mut self, member: MemberIndex, slot: Option<usize>) {
+        assert!(slot.is_none_or(|slot| slot < LABEL_SLOTS.len()), "{slot:?}");
         self.slots[member.get()] = slot.unwrap_or(0);
         if slot.is_none() {
             self.lacks_repairs[member.get()] = false;
@@ -336,6 +212,8 @@ impl LabelWriter {
     pub(crate) fn on_spare_used(&mut self, member: MemberIndex, spare: Uuid) {
         self.uuids[member.get()] = spare;
         self.spares.retain(|other| other.uuid != spare);
+        let same = self.uuids.iter().filter(|&&uuid| uuid == spare).count();
+        assert_eq!(same, 1, "one member has the UUID {spare}");
     }
 
     /// Records that the device of a failed member was removed: no device found later is this
@@ -368,6 +246,7 @@ impl LabelWriter {
     /// Records that a member is durable up to this recovery offset, which the labels are to say.
     pub(crate) fn on_progress(&mut self, member: MemberIndex, recovered_bytes: u64) {
         let durable_bytes = &mut self.durable_bytes[member.get()];
+        assert!(recovered_bytes > 0, "progress is some");
         *durable_bytes = recovered_bytes.max(*durable_bytes);
         self.is_due = true;
     }
@@ -406,6 +285,7 @@ impl LabelWriter {
     pub(crate) fn on_written(&mut self, member: MemberIndex, is_durable: bool) {
         let update = self.update.as_mut().expect("an update is under way");
         assert!(update.in_flight > 0, "an I/O of the update ends once");
+        assert!(update.left.contains(&member), "the update waits for {member:?}");
         update.in_flight -= 1;
         let is_replaced = self.replaced.contains(&member);
         let is_durable = is_durable && !self.spoiled.contains(&member);
@@ -418,7 +298,7 @@ impl LabelWriter {
         }
     }
 
-    /// What comes next, once no I/O of the update is in flight; `None` before.
+    /// The next step of the update, once none of its I/O is in flight; `None` before.
     pub(crate) fn advance(&mut self, states: &mut MemberStates) -> Option<UpdateStep> {
         let update = self.update.as_mut()?;
         if update.in_flight > 0 {
@@ -447,6 +327,7 @@ impl LabelWriter {
         if update.step == Step::Announce && !is_outdated {
             update.step = Step::Commit;
             update.label.generation += 1;
+            assert!(update.label.generation > self.generation, "a commit follows its announcement");
             self.generation = update.label.generation;
             // A member that joined meanwhile gets the next update.
             let has_row = |&member: &MemberIndex| {
@@ -469,6 +350,7 @@ impl LabelWriter {
     fn next_label(&mut self, states: &MemberStates, sequence: Option<u64>) -> Label {
         let mut label = self.committed.clone();
         label.generation = self.generation + 1;
+        assert!(label.generation > self.committed.generation, "generations only grow");
         assert_eq!(label.members.len(), states.members().len(), "a row for each member");
         label.is_clean = self.is_clean;
         label.resync_from = self.resync_from;
@@ -486,9 +368,11 @@ impl LabelWriter {
             row.lacks_repairs = self.lacks_repairs[index.get()];
             self.kept_out[index.get()] &= member.state == MemberState::Failed;
             row.is_kept_out = self.kept_out[index.get()];
+            assert!(is_true(row.state, member.state), "{:?} of {:?}", row.state, member.state);
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));
+            assert_ne!(id, label.lineage.id, "a data id is drawn once");
             label.lineage = label.lineage.successor(id, self.generation);
             label.lineage.history[0].sequence = sequence;
             label.lineage.history[0].was_complete = was_complete;

@@ -1,4 +1,4 @@
-//! What a mirrored volume records on its members, so that its data survive crashes and failures of
+//! Records of a mirrored volume on its members, so that its data survive crashes and failures of
 //! members: labels, dirty log, stale map and checksums.
 //!
 //! - [`label`]: what the records say: encodings, and the rules by which a volume is assembled from
@@ -33,9 +33,10 @@ mod tests;
 mod unflushed_repairs;
 mod unsynced_regions;
 mod volume_data;
+mod volume_labels;
 
 pub use checksum_checks::DifferingBlock;
-pub use label_writer::VolumeLabels;
 pub use store::StoreGate;
 pub use unsynced_regions::REGION_BYTES;
 pub use volume_data::StoreVolume;
+pub use volume_labels::VolumeLabels;

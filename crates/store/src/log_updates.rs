@@ -38,6 +38,7 @@ impl StoreGate {
         let from = self.label().resync_from.unwrap_or(self.capacity_bytes);
         let begins = self.log.active().map(|region| u64::from(region) * REGION_BYTES);
         let logged = begins.filter(|&begin| begin < from).count() as u64;
+        assert!(from <= self.capacity_bytes, "{from} of {} bytes", self.capacity_bytes);
         (logged * REGION_BYTES).min(from) + (self.capacity_bytes - from)
     }
 
@@ -76,6 +77,7 @@ impl StoreGate {
             self.update_labels(array);
             return self.retry_log();
         }
+        assert!(!self.is_read_only, "a read-only volume records nothing");
         let members: Vec<MemberIndex> = array.states.active().collect();
         if members.is_empty() {
             return self.fail_log();
@@ -104,6 +106,7 @@ impl StoreGate {
 
     /// Begins to let idle regions leave.
     fn start_flush(&mut self, at_once: bool, array: &mut Array<'_>) -> Leaving {
+        assert!(self.log.is_resting(), "regions leave when nothing else is under way");
         if !self.update_stale_base(array) {
             return Leaving::NotYet;
         }
@@ -177,6 +180,7 @@ impl StoreGate {
         match self.log.on_io(member, is_durable) {
             None => {}
             Some(LogStep::Recorded) => {
+                assert!(self.log.is_resting(), "the record is the last that was under way");
                 // Until the labels are current, they may call a member in sync that failed.
                 if self.labels.is_current(array.states) {
                     self.log.on_recorded_by_all();

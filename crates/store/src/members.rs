@@ -1,4 +1,4 @@
-//! What the labels record of members and of operators' commands: replaced and removed devices,
+//! Members and operators' commands, as the labels record them: replaced and removed devices,
 //! spares, the policy.
 
 use crate::StoreGate;
@@ -24,6 +24,7 @@ impl StoreGate {
         }
         let is_rebuilt = matches!(state, MemberState::Rebuilding { .. });
         self.catching_up[member.get()] &= is_rebuilt;
+        assert!(member.get() < self.label().members.len(), "the label has {member:?}");
         if is_rebuilt {
             self.log.on_joined(member, 0);
         }
@@ -33,6 +34,7 @@ impl StoreGate {
     /// Fails a member, unless the volume cannot do without it.
     pub(crate) fn lose_member(&mut self, member: MemberIndex, array: &mut Array<'_>) {
         if array.states.lose(member) {
+            assert!(array.states.is_failed(member), "{member:?} is lost");
             self.on_member_set(member, false, array);
         }
     }
@@ -64,6 +66,7 @@ impl StoreGate {
         let catches_up = found.is_some_and(|found| self.labels.can_catch_up(member, found));
         self.catching_up[member.get()] = catches_up;
         if catches_up {
+            assert!(found.is_some(), "{member:?} has its own data");
             self.log.stale.set_base(self.labels.committed().lineage.complete_id());
             // A young copy of it may lack what was written in its last regions.
             let regions = record.iter().flat_map(|record| &record.regions);
@@ -76,6 +79,7 @@ impl StoreGate {
     pub fn on_spare_used(&mut self, member: MemberIndex, spare: Uuid, array: &mut Array<'_>) {
         self.on_storage_replaced(member, None, array);
         self.labels.on_spare_used(member, spare);
+        assert!(self.spares().iter().all(|it| it.uuid != spare), "a member is no spare");
     }
 
     /// The spares of the volume, which the labels list or are to list.
@@ -95,6 +99,7 @@ impl StoreGate {
     pub fn add_spare(&mut self, spare: LabelledSpare, array: &mut Array<'_>) -> bool {
         let has_room = self.spares().len() < SPARES_MAX && !self.is_read_only;
         if has_room {
+            assert_ne!(spare.uuid, Uuid::NIL, "a spare has a UUID");
             self.labels.spares.push(spare);
             self.update_labels(array);
         }
@@ -141,6 +146,7 @@ impl StoreGate {
         let is_failed = array.states.is_failed(member) && !self.is_read_only;
         if is_failed {
             self.labels.on_removed(member);
+            assert!(!self.has_device(member), "the device of {member:?} is removed");
             array.states.set(member, MemberState::Failed);
             self.on_member_set(member, true, array);
             self.update_labels(array);

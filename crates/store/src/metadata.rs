@@ -3,7 +3,8 @@
 //! A write is flushed before it counts, but for pages of checksums, which are flushed together.
 
 use crate::StoreGate;
-use crate::label::METADATA_BYTES;
+use crate::label::{METADATA_BYTES, PAGE_SLOTS_BYTES};
+use mirrorball_core::geometry::RESERVED_BYTES;
 use mirrorball_core::io::{IoError, MemberIo, Op};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::{Slab, SlabKey};
@@ -12,7 +13,7 @@ use mirrorball_core::volume::MemberStates;
 use mirrorball_core::volume::gate::{Array, MetadataIo};
 use std::collections::VecDeque;
 
-/// What a member I/O of metadata is for.
+/// Purpose of a member I/O of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MetadataJob {
     /// An update of the labels.
@@ -77,6 +78,11 @@ impl StoreGate {
             _ => (0, 0),
         };
         assert!(op == Op::Flush || length > 0, "{job:?} has bytes");
+        let is_whole = (offset | length).is_multiple_of(METADATA_BYTES as u64);
+        assert!(is_whole, "{job:?} has whole blocks");
+        let is_before_data = offset + length <= RESERVED_BYTES;
+        let is_page = matches!(job, MetadataJob::Checksums(_));
+        assert!(is_page != is_before_data || op == Op::Flush, "{job:?} at {offset} is not in data");
         let token = self.metadata.in_flight.insert(LiveMetadata { job, member, offset }).slot();
         Some(MetadataIo { token, member, op, offset, length })
     }
@@ -98,14 +104,16 @@ impl StoreGate {
         assert_eq!(io.op, Op::Write, "{io:?}");
         let member = io.member;
         let (volume, uuid) = (self.label().array.uuid, self.labels.uuid(member));
-        match self.job(token).job {
+        let bytes = match self.job(token).job {
             MetadataJob::Label => self.labels.block(member),
             MetadataJob::Log => self.log.record().encode(volume, uuid),
             MetadataJob::StaleMap => self.log.stale.written_map().encode(volume, uuid),
             MetadataJob::Scrub => self.scrub.record().encode(volume, uuid),
             MetadataJob::Checksums(number) => self.page_bytes(number, member, states),
             MetadataJob::Stop => unreachable!("it is a flush"),
-        }
+        };
+        assert_eq!(bytes.len() as u64, io.length, "{io:?} writes what was encoded");
+        bytes
     }
 
     /// Handles the bytes of a read of metadata that succeeded, before the volume handles its end.
@@ -117,6 +125,7 @@ impl StoreGate {
         else {
             panic!("only pages of checksums are read")
         };
+        assert_eq!(bytes.len() as u64, PAGE_SLOTS_BYTES, "both slots of a page are read");
         self.on_page_read(number, member, offset, bytes);
     }
 

@@ -89,12 +89,14 @@ impl StoreGate {
 
     /// Handles the end of a record on a member.
     pub(crate) fn on_scrub_record_io(&mut self, array: &mut Array<'_>) {
+        assert!(self.scrub.in_flight > 0, "a record ends once on each member");
         self.scrub.in_flight -= 1;
         self.start_scrub_record(array);
     }
 
     fn start_scrub_record(&mut self, array: &Array<'_>) {
         if self.scrub.start_record() {
+            assert!(!self.is_read_only, "a read-only volume keeps nothing");
             let members = self.takers_of_metadata(array.states);
             self.scrub.in_flight = members.len();
             self.queue_metadata(members, Op::Write, MetadataJob::Scrub);

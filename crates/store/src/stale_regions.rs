@@ -31,6 +31,7 @@ impl StaleRegions {
     ) -> StaleRegions {
         let (map, is_due) = map.map_or((None, false), |(map, has_more)| (Some(map), has_more));
         let durable_generation = map.as_ref().map_or(0, |map| map.generation);
+        assert!(durable_generation <= last_generation, "no map is newer than the newest");
         StaleRegions { regions, map, is_due, durable_generation, last_generation }
     }
 
@@ -78,6 +79,7 @@ impl StaleRegions {
         self.is_due = false;
         self.last_generation += 1;
         if let Some(map) = &mut self.map {
+            assert!(map.fits(self.regions), "the map is of the volume");
             map.generation = self.last_generation;
         }
     }
@@ -85,7 +87,10 @@ impl StaleRegions {
     /// Handles the end of that on all members.
     pub(crate) fn on_written(&mut self, is_durable: bool) {
         match &self.map {
-            Some(map) if is_durable => self.durable_generation = map.generation,
+            Some(map) if is_durable => {
+                assert!(map.generation >= self.durable_generation, "generations only grow");
+                self.durable_generation = map.generation;
+            }
             Some(_) => self.is_due = true,
             None => {}
         }
@@ -101,6 +106,7 @@ impl StaleRegions {
 
     /// The generation that records of the log rely on.
     pub(crate) fn durable_generation(&self) -> u32 {
+        assert!(self.durable_generation <= self.last_generation, "it was written");
         self.durable_generation as u32
     }
 }

@@ -50,6 +50,7 @@ impl StoreGate {
 
     /// Flushes the pages of checksums, which are written.
     pub(crate) fn on_pages_written_for_stop(&mut self, is_good: bool, array: &Array<'_>) {
+        assert_eq!(self.stop, Stop::Pages, "the volume stops");
         let members: Vec<_> = array.states.active().collect();
         if !is_good || members.is_empty() {
             self.stop = Stop::None;
@@ -64,6 +65,7 @@ impl StoreGate {
         let Stop::Flushing { left, has_failed } = &mut self.stop else {
             unreachable!("the flush belongs to a stop")
         };
+        assert!(*left > 0, "a flush of the stop ends once");
         *left -= 1;
         *has_failed |= !is_good;
         match (*left, *has_failed) {
@@ -81,6 +83,7 @@ impl StoreGate {
         let first = self.unsynced.next(0).map(|region| region * REGION_BYTES);
         let is_logged = first.is_some_and(|first| labels.resync_from.is_none_or(|it| first < it));
         if !labels.committed().is_clean && !has_lost_writes && !is_logged {
+            assert!(labels.waiting.is_empty() && labels.held.is_empty(), "the volume is idle");
             (labels.is_clean, labels.resync_from) = (true, first);
             self.update_labels(array);
         }

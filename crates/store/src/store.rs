@@ -18,12 +18,13 @@ use crate::checksum_pages::PageWrites;
 use crate::checksum_store::ChecksumStore;
 use crate::dirty_log::DirtyLog;
 use crate::label::{DIRTY_REGIONS_MAX, Label, PAGE_SLOTS_BYTES, PAGE_SPAN_BYTES};
-use crate::label_writer::{LabelWriter, VolumeLabels};
+use crate::label_writer::LabelWriter;
 use crate::metadata::MetadataQueue;
 use crate::scrub_progress::ScrubKeeper;
 use crate::stale_regions::StaleRegions;
 use crate::stop::Stop;
 use crate::unsynced_regions::{REGION_BYTES, UnsyncedRegions, regions};
+use crate::volume_labels::VolumeLabels;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::io::{IoError, MemberIo, Request, VolumeError};
 use mirrorball_core::member::{Member, MemberIndex, MemberState, Members};
@@ -74,6 +75,7 @@ impl StoreGate {
         let members = states.members();
         assert_eq!(labels.label.members.len(), members.len(), "a row for each member");
         assert_eq!(map.parities(), 0, "a volume with parity has no labels");
+        assert_eq!(labels.slots.len(), members.len(), "a slot for each member");
         let capacity_bytes = map.capacity_bytes();
         let mut catching_up = vec![false; members.len()];
         labels.catching_up.iter().for_each(|member| catching_up[member.get()] = true);
@@ -277,6 +279,7 @@ impl Gate for StoreGate {
 /// an offset from which everything is. That is where a long run begins that ends with the volume:
 /// without it, writes would wait until the log has space.
 fn split_unsynced(mut regions: Vec<u32>, capacity_bytes: u64) -> (Vec<u32>, Option<u64>) {
+    assert!(regions.is_sorted(), "regions come in order");
     let count = capacity_bytes.div_ceil(REGION_BYTES) as u32;
     let run = regions.iter().rev().zip((0..count).rev()).take_while(|(it, end)| **it == *end);
     let run = run.count();
@@ -286,6 +289,7 @@ fn split_unsynced(mut regions: Vec<u32>, capacity_bytes: u64) -> (Vec<u32>, Opti
     };
     let kept = kept.min(DIRTY_REGIONS_MAX);
     let tail = regions.get(kept).map(|&region| u64::from(region) * REGION_BYTES);
+    assert!(kept <= DIRTY_REGIONS_MAX, "a record has room for {kept} regions");
     regions.truncate(kept);
     (regions, tail)
 }

@@ -22,6 +22,7 @@ impl UnflushedRepairs {
 
     pub(crate) fn end(&mut self) {
         assert!(self.in_flight > 0, "a repair ends once");
+        assert!(self.is_unflushed, "what was repaired is to be flushed");
         self.in_flight -= 1;
     }
 
@@ -41,6 +42,7 @@ impl UnflushedRepairs {
 
     /// Records that all members were flushed.
     pub(crate) fn on_flushed(&mut self) {
+        assert!(!self.is_flushing || self.in_flight == 0, "a repair makes the flush not count");
         self.is_unflushed &= !std::mem::take(&mut self.is_flushing);
     }
 }

@@ -61,6 +61,7 @@ impl UnsyncedRegions {
 
     pub(crate) fn remove(&mut self, region: u64) {
         if self.contains(region) {
+            assert!(self.count > 0, "region {region} is counted");
             self.words[(region / 64) as usize] &= !(1 << (region % 64));
             self.count -= 1;
         }
@@ -86,7 +87,9 @@ impl UnsyncedRegions {
         let found = (first..self.words.len()).map(|index| (index, rest(index)));
         let found = found.chain(self.words.iter().copied().enumerate());
         let (index, word) = found.into_iter().find(|(_, word)| *word != 0)?;
-        Some(index as u64 * 64 + u64::from(word.trailing_zeros()))
+        let found = index as u64 * 64 + u64::from(word.trailing_zeros());
+        assert!(self.contains(found), "region {found} is in the set");
+        Some(found)
     }
 }
 
@@ -101,6 +104,7 @@ impl StoreGate {
     /// a request of [`RequestKind::Resync`](mirrorball_core::io::RequestKind::Resync).
     pub fn next_unsynced(&self, offset: u64) -> Option<Range<u64>> {
         let start = self.unsynced.next(offset / REGION_BYTES)? * REGION_BYTES;
+        assert!(start < self.capacity_bytes, "a region at {start} is of the volume");
         Some(start..(start + REGION_BYTES).min(self.capacity_bytes))
     }
 

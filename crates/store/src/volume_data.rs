@@ -4,7 +4,7 @@ use crate::StoreGate;
 use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestKind};
 use mirrorball_core::volume::Volume;
 
-/// What the executor of a volume with a store does in addition to that of any volume.
+/// The calls that the executor of a volume with a store makes in addition to those of any volume.
 pub trait StoreVolume {
     /// Accepts a write with its data.
     fn submit_write(&mut self, request: Request, data: &[u8]);

@@ -34,6 +34,7 @@ impl Backoff {
         }
         let doublings = self.consecutive_errors.min(16);
         let wait = Nanos(FIRST.0 << doublings).min(LONGEST);
+        assert!((FIRST..=LONGEST).contains(&wait), "a back-off of {wait}");
         self.consecutive_errors = self.consecutive_errors.saturating_add(1);
         self.until = Some(now + wait);
     }

@@ -64,6 +64,7 @@ impl<G: Gate> Volume<G> {
             self.notify_members_change();
         }
         if io.op == Op::Flush && !self.states.is_failed(member) {
+            assert_ne!(error, IoError::Checksum, "a flush returns no data");
             self.states.set_unflushed(member);
             if self.fail_unflushed_members() {
                 self.report(GateEvent::FlushFailed(member));
@@ -90,5 +91,7 @@ impl<G: Gate> Volume<G> {
         if self.states.end_backoffs(now) {
             self.notify_members_change();
         }
+        let next = [self.states.next_backoff_end(), self.races.next_timer()];
+        assert!(next.into_iter().flatten().all(|at| at > now), "all that was due at {now} is done");
     }
 }

@@ -11,8 +11,8 @@ use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read};
 use crate::units::Nanos;
 
 impl<G: Gate> Volume<G> {
-    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not
-    /// ask it. For the simulator's oracle, which is given more information than a policy.
+    /// The choice that the next [`Volume::poll_io`] asks the policy for, or `None` if it asks for
+    /// none. For the simulator's oracle, which is given more information than a policy.
     pub fn next_choice(&mut self) -> Option<NextChoice> {
         loop {
             let key = match *self.work.front()? {
@@ -74,7 +74,13 @@ impl<G: Gate> Volume<G> {
                 choice
             }
         };
-        let first = PlanTarget::of(&mirrors[choice.first()]);
+        let way = &mirrors[choice.first()];
+        debug_assert!(piece.pending == 0 && piece.race.is_none(), "{piece:?} is not read yet");
+        assert!(
+            !G::EXISTS || self.states.is_in_sync(way.member, way.offset, read.length),
+            "a read goes to a member in sync: {way:?}"
+        );
+        let first = PlanTarget::of(way);
         let may_race = piece.kind == RequestKind::Read && !piece.has_lock;
         match choice {
             Choice::Mirror(_) => {}
@@ -115,6 +121,7 @@ impl<G: Gate> Volume<G> {
         let length = whole.plan.length;
         let parts = set.iter().count();
         let share = length.div_ceil(parts as u64).next_multiple_of(self.options.block_bytes);
+        assert!(parts > 0 && share * parts as u64 >= length, "the parts are the whole");
         self.requests.piece_mut(key).plan.length = share.min(length);
         for (index, mirror) in (1..parts).rev().zip(set.iter().rev()) {
             let skip = share * index as u64;

@@ -26,6 +26,7 @@ impl EligibleMirrors {
     /// All mirrors of a piece.
     #[inline]
     pub(super) fn all(mirrors: &[Mirror]) -> EligibleMirrors {
+        debug_assert!(mirrors.len() <= MAX_COPIES, "{} mirrors", mirrors.len());
         let mut list = [mirrors[0]; MAX_COPIES];
         list[..mirrors.len()].copy_from_slice(mirrors);
         EligibleMirrors { list, count: mirrors.len() }
@@ -58,7 +59,9 @@ impl EligibleMirrors {
 
     /// Those in a set, if there are any.
     pub(super) fn preferring(mut self, targets: TargetSet) -> EligibleMirrors {
+        let before = self.count;
         self.prefer(|mirror| targets.contains(PlanTarget::of(mirror)));
+        assert_eq!(self.count == 0, before == 0, "a preference leaves a mirror");
         self
     }
 
@@ -92,6 +95,7 @@ impl EligibleMirrors {
                 kept += 1;
             }
         }
+        debug_assert!(kept <= self.count, "mirrors are only removed");
         self.count = kept;
     }
 }

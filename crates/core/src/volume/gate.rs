@@ -33,7 +33,7 @@ pub struct Array<'a> {
 pub struct PieceView {
     /// Key of the piece, valid until [`GateEvent::Ended`].
     pub key: PieceKey,
-    /// What the piece does. A part of a scrub or resync may be a repair.
+    /// Kind of the piece. A part of a scrub or resync may be a repair.
     pub kind: RequestKind,
     /// The range, and where it lies on members.
     pub plan: PiecePlan,
@@ -45,11 +45,11 @@ pub struct PieceView {
     pub request_offset: u64,
     /// True if the piece holds the lock of its range.
     pub has_lock: bool,
-    /// What the gate keeps about the piece.
+    /// Marks of the gate.
     pub marks: GateMarks,
 }
 
-/// What a gate keeps about a piece until the piece ends. The volume does not read it.
+/// Marks that a gate sets on a piece until the piece ends. The volume does not read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GateMarks {
     /// True if the gate counts the piece among those that change data.
@@ -76,7 +76,7 @@ pub enum Closing {
     FlushFirst(MemberIndex),
 }
 
-/// What need not wait any more.
+/// A request or piece that need not wait any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Released {
     /// A request that [`Gate::open`] held: it is cut into pieces, or fails.

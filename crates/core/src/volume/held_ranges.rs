@@ -43,6 +43,7 @@ impl HeldRanges {
     /// Adds a range that overlaps none of the set.
     #[inline]
     pub(super) fn insert(&mut self, range: Range<u64>) {
+        debug_assert!(!self.overlaps(&range), "{range:?} is held already");
         match granules(&range) {
             Some(granules) => {
                 for granule in granules {
@@ -85,6 +86,7 @@ pub(super) fn overlap(left: &Range<u64>, right: &Range<u64>) -> bool {
 /// The granules that a range touches, or `None` if it is long.
 #[inline]
 fn granules(range: &Range<u64>) -> Option<std::ops::RangeInclusive<u64>> {
+    debug_assert!(!range.is_empty(), "{range:?} has no granule");
     let (first, last) = (range.start >> GRANULE_SHIFT, (range.end - 1) >> GRANULE_SHIFT);
     (last - first < GRANULES_MAX).then_some(first..=last)
 }

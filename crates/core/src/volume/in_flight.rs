@@ -3,10 +3,10 @@
 use super::keys::{IoKey, PieceKey};
 use super::stripe::StripeOwner;
 use super::target::PlanTarget;
-use crate::io::{IoId, MemberIo};
+use crate::io::{IoId, MemberIo, Op};
 use crate::slab::{Slab, SlabKey};
 
-/// What a member I/O is for.
+/// The part of the volume that a member I/O belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// A target of a piece, which may have ended if the I/O is superseded.
@@ -39,6 +39,7 @@ impl LiveIos {
     /// Gives an I/O its number and keeps it.
     #[inline]
     pub(super) fn insert(&mut self, mut in_flight: InFlightIo) -> &MemberIo {
+        debug_assert!(in_flight.io.length > 0 || in_flight.io.op == Op::Flush, "{in_flight:?}");
         self.issued = self.issued.wrapping_add(1);
         // The count in the upper half distinguishes a second completion of an I/O from the first
         // completion of a later I/O in the same slot.

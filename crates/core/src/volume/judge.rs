@@ -12,6 +12,7 @@ impl<G: Gate> Volume<G> {
     /// Has a scrub or resync judged by what was read of all mirrors, and acts on the judgement.
     pub(super) fn judge(&mut self, key: PieceKey) {
         let piece = *self.requests.piece(key);
+        assert!(piece.has_lock && piece.pending == 0, "{piece:?} is compared under its lock");
         let to_copy = match piece.kind {
             // A target that is in sync in a part only was not read.
             RequestKind::Resync => piece.plan.resync_targets(&self.states, piece.good),
@@ -33,6 +34,8 @@ impl<G: Gate> Volume<G> {
     fn act_on(&mut self, key: PieceKey, units: &[Judgement], good: PlanTarget) {
         let whole = *self.requests.piece(key);
         let unit_bytes = self.unit_bytes();
+        let count = whole.plan.length.div_ceil(unit_bytes);
+        assert_eq!(units.len() as u64, count, "a judgement for each unit of {whole:?}");
         let mut starts: Vec<usize> =
             (1..units.len()).filter(|&at| units[at] != units[at - 1]).collect();
         starts.insert(0, 0);
@@ -51,6 +54,7 @@ impl<G: Gate> Volume<G> {
             runs.push((run, units[start]));
             end = skip;
         }
+        assert_eq!(end, 0, "the runs are the whole piece");
         for (run, judgement) in runs {
             let piece = self.requests.piece_mut(run);
             (piece.good, piece.failed) = (TargetSet::default(), TargetSet::default());
@@ -62,6 +66,7 @@ impl<G: Gate> Volume<G> {
                 }
                 Judgement::Lost => self.finish(run),
                 Judgement::Copy(target) => {
+                    assert!(!self.options.is_read_only, "a read-only volume copies nothing");
                     let source = piece.plan.location(target).0;
                     piece.kind = RequestKind::Repair(source);
                     piece.failed = piece.plan.targets_elsewhere(source);

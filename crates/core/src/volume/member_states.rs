@@ -36,6 +36,7 @@ pub struct MemberStates {
 
 impl MemberStates {
     pub(super) fn new(members: Members, tolerated_failures: usize) -> MemberStates {
+        assert!(tolerated_failures < members.len(), "one of {} members stays", members.len());
         let mut states = MemberStates {
             backoffs: vec![Backoff::default(); members.len()],
             rebuilds: vec![RecoveredRanges::default(); members.len()],
@@ -99,6 +100,7 @@ impl MemberStates {
             let missing = self.members.len() - self.members.iter().filter(in_sync).count();
             missing <= self.tolerated_failures || find_out(self)
         });
+        assert!(is_complete || !self.all_eligible, "members in sync hold all data");
         self.is_complete = Some(is_complete);
         is_complete
     }
@@ -115,6 +117,10 @@ impl MemberStates {
 
     /// Sets the state of a member; its back-off and rebuild progress start afresh.
     pub fn set(&mut self, member: MemberIndex, state: MemberState) {
+        if let MemberState::Rebuilding { recovered_bytes } = state {
+            let size_bytes = self.members[member].config.size_bytes;
+            assert!(recovered_bytes <= size_bytes, "{recovered_bytes} of {size_bytes} recovered");
+        }
         self.members.get_mut(member).state = state;
         self.unrecorded[member.get()] = false;
         self.unflushed[member.get()] = false;
@@ -136,6 +142,7 @@ impl MemberStates {
 
     /// Marks a member that failed a flush and stays in use.
     pub(super) fn set_unflushed(&mut self, member: MemberIndex) {
+        assert!(!self.is_failed(member), "a failed member is not flushed any more");
         self.unflushed[member.get()] = true;
     }
 
@@ -226,8 +233,10 @@ impl MemberStates {
         let MemberState::Rebuilding { recovered_bytes } = self.members[member].state else {
             return Err(VolumeError::NotRebuilding);
         };
-        let recovered_bytes =
-            self.rebuilds[member.get()].add(recovered_bytes, range.start, range.end);
+        let before = recovered_bytes;
+        let recovered_bytes = self.rebuilds[member.get()].add(before, range.start, range.end);
+        assert!(recovered_bytes >= before, "a recovery offset only grows");
+        assert!(recovered_bytes == before || range.start <= before, "nor over a gap: {range:?}");
         let is_complete = recovered_bytes >= self.members[member].config.size_bytes;
         self.members.get_mut(member).state = match is_complete {
             true => MemberState::InSync,
@@ -244,7 +253,9 @@ impl MemberStates {
             return None;
         };
         let mut ranges = self.rebuilds[member.get()].clone();
-        Some(ranges.add(recovered_bytes, range.start, range.end))
+        let after = ranges.add(recovered_bytes, range.start, range.end);
+        assert!(after <= self.members[member].config.size_bytes, "{after} is behind the member");
+        Some(after)
     }
 
     /// Returns true if every block is in sync elsewhere, whichever members share its chunk: the
@@ -255,6 +266,7 @@ impl MemberStates {
             other.state != MemberState::InSync || self.unrecorded[index.get()]
         };
         let missing = others.filter(is_missing).count();
+        assert!(missing < self.members.len(), "{member:?} is not counted");
         missing < self.tolerated_failures
     }
 

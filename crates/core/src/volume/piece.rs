@@ -36,7 +36,7 @@ pub(super) struct Piece {
     pub(super) has_lock: bool,
     /// True if it is to be rewritten once no other piece of its request is read.
     pub(super) is_parked: bool,
-    /// What the gate keeps about it.
+    /// Marks of the gate.
     pub(super) marks: GateMarks,
     /// The race that its reads belong to.
     pub(super) race: Option<RaceKey>,

@@ -11,6 +11,7 @@ use crate::member::MemberIndex;
 
 impl<G: Gate> Volume<G> {
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
+        debug_assert!(plan.length > 0 || kind == RequestKind::Flush, "{kind:?} of {plan:?}");
         let key = self.requests.add_piece(Piece::new(request, kind, plan));
         if let RequestKind::Repair(source) = kind {
             self.requests.piece_mut(key).failed = plan.targets_elsewhere(source);
@@ -21,6 +22,7 @@ impl<G: Gate> Volume<G> {
     /// Adds a part that was cut off the end of a piece. If the piece holds a lock, each of the two
     /// now holds a lock on its own range.
     pub(super) fn add_part(&mut self, part: Piece) -> PieceKey {
+        assert!(part.plan.length > 0 && !part.is_parked, "{part:?} is cut off");
         if part.has_lock {
             self.locks.divide(part.plan.offset);
         }
@@ -47,7 +49,9 @@ impl<G: Gate> Volume<G> {
 
     /// Starts a piece whose lock was granted.
     pub(super) fn start_granted(&mut self, key: PieceKey) {
-        self.requests.piece_mut(key).has_lock = true;
+        let piece = self.requests.piece_mut(key);
+        assert!(!piece.has_lock && piece.pending == 0, "a lock is granted once: {piece:?}");
+        piece.has_lock = true;
         self.issue_first(key);
     }
 
@@ -58,6 +62,7 @@ impl<G: Gate> Volume<G> {
             return;
         }
         let piece = self.requests.piece(key);
+        debug_assert!(piece.has_lock || !piece.needs_lock(), "{piece:?} starts with its lock");
         let (op, purpose) = match piece.kind {
             RequestKind::Resync if self.unit_bytes() > 0 => (Op::Read, Purpose::Scrub),
             RequestKind::Read
@@ -78,6 +83,9 @@ impl<G: Gate> Volume<G> {
 
     /// Queues an I/O for each of `targets`, or ends the piece if there are none.
     fn issue_to(&mut self, key: PieceKey, targets: TargetSet, op: Op, purpose: Purpose) {
+        let piece = self.requests.piece(key);
+        assert!(piece.has_lock || op == Op::Flush, "{op:?} of {piece:?} without its lock");
+        assert_eq!(piece.pending, 0, "the I/O that was issued before ended");
         for target in targets.iter() {
             self.requests.piece_mut(key).pending += 1;
             let role = ReadRole::Only;
@@ -107,6 +115,12 @@ impl<G: Gate> Volume<G> {
         let race = self.requests.piece(key).race;
         let left = race.map(|race| self.on_race_read(race, IoKey::of(io.id), result.is_ok()));
         let piece = self.requests.piece_mut(key);
+        assert!(!G::EXISTS || piece.pending > 0, "an I/O of a piece ends once: {io:?}");
+        debug_assert!(piece.pending > 0, "an I/O of a piece ends once: {io:?}");
+        debug_assert!(
+            piece.is_rewriting || !piece.good.contains(target),
+            "a target answers once: {io:?}"
+        );
         let left = left.unwrap_or(piece.pending - 1);
         piece.pending = left;
         match result {
@@ -128,6 +142,7 @@ impl<G: Gate> Volume<G> {
         io: &MemberIo,
         error: IoError,
     ) {
+        assert_ne!(error, IoError::Cancelled, "a read that was cancelled is no failure");
         let piece = self.requests.piece_mut(key);
         if piece.is_rewriting {
             // The data was read. If the member has to stay, this target stays as bad as it was.
@@ -155,6 +170,7 @@ impl<G: Gate> Volume<G> {
     #[inline]
     fn continue_piece(&mut self, key: PieceKey) {
         let piece = self.requests.piece(key);
+        debug_assert!(piece.pending == 0 && piece.race.is_none(), "{piece:?} is under way");
         let was_read = !piece.good.is_empty();
         if piece.kind == RequestKind::Read && was_read && piece.failed.is_empty() {
             // Nearly every read.
@@ -236,6 +252,7 @@ impl<G: Gate> Volume<G> {
     /// failed. If the volume cannot do without such a member, the write failed instead.
     fn end_write(&mut self, key: PieceKey) {
         let piece = self.requests.piece(key);
+        assert!(piece.has_lock, "a write holds its lock to its end: {piece:?}");
         let mut succeeded = piece.plan.is_stored(&self.states, piece.good);
         if succeeded && !piece.failed.is_empty() {
             let Piece { plan, failed, .. } = *piece;
@@ -260,6 +277,7 @@ impl<G: Gate> Volume<G> {
     /// seldom coincide.
     pub(super) fn give_up(&mut self, key: PieceKey) {
         let piece = *self.requests.piece(key);
+        assert_eq!(piece.pending, 0, "a piece is given up when nothing is read any more");
         let may_help = !piece.spoiled.is_empty()
             && piece.good.is_empty()
             && !piece.has_answer
@@ -290,6 +308,7 @@ impl<G: Gate> Volume<G> {
             decision = decided.unwrap_or(decision);
         }
         let piece = self.requests.piece_mut(key);
+        assert!(piece.good.is_empty(), "no mirror gave the piece: {piece:?}");
         match decision {
             Unreadable::Fail => {}
             Unreadable::LeaveOut => piece.has_answer = true,
@@ -320,12 +339,14 @@ impl<G: Gate> Volume<G> {
 
     /// Rewrites the pieces of a request that waited for the others.
     pub(super) fn rewrite_parked(&mut self, request: RequestKey) {
-        if std::mem::take(&mut self.requests.get_mut(request).parked) == 0 {
+        let parked_before = std::mem::take(&mut self.requests.get_mut(request).parked);
+        if parked_before == 0 {
             return;
         }
         let is_parked = |piece: &Piece| piece.request == request && piece.is_parked;
         let parked = self.requests.pieces().filter(|(_, piece)| is_parked(piece));
         let keys: Vec<PieceKey> = parked.map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), parked_before as usize, "each parked piece is counted once");
         for key in keys {
             self.requests.piece_mut(key).is_parked = false;
             self.rewrite_now(key);
@@ -333,7 +354,10 @@ impl<G: Gate> Volume<G> {
     }
 
     fn rewrite_now(&mut self, key: PieceKey) {
+        assert!(!self.options.is_read_only, "a read-only volume repairs nothing");
         let piece = self.requests.piece_mut(key);
+        assert!(piece.has_lock && !piece.is_rewriting, "{piece:?} is rewritten once");
+        assert!(!piece.good.is_empty(), "only data that were read are written: {piece:?}");
         piece.is_rewriting = true;
         piece.failed = TargetSet::default();
         let targets = match piece.kind {
@@ -346,6 +370,9 @@ impl<G: Gate> Volume<G> {
             RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::Repair,
         };
+        // A range may be rebuilt again that the member has by now: it is read from it, too.
+        let is_good = |target| piece.good.contains(target) && !piece.plan.is_rebuild();
+        assert!(!targets.iter().any(is_good), "a good mirror is not rewritten: {piece:?}");
         if self.has_gate() {
             let view = self.view(key);
             self.report(GateEvent::Rewriting(&view, targets));
@@ -386,6 +413,8 @@ impl<G: Gate> Volume<G> {
     fn end_piece(&mut self, key: PieceKey) {
         // Only what is needed is copied out: a piece is large, and every read ends here.
         let piece = self.requests.piece(key);
+        debug_assert!(!piece.is_parked && piece.race.is_none(), "{piece:?} is over");
+        debug_assert!(piece.has_lock || piece.kind != RequestKind::Write, "{piece:?} was locked");
         let (request, result) = (piece.request, piece.result());
         let lock = piece.has_lock.then(|| piece.plan.range());
         let view = self.has_gate().then(|| self.view(key));

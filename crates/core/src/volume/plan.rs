@@ -81,6 +81,7 @@ impl Layout {
     /// The part of a range of a member that holds data.
     pub(super) fn allocated(&self, member: MemberIndex, range: Range<u64>) -> Range<u64> {
         let allocated = self.map.allocated(member);
+        assert!(allocated.start <= allocated.end, "{allocated:?} of {member:?}");
         range.start.max(allocated.start)..range.end.min(allocated.end)
     }
 
@@ -94,7 +95,9 @@ impl Layout {
         let length = held.length.min(range.end - range.start);
         let mut plan = self.plan(held.volume_offset, length);
         let copy = plan.mirrors().iter().find(|mirror| mirror.member == member);
-        plan.rebuilt = Some(PlanTarget::of(copy.expect("the map is its own inverse")));
+        let copy = copy.expect("the map is its own inverse");
+        assert_eq!(copy.offset, range.start, "the map is its own inverse");
+        plan.rebuilt = Some(PlanTarget::of(copy));
         plan
     }
 }
@@ -103,6 +106,7 @@ impl PiecePlan {
     #[inline]
     pub(super) fn new(offset: u64, mapped: &MappedRange) -> PiecePlan {
         let MappedRange { length, mirrors, copies } = *mapped;
+        debug_assert!(copies > 0 && usize::from(copies) <= MAX_COPIES, "{copies} copies");
         PiecePlan { offset, length, mirrors, copies, rebuilt: None }
     }
 
@@ -148,6 +152,7 @@ impl PiecePlan {
 
     /// The targets of a write, flush or discard.
     pub(super) fn write_targets(&self, states: &MemberStates) -> TargetSet {
+        debug_assert!(self.rebuilt.is_none(), "a rebuild reads first: {self:?}");
         self.targets_where(|mirror| !states.is_failed(mirror.member))
     }
 
@@ -193,6 +198,7 @@ impl PiecePlan {
 
     /// The plan of `length` bytes that begin `skip` bytes into this one.
     pub(super) fn part(&self, skip: u64, length: u64) -> PiecePlan {
+        assert!(length > 0 && skip + length <= self.length, "{skip} and {length} of {self:?}");
         let mut part = *self;
         part.offset += skip;
         part.length = length;
@@ -213,6 +219,7 @@ impl PiecePlan {
         if middle >= self.offset + self.length {
             return None;
         }
+        assert!(self.offset < middle, "both halves have bytes: {self:?} at {middle}");
         let skip = middle - self.offset;
         Some([self.part(0, skip), self.part(skip, self.length - skip)])
     }

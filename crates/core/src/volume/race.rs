@@ -104,6 +104,7 @@ impl Races {
             return None;
         }
         self.timers.pop();
+        assert!(self.is_under_way(race), "timers of races that ended are dropped");
         self.drop_stale_timers();
         Some(race)
     }
@@ -134,6 +135,7 @@ impl Races {
     fn remove_read(&mut self, race: RaceKey, read: IoKey) -> u8 {
         self.queued.retain(|queued| queued.read != read);
         let race = self.races.get_mut(race);
+        assert!(race.count > 0, "a read of a race ends once");
         let reads = &mut race.reads[..usize::from(race.count)];
         let index = reads.iter().position(|&other| other == read);
         reads.swap(index.expect("the race has this read"), reads.len() - 1);
@@ -183,6 +185,8 @@ impl<G: Gate> Volume<G> {
         ways: &[Mirror],
         now: Nanos,
     ) -> MemberIo {
+        assert!(ways.len() > 1, "a race is between mirrors: {choice:?}");
+        assert!(self.requests.piece(key).race.is_none(), "a piece has one race at a time");
         let target = |index: usize| PlanTarget::of(&ways[index]);
         let (kind, backup, after) = match choice {
             Choice::Hedge { backup, after, .. } => (RaceKind::Hedge, Some(target(backup)), after),
@@ -242,7 +246,8 @@ impl<G: Gate> Volume<G> {
             return left;
         }
         let ended = self.races.end(race);
-        self.requests.piece_mut(ended.piece).race = None;
+        let piece_race = self.requests.piece_mut(ended.piece).race.take();
+        assert_eq!(piece_race, Some(race), "a race and its piece name each other");
         for &other in ended.reads() {
             let superseded = self.in_flight.get_mut(other);
             superseded.superseded = true;
@@ -262,6 +267,7 @@ impl<G: Gate> Volume<G> {
             // The issue number wraps; half of its range is far more than is ever in flight.
             let is_before = queued.number.wrapping_sub(ended_number).cast_signed() > 0;
             if queued.member == ended.member && is_before {
+                assert!(queued.ahead > 0, "a read that is next is not queued");
                 queued.ahead -= 1;
                 if queued.ahead == 0 {
                     next = Some(*queued);
@@ -286,6 +292,7 @@ impl<G: Gate> Volume<G> {
         let (op, purpose) = (Op::Read, Purpose::User);
         let io = self.issue(TargetIo { piece, target, op, purpose, role }, now);
         let race = self.races.races.get_mut(key);
+        assert!(usize::from(race.count) < MAX_COPIES, "a mirror is read once in a race");
         race.reads[usize::from(race.count)] = IoKey::of(io.id);
         race.count += 1;
         if kind == RaceKind::Tie {
@@ -296,7 +303,9 @@ impl<G: Gate> Volume<G> {
 
     fn queue_tied_read(&mut self, race: RaceKey, io: &MemberIo) {
         let read = IoKey::of(io.id);
-        let ahead = self.members()[io.member].in_flight() - 1;
+        let in_flight = self.members()[io.member].in_flight();
+        assert!(in_flight > 0, "the read itself is in flight");
+        let ahead = in_flight - 1;
         if ahead == 0 {
             return self.decide_tie(race, read);
         }
@@ -309,6 +318,7 @@ impl<G: Gate> Volume<G> {
     fn decide_tie(&mut self, race: RaceKey, winner: IoKey) {
         self.races.queued.retain(|queued| queued.race != race);
         let found = self.races.races.get_mut(race);
+        assert!(found.reads().contains(&winner), "the winner is of the race");
         found.backup = None;
         for &other in found.reads().iter().filter(|&&read| read != winner) {
             let io = self.in_flight.get(other).io;

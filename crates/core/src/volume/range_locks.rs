@@ -26,7 +26,7 @@ impl<K> Default for RangeLocks<K> {
 }
 
 impl<K: Copy> RangeLocks<K> {
-    /// Takes the lock of `range` and returns true, or queues it for `owner` and returns false.
+    /// Locks `range` and returns true, or queues it for `owner` and returns false.
     ///
     /// # Panics
     /// If the range is empty.
@@ -49,6 +49,7 @@ impl<K: Copy> RangeLocks<K> {
     #[must_use]
     pub(super) fn release(&mut self, range: Range<u64>) -> Vec<K> {
         self.held.remove(&range);
+        debug_assert!(!self.held.overlaps(&range), "{range:?} was held once");
         match self.waiting.is_empty() {
             true => Vec::new(),
             false => self.grant(&range),
@@ -85,6 +86,8 @@ impl<K: Copy> RangeLocks<K> {
     where
         K: PartialEq,
     {
+        assert!(to.start <= from.start && from.end <= to.end, "{to:?} has {from:?}");
+        assert!(to.start <= part.start && part.end <= to.end, "{to:?} has {part:?}");
         let waiting = self.waiting.iter().position(|(_, waiting)| *waiting == owner);
         let later = &self.waiting[waiting.map_or(0, |at| at + 1)..];
         if later.iter().any(|(range, _)| overlap(range, part)) {
@@ -107,6 +110,7 @@ impl<K: Copy> RangeLocks<K> {
     pub(super) fn divide(&mut self, offset: u64) {
         let whole = self.held.around(offset).expect("a lock is divided inside its range");
         self.held.remove(&whole);
+        assert!(whole.start < offset && offset < whole.end, "{whole:?} is divided at {offset}");
         self.held.insert(whole.start..offset);
         self.held.insert(offset..whole.end);
     }

@@ -12,6 +12,7 @@ pub(super) struct RecoveredRanges {
 impl RecoveredRanges {
     /// Adds the rebuilt range `start..end` and returns the new recovery offset.
     pub(super) fn add(&mut self, mut recovered_bytes: u64, start: u64, end: u64) -> u64 {
+        assert!(start <= end, "{start}..{end} was rebuilt");
         self.beyond.push((start, end));
         self.beyond.sort_unstable();
         self.beyond.retain(|&(start, end)| {
@@ -21,6 +22,8 @@ impl RecoveredRanges {
             }
             !joins
         });
+        let is_behind = |&(start, _): &(u64, u64)| start > recovered_bytes;
+        assert!(self.beyond.iter().all(is_behind), "a gap is before each of {:?}", self.beyond);
         recovered_bytes
     }
 }

@@ -284,6 +284,7 @@ impl<G: Gate> Volume<G> {
                 while offset < range.end {
                     let most = self.piece_end(offset).min(range.end) - offset;
                     let plan = self.layout.plan(offset, most);
+                    assert!(plan.length > 0 && plan.length <= most, "{plan:?} of {most} bytes");
                     self.add_piece(key, kind, plan);
                     offset += plan.length;
                 }
@@ -323,6 +324,7 @@ impl<G: Gate> Volume<G> {
             let plan = self.layout.rebuild_plan(member, rest.clone());
             let most = self.piece_end(plan.offset) - plan.offset;
             let plan = plan.part(0, plan.length.min(most));
+            assert!(plan.length > 0, "a rebuild gets on: {plan:?}");
             rest.start += plan.length;
             if self.gate().is_none_or(|gate| gate.may_lack(member, &plan.range())) {
                 self.add_piece(key, RequestKind::Rebuild(member), plan);
@@ -334,7 +336,10 @@ impl<G: Gate> Volume<G> {
     #[inline(always)]
     pub(super) fn end_piece_of(&mut self, key: RequestKey, result: Result<(), VolumeError>) {
         let open = self.requests.get_mut(key);
+        assert!(!G::EXISTS || open.pieces_left > 0, "a piece of a request ends once");
+        debug_assert!(open.pieces_left > 0, "a piece of a request ends once");
         open.pieces_left -= 1;
+        debug_assert!(open.parked <= open.pieces_left, "pieces are parked until they end");
         open.result = open.result.and(result);
         if open.pieces_left == 0 {
             self.end_request(key);
@@ -347,6 +352,7 @@ impl<G: Gate> Volume<G> {
     #[inline]
     fn end_request(&mut self, key: RequestKey) {
         let open = self.requests.get(key);
+        debug_assert!(open.pieces_left == 0 && open.parked == 0, "{open:?} has no piece left");
         let (request, mut result) = (open.request, open.result);
         if let RequestKind::Rebuild(member) = request.kind
             && !self.is_same_rebuild(key, member)

@@ -3,6 +3,8 @@
 use crate::geometry::MAX_COPIES;
 use crate::policy::Mirror;
 
+const _: () = assert!(MAX_COPIES <= u16::BITS as usize, "a bit for each target");
+
 /// Number of a member range within its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanTarget(u8);
@@ -29,6 +31,7 @@ impl TargetSet {
     /// Adds a target.
     #[inline]
     pub fn insert(&mut self, target: PlanTarget) {
+        debug_assert!(target.index() < MAX_COPIES, "{target:?}");
         self.0 |= 1 << target.0;
     }
 

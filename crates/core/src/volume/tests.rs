@@ -129,7 +129,7 @@ impl World {
         self.request(id, RequestKind::Write, offset, length);
     }
 
-    /// Takes all I/O that the volume hands out.
+    /// Returns all I/O that the volume hands out.
     fn pump(&mut self) -> Vec<MemberIo> {
         let mut ios = Vec::new();
         while let Some(io) = self.volume.poll_io(self.now) {
@@ -258,7 +258,8 @@ fn a_failed_read_is_retried_then_repaired_before_the_reply() {
     assert!(world.bad.is_empty(), "rewritten");
 }
 
-/// Its data is as good as before, and a write that could not reach it would have failed it.
+/// The data of such a mirror are as good as before: a write that could not reach it would have
+/// failed it.
 #[test]
 fn a_mirror_behind_a_failed_transport_is_not_rewritten() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));

@@ -30,7 +30,7 @@ impl ArrayCache {
         self.device.next_event()
     }
 
-    /// Takes a request of a client. Returns false if it is not for the cache: rebuilds and scrubs
+    /// Handles a request of a client. Returns false if it is not for the cache: rebuilds and scrubs
     /// are done below it.
     pub(super) fn submit(&mut self, request: &Request) -> bool {
         let op = match request.kind {

@@ -57,17 +57,17 @@ impl FrontCaches {
         self.array_cache.as_ref().and_then(ArrayCache::next_event).unwrap_or(Nanos::MAX)
     }
 
-    /// What the cache tier did.
+    /// Counters of the cache tier.
     pub(super) fn tier_counts(&self) -> Option<CacheTierCounts> {
         self.array_cache.as_ref().map(|cache| cache.tier.counts())
     }
 
-    /// What the controller did.
+    /// Counters of the controller.
     pub(super) fn controller_counts(&self) -> Option<ControllerCounts> {
         self.controller.as_ref().map(WriteBackCache::counts)
     }
 
-    /// What is in the cache tier.
+    /// Contents of the cache tier.
     pub(super) fn contents(&self) -> Option<CacheContents> {
         self.array_cache.as_ref().map(|cache| cache.tier.contents().clone())
     }
@@ -175,7 +175,7 @@ impl Engine {
         })
     }
 
-    /// Takes the end of a request of a cache.
+    /// Handles the end of a request of a cache.
     pub(super) fn end_for_cache(&mut self, request: RequestId, is_ok: bool) {
         if request.0 & WRITE_BACK == 0 {
             return self.end_above_controller(request, is_ok);

@@ -20,9 +20,9 @@ use std::sync::atomic::AtomicBool;
 pub struct ArrayState {
     /// Number of runs so far.
     runs: u64,
-    /// What is in the caches in front of members, in the order of members.
+    /// Contents of the caches in front of members, in the order of members.
     caches: Vec<Option<CacheContents>>,
-    /// What is in the cache in front of the array.
+    /// Contents of the cache in front of the array.
     array_cache: Option<CacheContents>,
 }
 

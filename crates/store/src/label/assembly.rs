@@ -43,12 +43,12 @@ use super::stale_map::StaleMap;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::MemberState;
 
-/// What a found device is worth to the volume.
+/// Standing of a found device in its volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberStanding {
     /// In sync.
     InSync,
-    /// Its rebuild goes on.
+    /// A member whose rebuild goes on.
     Rebuilding {
         /// The recovery offset.
         recovered_bytes: u64,
@@ -67,7 +67,7 @@ pub enum MemberStanding {
     Unknown,
 }
 
-/// What was found of a volume, set in relation.
+/// The devices of a volume that were found, in relation to each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelAssembly {
     /// The newest label.
@@ -83,10 +83,10 @@ pub struct LabelAssembly {
     pub rebuilt_from: Vec<usize>,
 }
 
-/// What a device holds.
+/// Metadata that were found on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundMember {
-    /// Its label.
+    /// The label.
     pub newest: NewestLabel,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
@@ -103,7 +103,7 @@ pub struct FoundMember {
 pub struct AssembledMember {
     /// Index of its label among those found, if it was found.
     pub found: Option<usize>,
-    /// Its state at the start.
+    /// State at the start.
     pub state: MemberState,
 }
 
@@ -154,7 +154,10 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
         let state = device.map_or(MemberState::Failed, |index| standings[index].state());
         AssembledMember { found: device, state }
     });
-    let (newest, members) = (newest.clone(), members.collect());
+    let (newest, members): (_, Vec<AssembledMember>) = (newest.clone(), members.collect());
+    assert_eq!(standings.len(), devices.len(), "each device has a standing");
+    let is_there = |it: &AssembledMember| it.found.is_some() || it.state == MemberState::Failed;
+    assert!(members.iter().all(is_there), "a member in use was found");
     LabelAssembly { newest, members, standings, announced, rebuilt_from }
 }
 
@@ -275,6 +278,7 @@ impl LabelAssembly {
             return ArrayVerdict::Doubtful;
         }
         let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
+        assert_eq!(self.members.len(), self.newest.members.len(), "a state for each row");
         let rows = 0..self.members.len();
         // Members in sync that do not know of the end of a rebuild start without the rebuilt one.
         if !rows.clone().any(is_in_sync) || !holds_all(map, |row, end| self.holds(row, end)) {

@@ -57,7 +57,7 @@ pub(super) enum BlockKind {
     StaleMap = 4,
     /// Checksums of data.
     Checksums = 5,
-    /// What a spare says of itself.
+    /// A spare block.
     Spare = 6,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct BlockHeader {
 pub enum BlockError {
     /// It is no metadata block of this program.
     Absent,
-    /// Its checksum is wrong: a torn write, or damage.
+    /// A wrong checksum: a torn write, or damage.
     Damaged,
     /// It belongs at another offset.
     Misplaced {
@@ -105,7 +105,7 @@ pub enum BlockError {
         /// Unknown features, as bits.
         features: u32,
     },
-    /// Its checksum is right and its contents are not possible.
+    /// Contents that are not possible, with the right checksum.
     Malformed(&'static str),
 }
 
@@ -138,7 +138,9 @@ impl Page {
     }
 
     pub(super) fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let end = offset + bytes.len();
+        assert!(offset == CHECKSUM || end <= CHECKSUM, "{offset}..{end} is before the checksum");
+        self.0[offset..end].copy_from_slice(bytes);
     }
 
     /// Writes a text with its length before it; `room` is what both may take.
@@ -189,6 +191,8 @@ impl Page {
 
     /// Adds the header and the checksum, and returns the bytes.
     pub(super) fn seal(mut self, kind: BlockKind, header: &BlockHeader) -> Box<[u8]> {
+        let is_block = header.offset.is_multiple_of(METADATA_BYTES as u64);
+        assert!(is_block, "{kind:?} at {} is a block of the member", header.offset);
         self.put(0, &MAGIC);
         self.put(8, &(kind as u16).to_le_bytes());
         self.put(10, &FORMAT.to_le_bytes());

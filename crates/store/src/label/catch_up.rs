@@ -117,6 +117,7 @@ pub fn assembled_map(
             has_more |= map.insert(*region);
         }
     }
+    assert!(map.base == base && map.fits(regions), "the map is of this absence");
     Some((map, has_more))
 }
 

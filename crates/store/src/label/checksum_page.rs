@@ -30,6 +30,8 @@ pub const PAGE_SPAN_BYTES: u64 = PAGE_CHECKSUMS as u64 * CHECKSUM_BLOCK_BYTES;
 pub const PAGE_SLOTS_BYTES: u64 = 2 * METADATA_BYTES as u64;
 
 const CHECKSUMS: usize = 128;
+const _: () = assert!(CHECKSUMS + 4 * PAGE_CHECKSUMS <= METADATA_BYTES - 4);
+const _: () = assert!(RESERVED_BYTES.is_multiple_of(METADATA_BYTES as u64));
 
 /// See the page of this module.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,7 +63,12 @@ impl ChecksumPage {
         }
         let (offset, generation) = (self.offset(number, table), self.generation);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
-        page.seal(BlockKind::Checksums, &header)
+        let bytes = page.seal(BlockKind::Checksums, &header);
+        debug_assert_eq!(
+            ChecksumPage::decode(&bytes, number, offset, volume, member).as_ref(),
+            Ok(self)
+        );
+        bytes
     }
 
     fn decode(
@@ -98,6 +105,7 @@ pub fn newest_page(
     volume: Uuid,
     member: Uuid,
 ) -> Result<Option<ChecksumPage>, DamagedPage> {
+    assert_eq!(slots.len() as u64, PAGE_SLOTS_BYTES, "both slots of page {number}");
     // What is left of a block whose beginning was overwritten.
     let has_uuids = |bytes: &[u8]| bytes[24..40] == volume.0 && bytes[40..56] == member.0;
     let is_rest = |(bytes, page): &(&[u8], &Result<ChecksumPage, BlockError>)| {

@@ -40,7 +40,7 @@
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, TEXT_ROOM, Uuid};
-use super::spare::{LabelledSpare, SPARE_ROW_BYTES, SPARES_MAX};
+use super::spare::{LabelledSpare, SPARE_OFFSET, SPARE_ROW_BYTES, SPARES_MAX};
 use mirrorball_core::geometry::{ArrayLayout, Profile};
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::policy::KeptProgram;
@@ -48,6 +48,8 @@ use mirrorball_core::policy::KeptProgram;
 /// Offsets of the two slots of a label on its member. They are 64 KiB apart, because a failed write
 /// may damage its neighbours.
 pub const LABEL_SLOTS: [u64; 2] = [4 << 10, 68 << 10];
+const _: () = assert!(LABEL_SLOTS[0] + METADATA_BYTES as u64 <= SPARE_OFFSET);
+const _: () = assert!(SPARE_OFFSET + METADATA_BYTES as u64 <= LABEL_SLOTS[1]);
 
 /// Limit of the number of members.
 pub const LABELLED_MEMBERS_MAX: usize = 16;
@@ -140,13 +142,13 @@ pub struct LabelledArray {
 /// A member, as the labels describe it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelledMember {
-    /// Its UUID.
+    /// UUID; zero if the device was removed.
     pub uuid: Uuid,
-    /// Its devid.
+    /// Devid.
     pub devid: u64,
-    /// Its size, at which the volume was laid out.
+    /// Size in bytes, by which the volume was laid out.
     pub size_bytes: u64,
-    /// Its state.
+    /// State.
     pub state: MemberState,
     /// True if it failed while repairs of it were not durable, so that what it missed is not all
     /// that it lacks: it is rebuilt whole. Never of a member in sync.
@@ -164,7 +166,7 @@ pub struct LabelledMember {
     pub priority: u32,
 }
 
-/// What all labels of a volume say, of one generation.
+/// The contents of all labels of a volume, of one generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The volume.
@@ -240,6 +242,8 @@ impl Lineage {
     pub fn successor(&self, id: DataId, until: u64) -> Lineage {
         let mut history = vec![PastData::new(self.id, until)];
         history.extend(self.history.iter().take(HISTORY - 1));
+        assert!(history.iter().all(|past| past.id != id), "a data id is drawn once");
+        assert!(history.is_sorted_by(|new, old| new.until >= old.until), "{history:?}");
         Lineage { id, history }
     }
 }
@@ -250,7 +254,10 @@ impl Label {
     /// # Panics
     /// If there are more members than fit, or a text is too long: `create` refuses both.
     pub fn encode(&self, member: Uuid, offset: u64) -> Box<[u8]> {
-        assert!(self.members.len() <= LABELLED_MEMBERS_MAX, "{} members", self.members.len());
+        let count = self.members.len();
+        assert!((1..=LABELLED_MEMBERS_MAX).contains(&count), "{count} members");
+        assert_ne!(self.lineage.id, DataId(0), "a label has a data id");
+        assert!(self.lineage.history.len() <= HISTORY, "{:?}", self.lineage);
         let mut page = Page::new();
         page.put(72, &self.lineage.id.0.to_le_bytes());
         for (index, past) in self.lineage.history.iter().take(HISTORY).enumerate() {
@@ -292,7 +299,13 @@ impl Label {
             generation: self.generation,
             is_read_only: self.is_read_only,
         };
-        page.seal(BlockKind::Label, &header)
+        let bytes = page.seal(BlockKind::Label, &header);
+        let is_same = |it: MemberLabel| it.label == *self && it.member == member;
+        debug_assert!(
+            self.row(member).is_none() || Label::decode(&bytes, offset).is_ok_and(is_same),
+            "{self:?} is read as it was written"
+        );
+        bytes
     }
 
     /// Decodes the label in a slot of a member.

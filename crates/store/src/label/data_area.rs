@@ -29,6 +29,7 @@ impl LabelledArray {
         let begins = self.checksum_tables(sizes);
         let mut members = members.to_vec();
         for (member, begin) in members.iter_mut().zip(begins.into_iter().flatten()) {
+            assert!(begin <= member.size_bytes, "a table at {begin} is on the member");
             member.size_bytes = begin;
         }
         members

@@ -11,11 +11,12 @@ pub(super) const AHEAD_MAX: u64 = 2;
 /// With so many, writes went on without the others. Between this and [`AHEAD_MAX`] is what a member
 /// may have if labels were being written at the end of each record.
 const GONE_ON: u64 = 16;
+const _: () = assert!(AHEAD_MAX < GONE_ON);
 
-/// What the history is to say of the dirty log when a member leaves: the sequence number that every
-/// member in sync has at least, unless one may be so much newer that it would look like one
-/// that went on.
+/// The sequence number for the history when a member leaves: the one that every member in sync has
+/// at least, unless one may be so much newer that it would look like one that went on.
 pub(crate) fn departure_sequence(least: u64, newest: u64) -> Option<u64> {
+    assert!(least <= newest, "the newest record is {newest}, the least {least}");
     (newest <= least + AHEAD_MAX).then_some(least)
 }
 

@@ -13,6 +13,7 @@
 //! the generation of the stale map that is needed (4 bytes at 4088).
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+use super::contents::LABEL_SLOTS;
 
 /// Offset of the first record on a member.
 pub const DIRTY_LOG_OFFSET: u64 = 128 << 10;
@@ -26,6 +27,7 @@ pub const DIRTY_LOG_BYTES: u32 = DIRTY_LOG_SLOTS as u32 * METADATA_BYTES as u32;
 /// Limit of the number of regions in a record.
 pub const DIRTY_REGIONS_MAX: usize = 1000;
 
+const _: () = assert!(LABEL_SLOTS[1] + METADATA_BYTES as u64 <= DIRTY_LOG_OFFSET);
 const REGIONS: usize = 76;
 const LEAST_SEQUENCE: usize = 4080;
 const _: () = assert!(REGIONS + 4 * DIRTY_REGIONS_MAX <= LEAST_SEQUENCE);
@@ -58,6 +60,8 @@ impl DirtyRecord {
     /// If there are more regions than fit.
     pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
         assert!(self.regions.len() <= DIRTY_REGIONS_MAX, "{} regions", self.regions.len());
+        assert!(self.regions.is_sorted_by(|one, next| one < next), "regions ascend");
+        assert!(self.least_sequence <= self.sequence, "no record is newer than the newest");
         let mut page = Page::new();
         page.put(72, &(self.regions.len() as u32).to_le_bytes());
         for (index, region) in self.regions.iter().enumerate() {
@@ -67,7 +71,9 @@ impl DirtyRecord {
         page.put(MAP_GENERATION, &self.map_generation.to_le_bytes());
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
-        page.seal(BlockKind::DirtyRecord, &header)
+        let bytes = page.seal(BlockKind::DirtyRecord, &header);
+        debug_assert_eq!(DirtyRecord::decode(&bytes, offset, volume, member).as_ref(), Ok(self));
+        bytes
     }
 
     fn decode(
@@ -90,6 +96,7 @@ impl DirtyRecord {
 
 /// The newest record of a member, from the bytes of its log; `None` if there is none.
 pub fn newest_record(log: &[u8], volume: Uuid, member: Uuid) -> Option<DirtyRecord> {
+    assert_eq!(log.len(), DIRTY_LOG_BYTES as usize, "the whole log");
     let slots = log.chunks_exact(METADATA_BYTES).zip(0..);
     let records = slots.filter_map(|(bytes, slot)| {
         let offset = DIRTY_LOG_OFFSET + slot * METADATA_BYTES as u64;

@@ -20,6 +20,8 @@
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
 use super::contents::LABELLED_MEMBERS_MAX;
+use super::stale_map::{STALE_MAP_BYTES, STALE_MAP_OFFSET};
+use mirrorball_core::geometry::RESERVED_BYTES;
 
 /// Offset of the first record of a scrub on a member.
 pub const SCRUB_OFFSET: u64 = 960 << 10;
@@ -34,6 +36,9 @@ const LEFT_BLOCKS: usize = MISMATCHED_BLOCKS + 8;
 const COUNTED_BYTES: usize = LEFT_BLOCKS + 8;
 const PENDING_BLOCKS: usize = COUNTED_BYTES + 8;
 const FOLLOWS_FINISHED: usize = PENDING_BLOCKS + 8;
+const _: () = assert!(FOLLOWS_FINISHED < METADATA_BYTES - 4);
+const _: () = assert!(SCRUB_OFFSET + SCRUB_BYTES as u64 <= RESERVED_BYTES);
+const _: () = assert!(STALE_MAP_OFFSET + STALE_MAP_BYTES as u64 <= SCRUB_OFFSET);
 
 /// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +56,7 @@ pub enum ScrubState {
 /// How far a scrub is, and what it found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubProgress {
-    /// Its state.
+    /// State.
     pub state: ScrubState,
     /// True if blocks that differ are made equal, where it is known which mirror is right.
     pub repairs: bool,
@@ -75,8 +80,8 @@ pub struct ScrubProgress {
     /// Number of blocks that the scrubs before this left as they were. They count until this one
     /// has finished.
     pub left_blocks: u64,
-    /// What is before this offset is counted, though a part of it may not be checked: it is checked
-    /// again after a restart, because it was not repaired.
+    /// Blocks before this offset are counted, though some may not be checked: they are checked
+    /// again after a restart, because they were not repaired.
     pub counted_bytes: u64,
     /// Number of blocks of those that were counted and not repaired. Those that are not found again
     /// were repaired all the same.
@@ -168,7 +173,9 @@ impl ScrubRecord {
         page.put(FOLLOWS_FINISHED, &[u8::from(progress.follows_finished)]);
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
-        page.seal(BlockKind::Scrub, &header)
+        let bytes = page.seal(BlockKind::Scrub, &header);
+        debug_assert_eq!(ScrubRecord::decode(&bytes, offset, volume, member).as_ref(), Ok(self));
+        bytes
     }
 
     fn decode(
@@ -206,6 +213,7 @@ impl ScrubRecord {
 
 /// The newest record of a scrub on a member, from the bytes of both slots; `None` if there is none.
 pub fn newest_scrub(slots: &[u8], volume: Uuid, member: Uuid) -> Option<ScrubRecord> {
+    assert_eq!(slots.len(), SCRUB_BYTES as usize, "both slots");
     let slots = slots.chunks_exact(METADATA_BYTES).zip(0..);
     let records = slots.filter_map(|(bytes, slot)| {
         let offset = SCRUB_OFFSET + slot * METADATA_BYTES as u64;

@@ -56,5 +56,7 @@ pub fn newest_label(slots: [&[u8]; 2]) -> Result<NewestLabel, BlockError> {
 }
 
 fn after(older: NewestLabel, newer: NewestLabel) -> NewestLabel {
+    assert!(older.found.label.generation < newer.found.label.generation, "the newer one counts");
+    assert_ne!(older.slot, newer.slot, "an update goes to the other slot");
     NewestLabel { previous: Some(older.found.label), ..newer }
 }

@@ -31,18 +31,18 @@ const NAME: usize = 72;
 /// A spare, as the labels describe it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LabelledSpare {
-    /// Its UUID, also as a member.
+    /// UUID, also as a member.
     pub uuid: Uuid,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
 }
 
-/// What a spare says of itself.
+/// The block by which a spare is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpareBlock {
     /// UUID of its volume.
     pub volume: Uuid,
-    /// Its own UUID.
+    /// UUID of the spare.
     pub uuid: Uuid,
     /// Name of its volume when it was added.
     pub name: String,
@@ -60,7 +60,9 @@ impl SpareBlock {
             generation: 0,
             is_read_only: false,
         };
-        page.seal(BlockKind::Spare, &header)
+        let bytes = page.seal(BlockKind::Spare, &header);
+        debug_assert_eq!(SpareBlock::decode(&bytes).as_ref(), Ok(self));
+        bytes
     }
 
     /// Decodes the block.
@@ -76,6 +78,7 @@ impl SpareBlock {
 
 impl LabelledSpare {
     pub(super) fn encode(&self, page: &mut Page, offset: usize) {
+        assert_ne!(self.uuid, Uuid::NIL, "a spare has a UUID");
         page.put(offset, &self.uuid.0);
         page.put(offset + 16, &self.size_bytes.to_le_bytes());
     }

@@ -14,6 +14,7 @@
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
 use super::contents::DataId;
+use super::dirty_record::{DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET};
 
 /// Offset of the first slot of the map on a member.
 pub const STALE_MAP_OFFSET: u64 = 192 << 10;
@@ -21,6 +22,7 @@ pub const STALE_MAP_OFFSET: u64 = 192 << 10;
 /// Bytes of both slots.
 pub const STALE_MAP_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
+const _: () = assert!(DIRTY_LOG_OFFSET + DIRTY_LOG_BYTES as u64 <= STALE_MAP_OFFSET);
 const BITS: usize = 88;
 /// Limit of the number of groups.
 const GROUPS_MAX: u64 = 31_936;
@@ -46,6 +48,7 @@ impl StaleMap {
             shift += 1;
         }
         let groups = regions.div_ceil(1 << shift) as u32;
+        assert!(u64::from(groups) << shift >= regions, "{groups} groups have {regions} regions");
         let bits = vec![0; groups.div_ceil(8) as usize];
         StaleMap { generation: 0, base, shift, groups, bits }
     }
@@ -83,6 +86,7 @@ impl StaleMap {
 
     /// Encodes the map for a member.
     pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
+        assert_eq!(self.bits.len(), self.groups.div_ceil(8) as usize, "a bit for each group");
         let mut page = Page::new();
         page.put(72, &self.base.0.to_le_bytes());
         page.put(80, &[self.shift]);
@@ -90,7 +94,9 @@ impl StaleMap {
         page.put(BITS, &self.bits);
         let (offset, generation) = (self.offset(), self.generation);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
-        page.seal(BlockKind::StaleMap, &header)
+        let bytes = page.seal(BlockKind::StaleMap, &header);
+        debug_assert_eq!(StaleMap::decode(&bytes, offset, volume, member).as_ref(), Ok(self));
+        bytes
     }
 
     fn decode(
@@ -113,6 +119,7 @@ impl StaleMap {
 
 /// The maps of a member that can be read, from the bytes of both slots.
 pub fn stale_maps(slots: &[u8], volume: Uuid, member: Uuid) -> Vec<StaleMap> {
+    assert_eq!(slots.len(), STALE_MAP_BYTES as usize, "both slots");
     let slots = slots.chunks_exact(METADATA_BYTES).zip(0..);
     let maps = slots.filter_map(|(bytes, slot)| {
         let offset = STALE_MAP_OFFSET + slot * METADATA_BYTES as u64;

@@ -1,4 +1,4 @@
-//! What the labels say, and what waits for them.
+//! Labels of a running volume, and the requests that wait for them.
 
 use super::*;
 
@@ -104,7 +104,8 @@ fn is_gone_after(labels: u32, member: MemberIndex, written: &mut u32, io: &Membe
     *written > labels && io.member == member
 }
 
-/// Its label calls another member in sync that has the new one, so it does not start alone.
+/// The label of such a member calls another in sync that has the new one, so it does not start
+/// alone.
 #[test]
 fn a_member_may_fail_at_the_end_of_a_rebuild_if_another_in_sync_has_the_label() {
     let mut label = new_label(Profile::Raid1, 3, 11 * MIB, false);

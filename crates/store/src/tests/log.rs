@@ -61,7 +61,7 @@ fn a_member_that_joins_gets_no_record_before_its_label() {
     assert!(ios.iter().any(is_record), "{ios:?}");
 }
 
-/// What a device has that failed and returns is not known.
+/// The data of a device that failed and returns are not known.
 #[test]
 fn a_member_that_returns_gets_a_record_before_it_is_written() {
     let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), Vec::new());
@@ -106,7 +106,7 @@ fn writes_that_continue_do_not_wait_for_records() {
     assert!(records as u64 <= 2 + REGIONS / least, "{records}");
 }
 
-/// What is far apart gets no more into the log than what is written to.
+/// Writes that are far apart get no regions into the log ahead of them.
 #[test]
 fn only_writes_that_continue_get_regions_ahead() {
     let mut volume = volume_of(new_label(Profile::Raid1, 2, 5 << 30, false), Vec::new());

@@ -83,7 +83,7 @@ fn a_read_that_can_leave_a_column_out_is_a_choice() {
     assert_eq!(world.volume.choices(), 0);
 }
 
-/// What is read for the request serves the recovery too: a whole row takes n reads.
+/// Columns that are read for the request serve the recovery too: a whole row takes n reads.
 #[test]
 fn a_full_stripe_without_a_column_takes_no_more_reads() {
     let (mut world, stripe) = without("md-raid6", 6, &[2]);

@@ -83,7 +83,7 @@ impl Play {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// What is there is not lost by a rebuild, and a rebuild ends.
+    /// A rebuild loses nothing that is there, and ends.
     #[test]
     fn beyond_its_losses_a_request_fails_or_is_right(
         (layout, members) in select(LAYOUTS),

@@ -1,0 +1,132 @@
+//! The labels and records that a volume starts with, from what was found on its members.
+
+use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
+use crate::label::{DirtyRecord, Label, ScrubRecord, StaleMap, assembled_map, can_catch_up};
+use crate::unsynced_regions::REGION_BYTES;
+use mirrorball_core::member::{MemberIndex, MemberState};
+use std::collections::BTreeSet;
+
+/// The labels that a volume starts with.
+#[derive(Clone, Debug)]
+pub struct VolumeLabels {
+    /// The newest label. Its states may differ from those of the members, which count.
+    pub label: Label,
+    /// For each member, the slot of the newest label on it.
+    pub slots: Vec<usize>,
+    /// Members in sync whose label is one generation behind.
+    pub behind: Vec<MemberIndex>,
+    /// True if a member is to be rebuilt whose label is older than this one, though this one may
+    /// say so.
+    pub is_joined: bool,
+    /// Members that only an announcement calls in sync.
+    pub announced: Vec<MemberIndex>,
+    /// The sequence number of the newest record of the dirty log on any member.
+    pub sequence: u64,
+    /// Every member in sync has a record of this sequence number or later.
+    pub least_sequence: u64,
+    /// Regions whose mirrors may differ: those of the newest records, after a crash.
+    pub unsynced: Vec<u32>,
+    /// The newest record of a scrub.
+    pub scrub: Option<ScrubRecord>,
+    /// The regions that members may lack which are not in sync, and whether there are more than in
+    /// the map that the members have; `None` if there is no map.
+    pub stale: Option<(StaleMap, bool)>,
+    /// The generation of the newest stale map on any member.
+    pub map_generation: u64,
+    /// Members to be rebuilt that lack no other regions.
+    pub catching_up: Vec<MemberIndex>,
+    /// Seed of data ids: not to be used for another start.
+    pub seed: u64,
+}
+
+impl VolumeLabels {
+    /// The metadata of an assembled volume at its start. `found` has what each device holds, in the
+    /// order in which the assembly has them.
+    pub fn of(
+        assembly: &LabelAssembly,
+        found: &[FoundMember],
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> VolumeLabels {
+        let newest = &assembly.newest;
+        let device = |row: &AssembledMember| row.found.map(|index| &found[index]);
+        let is_behind = |row: &&(MemberIndex, AssembledMember)| {
+            let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
+            let standing = assembly.standings[*index];
+            standing.is_current() && found[*index].newest.found.label.generation < newest.generation
+        };
+        let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
+        let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
+        let records = found.iter().filter_map(|device| device.record.as_ref());
+        let mut stale = assembled_map(assembly, found, capacity_bytes.div_ceil(REGION_BYTES));
+        let mut catching_up = Vec::new();
+        for &(member, AssembledMember { found: index, .. }) in &rows {
+            let Some(index) = index else { continue };
+            let is_stale = assembly.standings[index] == MemberStanding::Stale;
+            if let Some((map, has_more)) = &mut stale
+                && is_stale
+                && can_catch_up(newest, &found[index])
+            {
+                // A young copy of it may lack what was written in its last regions.
+                let regions = found[index].record.iter().flat_map(|record| &record.regions);
+                regions.for_each(|&region| *has_more |= map.insert(region));
+                catching_up.push(member);
+            }
+        }
+        let maps = found.iter().flat_map(|device| &device.stale_maps);
+        VolumeLabels {
+            map_generation: maps.map(|map| map.generation).max().unwrap_or(0),
+            stale,
+            catching_up,
+            label: newest.clone(),
+            is_joined: assembly.standings.contains(&MemberStanding::Stale),
+            announced: rows
+                .iter()
+                .filter(|(member, _)| assembly.announced.contains(&member.get()))
+                .map(|(member, _)| *member)
+                .collect(),
+            slots: assembly
+                .members
+                .iter()
+                .map(|row| device(row).map_or(0, |it| it.newest.slot))
+                .collect(),
+            behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
+            sequence: records.map(|record| record.sequence).max().unwrap_or(0),
+            least_sequence: assembly.log_sequence(found),
+            unsynced: unsynced_regions(assembly, found, capacity_bytes),
+            scrub: devices_in_use(assembly)
+                .filter_map(|index| found[index].scrub)
+                .max_by_key(|record| record.sequence),
+            seed,
+        }
+    }
+}
+
+/// The indexes of the devices that have current data, if only in part.
+fn devices_in_use(assembly: &LabelAssembly) -> impl Iterator<Item = usize> {
+    let has_data = |row: &&AssembledMember| match row.state {
+        MemberState::InSync => true,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Failed => false,
+    };
+    assembly.members.iter().filter(has_data).filter_map(|row| row.found)
+}
+
+/// The regions in which mirrors may differ after a crash: those of the newest record of each member
+/// that has current data. Without any record, all.
+fn unsynced_regions(
+    assembly: &LabelAssembly,
+    found: &[FoundMember],
+    capacity_bytes: u64,
+) -> Vec<u32> {
+    if assembly.newest.is_clean {
+        return Vec::new();
+    }
+    let records = devices_in_use(assembly).filter_map(|index| found[index].record.as_ref());
+    let records: Vec<&DirtyRecord> = records.collect();
+    if records.is_empty() {
+        return (0..capacity_bytes.div_ceil(REGION_BYTES) as u32).collect();
+    }
+    let regions = records.iter().flat_map(|record| record.regions.iter().copied());
+    regions.collect::<BTreeSet<u32>>().into_iter().collect()
+}
