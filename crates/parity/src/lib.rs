@@ -5,8 +5,7 @@
 //! 0x11d; sums are exclusive ors. Which power belongs to which column is a matter of the layout.
 //!
 //! - [`StripeBytes`] has the operations on a full stripe in memory: compute, recover, update.
-//! - `lanes` has the loops over bytes: portable code on 64 bytes at a time, compiled a second time
-//!   for AVX2, which is chosen when the processor has it.
+//! - `lanes` has the loops over bytes, on 64 of them at a time.
 //! - `field` has arithmetic of single elements, for constants.
 //!
 //! Non-goals: more than two parities; waiting, files and layouts.

@@ -3,7 +3,7 @@
 
 use crate::StripeBytes;
 use crate::field::{double, inverse, multiply, power_of_2};
-use crate::lanes::{Updated, add_multiple, product, replace, scale};
+use crate::lanes::{Updated, add_multiple, replace, scale};
 use proptest::prelude::*;
 
 /// GF(2^8) by logarithms.
@@ -60,8 +60,7 @@ fn the_field_is_that_of_the_logarithms() {
     }
 }
 
-/// The loops over bytes with each factor, at lengths of an odd and an even number of blocks, and
-/// with the product of the portable version, which a processor with AVX2 does not use.
+/// The loops over bytes with each factor, at lengths of an odd and an even number of blocks.
 #[test]
 fn each_factor_multiplies_as_the_logarithms_do() {
     let field = Logarithms::new();
@@ -81,11 +80,6 @@ fn each_factor_multiplies_as_the_logarithms_do() {
         let (mut column, mut q) = (vec![0; from.len()], before.clone());
         replace(&mut column, &from, Updated { p: None, q: Some(&mut q), factor });
         assert_eq!((column, q), (from.clone(), summed(&before)), "{blocks} blocks, {factor} in Q");
-        let portable = from.as_chunks().0.iter().flat_map(|words: &[u8; 64]| {
-            let block = std::array::from_fn(|word| u64::from_le_bytes(words.as_chunks().0[word]));
-            product(block, factor).map(u64::to_le_bytes).into_iter().flatten()
-        });
-        assert_eq!(portable.collect::<Vec<u8>>(), products, "{factor} in portable code");
     }
 }
 
