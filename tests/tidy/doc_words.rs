@@ -7,13 +7,7 @@ use crate::source::{Offence, Tree};
 const OPENINGS: [&str; 4] = ["What", "Its", "That", "Takes"];
 
 /// Folders whose comments are still to be reworded. The list shrinks.
-const NOT_YET: [&str; 5] = [
-    "crates/io/examples/",
-    "crates/io/src/assemble",
-    "crates/io/src/driver/",
-    "crates/io/src/torture",
-    "crates/lab/",
-];
+const NOT_YET: [&str; 1] = ["crates/lab/"];
 
 /// Doc comments that begin with one of [`OPENINGS`].
 pub(crate) fn openings(tree: &Tree) -> Vec<Offence> {
@@ -39,7 +33,7 @@ pub(crate) fn openings_canary() -> Canary {
     let more = ["/// A name.", "/// What it is.", "struct B;", "/// Itself.", "struct C;"];
     let text = lines.join("\n") + "\n" + &more.join("\n");
     Canary {
-        files: vec![("a.rs", text), ("crates/io/src/driver/a.rs", "/// What it is.".into())],
+        files: vec![("a.rs", text), ("crates/lab/src/a.rs", "/// What it is.".into())],
         caught_at: vec!["a.rs:1", "a.rs:4"],
     }
 }

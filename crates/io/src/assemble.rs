@@ -40,7 +40,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What to do about a volume with parity.
+/// Advice for a volume with parity.
 pub(crate) const PARITY_HELP: &str = "use a profile with copies, such as raid1 or raid1c3; for \
      parity on real disks make an md array, with `mdadm --create`. `emulate` serves disk models \
      with parity";
@@ -56,19 +56,19 @@ pub enum Backing {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What to do about existing files of other programs.
+        /// Treatment of existing files of other programs.
         existing: Occupied,
     },
     /// In a sparse file, which is created if missing; for one member.
     File {
         /// The file.
         path: PathBuf,
-        /// What to do about an existing file of another program.
+        /// Treatment of an existing file of another program.
         existing: Occupied,
     },
 }
 
-/// What is exported.
+/// Kinds of exports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportMode {
     /// One volume over all.
@@ -81,11 +81,11 @@ pub enum ExportMode {
 pub struct EmulateOptions<'a> {
     /// The array.
     pub array: &'a ArraySpec,
-    /// What to export.
+    /// Kind of exports.
     pub shape: ExportMode,
     /// The policy of the volume, if there is one.
     pub policy: Box<dyn ReadPolicy>,
-    /// Its name.
+    /// The name.
     pub policy_name: Option<String>,
     /// Where the data are kept.
     pub backing: Backing,
@@ -126,7 +126,7 @@ pub enum AssembleError {
     Open {
         /// Why.
         error: OpenError,
-        /// What to do, if `error` does not say it.
+        /// Advice, if `error` does not give it.
         help: String,
     },
     /// A file or device is too small for a member.
@@ -136,11 +136,11 @@ pub enum AssembleError {
         device: String,
         /// The devid of the member.
         devid: u64,
-        /// Its size.
+        /// The size.
         size: String,
         /// The least size.
         needed: String,
-        /// What to do.
+        /// Advice.
         help: String,
     },
     /// The file ends before the member does.
@@ -151,7 +151,7 @@ pub enum AssembleError {
     TooShort {
         /// The devid of the member.
         devid: u64,
-        /// Its file.
+        /// The file.
         path: PathBuf,
         /// The size of that.
         size_bytes: u64,
@@ -165,7 +165,7 @@ pub enum AssembleError {
          that an NBD server with this export listens there"
     )]
     Attach {
-        /// Its URI.
+        /// The URI.
         uri: Box<NbdUri>,
         /// Why.
         error: ClientError,
@@ -173,7 +173,7 @@ pub enum AssembleError {
     /// The file or export cannot replace the one that was open.
     #[error("`{place}` {what}")]
     Unfit {
-        /// Its path or URI.
+        /// The path or URI.
         place: String,
         /// Why not.
         what: String,

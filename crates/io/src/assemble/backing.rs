@@ -33,7 +33,7 @@ pub enum BackingError {
     System {
         /// The file.
         path: PathBuf,
-        /// What the system reported.
+        /// The error of the system.
         error: Errno,
     },
     /// It has another size than the disk.
@@ -45,7 +45,7 @@ pub enum BackingError {
     WrongSize {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// The size.
         size_bytes: u64,
         /// The size of the disk.
         disk_bytes: u64,
@@ -71,7 +71,7 @@ pub enum BackingError {
     },
 }
 
-/// What to do about an error of the system.
+/// Advice for an error of the system.
 fn hint(error: Errno) -> &'static str {
     match error {
         Errno::NOENT => "\n  help: its folder does not exist; create it first",

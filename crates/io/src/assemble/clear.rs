@@ -77,7 +77,7 @@ fn failed(device: &DeviceAddress, error: io::Error) -> ClearError {
     ClearError::Failed { device: device.to_string(), error }
 }
 
-/// What a device is by its metadata; `None` without a label.
+/// Contents of a device by its metadata; `None` without a label.
 fn contents(open: &Open) -> io::Result<Option<String>> {
     let read = |offset, length| open.read(offset, length);
     if let Some(block) = spare_block(read) {

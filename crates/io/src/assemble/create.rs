@@ -43,7 +43,7 @@ pub struct CreateOptions<'a> {
 /// A volume that was created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Created {
-    /// Its label.
+    /// The label.
     pub label: Label,
     /// How it is laid out.
     pub map: ChunkMap,
@@ -67,7 +67,7 @@ pub enum CreateError {
     Occupied {
         /// The device.
         device: String,
-        /// What it holds.
+        /// Contents of the device.
         what: String,
     },
     /// A member is a disk model.
@@ -76,9 +76,9 @@ pub enum CreateError {
          device\n  help: {help}"
     )]
     Model {
-        /// Its devid.
+        /// The devid.
         devid: u64,
-        /// What to do.
+        /// Advice.
         help: &'static str,
     },
     /// The name cannot be that of a volume.

@@ -1,4 +1,4 @@
-//! What is written to a member before its label is relied on.
+//! Writes to a member before its label is relied on.
 
 use mirrorball_store::label::{LABEL_SLOTS, Label, METADATA_BYTES, NewestLabel};
 use std::io;

@@ -102,7 +102,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     Ok(Assembly { spares, ..assembly })
 }
 
-/// What was opened: devices with a label, and spares.
+/// Devices that were opened: those with a label, and spares.
 struct Opened {
     devices: Vec<ExaminedDevice>,
     opened: Vec<Open>,

@@ -1,10 +1,10 @@
-//! What a device contains before it becomes a member: a label, or data of another program.
+//! Contents of a device before it becomes a member: a label, or data of another program.
 
 use super::open::Open;
 use crate::examine::{label_from, spare_block};
 use crate::member::guard;
 
-/// What a device contains, if anything is known to be there.
+/// Contents of a device, if anything is known to be there.
 pub(super) fn occupant(open: &Open) -> Option<String> {
     let read = |offset, length| open.read(offset, length);
     if let Ok(found) = label_from(read) {

@@ -30,7 +30,7 @@ pub(super) struct MemberOpener {
     pub(super) block_bytes: u64,
 }
 
-/// What members are opened for, which decides what to advise if one cannot be.
+/// Purpose of opening members, which decides the advice if one cannot be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OpenPurpose {
     /// To label members without data.
@@ -44,7 +44,7 @@ pub(super) enum OpenPurpose {
 }
 
 impl OpenPurpose {
-    /// What to do about an error.
+    /// Advice for an error.
     fn help(self, error: &OpenError) -> String {
         let help = match (error, self) {
             (OpenError::Missing(_), OpenPurpose::Create) => {
@@ -156,7 +156,7 @@ impl Open {
         }
     }
 
-    /// Its description for the volume. Properties in the array file take precedence.
+    /// Description for the volume. Properties in the array file take precedence.
     pub(super) fn config(&self, member: &MemberSpec) -> MemberConfig {
         let device = self.device_config(member.devid);
         let size_bytes = member.range.size_bytes.unwrap_or(u64::MAX).min(self.size_bytes());

@@ -57,7 +57,7 @@ impl MemberOpener {
     }
 }
 
-/// What a device contains that would be lost if it became a spare.
+/// Contents of a device that would be lost if it became a spare.
 ///
 /// # Errors
 /// If it is a member or a spare of the volume, or cannot be read.

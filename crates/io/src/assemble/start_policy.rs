@@ -14,7 +14,7 @@ use mirrorball_core::policy::ReadPolicy;
 
 /// The policy of a volume at its start.
 pub(super) struct StartPolicy {
-    /// Its canonical string.
+    /// The canonical string.
     pub(super) name: String,
     /// The policy.
     pub(super) policy: Box<dyn ReadPolicy>,

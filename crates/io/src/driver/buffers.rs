@@ -116,7 +116,7 @@ impl Buffers {
         Buffers { slab: Slab::default(), free }
     }
 
-    /// Takes the memory of all buffers, which nothing uses any more.
+    /// Removes and returns the memory of all buffers, which nothing uses any more.
     pub(super) fn take_memory(&mut self) -> FreeMemory {
         let keys: Vec<BufferKey> = self.slab.iter().map(|(key, _)| key).collect();
         for buffer in keys.into_iter().filter_map(|key| self.slab.remove(key)) {

@@ -114,11 +114,11 @@ impl Endpoint {
 pub struct FileId {
     /// The filesystem that it is on.
     pub device: u64,
-    /// Its number there.
+    /// Number of the inode there.
     pub inode: u64,
 }
 
-/// What a descriptor stands for.
+/// The file or socket of a descriptor.
 pub(super) enum Resource {
     /// A descriptor of the kernel, shared with the threads that work on it.
     Fd(Arc<OwnedFd>),

@@ -169,7 +169,7 @@ impl Driver {
         }
     }
 
-    /// Takes ownership of a descriptor.
+    /// Becomes the owner of a descriptor.
     ///
     /// # Errors
     /// If its mode cannot be set.
@@ -184,7 +184,7 @@ impl Driver {
         Ok(self.insert(Resource::Fd(Arc::new(fd)), cached))
     }
 
-    /// Takes ownership of a descriptor of a socket that other processes use as well, such as a
+    /// Becomes the owner of a descriptor of a socket that other processes use as well, such as a
     /// listener that systemd passed. When it is closed, the socket stays as it is.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// Takes ownership of a file or socket.
+    /// Becomes the owner of a file or socket.
     ///
     /// # Errors
     /// If its mode cannot be set.

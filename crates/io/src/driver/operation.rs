@@ -20,11 +20,11 @@ mirrorball_core::slab_key! {
 pub struct Event {
     /// The token given at its start.
     pub token: Token,
-    /// What it returned, or why it failed.
+    /// The result, or why it failed.
     pub result: Result<Output, Errno>,
 }
 
-/// What an operation returned.
+/// Result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// A number of bytes; zero if the operation moves none.
@@ -48,7 +48,7 @@ pub(crate) struct Command {
     pub(crate) slice: Slice,
 }
 
-/// What an operation does. Slices shrink as parts of the operation complete.
+/// Kind of an operation. Slices shrink as parts of the operation complete.
 #[derive(Clone)]
 pub(super) enum OperationKind {
     Accept,

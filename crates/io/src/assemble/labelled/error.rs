@@ -23,7 +23,7 @@ pub enum LabelledError {
     NoLabel {
         /// The first device.
         device: String,
-        /// What it contains, as the end of a sentence.
+        /// Contents of the device, as the end of a sentence.
         contents: String,
     },
     /// A device has no label, and another has one.
@@ -71,7 +71,7 @@ pub enum LabelledError {
     NoSuchVolume {
         /// The name or UUID that was given.
         wanted: String,
-        /// What to do.
+        /// Advice.
         found: String,
     },
     /// A device to discard is not among the devices.
@@ -148,7 +148,7 @@ pub enum LabelledError {
     Parity {
         /// The volume.
         name: String,
-        /// Its profile.
+        /// The profile.
         profile: Profile,
     },
     /// The data cannot be found on the members.
@@ -170,9 +170,9 @@ pub enum LabelledError {
     TooSmall {
         /// The device.
         device: String,
-        /// Its devid.
+        /// The devid.
         devid: u64,
-        /// Its size.
+        /// The size.
         size_bytes: u64,
         /// The size of the member.
         needed_bytes: u64,

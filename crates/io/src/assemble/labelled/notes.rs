@@ -1,4 +1,4 @@
-//! What is said about the devices of a labelled volume: notes, and parts of errors.
+//! Notes about the devices of a labelled volume, and parts of errors.
 
 use crate::Volume;
 use crate::conditions::{ConditionSubject, Problem, Situation};
@@ -22,7 +22,7 @@ pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String>
     rows.map(note).collect()
 }
 
-/// What to say of data that are read without members that the newest label found calls in sync.
+/// Note on data that are read without members that the newest label found calls in sync.
 pub(super) fn perhaps_older(newest: &Label, is_read_only: bool) -> String {
     let consequence = match is_read_only {
         true => "",
@@ -76,7 +76,7 @@ pub(super) fn discarded_copy(
     }
 }
 
-/// What is missing of a member.
+/// Description of a member that is missing, or a part of it.
 pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
     let LabelledMember { devid, uuid, .. } = volume.assembly.newest.members[row];
     match volume.assembly.members[row].found {
@@ -114,7 +114,7 @@ pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> S
             give up its data with --discard DEVICE, which rebuilds it from the others"
 }
 
-/// What to do about older copies of members in sync; `None` if there are none.
+/// Advice for older copies of members in sync; `None` if there are none.
 fn old_copies_help(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> Option<String> {
     let LabelAssembly { newest, standings, .. } = &volume.assembly;
     let copies = (0..standings.len()).filter_map(|at| {
@@ -142,7 +142,7 @@ fn old_copies_help(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> Optio
     })
 }
 
-/// What to say of mirrors that may differ at the start.
+/// Note on mirrors that may differ at the start.
 pub(super) fn unsynced_note(
     name: &str,
     (is_clean, is_read_only): (bool, bool),

@@ -12,7 +12,7 @@ use std::sync::Weak;
 /// A change survives a power cut sector by sector.
 const SECTOR_BYTES: usize = 512;
 
-/// What a simulated file does wrong.
+/// Faults of a simulated file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FileFault {
     /// Nothing.

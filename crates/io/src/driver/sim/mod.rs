@@ -110,7 +110,7 @@ struct World {
     now: Nanos,
     rng: Rng,
     objects: Vec<Object>,
-    /// What is due, by time and then by the order in which it was scheduled.
+    /// Events that are due, by time and then by the order in which they were scheduled.
     due: BTreeMap<(Nanos, u64), Due>,
     scheduled: u64,
     /// Operations that wait for their object to change.
@@ -122,7 +122,7 @@ struct World {
     wakers: Vec<(OperationKey, Waker)>,
     /// True if the test has something to receive.
     outside_changed: bool,
-    /// What the last driver left, for the next: to map memory takes long.
+    /// Memory that the last driver left, for the next: to map memory takes long.
     memory: FreeMemory,
     trace: u64,
 }
@@ -234,7 +234,7 @@ impl SimulatedWorld {
         world.unpark(peer);
     }
 
-    /// Takes the bytes that arrived at the test's end of a socket.
+    /// Receives the bytes that arrived at the test's end of a socket.
     pub fn receive(&self, outside: ObjectId) -> Vec<u8> {
         let mut world = self.world();
         let socket = world.socket(outside);
@@ -265,7 +265,7 @@ impl SimulatedWorld {
         at
     }
 
-    /// Takes the memory that an earlier driver left.
+    /// Removes and returns the memory that an earlier driver left.
     pub(super) fn take_memory(&self) -> FreeMemory {
         std::mem::take(&mut self.world().memory)
     }
@@ -279,7 +279,7 @@ impl SimulatedWorld {
         world.memory = memory;
     }
 
-    /// Takes in an operation.
+    /// Accepts an operation.
     pub(super) fn push(&self, key: OperationKey, object: Option<ObjectId>, kind: &OperationKind) {
         let mut world = self.world();
         match (object, kind) {

@@ -1,4 +1,4 @@
-//! What simulated operations do when they are due.
+//! Effects of simulated operations when they are due.
 
 use super::{FileFault, Object, ObjectId, SOCKET_BYTES, SimOperation, World};
 use crate::driver::buffers::Buffers;

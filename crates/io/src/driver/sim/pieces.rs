@@ -19,7 +19,7 @@ enum Bytes {
     Shared(Arc<[u8]>),
 }
 
-/// What a write changes, cut where pieces end.
+/// Change of a write, cut where pieces end.
 #[derive(Clone)]
 pub(super) struct WrittenBytes {
     offset: u64,
