@@ -65,7 +65,7 @@ impl<K: SlabKey, V> Slab<K, V> {
     }
 
     /// Stores the value that `make` returns for its future key, and returns a reference to it.
-    #[inline]
+    #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(K) -> V) -> &mut V {
         let slot = match self.free.pop() {
             Some(slot) => slot,

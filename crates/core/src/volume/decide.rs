@@ -96,8 +96,7 @@ impl<G: Gate> Volume<G> {
             }
         }
         let piece = self.requests.piece_mut(key);
-        piece.pending = 1;
-        piece.doubted = TargetSet::default();
+        (piece.pending, piece.doubted) = (1, TargetSet::default());
         let purpose = piece.read_purpose();
         let role = ReadRole::Only;
         Some(self.issue(TargetIo { piece: key, target: first, op: Op::Read, purpose, role }, now))

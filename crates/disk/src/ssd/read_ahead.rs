@@ -71,7 +71,7 @@ impl DriveReadAhead {
 
     /// Notes a read of this stream and answers what to fetch now, as the number of the stream and a
     /// range; then [`DriveReadAhead::fetched`] must follow.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(
         &mut self,
         stream: Option<usize>,

@@ -25,13 +25,21 @@ impl Engine {
             cpu: submitter.cpu,
             background: submitter.section.is_none(),
         };
+        if self.caches.is_some() || self.checkers.is_some() {
+            // A copy, so that the request of the usual case needs no place in memory.
+            return self.submit_watched(Request { ..request });
+        }
+        self.volume.submit(request);
+    }
+
+    #[inline(never)]
+    fn submit_watched(&mut self, request: Request) {
         match self.caches {
             None => self.submit_to_volume(request),
             Some(_) => self.submit_to_caches(request),
         }
     }
 
-    #[inline]
     pub(super) fn submit_to_volume(&mut self, request: Request) {
         if let Some(checkers) = &mut self.checkers {
             checkers.on_request(&request, self.now);
