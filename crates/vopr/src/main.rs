@@ -14,7 +14,8 @@
 //!   data needs the user;
 //! - in the end all mirrors are equal, and no scrub finds anything else before;
 //! - a bit that is changed on one mirror is found by a scrub and repaired;
-//! - clones and old copies of members are refused, and halves that were used without each other;
+//! - clones and old copies of members are refused, and halves that were used without each other,
+//!   unless one is a majority;
 //! - after a stop in good order the labels say so, unless a member had a fault.
 //!
 //! A history that fails is reduced to the operations that it needs. *Small workloads* ([`small`])

@@ -3,7 +3,14 @@
 //!
 //! The *newest* label is the one that every other found label agrees with or is older than (see the
 //! page of this folder). If there is none, the lineages diverged: a part of the members ran without
-//! the others, and those without it. Only the user can say which data to keep.
+//! the others, and those without it. The newest label is then that of the lineage with more members
+//! in sync among the devices, of equals that of the higher generation; never that of the device
+//! that is named first. If they are a *majority* of its members, the volume starts, and the devices
+//! that went on separately are left out. Otherwise only the user can say which data to keep.
+//!
+//! A label remembers the last data ids only. A device with none of them and a generation before
+//! them was left behind longer ago. It is older, unless it calls a member that is in sync now not
+//! in sync, or no other member: then it may have been used without them.
 //!
 //! | the newest label says | the label of the member | standing |
 //! |---|---|---|
@@ -17,7 +24,7 @@
 //! | failed | older | stale: rebuilt |
 //! | failed by an operator | older | kept out: not used |
 //! | not a member | any that is older | unknown: ignored |
-//! | any | diverged from it | diverged: refused |
+//! | any | diverged from it | diverged: left out if there is a majority, else refused |
 //! | not in sync | older, but with a newer dirty log than the others had when it left | the same |
 //! | any | on two devices | cloned: refused |
 //!
@@ -34,7 +41,7 @@
 //! without any of the former, these start only if the user knows that the former are lost.
 
 use super::block::Uuid;
-use super::contents::{DataId, Label, MemberLabel};
+use super::contents::{DataId, HISTORY, Label, LabelledMember, MemberLabel};
 use super::departure::went_on;
 use super::dirty_record::DirtyRecord;
 use super::scrub_record::ScrubRecord;
@@ -167,12 +174,18 @@ fn compare_labels<'a>(
     discarded: &[usize],
 ) -> (&'a Label, Vec<MemberStanding>) {
     let counts = |index: &usize| !discarded.contains(index);
-    let counting: Vec<usize> = (0..found.len()).filter(counts).collect();
-    let stands = |index: &usize| {
-        let refutes = |&other: &usize| is_refuted(&found[*index], &found[other]);
-        !counting.iter().any(refutes) && !reached_no_member_in_sync(*index, found, &counting)
-    };
-    let mut standing_labels: Vec<usize> = counting.iter().copied().filter(stands).collect();
+    let mut counting: Vec<usize> = (0..found.len()).filter(counts).collect();
+    // Of labels that are as good as each other, the order of the devices shall not decide.
+    counting.sort_by_key(|&index| {
+        let MemberLabel { member, label } = &found[index];
+        (member.0, label.generation, label.lineage.id.0)
+    });
+    // What reached no member in sync does not count against others either.
+    let reached = |index: &usize| !reached_no_member_in_sync(*index, found, &counting);
+    let reached: Vec<usize> = counting.iter().copied().filter(reached).collect();
+    let is_refuted = |index: usize| reached.iter().any(|&it| is_refuted(&found[index], &found[it]));
+    let mut standing_labels: Vec<usize> =
+        reached.iter().copied().filter(|&index| !is_refuted(index)).collect();
     if standing_labels.is_empty() {
         // None was committed. A member that is not in sync by its own has nothing that others lack.
         let in_sync = |&index: &usize| found[index].calls_in_sync(found[index].member);
@@ -181,10 +194,19 @@ fn compare_labels<'a>(
             standing_labels.extend(counting.first());
         }
     }
-    let newest = standing_labels
-        .iter()
-        .copied()
-        .reduce(|best, index| if is_newer(&found[index], &found[best]) { index } else { best });
+    let newest = standing_labels.iter().copied().reduce(|best, index| {
+        let is_better = match are_related(&found[index].label, &found[best].label) {
+            true => is_newer(&found[index], &found[best]),
+            false => {
+                let order = |at: usize| {
+                    let Label { generation, lineage, .. } = &found[at].label;
+                    (carriers(at, found, &counting), *generation, lineage.id.0)
+                };
+                order(index) > order(best)
+            }
+        };
+        if is_better { index } else { best }
+    });
     let holder = &found[newest.expect("a volume is assembled from at least one label")];
     let newest = &holder.label;
     assert!(found.iter().all(|other| other.label.array.uuid == newest.array.uuid), "one volume");
@@ -274,11 +296,19 @@ pub(crate) fn least_sequence(standings: &[MemberStanding], devices: &[FoundMembe
 impl LabelAssembly {
     /// Whether the volume, laid out by `map`, may start.
     pub fn verdict(&self, map: &ChunkMap) -> ArrayVerdict {
-        if self.standings.iter().any(|standing| standing.is_doubtful()) {
+        assert_eq!(self.members.len(), self.newest.members.len(), "a state for each row");
+        let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
+        // Removed members do not count.
+        let rows = self.newest.members.iter().filter(|row| row.uuid != Uuid::NIL).count();
+        let in_sync = (0..self.members.len()).filter(|&row| is_in_sync(row)).count();
+        let has_majority = 2 * in_sync > rows;
+        let is_in_the_way = |standing: &MemberStanding| match standing {
+            MemberStanding::Diverged => !has_majority,
+            standing => standing.is_doubtful(),
+        };
+        if self.standings.iter().any(is_in_the_way) {
             return ArrayVerdict::Doubtful;
         }
-        let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
-        assert_eq!(self.members.len(), self.newest.members.len(), "a state for each row");
         let rows = 0..self.members.len();
         // Members in sync that do not know of the end of a rebuild start without the rebuilt one.
         if !rows.clone().any(is_in_sync) || !holds_all(map, |row, end| self.holds(row, end)) {
@@ -360,11 +390,15 @@ fn standing(
     let is_same = label.lineage.id == newest.lineage.id;
     let behind = newest.generation.checked_sub(label.generation);
     // With the same data id, whatever a member has that is not in sync is on those that are.
-    let is_announced_twice =
-        is_same && (!found[index].calls_in_sync(*member) || lacks_nothing(holder, &found[index]));
+    let is_announced_twice = is_same
+        && label.generation == newest.generation
+        && (!found[index].calls_in_sync(*member) || lacks_nothing(holder, &found[index]));
     let behind = behind.filter(|&behind| match behind {
         0 => has_same_contents(label, newest) || is_announced_twice,
-        _ => is_same || left_at(newest, label).is_some_and(|until| label.generation <= until),
+        _ => {
+            let is_known = left_at(newest, label).is_some_and(|until| label.generation <= until);
+            is_same || is_known || is_forgotten(newest, label) && !excludes(&found[index], newest)
+        }
     });
     let behind = match (behind, is_refuted) {
         (_, true) => u64::MAX,
@@ -377,8 +411,11 @@ fn standing(
     let is_current = behind == 0 || (behind == 1 && (is_same || is_parent));
     match (newest.members[row].state, is_current) {
         (MemberState::InSync, true) => MemberStanding::InSync,
-        // By its own label, which does not count, it was about to be rebuilt.
-        (MemberState::InSync, false) if is_refuted && !found[index].calls_in_sync(*member) => {
+        // By its own label, which does not count, it was about to be rebuilt. Nor does the newest
+        // count, if each was announced by a member that was not in sync.
+        (MemberState::InSync, false)
+            if (is_refuted || is_announced_twice) && !found[index].calls_in_sync(*member) =>
+        {
             MemberStanding::Stale
         }
         (MemberState::InSync, false) => MemberStanding::OldCopy,
@@ -412,8 +449,45 @@ fn is_newer(one: &MemberLabel, other: &MemberLabel) -> bool {
                 && (!other.calls_in_sync(other.member) || lacks_nothing(one, other))
         }
         true => this.generation > that.generation,
-        false => left_at(this, that).is_some(),
+        false => left_at(this, that).is_some() || is_forgotten(this, that),
     }
+}
+
+/// Returns true if one label is known to be older than the other, or of the same data.
+fn are_related(one: &Label, other: &Label) -> bool {
+    let is_older = |new: &Label, old: &Label| left_at(new, old).is_some() || is_forgotten(new, old);
+    one.lineage.id == other.lineage.id || is_older(one, other) || is_older(other, one)
+}
+
+/// Returns true if `old` is of a generation before those that `label` remembers, and so was left
+/// behind before.
+pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
+    let Some(oldest) = label.lineage.history.get(HISTORY - 1) else { return false };
+    old.generation <= oldest.until
+}
+
+/// Returns true if the member of `old` may have been used without those that `newest` calls in
+/// sync: its label calls one of them not in sync, or no other member.
+fn excludes(old: &MemberLabel, newest: &Label) -> bool {
+    let in_sync = newest.members.iter().filter(|row| row.state == MemberState::InSync);
+    let is_out = |row: &LabelledMember| {
+        old.label
+            .row(row.uuid)
+            .is_some_and(|row| old.label.members[row].state != MemberState::InSync)
+    };
+    let mut others = old.label.members.iter().filter(|row| row.uuid != old.member);
+    in_sync.filter(|row| row.uuid != old.member).any(is_out)
+        || others.all(|row| row.state != MemberState::InSync)
+}
+
+/// Number of the devices that have the data of a label and are in sync by it.
+fn carriers(index: usize, found: &[MemberLabel], counting: &[usize]) -> usize {
+    let label = &found[index].label;
+    let others = counting.iter().map(|&other| &found[other]);
+    let is_carrier = |other: &&MemberLabel| {
+        other.label.lineage.id == label.lineage.id && label.calls_in_sync(other.member)
+    };
+    others.filter(is_carrier).count()
 }
 
 /// Returns true if `one` does not call the member of `other` in sync, but `other` calls that of

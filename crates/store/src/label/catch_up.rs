@@ -7,8 +7,10 @@
 //! earlier copy of it may have missed more. If its log is newer, the others are copies of
 //! themselves from earlier, which were started without it, and it has data that they lack.
 
-use super::assembly::{FoundMember, LabelAssembly, MemberStanding, least_sequence, left_at};
-use super::contents::{DataId, HISTORY, Label, Lineage, MemberLabel};
+use super::assembly::{
+    FoundMember, LabelAssembly, MemberStanding, is_forgotten, least_sequence, left_at,
+};
+use super::contents::{DataId, Label, Lineage, MemberLabel};
 use super::departure::{AHEAD_MAX, ahead, past, went_on};
 use super::dirty_record::DirtyRecord;
 use super::stale_map::StaleMap;
@@ -57,9 +59,7 @@ pub fn own_data(label: &Label, device: &FoundMember) -> OwnData {
     let (id, generation) = (found.label.lineage.id, found.label.generation);
     let is_known = id == label.lineage.id
         || left_at(label, &found.label).is_some_and(|until| generation <= until);
-    let history = &label.lineage.history;
-    let is_forgotten =
-        history.len() == HISTORY && history.last().is_some_and(|oldest| generation <= oldest.until);
+    let is_forgotten = is_forgotten(label, &found.label);
     match found.calls_in_sync(found.member) && !is_known
         || went_on(label, found, device.record.as_ref())
     {

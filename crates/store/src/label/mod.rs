@@ -11,6 +11,7 @@
 //! - `scrub_record`: the progress of a scrub.
 //! - `checksum_page`: the checksums of the data.
 //! - `spare`: devices that take the place of members that fail.
+//! - `model_tests`: every order of events of three members, and who is current then.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -28,8 +29,9 @@
 //!
 //! **Lineage.** Whenever a member leaves the set of members in sync, the update draws a new random
 //! data id, before the first write that the member missed is replied to. The label keeps the ids
-//! that came before. So a label whose id is in the history of another is older, and of two labels
-//! neither of which has the other's id in its history, each may have data that the other lacks.
+//! that came before. So a label whose id is in the history of another is older. Of two labels
+//! neither of which has the other's id in its history, each may have data that the other lacks,
+//! unless one is of a generation before all that the other remembers: see [`assembly`].
 //!
 //! An id in a history counts up to the generation that had it last. A label with that id and a
 //! later generation went on without those that drew the next id. If it is later by one, and calls
@@ -46,6 +48,8 @@ mod contents;
 mod data_area;
 mod departure;
 mod dirty_record;
+#[cfg(test)]
+mod model_tests;
 mod scrub_record;
 mod slots;
 mod spare;

@@ -167,6 +167,8 @@ impl Machine {
         let devices = self.addresses(&self.rows);
         match self.assemble(&devices, true) {
             Err(LabelledError::Doubtful { .. }) => self.tally.divergences += 1,
+            // The larger half is current, and the other is left out.
+            Ok(_) if 2 * first.count_ones() != all.count_ones() => self.tally.divergences += 1,
             _ => return Err("two halves that were each written to start together".to_owned()),
         }
         // The user gives up the data of the second half.
