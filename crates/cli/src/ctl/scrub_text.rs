@@ -2,9 +2,8 @@
 
 use mirrorball_core::units::{counted, format_bytes};
 use mirrorball_io::conditions::limit_text;
-use mirrorball_io::control::protocol::{
-    BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubReport,
-};
+use mirrorball_io::control::protocol::{OddMember, ReportedScrubState, ScrubReport};
+use mirrorball_io::scrub::{BadRange, RangeProblem};
 
 fn blocks(count: u64) -> String {
     counted(count, "block of 4 KiB", "blocks of 4 KiB")
@@ -164,10 +163,10 @@ pub(super) fn check_scrub(scrub: Option<&ScrubReport>) -> Result<(), Option<&'st
 /// Where blocks are without a right copy.
 fn ranges_text(scrub: &ScrubReport, words: &ScrubWords) -> String {
     let mut text = String::new();
-    for BadRangeReport { offset, length, problem } in &scrub.bad_ranges {
+    for BadRange { offset, length, problem } in &scrub.bad_ranges {
         let what = match problem {
-            ReportedProblem::Differs => words.differs,
-            ReportedProblem::Unreadable => "no right copy",
+            RangeProblem::Differs => words.differs,
+            RangeProblem::Unreadable => "no right copy",
         };
         text += &format!("  bytes {offset} to {} of the volume: {what}\n", offset + length - 1);
     }
@@ -214,12 +213,8 @@ mod tests {
             has_finished: false,
             waits: true,
             bad_ranges: vec![
-                BadRangeReport { offset: 8192, length: 8192, problem: ReportedProblem::Differs },
-                BadRangeReport {
-                    offset: 65536,
-                    length: 4096,
-                    problem: ReportedProblem::Unreadable,
-                },
+                BadRange { offset: 8192, length: 8192, problem: RangeProblem::Differs },
+                BadRange { offset: 65536, length: 4096, problem: RangeProblem::Unreadable },
             ],
             has_more_bad_ranges: true,
             single_copy: false,

@@ -27,9 +27,7 @@ pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
 pub use member::{MemberError, MemberReport, MemberSummary};
-pub use scrub::{
-    BadRangeReport, OddMember, ReportedProblem, ReportedScrubState, ScrubAction, ScrubReport,
-};
+pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
 use serde::{Deserialize, Serialize};
 pub use spare::{ReportedSpareState, SpareReport};
 

@@ -1,7 +1,7 @@
 //! The last scrub of a volume, as clients of the control socket see it.
 
 use super::Control;
-use super::protocol::{BadRangeReport, OddMember, ScrubReport};
+use super::protocol::{OddMember, ScrubReport};
 use crate::Volume;
 use crate::executor::Executor;
 use crate::scrub::Scrub;
@@ -35,7 +35,7 @@ pub(super) fn scrub_report(
         },
         has_finished: progress.has_finished(),
         waits: progress.state == ScrubState::Running && scrub.waits(executor),
-        bad_ranges: ranges.iter().map(|range| BadRangeReport::from(*range)).collect(),
+        bad_ranges: ranges.to_vec(),
         has_more_bad_ranges,
         single_copy: copies == 1,
         copies,

@@ -2,11 +2,14 @@
 //!
 //! They are kept in memory, for as long as the service runs: the members keep only counts.
 
+use serde::{Deserialize, Serialize};
+
 /// Number of ranges that are kept.
 const RANGES_MAX: usize = 16;
 
 /// Problem of a range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RangeProblem {
     /// Mirrors differ, and it is left so.
     Differs,
@@ -15,7 +18,7 @@ pub enum RangeProblem {
 }
 
 /// A range of the volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BadRange {
     /// First byte.
     pub offset: u64,

@@ -1,6 +1,6 @@
 //! Reports about scrubs.
 
-use crate::scrub::{BadRange, RangeProblem};
+use crate::scrub::BadRange;
 use mirrorball_store::label::ScrubState;
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +62,7 @@ pub struct ScrubReport {
     /// The first ranges that were found to be without a right copy, and are left so. The service
     /// that found them knows them until it ends.
     #[serde(default)]
-    pub bad_ranges: Vec<BadRangeReport>,
+    pub bad_ranges: Vec<BadRange>,
     /// True if there are more of them.
     #[serde(default)]
     pub has_more_bad_ranges: bool,
@@ -83,43 +83,7 @@ pub struct ScrubReport {
     pub rate_bytes_per_s: Option<u64>,
 }
 
-/// A range of the volume without a right copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BadRangeReport {
-    /// The first byte.
-    pub offset: u64,
-    /// The length in bytes.
-    pub length: u64,
-    /// The problem.
-    pub problem: ReportedProblem,
-}
-
-/// Problem of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReportedProblem {
-    /// Mirrors differ.
-    Differs,
-    /// No mirror could read it or has it right.
-    Unreadable,
-}
-
-impl From<BadRange> for BadRangeReport {
-    fn from(BadRange { offset, length, problem }: BadRange) -> BadRangeReport {
-        let problem = match problem {
-            RangeProblem::Differs => ReportedProblem::Differs,
-            RangeProblem::Unreadable => ReportedProblem::Unreadable,
-        };
-        BadRangeReport { offset, length, problem }
-    }
-}
-
 impl ScrubReport {
-    /// Returns true if it or one before it left blocks that differ.
-    pub fn has_left_blocks(&self) -> bool {
-        self.differing_blocks > self.repaired_blocks || self.left_blocks > 0
-    }
-
     /// Returns true if all was compared that was checked, and no block is left that differs or
     /// cannot be read, also of those that an earlier scrub found and this one did not come to.
     pub fn is_well(&self) -> bool {
