@@ -41,9 +41,13 @@
 //! without any of the former, these start only if the user knows that the former are lost.
 
 use super::block::Uuid;
-use super::contents::{DataId, HISTORY, Label, LabelledMember, MemberLabel};
+use super::contents::{DataId, Label, MemberLabel};
 use super::departure::went_on;
 use super::dirty_record::DirtyRecord;
+use super::relation::{
+    are_related, carriers, excludes, has_same_contents, is_forgotten, is_newer, is_refuted,
+    lacks_nothing, left_at, reached_no_member_in_sync,
+};
 use super::scrub_record::ScrubRecord;
 use super::slots::NewestLabel;
 use super::stale_map::StaleMap;
@@ -425,119 +429,6 @@ fn standing(
         (MemberState::Failed, _) if newest.members[row].is_kept_out => MemberStanding::KeptOut,
         (MemberState::Rebuilding { .. }, false) | (MemberState::Failed, _) => MemberStanding::Stale,
     }
-}
-
-/// Labels of one generation are equal, but for the member that has them.
-fn has_same_contents(one: &Label, other: &Label) -> bool {
-    one.lineage == other.lineage
-        && one.is_clean == other.is_clean
-        && one.resync_from == other.resync_from
-        && one.array == other.array
-        && one.members == other.members
-        && one.spares == other.spares
-        && one.policy == other.policy
-        && one.program == other.program
-}
-
-/// Returns true if `one` descends from `other`, or is of the same data and a later generation. Of
-/// two announcements of one generation, that of a member in sync counts, by both if they differ.
-fn is_newer(one: &MemberLabel, other: &MemberLabel) -> bool {
-    let (this, that) = (&one.label, &other.label);
-    match this.lineage.id == that.lineage.id {
-        true if this.generation == that.generation => {
-            one.calls_in_sync(one.member)
-                && (!other.calls_in_sync(other.member) || lacks_nothing(one, other))
-        }
-        true => this.generation > that.generation,
-        false => left_at(this, that).is_some() || is_forgotten(this, that),
-    }
-}
-
-/// Returns true if one label is known to be older than the other, or of the same data.
-fn are_related(one: &Label, other: &Label) -> bool {
-    let is_older = |new: &Label, old: &Label| left_at(new, old).is_some() || is_forgotten(new, old);
-    one.lineage.id == other.lineage.id || is_older(one, other) || is_older(other, one)
-}
-
-/// Returns true if `old` is of a generation before those that `label` remembers, and so was left
-/// behind before.
-pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
-    let Some(oldest) = label.lineage.history.get(HISTORY - 1) else { return false };
-    old.generation <= oldest.until
-}
-
-/// Returns true if the member of `old` may have been used without those that `newest` calls in
-/// sync: its label calls one of them not in sync, or no other member.
-fn excludes(old: &MemberLabel, newest: &Label) -> bool {
-    let in_sync = newest.members.iter().filter(|row| row.state == MemberState::InSync);
-    let is_out = |row: &LabelledMember| {
-        old.label
-            .row(row.uuid)
-            .is_some_and(|row| old.label.members[row].state != MemberState::InSync)
-    };
-    let mut others = old.label.members.iter().filter(|row| row.uuid != old.member);
-    in_sync.filter(|row| row.uuid != old.member).any(is_out)
-        || others.all(|row| row.state != MemberState::InSync)
-}
-
-/// Number of the devices that have the data of a label and are in sync by it.
-fn carriers(index: usize, found: &[MemberLabel], counting: &[usize]) -> usize {
-    let label = &found[index].label;
-    let others = counting.iter().map(|&other| &found[other]);
-    let is_carrier = |other: &&MemberLabel| {
-        other.label.lineage.id == label.lineage.id && label.calls_in_sync(other.member)
-    };
-    others.filter(is_carrier).count()
-}
-
-/// Returns true if `one` does not call the member of `other` in sync, but `other` calls that of
-/// `one` so. If both have the same data id, `other` has no data that `one` lacks.
-fn lacks_nothing(one: &MemberLabel, other: &MemberLabel) -> bool {
-    other.calls_in_sync(one.member) && !one.calls_in_sync(other.member)
-}
-
-/// The last generation of `label` that had the data id of `other`, if it has another one now.
-pub(super) fn left_at(label: &Label, other: &Label) -> Option<u64> {
-    let mut history = label.lineage.history.iter();
-    history.find(|past| past.id == other.lineage.id).map(|past| past.until)
-}
-
-/// Returns true if `one` was announced and never committed: the label of another member goes on
-/// from the one before without it. Where each calls only its own member in sync, a damaged slot may
-/// hide that both were committed, so neither is refuted. A member that is not in sync by its own
-/// label has no data that only it has, so its announcement is refuted even so.
-fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
-    let (this, that) = (&one.label, &other.label);
-    let is_side = one.calls_in_sync(one.member) && !one.calls_in_sync(other.member);
-    if is_side || one.member == other.member || that.generation < this.generation {
-        return false;
-    }
-    if this.lineage.id == that.lineage.id {
-        return false;
-    }
-    if let Some(until) = left_at(that, this) {
-        return this.generation == until + 1;
-    }
-    this.lineage.history.first().is_some_and(|parent| {
-        let goes_on = that.lineage.id == parent.id
-            || that.lineage.history.iter().any(|it| it.id == parent.id && it.until >= parent.until);
-        goes_on && this.generation == parent.until + 1
-    })
-}
-
-/// Returns true if a label that says a member left is only on members which it does not call in
-/// sync, while one that it calls in sync has the label before: it was not committed.
-fn reached_no_member_in_sync(index: usize, found: &[MemberLabel], counting: &[usize]) -> bool {
-    let label = &found[index].label;
-    let Some(parent) = label.lineage.history.first() else { return false };
-    let is_parent = |it: &Label| it.lineage.id == parent.id && it.generation == parent.until;
-    let in_sync = || {
-        let others = counting.iter().map(|&other| &found[other]);
-        others.filter(|other| found[index].calls_in_sync(other.member)).map(|it| &it.label)
-    };
-    label.generation == parent.until + 1
-        && in_sync().all(|other| other.lineage.id != label.lineage.id)
-        && in_sync().any(is_parent)
 }
 
 /// The members that make up each lineage that diverged: for the message to the user.

@@ -7,12 +7,11 @@
 //! earlier copy of it may have missed more. If its log is newer, the others are copies of
 //! themselves from earlier, which were started without it, and it has data that they lack.
 
-use super::assembly::{
-    FoundMember, LabelAssembly, MemberStanding, is_forgotten, least_sequence, left_at,
-};
+use super::assembly::{FoundMember, LabelAssembly, MemberStanding, least_sequence};
 use super::contents::{DataId, Label, Lineage, MemberLabel};
 use super::departure::{AHEAD_MAX, ahead, past, went_on};
 use super::dirty_record::DirtyRecord;
+use super::relation::{is_forgotten, left_at};
 use super::stale_map::StaleMap;
 use mirrorball_core::member::MemberState;
 

@@ -12,6 +12,7 @@
 //! - `checksum_page`: the checksums of the data.
 //! - `spare`: devices that take the place of members that fail.
 //! - `model_tests`: every order of events of three members, and who is current then.
+//! - `relation`: which of two labels is newer.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -50,6 +51,7 @@ mod departure;
 mod dirty_record;
 #[cfg(test)]
 mod model_tests;
+mod relation;
 mod scrub_record;
 mod slots;
 mod spare;

@@ -10,8 +10,7 @@
 //!   device was used without them;
 //! - the order of the devices decides nothing.
 //!
-//! States that differ only in the names of ids, in generations of the same order, or in writes
-//! that the same devices have, are one state.
+//! States that differ only in names of ids and in exact generations are one state.
 
 use super::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble, tests as worked_cases,
@@ -32,7 +31,6 @@ const CHURN: usize = 9;
 struct Device {
     label: MemberLabel,
     previous: Option<Label>,
-    /// A bit for each write.
     writes: u32,
 }
 
@@ -359,11 +357,9 @@ impl World {
         match is_same {
             true => Ok(()),
             false => Err(format!(
-                "the order decides between {:?} of {} and {:?} of {}",
-                assembly.standings,
-                brief(&assembly.newest),
-                other.standings,
-                brief(&other.newest)
+                "the order decides between {:?} and {:?}",
+                (&assembly.standings, brief(&assembly.newest)),
+                (&other.standings, brief(&other.newest))
             )),
         }
     }
@@ -466,9 +462,7 @@ fn verdict(assembly: &LabelAssembly) -> ArrayVerdict {
 /// Generation, data ids and states.
 fn brief(label: &Label) -> String {
     let states: Vec<MemberState> = label.members.iter().map(|row| row.state).collect();
-    let past = label.lineage.history.iter().map(|it| format!(" {}@{}", it.id.0, it.until));
-    let (generation, id) = (label.generation, label.lineage.id.0);
-    format!("generation {generation}, {id}{}, {states:?}", past.collect::<String>())
+    format!("generation {}, {:?}, {states:?}", label.generation, label.lineage)
 }
 
 /// Runs all histories of at most so many events; returns the number of states.

@@ -1,0 +1,68 @@
+//! Worked cases of devices that left long ago, and of those that went on separately.
+
+use super::*;
+use crate::label::assembly::tests::{found, judge_in_any_order};
+use crate::label::assembly::{ArrayVerdict, MemberStanding};
+use crate::label::{DataId, PastData};
+use MemberState::{Failed, InSync};
+
+/// A label as [`found`] makes it, of a volume whose members left it so often since that it has
+/// forgotten the data id 1.
+fn much_later(number: u8, states: &[MemberState]) -> MemberLabel {
+    let mut label = found(number, 40, &[100], states);
+    let past = (0..8).map(|past| PastData::new(DataId(90 - past), 38 - 2 * past));
+    label.label.lineage.history = past.collect();
+    label
+}
+
+#[test]
+fn a_disk_that_left_long_ago_is_older_than_the_current_members() {
+    let (current, stale) = (MemberStanding::InSync, MemberStanding::Stale);
+    let three = [InSync, InSync, Failed];
+    let old = found(3, 5, &[1], &[InSync; 3]);
+    let labels = [much_later(1, &three), much_later(2, &three), old.clone()];
+    let expected = (vec![current, current, stale], ArrayVerdict::Start);
+    assert_eq!(judge_in_any_order(&labels), expected);
+    // It was replaced since.
+    let labels = [much_later(1, &[InSync; 2]), much_later(2, &[InSync; 2]), old.clone()];
+    let expected = (vec![current, current, MemberStanding::Unknown], ArrayVerdict::Start);
+    assert_eq!(judge_in_any_order(&labels), expected);
+    // Of a pair one is left.
+    let labels = [much_later(1, &[InSync, Failed]), found(2, 5, &[1], &[InSync; 2])];
+    assert_eq!(judge_in_any_order(&labels), (vec![current, stale], ArrayVerdict::Start));
+    // It has nothing of what is missing.
+    let labels = [much_later(1, &three), old];
+    let missing = ArrayVerdict::Incomplete { missing: vec![1, 2] };
+    assert_eq!(judge_in_any_order(&labels), (vec![current, stale], missing));
+}
+
+#[test]
+fn a_disk_that_was_used_alone_long_ago_is_left_out_by_a_majority() {
+    let (current, diverged) = (MemberStanding::InSync, MemberStanding::Diverged);
+    let three = [InSync, InSync, Failed];
+    let alone = found(3, 7, &[9, 1], &[Failed, Failed, InSync]);
+    let labels = [much_later(1, &three), much_later(2, &three), alone];
+    let expected = (vec![current, current, diverged], ArrayVerdict::Start);
+    assert_eq!(judge_in_any_order(&labels), expected);
+    // Of a pair neither is a majority. The names of the sides do not depend on the order either.
+    let alone = found(2, 7, &[9, 1], &[Failed, InSync]);
+    let labels = [much_later(1, &[InSync, Failed]), alone];
+    let expected = (vec![current, diverged], ArrayVerdict::Doubtful);
+    assert_eq!(judge_in_any_order(&labels), expected);
+}
+
+#[test]
+fn two_of_three_are_a_majority_against_one_that_went_on_for_longer() {
+    let two = [InSync, InSync, Failed];
+    let labels = [
+        found(1, 7, &[2, 1], &two),
+        found(2, 7, &[2, 1], &two),
+        found(3, 30, &[3, 1], &[Failed, Failed, InSync]),
+    ];
+    let current = MemberStanding::InSync;
+    let standings = vec![current, current, MemberStanding::Diverged];
+    assert_eq!(judge_in_any_order(&labels), (standings, ArrayVerdict::Start));
+    // One of the two does not outvote the third.
+    let (_, verdict) = judge_in_any_order(&labels[1..]);
+    assert_eq!(verdict, ArrayVerdict::Doubtful);
+}
