@@ -7,8 +7,10 @@ use anyhow::{Context, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_host::detect::{
     DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies,
+    pasted_machine,
 };
 use serde_json::json;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Find an array of this machine and write an array file
@@ -29,7 +31,8 @@ Examples:
   mirrorball detect /dev/md0 --json"
 )]
 pub(crate) struct Args {
-    /// Mount point or path on it, block device, or name of an array, volume or pool
+    /// Mount point or path on it, block device, or name of an array, volume or pool; `-` reads
+    /// pasted outputs of /proc/mdstat, lsblk, zpool, btrfs and multipath
     path: Option<String>,
 
     /// Write the array file to FILE [default: standard output]
@@ -54,8 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if let Some(path) = &args.output {
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
-    let sysroot = sysroot(args.sysroot.as_deref())?;
-    let (arrays, ending) = match &args.path {
+    let (sysroot, path) = machine(args.sysroot.as_deref(), args.path.as_ref())?;
+    let (arrays, ending) = match path {
         Some(path) => (vec![detect_at(&sysroot, path).map_err(failure)?], Ending::Done),
         None => every_array(args, &sysroot)?,
     };
@@ -76,6 +79,23 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         several => screen::print(&listing(several))?,
     }
     Ok(ending)
+}
+
+/// The machine and what is asked for in it. For the path `-` the machine is what a text on the
+/// standard input says of one.
+pub(crate) fn machine<'a>(
+    folder: Option<&Path>,
+    path: Option<&'a String>,
+) -> Result<(Sysroot, Option<&'a String>), Failure> {
+    /// More than anyone pastes.
+    const TEXT_BYTES_MAX: u64 = 1 << 20;
+    if path.is_none_or(|path| path != "-") {
+        return Ok((sysroot(folder)?, path));
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().take(TEXT_BYTES_MAX).read_to_end(&mut bytes);
+    read.context("cannot read the standard input").map_err(Failure::Fault)?;
+    Ok((pasted_machine(&String::from_utf8_lossy(&bytes)), None))
 }
 
 /// This machine, or the recorded copy of one.

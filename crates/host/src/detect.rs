@@ -20,12 +20,14 @@ mod find;
 mod identity;
 mod leaf;
 mod links;
+mod lun;
 mod mapper;
 mod md;
 mod members;
 mod model_choice;
 mod mounts;
 mod nvme;
+mod pasted;
 mod paths;
 mod stack;
 mod sysroot;
@@ -57,6 +59,12 @@ pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
     all.map(|found| found.map(with_version_noted)).collect()
 }
 
+/// The machine that a pasted text describes: outputs of `/proc/mdstat`, `lsblk`, `zpool status`,
+/// `btrfs filesystem show` and `multipath -ll`.
+pub fn pasted_machine(text: &str) -> Sysroot {
+    pasted::tree(text)
+}
+
 /// Storage of the machine that keeps no copies, each in words.
 pub fn detect_without_copies(sysroot: &Sysroot) -> Vec<String> {
     find::without_copies(sysroot)
@@ -69,6 +77,12 @@ fn with_version_noted(mut array: DetectedArray) -> DetectedArray {
         array.add_not_known("the version of the system", note);
     }
     array
+}
+
+/// Every array of a pasted text.
+#[cfg(test)]
+fn detect_pasted(text: &str) -> Vec<Result<DetectedArray, DetectError>> {
+    detect_all(&pasted_machine(text))
 }
 
 #[cfg(test)]

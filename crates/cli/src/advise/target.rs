@@ -64,7 +64,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
             return Ok(AdviseTarget::file(name.clone()));
         }
     }
-    let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
+    let (sysroot, array) = crate::detect::machine(args.sysroot.as_deref(), array)?;
     let mut detected = match array {
         Some(path) => detect_at(&sysroot, path).map_err(|error| not_detected(path, error))?,
         None => match only_array(args, &sysroot)? {

@@ -5,6 +5,7 @@ use super::block::BlockDevice;
 use super::disk::DetectedDisk;
 use super::leaf::leaf;
 use super::links::{settle_links, shared_link};
+use super::lun::guess_if_lun;
 use super::model_choice::choose_model;
 use super::mounts::mounts;
 use super::sysroot::Sysroot;
@@ -29,7 +30,10 @@ pub(super) fn read_member(
         let size_bytes = device.size_bytes(sysroot);
         Some(DetectedCache { name: device.name.clone(), size_bytes, model })
     };
-    DetectedMember {
+    let place = below.disk.as_ref().map_or("", BlockDevice::folder);
+    let is_lun = below.layers.iter().any(|layer| layer.kind == "dm multipath")
+        || ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|it| place.contains(it));
+    let mut member = DetectedMember {
         devid,
         device: device.map(|device| device.device_path(sysroot)),
         kernel_name: device.map(|device| device.name.clone()),
@@ -48,7 +52,11 @@ pub(super) fn read_member(
         layers: below.layers,
         remarks: below.remarks,
         disk,
+    };
+    if is_lun {
+        guess_if_lun(&mut member);
     }
+    member
 }
 
 /// Gives members without a disk the model and the size of the first member that has one, so that

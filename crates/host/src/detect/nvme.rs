@@ -4,11 +4,12 @@ use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
+use super::lun::guess_if_lun;
 use super::members::{
     COPIES_HELP, complete, is_kernel_since, kernel_release, layout_of_copies, mount_point,
     read_member, unreadable,
 };
-use super::paths::{PATHS_NOTE, guess_if_lun, note_standby};
+use super::paths::{PATHS_NOTE, note_standby};
 use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use mirrorball_core::policies::Spec;

@@ -9,10 +9,11 @@
 //! A file that is missing, cannot be read or is empty is `None`: devices come and go while they are
 //! read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Most bytes read of one file. The files of the kernel are far smaller.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -24,17 +25,31 @@ const LINKS_MAX: usize = 40;
 pub struct Sysroot {
     root: PathBuf,
     is_live: bool,
+    /// The files of a tree in memory, by their paths.
+    memory: Option<Arc<BTreeMap<String, TreeEntry>>>,
+}
+
+/// A file or a link of a tree in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TreeEntry {
+    Text(String),
+    Link(String),
 }
 
 impl Sysroot {
     /// This machine.
     pub fn live() -> Sysroot {
-        Sysroot { root: PathBuf::from("/"), is_live: true }
+        Sysroot { root: PathBuf::from("/"), is_live: true, memory: None }
     }
 
     /// A recorded copy of a machine's files.
     pub fn recorded(root: &Path) -> Sysroot {
-        Sysroot { root: root.to_owned(), is_live: false }
+        Sysroot { root: root.to_owned(), is_live: false, memory: None }
+    }
+
+    /// A tree in memory.
+    pub(super) fn in_memory(files: BTreeMap<String, TreeEntry>) -> Sysroot {
+        Sysroot { root: PathBuf::new(), is_live: false, memory: Some(Arc::new(files)) }
     }
 
     /// Returns true for this machine, where tools and ioctls can be used.
@@ -51,7 +66,14 @@ impl Sysroot {
 
     /// The text of a file as it is.
     pub(crate) fn raw_text(&self, path: &str) -> Option<String> {
-        let path = self.host_path(&self.resolve(path)?);
+        let path = self.resolve(path)?;
+        if let Some(files) = &self.memory {
+            return match files.get(&path)? {
+                TreeEntry::Text(text) => Some(text.clone()),
+                TreeEntry::Link(_) => None,
+            };
+        }
+        let path = self.host_path(&path);
         // A pipe in a recorded copy would be waited for.
         if !fs::metadata(&path).ok()?.is_file() {
             return None;
@@ -75,10 +97,19 @@ impl Sysroot {
     /// `10`.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Some(path) = self.resolve(path) else { return Vec::new() };
-        let Ok(entries) = fs::read_dir(self.host_path(&path)) else { return Vec::new() };
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut names: Vec<String> = names.collect();
+        let mut names: Vec<String> = match &self.memory {
+            Some(files) => {
+                let below = files.range(format!("{path}/")..).map(|(name, _)| name);
+                let rests = below.map_while(|name| name.strip_prefix(&path)?.strip_prefix('/'));
+                rests.filter_map(|rest| rest.split('/').next()).map(str::to_owned).collect()
+            }
+            None => {
+                let Ok(entries) = fs::read_dir(self.host_path(&path)) else { return Vec::new() };
+                entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+            }
+        };
         names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        names.dedup();
         names
     }
 
@@ -101,15 +132,7 @@ impl Sysroot {
                 }
                 _ => resolved.push(name),
             }
-            let here = self.host_path(&format!("/{}", resolved.join("/")));
-            let metadata = here.symlink_metadata().ok()?;
-            let target = match metadata.is_symlink() {
-                true => fs::read_link(&here).ok()?.to_str()?.to_owned(),
-                false => match self.target_in_text(&here, &metadata) {
-                    Some(target) => target,
-                    None => continue,
-                },
-            };
+            let Some(target) = self.target(&format!("/{}", resolved.join("/")))? else { continue };
             links += 1;
             if links > LINKS_MAX {
                 return None;
@@ -123,6 +146,27 @@ impl Sysroot {
             }
         }
         Some(format!("/{}", resolved.join("/")))
+    }
+
+    /// The target of a link; `None` within `Some` for what is no link.
+    fn target(&self, path: &str) -> Option<Option<String>> {
+        if let Some(files) = &self.memory {
+            let is_below = || {
+                let mut below = files.range(format!("{path}/")..);
+                below.next().is_some_and(|(name, _)| name.starts_with(&format!("{path}/")))
+            };
+            return match files.get(path) {
+                Some(TreeEntry::Link(target)) => Some(Some(target.clone())),
+                Some(TreeEntry::Text(_)) => Some(None),
+                None => is_below().then_some(None),
+            };
+        }
+        let here = self.host_path(path);
+        let metadata = here.symlink_metadata().ok()?;
+        match metadata.is_symlink() {
+            true => Some(Some(fs::read_link(&here).ok()?.to_str()?.to_owned())),
+            false => Some(self.target_in_text(&here, &metadata)),
+        }
     }
 
     /// The target of a link that a recorded copy has as a file: such a text is in no file of sysfs.

@@ -5,8 +5,9 @@
 
 use super::super::array::{DetectError, DetectedArray, DetectedMember};
 use super::super::block::BlockDevice;
+use super::super::lun::guess_if_lun;
 use super::super::members::read_member;
-use super::super::paths::{PATHS_NOTE, guess_if_lun, note_standby};
+use super::super::paths::{PATHS_NOTE, note_standby};
 use super::super::tools::{DMSETUP_STATUS, DMSETUP_TABLE};
 use super::Mapped;
 
