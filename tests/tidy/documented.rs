@@ -112,7 +112,7 @@ fn is_condition(letter: char) -> bool {
     letter.is_ascii_lowercase() || letter == '-'
 }
 
-/// The options that count: `takes(&["rw", "readwrite"], …)`, or `noted(…)`, in their table.
+/// The options that count: `takes("rw readwrite", …)`, or `noted(…)`, in their table.
 fn options(tree: &Tree) -> Vec<Name<'_>> {
     let mut names = Vec::new();
     let Some(file) = tree.find("crates/sim/src/job/options.rs") else { return names };
@@ -121,8 +121,9 @@ fn options(tree: &Tree) -> Vec<Name<'_>> {
             continue;
         }
         let list = file.tokens[index..].iter().take_while(|token| !token.is_close());
-        let strings = list.filter_map(|token| Some((token.line, token.string()?)));
-        names.extend(strings.map(|(line, name)| Name { file, line, name }));
+        let first = list.filter_map(|token| Some((token.line, token.string()?))).take(1);
+        let words = first.flat_map(|(line, names)| names.split(' ').map(move |it| (line, it)));
+        names.extend(words.map(|(line, name)| Name { file, line, name }));
     }
     names
 }
@@ -141,7 +142,7 @@ fn windows<'a>(
 
 pub(crate) fn names_canary() -> Canary {
     let fields = "pub struct P {\n/// Page.\npub rpm: u64,\npub zones: u32,\nown: u8 }";
-    let options = "takes(&[\"rw\", \"readwrite\"], Setter::Text(\"no\"));\nignored(&[\"eta\"]);";
+    let options = "takes(\"rw readwrite\", Setter::Text(\"no\"));\nignored(\"eta\");";
     Canary {
         files: vec![
             ("crates/disk/src/hdd/parameters.rs", fields.into()),

@@ -4,13 +4,14 @@
 //! for arrays that can be simulated. Opens real members for reading, to report a missing one and to
 //! print sizes. Does not connect to NBD exports.
 
+use crate::check_job;
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::geometry::{ArrayLayout, ChunkMap, GeometryError, Stripe};
 use mirrorball_core::member::{MemberConfig, MemberState};
-use mirrorball_core::units::{Nanos, format_bytes as size};
+use mirrorball_core::units::format_bytes as size;
 use mirrorball_disk::array_file::{
     ArrayFile, ArraySpec, DevicePart, MemberSource, MemberSpec, Partition, Used,
 };
@@ -20,9 +21,7 @@ use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_lab::evaluation::advice::stated_policy;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
 use mirrorball_lab::experiment::systems;
-use mirrorball_sim::job::{
-    Access, Arrivals, Background, Direction, JobFile, Mix, Section, SizeOrPercent,
-};
+use mirrorball_sim::job::JobFile;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -99,9 +98,7 @@ impl FileKind {
             return Err(error.with_help(format!("give files, for example {file}/*.toml")));
         }
         if Path::new(file).exists() {
-            let what = "the name of an array file ends in .toml, that of a job file in .fio";
-            let error = Diagnostic::new(format!("cannot check {file}: {what}"));
-            return Err(error.with_help("if it is one of these, rename it"));
+            return Ok(FileKind::Job);
         }
         if ModelProfile::builtin(file).is_ok() {
             let error = Diagnostic::new(format!("cannot check `{file}`: it is a built-in model"));
@@ -130,7 +127,7 @@ impl CheckedFiles {
             }
             FileKind::Job => {
                 let jobs = load_job(file)?.1;
-                let text = format!("{file}: {}", job_file(&jobs));
+                let text = format!("{file}: {}", check_job::summary(&jobs));
                 self.jobs.push(jobs);
                 Ok(text)
             }
@@ -352,110 +349,9 @@ fn size_of(path: &Path) -> std::io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-fn job_file(file: &JobFile) -> String {
-    let (jobs, background) = (file.sections.len(), file.background.len());
-    let mut text = format!("sections: {jobs}, background loads: {background}\n");
-    for job in &file.sections {
-        text += &format!("  [{}] {}\n", job.name, job_line(job));
-    }
-    for Background { kind, rate_bytes_per_s, .. } in &file.background {
-        let rate = rate_bytes_per_s.map(|rate| format!("at {}/s", size(rate)));
-        let rate = rate.unwrap_or("without a rate limit".to_owned());
-        text += &format!("  background: {} {rate}\n", format!("{kind:?}").to_lowercase());
-    }
-    for note in &file.notes {
-        let mirrorball_sim::job::Note { file, line, option, reason } = note;
-        text += &format!("  note: {file}:{line}: `{option}`: {reason}\n");
-    }
-    text
-}
-
-fn job_line(job: &Section) -> String {
-    if let Some(replay) = &job.replay {
-        return format!("{}, at most {} in flight", replay.describe(), job.depth);
-    }
-    let access = match job.access {
-        Access::Sequential => "sequential",
-        Access::Random => "random",
-    };
-    let mix = match job.mix {
-        Mix::Only(Direction::Read) => "reads".to_owned(),
-        Mix::Only(Direction::Write) => "writes".to_owned(),
-        Mix::Only(Direction::Trim) => "trims".to_owned(),
-        Mix::ReadWrite { read_percent } => format!("reads ({read_percent} %) and writes"),
-    };
-    let sizes = &job.sizes[job.mix.directions()[0]];
-    let sizes: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();
-    let offset = match job.offset {
-        SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0) => String::new(),
-        SizeOrPercent::Bytes(bytes) => format!(" from {} on", size(bytes)),
-        SizeOrPercent::Percent(percent) => format!(" from {percent} % of the volume on"),
-    };
-    let region = match job.size {
-        None if offset.is_empty() => "the whole volume".to_owned(),
-        None => "the volume".to_owned(),
-        Some(SizeOrPercent::Bytes(bytes)) => size(bytes),
-        Some(SizeOrPercent::Percent(percent)) => format!("{percent} % of the volume"),
-    };
-    let clones =
-        if job.clones == 1 { String::new() } else { format!(", {} processes", job.clones) };
-    let cache = if job.direct { "" } else { ", through the page cache" };
-    let until = match (job.runtime, job.time_based) {
-        (Some(runtime), true) => format!(", for {runtime}"),
-        (Some(runtime), false) => format!(", for {runtime} at most"),
-        (None, _) => String::new(),
-    };
-    let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
-    format!(
-        "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{cache}{until}{ramp}",
-        sizes.join(" or "),
-        job.depth,
-        rates(job),
-        flushes(job)
-    )
-}
-
-/// The maximum rates of a section, of each clone.
-fn rates(job: &Section) -> String {
-    let directions = job.mix.directions();
-    let rates = directions.iter().filter_map(|&direction| {
-        let rate = match (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]) {
-            (Some(bytes), _) => format!("at most {}/s", size(bytes)),
-            (None, Some(ios)) => format!("at most {ios} IOPS"),
-            (None, None) => return None,
-        };
-        let what = match (directions.len(), direction) {
-            (1, _) => "",
-            (_, Direction::Read) => " of reads",
-            (_, Direction::Write) => " of writes",
-            (_, Direction::Trim) => " of trims",
-        };
-        Some(format!(", {rate}{what}"))
-    });
-    let each = if job.clones == 1 { "" } else { " each" };
-    let rates: String = rates.map(|rate| rate + each).collect();
-    let process = match job.arrivals {
-        Arrivals::Poisson if !rates.is_empty() => " at random times",
-        Arrivals::Poisson | Arrivals::Linear => "",
-    };
-    rates + process
-}
-
-/// How often a section flushes.
-fn flushes(job: &Section) -> String {
-    let every = |option: &str, writes: u64| match writes {
-        0 => String::new(),
-        1 => format!(", {option} after each write"),
-        _ => format!(", {option} after every {writes} writes"),
-    };
-    let last = if job.final_flush { ", a flush after the last write" } else { "" };
-    every("fsync", job.fsync) + &every("fdatasync", job.fdatasync) + last
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mirrorball_sim::job::JobContext;
 
     #[test]
     fn mirror_sets_are_those_of_the_layout() {
@@ -479,21 +375,5 @@ mod tests {
         assert_eq!(sets(&format!("profile = \"raid0\"\n{four}")), "");
         let many = sets(&format!("profile = \"raid1\"\n{}", member("100GiB").repeat(40)));
         assert!(many.contains("other sets of devids: "), "{many}");
-    }
-
-    #[test]
-    fn rates_and_flushes_are_in_the_summary_of_a_section() {
-        let line = |options: &str| {
-            let text = format!("[log]\nsize=1g\n{options}\n");
-            job_line(&JobFile::parse(&text, "a.fio", &JobContext::empty()).unwrap().sections[0])
-        };
-        let log = line("rw=write\nrate_iops=50\nfsync=1");
-        assert!(log.contains(", 1 in flight, at most 50 IOPS, fsync after each write"), "{log}");
-        let mixed = line("rw=randrw\nrate=1m,2m\nnumjobs=2\nfdatasync=8\nend_fsync=1");
-        let expected = ", at most 1 MiB/s of reads each, at most 2 MiB/s of writes each, \
-                        fdatasync after every 8 writes, a flush after the last write";
-        assert!(mixed.contains(expected), "{mixed}");
-        let poisson = line("rw=randread\nrate_iops=50\nrate_process=poisson");
-        assert!(poisson.contains("at most 50 IOPS at random times"), "{poisson}");
     }
 }

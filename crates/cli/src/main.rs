@@ -10,6 +10,7 @@
 mod advise;
 mod bench;
 mod check;
+mod check_job;
 mod clear;
 mod command_line;
 mod compare;

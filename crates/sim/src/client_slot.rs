@@ -139,7 +139,7 @@ impl<'a> ClientFactory<'a> {
         let exclusive = section.file.is_some_and(|file| file.is_exclusive);
         let depth = if exclusive { 1 } else { section.depth };
         if let Some(file) = section.file.filter(|file| !file.is_raw()) {
-            let region = section.region(clone, free_bytes);
+            let region = section.regions(clone, free_bytes)[0];
             let made = make_file(&file, free_bytes, region.offset + region.bytes);
             let at_line =
                 |error: Diagnostic| error.in_file(&self.run.job.file).at_line(section.line);
@@ -148,10 +148,10 @@ impl<'a> ClientFactory<'a> {
         if section.direct {
             return Ok(Box::new(DirectClient::new(source, depth)));
         }
-        let region = section.region(clone, free_bytes);
-        let file = IoRange { offset: region.offset, length: region.bytes };
+        let regions = section.regions(clone, free_bytes).into_iter();
+        let files = regions.map(|it| IoRange { offset: it.offset, length: it.bytes });
         let read_ahead_kib = self.run.array.host.read_ahead_kb;
-        Ok(Box::new(BufferedClient::new(source, depth, read_ahead_kib, file)))
+        Ok(Box::new(BufferedClient::new(source, depth, read_ahead_kib, files.collect())))
     }
 
     fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {

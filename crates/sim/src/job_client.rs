@@ -20,7 +20,9 @@ pub(crate) struct DirectClient {
 /// A clone that reads through the page cache.
 pub(crate) struct BufferedClient {
     requests: RequestStream,
-    read_ahead: ReadAhead,
+    /// The state of each file, in the order of their places, and the one read last.
+    files: Vec<ReadAhead>,
+    last: usize,
     /// Reads whose data has not arrived, with the number of windows that each still needs.
     waiting: Vec<(ClientRequest, usize)>,
 }
@@ -122,24 +124,37 @@ impl Client for DirectClient {
 }
 
 impl BufferedClient {
-    /// Reads `file`, a range of the volume, through windows of at most `read_ahead_kib`.
+    /// Reads `files`, ranges of the volume, through windows of at most `read_ahead_kib`.
     pub(crate) fn new(
         source: RequestSource,
         depth: u32,
         read_ahead_kib: u64,
-        file: IoRange,
+        mut files: Vec<IoRange>,
     ) -> BufferedClient {
-        let read_ahead = ReadAhead::new(read_ahead_kib, file);
+        files.sort_by_key(|file| file.offset);
+        let files = files.into_iter().map(|file| ReadAhead::new(read_ahead_kib, file)).collect();
         BufferedClient {
             requests: RequestStream::new(source, depth),
-            read_ahead,
+            files,
+            last: 0,
             waiting: Vec::new(),
         }
     }
 
+    /// Index of the file at an offset of the volume.
+    fn file_at(&self, offset: u64) -> usize {
+        self.files.partition_point(|file| file.start() <= offset).saturating_sub(1)
+    }
+
+    /// Handles a read. Returns true if its data come from windows.
+    fn takes(&mut self, request: &ClientRequest) -> bool {
+        self.last = self.file_at(request.offset);
+        self.files[self.last].takes(range_of(request))
+    }
+
     /// The next read-ahead window to read.
     fn next_window(&mut self, now: Nanos) -> Option<ClientRequest> {
-        let IoRange { offset, length } = self.read_ahead.poll()?;
+        let IoRange { offset, length } = self.files[self.last].poll()?;
         let (kind, origin) = (RequestKind::Read, RequestOrigin::ReadAhead);
         Some(ClientRequest { kind, origin, offset, length, intended: now })
     }
@@ -162,10 +177,10 @@ impl Client for BufferedClient {
             }
             match self.requests.next_action(now) {
                 Action::Submit(request)
-                    if request.kind == RequestKind::Read
-                        && self.read_ahead.takes(range_of(&request)) =>
+                    if request.kind == RequestKind::Read && self.takes(&request) =>
                 {
-                    self.waiting.push((request, self.read_ahead.missing(range_of(&request))));
+                    let missing = self.files[self.last].missing(range_of(&request));
+                    self.waiting.push((request, missing));
                 }
                 // Reads that wait for data are answered after the workload has ended.
                 Action::End if !self.requests.failed && !self.waiting.is_empty() => {
@@ -190,7 +205,8 @@ impl Client for BufferedClient {
             self.requests.failed = true;
             (!self.waiting.is_empty()).then(|| self.waiting.remove(0).0)
         } else {
-            self.read_ahead.on_data(range_of(request));
+            let file = self.file_at(request.offset);
+            self.files[file].on_data(range_of(request));
             let needs = |read: &ClientRequest| range_of(read).overlaps(range_of(request));
             for (_, missing) in self.waiting.iter_mut().filter(|(read, _)| needs(read)) {
                 *missing = missing.saturating_sub(1);

@@ -63,6 +63,11 @@ impl ReadAhead {
         }
     }
 
+    /// First byte of the file.
+    pub(crate) fn start(&self) -> u64 {
+        self.file.offset
+    }
+
     /// Handles a read of the application. Returns true if the read is sequential: then its data
     /// comes from windows, and the windows it needs and the ones ahead of it are queued. Returns
     /// false if the read must go to the volume itself.

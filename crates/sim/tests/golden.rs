@@ -27,6 +27,7 @@ optimal_io = "512KiB"
 
 const JOBS: &str = "
 [global]
+filename=/dev/md0
 ioengine=libaio
 direct=1
 size=20G

@@ -18,10 +18,18 @@ use mirrorball_sim::engine;
 use mirrorball_sim::job::{JobContext, JobFile, Note};
 use std::path::Path;
 
-const ARRAY: InputKind =
-    InputKind { name: "array", ending: ".toml", builtin: || ArrayFile::builtin_names().collect() };
-const JOB: InputKind =
-    InputKind { name: "job", ending: ".fio", builtin: || builtin_job_names().collect() };
+const ARRAY: InputKind = InputKind {
+    name: "array",
+    ending: ".toml",
+    builtin: || ArrayFile::builtin_names().collect(),
+    allows_latin1: false,
+};
+const JOB: InputKind = InputKind {
+    name: "job",
+    ending: ".fio",
+    builtin: || builtin_job_names().collect(),
+    allows_latin1: true,
+};
 
 /// The jobs compiled in, by name.
 const BUILTIN_JOBS: [(&str, &str); 16] = [

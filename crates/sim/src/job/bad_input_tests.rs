@@ -49,7 +49,7 @@ fn bad_input_is_refused_with_line_and_help() {
         assert_eq!(given, expected, "{text}");
     }
     let other = JobFile::parse("hello\n", "x.txt", &JobContext::empty()).unwrap_err();
-    assert!(other.help.unwrap().ends_with("; the names of fio job files end in .fio"));
+    assert!(other.help.unwrap().ends_with("; is it a job file? those of arrays end in .toml"));
     let shown = parse("[a]\nio_depth=4").unwrap_err().to_string();
     assert_eq!(shown, "test.fio:2: unknown option `io_depth`\n  help: did you mean `iodepth`?");
 }

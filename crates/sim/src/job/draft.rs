@@ -1,28 +1,19 @@
 //! A job while its options are being applied: defaults, then `global`, then its own section.
 
+use super::engines::{Engine, EngineDepth, EnginePath};
 use super::error::job_error;
+use super::layout::FileDraft;
 use super::replay_draft::ReplayDraft;
 use super::spec::{
-    Access, Arrivals, Direction, Distribution, Mix, PerDirection, Section, SizeOrPercent, SizeShare,
+    Access, AddressModifier, Arrivals, Direction, Distribution, FileOrder, Mix, PerDirection,
+    Section, SizeOrPercent, SizeShare, StridedZones,
 };
+use super::target::JobTarget;
 use super::value::KbBase;
 use super::{JobContext, Note};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::Nanos;
-
-/// The option that says how many requests are in flight.
-pub(super) const DEPTH: &str = "iodepth";
-
-/// Whether an I/O engine of fio keeps `iodepth` requests in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Engine {
-    /// One: each request is a call that returns when it is done.
-    Synchronous,
-    /// As many as asked with `direct=1`; without, submission itself reads and waits.
-    AsynchronousIfDirect,
-    /// As many as asked.
-    Asynchronous,
-}
+use mirrorball_core::units::{Nanos, SECTOR_BYTES};
+use std::collections::BTreeMap;
 
 /// A job in the making.
 #[derive(Clone, Debug)]
@@ -34,27 +25,63 @@ pub(super) struct Draft {
     pub(super) read_percent: u64,
     /// The trace that it replays, if any.
     pub(super) replay: ReplayDraft,
-    /// The file and the line that set the depth, if one did.
-    pub(super) depth_from: Option<(String, usize)>,
+    pub(super) files: FileDraft,
+    /// Whether workers submit its requests, so that a synchronous engine reaches its depth.
+    pub(super) is_offloaded: bool,
+    /// Whether each write is durable before it completes.
+    pub(super) is_synchronous: bool,
+    pub(super) verify: Verify,
+    pub(super) zones: ZoneDraft,
+    pub(super) repeats_address: bool,
+    /// Sizes of `bssplit` and `bsrange`, which go before `bs`.
+    pub(super) listed_sizes: PerDirection<Option<Vec<SizeShare>>>,
+    /// The file and the line of each option that is set, by the first name in its row.
+    pub(super) places: BTreeMap<&'static str, (String, usize)>,
+}
+
+/// Verification of data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Verify {
+    pub(super) is_on: bool,
+    pub(super) is_only: bool,
+    /// Whether fio reads nothing back.
+    pub(super) is_write_only: bool,
+}
+
+/// Zones that are visited in turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ZoneDraft {
+    pub(super) is_off: bool,
+    pub(super) size_bytes: u64,
+    pub(super) range_bytes: u64,
+    pub(super) skip_bytes: u64,
 }
 
 /// fio's own defaults.
 impl Default for Draft {
     fn default() -> Draft {
-        let sizes = vec![SizeShare { bytes: 4096, percent: 100 }];
+        let sizes = vec![SizeShare { bytes: 4096, weight: 100 }];
         let job = Section {
             name: String::new(),
             line: 0,
             index: 0,
             group: 0,
             description: None,
-            filename: None,
+            target: JobTarget::VOLUME,
+            file_order: FileOrder::RoundRobin,
+            file_ios: 1,
+            open_files: None,
             mix: Mix::Only(Direction::Read),
             access: Access::Sequential,
             sizes: PerDirection([sizes.clone(), sizes.clone(), sizes]),
+            modifier: AddressModifier::None,
+            zones: None,
+            align_bytes: PerDirection([None; 3]),
             size: None,
             offset: SizeOrPercent::Bytes(0),
             offset_increment: SizeOrPercent::Bytes(0),
+            offset_align: None,
+            pass_bytes: None,
             io_bytes: None,
             number_ios: None,
             loops: 1,
@@ -83,64 +110,180 @@ impl Default for Draft {
             replay: None,
             file: None,
         };
-        let (kb_base, engine) = (KbBase(1024), Engine::Synchronous);
         Draft {
             job,
-            kb_base,
+            kb_base: KbBase(1024),
             stonewall: false,
-            engine,
+            engine: Engine::DEFAULT,
             read_percent: 50,
             replay: ReplayDraft::default(),
-            depth_from: None,
+            files: FileDraft::default(),
+            is_offloaded: false,
+            is_synchronous: false,
+            verify: Verify::default(),
+            zones: ZoneDraft::default(),
+            repeats_address: false,
+            listed_sizes: PerDirection::default(),
+            places: BTreeMap::new(),
         }
     }
+}
+
+/// A finished job.
+pub(super) struct Finished {
+    pub(super) job: Section,
+    pub(super) files: FileDraft,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Draft {
     /// The finished job, at its place in the file, with what the user should know of it.
     pub(super) fn finish(
-        self,
+        mut self,
         index: usize,
         group: usize,
         line: usize,
         context: &JobContext<'_>,
-    ) -> Result<(Section, Option<Note>), Diagnostic> {
-        let (mut job, mut note) = (self.job, None);
-        let depth_is_set = self.depth_from.is_some();
-        (job.index, job.group, job.line) = (index, group, line);
-        if let Mix::ReadWrite { .. } = job.mix {
-            job.mix = Mix::ReadWrite { read_percent: self.read_percent };
+    ) -> Result<Finished, Diagnostic> {
+        (self.job.index, self.job.group, self.job.line) = (index, group, line);
+        if let Mix::ReadWrite { .. } = self.job.mix {
+            self.job.mix = Mix::ReadWrite { read_percent: self.read_percent };
         }
-        if job.time_based && job.runtime.is_none() {
-            let message = format!("job `{}` has time_based but no runtime", job.name);
-            return Err(job_error(message, "add a time limit, for example runtime=60"));
-        }
-        if job.arrivals == Arrivals::Poisson && !job.has_rate() {
-            let message = format!("job `{}` has rate_process=poisson but no rate", job.name);
+        if self.job.arrivals == Arrivals::Poisson && !self.job.has_rate() {
+            let message = format!("job `{}` has rate_process=poisson but no rate", self.job.name);
             return Err(job_error(message, "add a rate, for example rate_iops=200"));
         }
-        if job.depth > 1 && !self.engine.keeps_depth(job.direct) {
-            let why = match self.engine {
-                Engine::AsynchronousIfDirect => "libaio without direct=1",
+        for (sizes, listed) in self.job.sizes.0.iter_mut().zip(&mut self.listed_sizes.0) {
+            *sizes = listed.take().unwrap_or_else(|| std::mem::take(sizes));
+        }
+        let mut notes = Vec::new();
+        self.finish_verify(&mut notes);
+        self.finish_order()?;
+        self.finish_time_and_depth(&mut notes);
+        self.finish_path(&mut notes);
+        let has_depth = self.places.contains_key("iodepth");
+        self.note_odd_sizes(&mut notes);
+        self.replay.finish(&mut self.job, has_depth, context)?;
+        self.files.is_device |= self.engine.path == EnginePath::Device;
+        self.files.is_volume =
+            self.job.replay.is_some() || self.job.file.is_some_and(|file| !file.is_raw());
+        let notes = notes.into_iter().filter_map(|(option, reason)| {
+            let (file, line) = self.places.get(option)?.clone();
+            Some(Note { file, line, option: option.to_owned(), reason })
+        });
+        let notes = notes.collect();
+        Ok(Finished { job: self.job, files: self.files, notes })
+    }
+
+    fn finish_verify(&mut self, notes: &mut Notes) {
+        let writes = self.job.mix.directions().contains(&Direction::Write);
+        if self.verify.is_only && writes {
+            self.job.mix = Mix::Only(Direction::Read);
+            notes.push(("verify_only", "the data are read, and not checked".to_owned()));
+        } else if self.verify.is_on && writes && !self.verify.is_write_only {
+            let reason = "the reads that check the data after the writes are left out; \
+                          do_verify=0 leaves them out of fio too";
+            notes.push(("verify", reason.to_owned()));
+        }
+    }
+
+    /// Settles the order of addresses: what a number after `rw` means, and zones.
+    fn finish_order(&mut self) -> Result<(), Diagnostic> {
+        let is_random = self.job.access == Access::Random;
+        self.job.modifier = match self.job.modifier {
+            AddressModifier::Skip(length) if is_random => {
+                let length = u64::try_from(length).unwrap_or(1).max(1);
+                let is_identical = self.repeats_address;
+                if length == 1 {
+                    AddressModifier::None
+                } else {
+                    AddressModifier::Runs { length, is_identical }
+                }
+            }
+            AddressModifier::Skip(0) => AddressModifier::None,
+            modifier => modifier,
+        };
+        if !is_random {
+            self.job.align_bytes = PerDirection::default();
+        }
+        if self.job.align_bytes.0.iter().any(Option::is_some) {
+            self.job.random_map = false;
+        }
+        let ZoneDraft { is_off, size_bytes, range_bytes, skip_bytes } = self.zones;
+        if is_off || size_bytes == 0 {
+            return Ok(());
+        }
+        let range_bytes = if range_bytes == 0 { size_bytes } else { range_bytes };
+        let blocks = self.job.mix.directions().iter().flat_map(|&d| &self.job.sizes[d]);
+        if blocks.map(|size| size.bytes).max().is_some_and(|bytes| bytes > range_bytes) {
+            let help = "make zonerange as large as a block";
+            return Err(job_error("a zone is smaller than a block", help));
+        }
+        self.job.zones = Some(StridedZones { size_bytes, range_bytes, skip_bytes });
+        Ok(())
+    }
+
+    fn finish_time_and_depth(&mut self, notes: &mut Notes) {
+        let job = &mut self.job;
+        if job.time_based && job.runtime.is_none() {
+            job.time_based = false;
+            let reason = "has no effect without runtime, as in fio: the job ends with its size";
+            notes.push(("time_based", reason.to_owned()));
+        }
+        let name = self.files.names.as_deref();
+        let keeps_depth = self.is_offloaded || self.engine.has_depth(job.direct, name);
+        if job.depth > 1 && !keeps_depth {
+            let why = match self.engine.depth {
+                EngineDepth::DirectOnly => "libaio without direct=1",
+                EngineDepth::CharacterDevice => "sg on a block device",
                 _ => "a synchronous ioengine (psync unless another is set)",
             };
-            let (file, line) = self.depth_from.expect("the default depth is 1");
             let reason =
                 format!("has the effect of 1, as in fio: {why} keeps one request in flight");
-            note = Some(Note { file, line, option: DEPTH.to_owned(), reason });
+            notes.push(("iodepth", reason));
             job.depth = 1;
         }
-        self.replay.finish(&mut job, depth_is_set, context)?;
-        Ok((job, note))
+    }
+
+    /// Settles the way of the requests to the volume: page cache and flushes.
+    fn finish_path(&mut self, notes: &mut Notes) {
+        let job = &mut self.job;
+        let writes = job.mix.directions().contains(&Direction::Write);
+        if !self.engine.has_page_cache() {
+            job.direct = true;
+        } else if !job.direct && writes && !self.is_synchronous {
+            let reason = "writes without direct=1 are not collected in a page cache: each waits \
+                          for the disks";
+            notes.push(("rw", reason.to_owned()));
+        }
+        if self.is_synchronous && writes {
+            job.fsync = 1;
+            let reason = "a flush follows each write";
+            notes.push(("sync", reason.to_owned()));
+        }
+    }
+
+    /// Notes sizes and offsets that are not whole sectors.
+    fn note_odd_sizes(&self, notes: &mut Notes) {
+        let job = &self.job;
+        if self.replay.path.is_some() {
+            return;
+        }
+        let sizes = job.mix.directions().iter().flat_map(|&d| &job.sizes[d]);
+        let is_odd = |bytes: u64| !bytes.is_multiple_of(SECTOR_BYTES);
+        let reason = format!(
+            "requests are widened to whole sectors of {SECTOR_BYTES} bytes, so more bytes are \
+             transferred than under fio"
+        );
+        let by_size = ["bssplit", "bsrange", "bs"];
+        if sizes.clone().any(|size| is_odd(size.bytes)) {
+            let option = by_size.into_iter().find(|option| self.places.contains_key(option));
+            notes.extend(option.map(|option| (option, reason)));
+        } else if matches!(job.offset, SizeOrPercent::Bytes(bytes) if is_odd(bytes)) {
+            notes.push(("offset", reason));
+        }
     }
 }
 
-impl Engine {
-    fn keeps_depth(self, direct: bool) -> bool {
-        match self {
-            Engine::Synchronous => false,
-            Engine::AsynchronousIfDirect => direct,
-            Engine::Asynchronous => true,
-        }
-    }
-}
+/// Options with what the user should know of their effect.
+type Notes = Vec<(&'static str, String)>;

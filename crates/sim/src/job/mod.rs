@@ -16,59 +16,49 @@
 //!
 //! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.
 
+mod context;
 mod draft;
+mod engines;
 mod error;
 mod file;
+mod layout;
 mod lexer;
+mod lists;
 mod options;
 mod pragma;
+mod region;
 mod replay;
 mod replay_draft;
 mod setters;
 mod spec;
+mod target;
 mod value;
 
 #[cfg(test)]
 mod bad_input_tests;
 #[cfg(test)]
+mod field_tests;
+#[cfg(test)]
 mod tests;
 
+pub use context::{FindTrace, JobContext};
 pub use pragma::{Background, BackgroundKind};
 pub use replay::{Replay, ReplayPace};
 pub use spec::{
-    Access, Allocation, Arrivals, Direction, Distribution, FileSpec, Mix, PerDirection, Region,
-    Section, SizeOrPercent, SizeShare, Zone,
+    Access, AddressModifier, Allocation, Arrivals, Direction, Distribution, FileOrder, FileSpec,
+    Mix, PerDirection, Section, SizeOrPercent, SizeShare, StridedZones, Zone,
 };
+pub use target::{FileLayout, JobTarget, Region};
 
-use draft::Draft;
+use draft::{Draft, Finished};
 use error::job_error;
+use layout::FileDraft;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_trace::TraceFile;
 use options::{OptionRow, Support};
 use pragma::Pragma;
 use replay_draft::ReplayPragma;
 use serde::Serialize;
-use std::fs::File;
-use std::io::{self, Read};
-
-/// Finds the trace at a path. The other arguments are the name of its format, if one is given, and
-/// the one device to read.
-pub type FindTrace<'a> =
-    dyn Fn(&str, Option<&str>, Option<String>) -> Result<TraceFile, Diagnostic> + 'a;
-
-/// Access to variables and included files. Both are callbacks, so that reading a job needs neither
-/// a process environment nor a file system.
-#[derive(Clone, Copy)]
-pub struct JobContext<'a> {
-    /// The value of a variable, or `None` if it is not set.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of an included file, by its path (relative paths are relative to the file that
-    /// includes it), or why it cannot be read.
-    pub include: &'a dyn Fn(&str) -> Result<String, String>,
-    /// The trace at a path. Relative paths are relative to the working directory, as in fio.
-    pub trace: &'a FindTrace<'a>,
-}
 
 /// A note about an accepted option that changes nothing in simulation, or has another effect than
 /// its value suggests.
@@ -111,29 +101,6 @@ const INCLUDE_DEPTH_MAX: usize = 16;
 /// Maximum number of includes. Without it, files that include each other twice would be read 2^16
 /// times within the maximum depth.
 const INCLUDES_MAX: usize = 256;
-/// Maximum size of an included file: a path given by mistake, such as a device, may have no end.
-const INCLUDE_BYTES_MAX: u64 = 256 << 10;
-
-impl JobContext<'_> {
-    /// The variables of this process, and its file system.
-    pub fn process() -> JobContext<'static> {
-        JobContext {
-            variable: &|name| std::env::var(name).ok(),
-            include: &|path| read_include(path).map_err(|error| error.to_string()),
-            trace: &|path, format, device| TraceFile::new(path, format, device),
-        }
-    }
-
-    /// No variable is set, and no file can be included or replayed.
-    pub fn empty() -> JobContext<'static> {
-        JobContext {
-            variable: &|_| None,
-            include: &|_| Err("no such file".to_owned()),
-            trace: &|path, _, _| Err(job_error(format!("no trace `{path}`"), "give its path")),
-        }
-    }
-}
-
 impl JobFile {
     /// Reads a job file from its text. `file` names it in messages, and is what relative includes
     /// are relative to.
@@ -147,7 +114,11 @@ impl JobFile {
         environment: &JobContext<'_>,
     ) -> Result<JobFile, Diagnostic> {
         let mut reader = JobReader::new(file, environment);
-        reader.read(text, file, 0)?;
+        let without_mark = text.strip_prefix('\u{feff}');
+        if without_mark.is_some() {
+            reader.note(file, 1, "byte order mark", "is skipped; fio refuses the file: remove it");
+        }
+        reader.read(without_mark.unwrap_or(text), file, 0)?;
         reader.finish_section()?;
         reader.finish()
     }
@@ -158,7 +129,7 @@ impl JobFile {
     /// If a clone's region does not lie within `volume_bytes` or has no whole block, with the
     /// sizes.
     pub fn validate_against(&self, volume_bytes: u64) -> Result<(), Diagnostic> {
-        self.validate_against_named(volume_bytes, spec::VOLUME)
+        self.validate_against_named(volume_bytes, region::VOLUME)
     }
 
     /// The same for a volume that the errors call `place`, such as "the volume of `pair.toml`".
@@ -171,25 +142,16 @@ impl JobFile {
                 let fits = replay.check_fit(volume_bytes, place);
                 fits.map_err(|fault| fault.in_file(&self.file).at_line(job.line))?;
             }
+            let fits = job.check_files(volume_bytes, place);
+            fits.map_err(|fault| fault.in_file(&self.file).at_line(job.line))?;
             for clone in 0..job.clones {
-                if let Err(fault) = job.check_region(clone, volume_bytes, place) {
+                if let Err(fault) = job.try_regions(clone, volume_bytes, place) {
                     return Err(fault.in_file(&self.file).at_line(job.line));
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Reads an included file of at most [`INCLUDE_BYTES_MAX`].
-fn read_include(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(INCLUDE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > INCLUDE_BYTES_MAX {
-        let message = format!("it is larger than {} KiB", INCLUDE_BYTES_MAX >> 10);
-        return Err(io::Error::other(message));
-    }
-    Ok(text)
 }
 
 struct OptionLine {
@@ -217,6 +179,8 @@ struct JobReader<'a> {
     group: usize,
     includes: usize,
     result: JobFile,
+    /// The files of each section.
+    files: Vec<FileDraft>,
 }
 
 impl<'a> JobReader<'a> {
@@ -228,7 +192,8 @@ impl<'a> JobReader<'a> {
             notes: Vec::new(),
         };
         let (environment, defaults) = (*environment, Draft::default());
-        JobReader { environment, defaults, section: None, group: 0, includes: 0, result }
+        let files = Vec::new();
+        JobReader { environment, defaults, section: None, group: 0, includes: 0, result, files }
     }
 
     fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), Diagnostic> {
@@ -349,13 +314,14 @@ impl<'a> JobReader<'a> {
         }
         let (index, group) = (self.result.sections.len(), self.group);
         let finished = draft.finish(index, group, section.line, &self.environment);
-        let (job, note) =
+        let Finished { job, files, notes } =
             finished.map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))?;
-        if let Some(Note { file, line, option, reason }) = note {
+        for Note { file, line, option, reason } in notes {
             self.note(&file, line, &option, &reason);
         }
         let checked = file::check(&job, &self.result.sections);
         self.result.sections.push(job);
+        self.files.push(files);
         checked
             .and_then(|()| self.check_in_flight())
             .map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))
@@ -394,25 +360,26 @@ impl<'a> JobReader<'a> {
 
     fn apply(&mut self, draft: &mut Draft, option: &OptionLine) -> Result<(), Diagnostic> {
         let row: &OptionRow = options::find(&option.name)?;
-        let value = option.value.as_deref();
+        let expanded = option.value.as_deref().map(|text| self.expand(&option.name, text));
         match row.support {
             Support::Takes(setter) => {
-                let value = value.map(|text| self.expand(&option.name, text)).transpose()?;
-                setter.apply(draft, &option.name, value.as_deref())?;
-                if option.name == draft::DEPTH {
-                    draft.depth_from = Some((option.file.clone(), option.line));
-                }
+                setter.apply(draft, &option.name, expanded.transpose()?.as_deref())?;
+                draft.places.insert(row.name(), (option.file.clone(), option.line));
                 if let Some(reason) = row.note {
                     self.note(&option.file, option.line, &option.name, reason);
                 }
                 Ok(())
             }
-            Support::Ignored(reason) => {
-                self.note(&option.file, option.line, &option.name, reason);
+            Support::Ignored { unless, reason } => {
+                let is_harmless =
+                    |value: Result<String, _>| value.is_ok_and(|it| unless.contains(&&*it));
+                if !expanded.is_some_and(is_harmless) {
+                    self.note(&option.file, option.line, &option.name, reason);
+                }
                 Ok(())
             }
             Support::Refused { unless, reason } => {
-                if value.is_some_and(|value| unless.contains(&value)) {
+                if expanded.transpose()?.is_some_and(|value| unless.contains(&&*value)) {
                     return Ok(());
                 }
                 let (reason, instead) = match reason.split_once('\n') {
@@ -432,11 +399,11 @@ impl<'a> JobReader<'a> {
     }
 
     /// Replaces `${NAME}`. fio replaces a variable that is not set by the empty string, which is
-    /// not a useful value of most options. Here it is an error, except in `filename`, which has no
-    /// effect on a simulation.
+    /// not a useful value of most options. Here it is an error, except in `filename`, where it is
+    /// a name like others.
     fn expand(&self, option: &str, text: &str) -> Result<String, Diagnostic> {
         match value::expand(text, self.environment.variable) {
-            Err(_) if option == "filename" => Ok(text.to_owned()),
+            Err(_) if option == "filename" || option == "directory" => Ok(text.to_owned()),
             expanded => expanded,
         }
     }
@@ -448,7 +415,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    fn finish(self) -> Result<JobFile, Diagnostic> {
+    fn finish(mut self) -> Result<JobFile, Diagnostic> {
         if self.result.sections.is_empty() {
             let fault = job_error("the file has no job", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
@@ -457,6 +424,14 @@ impl<'a> JobReader<'a> {
             let help = "remove `counts=no` from at least one section";
             let error = job_error("every section has `counts=no`, so the job has no score", help);
             return Err(error.in_file(&self.result.file).at_line(1));
+        }
+        let devices = layout::lay_out(&mut self.result.sections, &self.files)
+            .map_err(|fault| fault.in_file(&self.result.file).at_line(1))?;
+        if devices > 1 {
+            let reason = format!("each of {devices} devices has an equal part of the volume");
+            let file = self.result.file.clone();
+            let first = self.result.sections.iter().find(|section| !section.target.is_volume());
+            self.note(&file, first.map_or(1, |section| section.line), "filename", &reason);
         }
         Ok(self.result)
     }
@@ -482,7 +457,7 @@ fn outside_section(option: &str, file: &str) -> Diagnostic {
         Err(unknown) if file.ends_with(".fio") => unknown,
         Err(unknown) => {
             let help = unknown.help.as_ref().map(|help| format!("{help}; ")).unwrap_or_default();
-            unknown.with_help(format!("{help}the names of fio job files end in .fio"))
+            unknown.with_help(format!("{help}is it a job file? those of arrays end in .toml"))
         }
     }
 }

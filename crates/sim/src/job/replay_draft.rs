@@ -98,7 +98,7 @@ impl ReplayDraft {
         if !depth_is_set && pace != ReplayPace::Closed {
             job.depth = DEPTH;
         }
-        let sizes = vec![SizeShare { bytes: SECTOR_BYTES, percent: 100 }];
+        let sizes = vec![SizeShare { bytes: SECTOR_BYTES, weight: 100 }];
         job.sizes.0 = [sizes.clone(), sizes.clone(), sizes];
         job.mix = mix_of(&replay);
         job.size = None;

@@ -1,10 +1,11 @@
 //! The effect of each supported option on the job: one function per kind of value, and one for each
 //! option whose value has a form of its own.
 
-use super::draft::{Draft, Engine};
+use super::draft::Draft;
+use super::engines::Engine;
 use super::error::job_error;
 use super::replay_draft;
-use super::spec::{Access, Arrivals, Direction, Distribution, Mix, SizeOrPercent, SizeShare, Zone};
+use super::spec::{Access, AddressModifier, Arrivals, Direction, Mix, SizeOrPercent, SizeShare};
 use super::value::{self, KbBase};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
@@ -39,30 +40,6 @@ const DIRECTIONS: [(&str, Mix, Access); 9] = [
     ("randrw", Mix::ReadWrite { read_percent: 50 }, Access::Random),
 ];
 
-const ENGINES: [(&str, Engine); 17] = [
-    ("psync", Engine::Synchronous),
-    ("sync", Engine::Synchronous),
-    ("vsync", Engine::Synchronous),
-    ("pvsync", Engine::Synchronous),
-    ("pvsync2", Engine::Synchronous),
-    ("mmap", Engine::Synchronous),
-    ("splice", Engine::Synchronous),
-    ("sg", Engine::Asynchronous),
-    ("libaio", Engine::AsynchronousIfDirect),
-    ("io_uring", Engine::Asynchronous),
-    ("io_uring_cmd", Engine::Asynchronous),
-    ("posixaio", Engine::Asynchronous),
-    ("windowsaio", Engine::Asynchronous),
-    ("solarisaio", Engine::Asynchronous),
-    ("nbd", Engine::Asynchronous),
-    ("libiscsi", Engine::Asynchronous),
-    ("null", Engine::Asynchronous),
-];
-
-/// Defaults of fio for `zipf` and `pareto` without a parameter.
-const ZIPF_THETA: f64 = 1.1;
-const PARETO_H: f64 = 0.2;
-const SPLITS_MAX: usize = 64;
 /// Longest delay or ramp: the simulation of a longer one would take minutes before anything is
 /// measured.
 const IDLE_MAX: Nanos = Nanos::from_secs(86_400);
@@ -119,6 +96,8 @@ impl Setter {
             (Setter::Time(..) | Setter::IdleTime(_), _) => "500ms",
             (Setter::Text(_), "bs" | "blocksize") => "4k",
             (Setter::Text(_), "bssplit") => "4k/60:64k/40",
+            (Setter::Text(_), "bsrange" | "blocksize_range") => "4k-64k",
+            (Setter::Text(_), "blockalign" | "ba" | "offset_align") => "4k",
             (Setter::Text(_), "filename") => "/dev/sdb",
             (Setter::Text(_), "ioengine") => "libaio",
             (Setter::Text(_), "kb_base") => "1024",
@@ -130,7 +109,10 @@ impl Setter {
             (Setter::Text(_), "rw" | "readwrite") => "randread",
             (Setter::Text(_), "read_iolog") => "web.csv",
             (Setter::Text(_), "replay_skip") => "write,sync",
-            (Setter::Text(_), "size" | "offset" | "fileoffset" | "offset_increment") => "10g",
+            (
+                Setter::Text(_),
+                "size" | "offset" | "fileoffset" | "offset_increment" | "filesize",
+            ) => "10g",
             (Setter::Text(_), _) => "text",
         };
         text.to_owned()
@@ -149,10 +131,6 @@ pub(super) fn description(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
 
 pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let (name, modifier) = text.split_once(':').unwrap_or((text, ""));
-    if !modifier.is_empty() {
-        let help = "for runs within random requests use percentage_random";
-        return Err(job_error(format!("the modifier `:{modifier}` is not supported"), help));
-    }
     if name.ends_with("trimwrite") {
         let help = "use two jobs, one of trims and one of writes";
         return Err(job_error(format!("`{name}` is not supported"), help));
@@ -161,13 +139,69 @@ pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Diagnostic>
     let row = DIRECTIONS.iter().find(|row| row.0 == name);
     let &(_, mix, access) = row.ok_or_else(|| unknown(name, &known))?;
     (draft.job.mix, draft.job.access) = (mix, access);
+    draft.job.modifier = match modifier.strip_prefix('-') {
+        None if modifier.is_empty() => AddressModifier::None,
+        None => AddressModifier::Skip(value::integer(modifier, draft.kb_base)? as i64),
+        Some(bytes) => AddressModifier::Skip(-(value::integer(bytes, draft.kb_base)? as i64)),
+    };
+    Ok(())
+}
+
+pub(super) fn sequencer(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    let known = [("sequential", false), ("identical", true)];
+    draft.repeats_address = choose(text, &known)?;
     Ok(())
 }
 
 pub(super) fn engine(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    let known = ENGINES.map(|(name, _)| name);
-    let row = ENGINES.iter().find(|row| row.0 == text);
-    draft.engine = row.ok_or_else(|| unknown(text, &known))?.1;
+    draft.engine = Engine::find(text)?;
+    Ok(())
+}
+
+pub(super) fn submit_mode(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.is_offloaded = choose(text, &[("inline", false), ("offload", true)])?;
+    Ok(())
+}
+
+pub(super) fn synchronous(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    let known = [("0", false), ("none", false), ("1", true), ("sync", true), ("dsync", true)];
+    draft.is_synchronous = choose(text, &known)?;
+    Ok(())
+}
+
+pub(super) fn zone_mode(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    if text == "zbd" {
+        let help = "remove the options of zones; rw=write:SKIP and zonemode=strided leave parts of \
+                    a disk out";
+        return Err(job_error("zoned devices are not modelled", help));
+    }
+    draft.zones.is_off = choose(text, &[("none", true), ("strided", false)])?;
+    Ok(())
+}
+
+pub(super) fn zone_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.zones.size_bytes = value::integer(text, draft.kb_base)?;
+    Ok(())
+}
+
+pub(super) fn zone_range(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.zones.range_bytes = value::integer(text, draft.kb_base)?;
+    Ok(())
+}
+
+pub(super) fn zone_skip(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.zones.skip_bytes = value::integer(text, draft.kb_base)?;
+    Ok(())
+}
+
+pub(super) fn file_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) =
+        (value::integer(least, draft.kb_base)?, value::integer(most, draft.kb_base)?);
+    if most == 0 || least > most {
+        return Err(job_error(format!("`{text}` is no size of a file"), "write filesize=1g"));
+    }
+    draft.files.bytes = Some([least.max(1), most]);
     Ok(())
 }
 
@@ -186,49 +220,75 @@ pub(super) fn kb_base(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
 }
 
 pub(super) fn filename(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    if text.replace("\\:", "").contains(':') {
-        let help = "write one job for each file";
-        return Err(job_error(format!("`{text}` names several files"), help));
-    }
-    draft.job.filename = Some(text.to_owned());
+    draft.files.names = Some(text.to_owned());
+    Ok(())
+}
+
+pub(super) fn directory(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.files.directories = Some(text.to_owned());
+    Ok(())
+}
+
+pub(super) fn filename_format(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.files.format = text.to_owned();
     Ok(())
 }
 
 pub(super) fn block_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     let one =
-        |part: &str| value::block(part, base).map(|bytes| vec![SizeShare { bytes, percent: 100 }]);
+        |part: &str| value::block(part, base).map(|bytes| vec![SizeShare { bytes, weight: 100 }]);
     value::per_direction(text, &mut draft.job.sizes, one)
 }
 
-pub(super) fn block_split(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+pub(super) fn block_align(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
-    value::per_direction(text, &mut draft.job.sizes, |part| {
-        let shares = shares(part, |size| value::block(size, base))?;
-        Ok(shares.into_iter().map(|(bytes, percent)| SizeShare { bytes, percent }).collect())
-    })
+    let one = |part: &str| value::block(part, base).map(Some);
+    value::per_direction(text, &mut draft.job.align_bytes, one)
+}
+
+pub(super) fn offset_align(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    let bytes = value::integer(text, draft.kb_base)?;
+    draft.job.offset_align = Some(bytes).filter(|&bytes| bytes > 0);
+    Ok(())
 }
 
 pub(super) fn size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     // Any size is accepted: a part at the end that is smaller than a block is not used.
     let extent = value::extent(text, |text| value::integer(text, base))?;
-    if matches!(extent, SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0)) {
-        return Err(job_error("the size is zero", "remove `size` to use the whole volume"));
-    }
-    draft.job.size = Some(extent);
+    // To fio, zero means no size.
+    let is_zero = matches!(extent, SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0));
+    draft.job.size = Some(extent).filter(|_| !is_zero);
     Ok(())
 }
 
 pub(super) fn offset(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
-    draft.job.offset = value::extent(text, |text| value::sectors(text, base))?;
+    draft.job.offset = value::extent(text, |text| value::integer(text, base))?;
     Ok(())
 }
 
 pub(super) fn offset_increment(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
-    draft.job.offset_increment = value::extent(text, |text| value::sectors(text, base))?;
+    draft.job.offset_increment = value::extent(text, |text| value::integer(text, base))?;
+    Ok(())
+}
+
+pub(super) fn io_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    let base = draft.kb_base;
+    draft.job.io_bytes = match value::extent(text, |text| value::integer(text, base))? {
+        SizeOrPercent::Bytes(bytes) => Some(bytes).filter(|&bytes| bytes > 0),
+        SizeOrPercent::Percent(0 | 100) => None,
+        SizeOrPercent::Percent(_) => {
+            return Err(job_error(format!("`{text}` is relative"), "write io_size in bytes"));
+        }
+    };
+    Ok(())
+}
+
+pub(super) fn verify(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.verify.is_on = !matches!(text, "0" | "none");
     Ok(())
 }
 
@@ -282,124 +342,11 @@ pub(super) fn arrivals(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> 
     Ok(())
 }
 
-pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-    if parameters.contains(',') {
-        let help = "write one distribution for all directions";
-        return Err(job_error(format!("`{text}` has one distribution for each direction"), help));
-    }
-    draft.job.distribution = match name {
-        "random" => Distribution::Uniform,
-        "zipf" => {
-            let (theta, center) = curve(text, "zipf:1.2", ZIPF_THETA, [0.0, 100.0])?;
-            if theta == 0.0 || theta == 1.0 {
-                let message = format!("zipf cannot have a theta of {theta}");
-                return Err(job_error(
-                    message,
-                    "write a theta above 0 other than 1, as in zipf:1.1",
-                ));
-            }
-            Distribution::Zipf { theta, center }
-        }
-        "pareto" => {
-            let (h, center) = curve(text, "pareto:0.2", PARETO_H, [0.0, 1.0])?;
-            if h == 0.0 || h == 1.0 {
-                let message = format!("pareto cannot have a power of {h}");
-                return Err(job_error(message, "write a power between 0 and 1, as in pareto:0.2"));
-            }
-            Distribution::Pareto { h, center }
-        }
-        "normal" | "gauss" => {
-            let (deviation, center) = curve(text, "normal:10", 0.0, [0.0, 100.0])?;
-            Distribution::Normal { deviation, center }
-        }
-        "zoned" => Distribution::Zoned(zones(parameters)?),
-        "zoned_abs" => {
-            let help = "write the sizes in percent: zoned:60/10:40/90";
-            return Err(job_error("`zoned_abs` is not supported", help));
-        }
-        _ => return Err(unknown(name, &["random", "zipf", "pareto", "normal", "zoned"])),
-    };
-    Ok(())
-}
-
-/// `name:parameter[:center]`, of which the name alone is necessary.
-fn curve(
-    text: &str,
-    example: &str,
-    default: f64,
-    range: [f64; 2],
-) -> Result<(f64, Option<f64>), Diagnostic> {
-    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-    let (parameter, center) = parameters.split_once(':').unwrap_or((parameters, ""));
-    let of_curve = |fault: Diagnostic| {
-        let message = format!("in the values of {name}, {}", fault.message);
-        Diagnostic::new(message).with_help(format!("write for example {example}"))
-    };
-    let parameter = Some(parameter).filter(|parameter| !parameter.is_empty());
-    let center = Some(center).filter(|center| !center.is_empty());
-    Ok((
-        parameter.map_or(Ok(default), |it| value::real(it, range)).map_err(of_curve)?,
-        center.map(|center| value::real(center, [0.0, 1.0])).transpose().map_err(of_curve)?,
-    ))
-}
-
-/// `access/size:access/size:…`, in percent.
-fn zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
-    let percent = |part: &str| value::integer_within(part, KbBase(1024), [0, 100]);
-    let zones: Vec<Zone> = shares(text, percent)?
-        .into_iter()
-        .map(|(access_percent, size_percent)| Zone { access_percent, size_percent })
-        .collect();
-    let sum: u64 = zones.iter().map(|zone| zone.access_percent).sum();
-    if sum != 100 {
-        let help = "the first number of each pair is its share of the requests";
-        return Err(job_error(
-            format!("the shares of the requests add up to {sum} %, not 100 %"),
-            help,
-        ));
-    }
-    if zones.iter().any(|zone| zone.access_percent > 0 && zone.size_percent == 0) {
-        return Err(job_error(
-            "a zone with requests has a size of 0 %",
-            "make its size 1 % or more",
-        ));
-    }
-    Ok(zones)
-}
-
-/// `value/percent:value/percent:…`; entries without a percentage share the rest evenly.
-fn shares(
-    text: &str,
-    parse: impl Fn(&str) -> Result<u64, Diagnostic>,
-) -> Result<Vec<(u64, u64)>, Diagnostic> {
-    let mut rows: Vec<(u64, Option<u64>)> = Vec::new();
-    for part in text.split(':') {
-        let (left, right) = part.split_once('/').unwrap_or((part, ""));
-        let percent = match right {
-            "" => None,
-            right => Some(value::integer_within(right, KbBase(1024), [0, 100])?),
-        };
-        rows.push((parse(left)?, percent));
-    }
-    if rows.len() > SPLITS_MAX {
-        let message = format!("{} entries in one list", rows.len());
-        return Err(job_error(message, format!("fio accepts {SPLITS_MAX} or fewer")));
-    }
-    let given: u64 = rows.iter().filter_map(|row| row.1).sum();
-    let blank = rows.iter().filter(|row| row.1.is_none()).count() as u64;
-    if given > 100 || (blank == 0 && given != 100) {
-        let help = "make them add up to 100, or leave one empty";
-        return Err(job_error(format!("the percentages add up to {given}, not 100"), help));
-    }
-    let (mut left, mut blanks_left) = (100 - given, blank);
-    let mut fill = || {
-        // Each share is a fraction of the rest, so the last ones make up for the rounding.
-        let share = left / blanks_left;
-        (left, blanks_left) = (left - share, blanks_left - 1);
-        share
-    };
-    Ok(rows.into_iter().map(|(value, share)| (value, share.unwrap_or_else(&mut fill))).collect())
+/// The meaning of one of several words.
+fn choose<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, Diagnostic> {
+    let found = known.iter().find(|(word, _)| *word == text);
+    let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| unknown(text, &words))
 }
 
 fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Diagnostic> {
@@ -407,7 +354,7 @@ fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Diagnostic> {
     value::integer(text, base).map(|rate| Some(rate).filter(|&rate| rate > 0))
 }
 
-fn unknown(word: &str, known: &[&str]) -> Diagnostic {
+pub(super) fn unknown(word: &str, known: &[&str]) -> Diagnostic {
     let help = match closest_name(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("supported are {}", known.join(", ")),

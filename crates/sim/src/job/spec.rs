@@ -1,9 +1,8 @@
 //! The sections of a job file as plain data.
 
-use super::error::job_error;
 use super::replay::{Replay, ReplayPace};
-use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{Nanos, SECTOR_BYTES, format_bytes};
+use super::target::JobTarget;
+use mirrorball_core::units::Nanos;
 use serde::{Serialize, Serializer};
 use std::ops::{Index, IndexMut};
 
@@ -55,10 +54,51 @@ pub enum SizeOrPercent {
 /// A request size with its share of the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SizeShare {
-    /// Bytes of the request, in whole sectors.
+    /// Bytes of the request.
     pub bytes: u64,
-    /// Percent of the requests; the shares of a direction add up to 100.
-    pub percent: u64,
+    /// Share of the requests, in proportion to the sum of the shares of its direction.
+    #[serde(rename = "percent")]
+    pub weight: u64,
+}
+
+/// Change to the order of addresses by a number after `rw`, as in `rw=read:64k`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub enum AddressModifier {
+    /// No change.
+    #[default]
+    None,
+    /// Bytes that a sequential job skips after each request; it goes backwards if negative.
+    Skip(i64),
+    /// Requests of a random job for each random address. The others follow the request before, or
+    /// repeat its address.
+    Runs {
+        /// Number of requests.
+        length: u64,
+        /// Whether the others repeat the address.
+        is_identical: bool,
+    },
+}
+
+/// Zones of `zonemode=strided`: some bytes are requested of each zone, then some are skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct StridedZones {
+    /// Bytes to request of each zone.
+    pub size_bytes: u64,
+    /// Bytes of a zone.
+    pub range_bytes: u64,
+    /// Bytes between zones.
+    pub skip_bytes: u64,
+}
+
+/// Order in which the requests of a clone go to its files.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub enum FileOrder {
+    /// One file after the other.
+    Sequential,
+    /// Each file in turn.
+    RoundRobin,
+    /// Files drawn by a distribution.
+    Drawn(Distribution),
 }
 
 /// A zone of `random_distribution=zoned`.
@@ -127,21 +167,45 @@ pub struct Section {
     /// `description=`, if given.
     #[serde(skip)]
     pub description: Option<String>,
-    /// `filename=`, if given. Every section addresses the volume.
-    #[serde(skip)]
-    pub filename: Option<String>,
+    /// Devices or files that it works on.
+    #[serde(skip_serializing_if = "JobTarget::is_volume")]
+    pub target: JobTarget,
+    /// Order in which requests go to several files.
+    #[serde(skip_serializing_if = "is_round_robin")]
+    pub file_order: FileOrder,
+    /// Requests to a file before the next file is chosen.
+    #[serde(skip_serializing_if = "is_one")]
+    pub file_ios: u64,
+    /// Number of files with requests at a time; all of them if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<usize>,
     /// Directions of the requests.
     pub mix: Mix,
     /// How addresses follow each other.
     pub access: Access,
     /// Request sizes, never empty.
     pub sizes: PerDirection<Vec<SizeShare>>,
-    /// Size of the region; the rest of the volume if `None`.
+    /// Change to the order of addresses.
+    #[serde(skip_serializing_if = "is_default")]
+    pub modifier: AddressModifier,
+    /// Zones that it works in, one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zones: Option<StridedZones>,
+    /// Alignment of random addresses; the smallest size if `None`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub align_bytes: PerDirection<Option<u64>>,
+    /// Size of the region; the rest of the volume or file if `None`.
     pub size: Option<SizeOrPercent>,
     /// Start of the first clone's region.
     pub offset: SizeOrPercent,
     /// Added to the start for each further clone.
     pub offset_increment: SizeOrPercent,
+    /// Alignment of a start in percent; the smallest size if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset_align: Option<u64>,
+    /// Bytes of a pass over the files; the sum of their sizes if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pass_bytes: Option<u64>,
     /// Total bytes to transfer; the region's size if `None`.
     pub io_bytes: Option<u64>,
     /// Maximum number of requests per loop.
@@ -244,15 +308,6 @@ impl FileSpec {
     }
 }
 
-/// The part of the volume that one clone works on: whole blocks of its smallest size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Region {
-    /// First byte.
-    pub offset: u64,
-    /// Number of bytes.
-    pub bytes: u64,
-}
-
 impl<T> Index<Direction> for PerDirection<T> {
     type Output = T;
     #[inline]
@@ -298,114 +353,26 @@ impl Section {
         let sizes = self.sizes[direction].iter().map(|size| size.bytes);
         sizes.min().expect("every direction has a size")
     }
-
-    /// The region of clone number `clone` on a volume of `volume_bytes`.
-    ///
-    /// # Panics
-    /// If it does not lie within the volume; [`JobFile::validate_against`] checks it.
-    ///
-    /// [`JobFile::validate_against`]: super::JobFile::validate_against
-    pub fn region(&self, clone: u32, volume_bytes: u64) -> Region {
-        match self.try_region(clone, volume_bytes, VOLUME) {
-            Ok(region) => region,
-            Err(fault) => panic!("job {}: {}", self.name, fault.message),
-        }
-    }
-
-    /// Checks that the region of a clone fits; `place` is the volume's name in the error.
-    pub(super) fn check_region(
-        &self,
-        clone: u32,
-        volume_bytes: u64,
-        place: &str,
-    ) -> Result<(), Diagnostic> {
-        self.try_region(clone, volume_bytes, place).map(|_| ())
-    }
-
-    fn try_region(&self, clone: u32, volume_bytes: u64, place: &str) -> Result<Region, Diagnostic> {
-        let sizes = self.mix.directions().iter().map(|&direction| self.block_bytes(direction));
-        let block_bytes = sizes.clone().min().unwrap_or(SECTOR_BYTES);
-        let whole = |bytes: u64| bytes / block_bytes * block_bytes;
-        // fio rounds a relative offset up to whole blocks, and a relative size down.
-        let start_of = |extent| match extent {
-            SizeOrPercent::Bytes(bytes) => bytes,
-            SizeOrPercent::Percent(percent) => {
-                whole(part(volume_bytes, percent).saturating_add(block_bytes - 1))
-            }
-        };
-        let step = start_of(self.offset_increment).saturating_mul(u64::from(clone));
-        let offset = start_of(self.offset).saturating_add(step);
-        let bytes = match self.size {
-            None => volume_bytes.saturating_sub(offset),
-            Some(SizeOrPercent::Bytes(bytes)) => bytes,
-            // A relative offset was rounded up, so the last of several clones may lack a block.
-            Some(SizeOrPercent::Percent(percent)) => {
-                part(volume_bytes, percent).min(volume_bytes.saturating_sub(offset))
-            }
-        };
-        let part = match self.clones {
-            1 => String::new(),
-            clones => format!("copy {} of {clones} of ", clone + 1),
-        };
-        let volume_size = format_bytes(volume_bytes);
-        let begins_behind = offset > volume_bytes || offset == volume_bytes && volume_bytes > 0;
-        if begins_behind && self.size.is_none() {
-            let name = &self.name;
-            let begin = format_bytes(offset);
-            let message =
-                format!("{part}job `{name}` begins at {begin}, but {place} has {volume_size}");
-            return Err(job_error(message, "reduce offset, or offset_increment or numjobs"));
-        }
-        let largest = sizes.max().unwrap_or(SECTOR_BYTES);
-        if offset.saturating_add(bytes) > volume_bytes || offset == volume_bytes {
-            let end = offset.saturating_add(bytes.max(block_bytes));
-            let beyond = match format_bytes(end) {
-                // The sizes alone would read alike.
-                _ if (end - volume_bytes).saturating_mul(20) < volume_bytes => {
-                    format!(
-                        "{} after the end of {place}, which has",
-                        format_bytes(end - volume_bytes)
-                    )
-                }
-                end => format!("at {end}, but {place} has"),
-            };
-            return Err(job_error(
-                format!("{part}job `{}` ends {beyond} {volume_size}", self.name),
-                match self.clones {
-                    1 => "reduce size or offset; size may be in percent: 10%",
-                    _ => {
-                        "reduce size, offset, offset_increment or numjobs; size may be in percent: \
-                         10%"
-                    }
-                },
-            ));
-        }
-        if whole(bytes) < largest {
-            let (region, largest) = (format_bytes(bytes), format_bytes(largest));
-            return Err(job_error(
-                format!(
-                    "job `{}` has a region of {region}, smaller than its block size of {largest}",
-                    self.name
-                ),
-                format!("make size {largest} or larger"),
-            ));
-        }
-        Ok(Region { offset, bytes: whole(bytes) })
-    }
 }
 
-/// Name of the volume in an error where the array is not known.
-pub(super) const VOLUME: &str = "the volume";
+// What most sections have is left out, so that their canonical form stays what it was.
 
-/// `percent` percent of `bytes`, rounded down.
-fn part(bytes: u64, percent: u64) -> u64 {
-    (u128::from(bytes) * u128::from(percent) / 100) as u64
-}
-
-/// Leaves out what most sections have, so that their canonical form stays what it was.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_true(value: &bool) -> bool {
     *value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_one(value: &u64) -> bool {
+    *value == 1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn is_round_robin(value: &FileOrder) -> bool {
+    *value == FileOrder::RoundRobin
 }
 
 fn nanos<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {

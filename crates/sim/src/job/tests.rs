@@ -152,7 +152,7 @@ fn values_per_direction_follow_the_howto() {
     assert_eq!(job("percentage_random=50,60").random_percent.0, [50, 60, 60]);
     assert_eq!(job("rate=,5m").rate_bytes_per_s.0, [None, Some(5 * MIB), Some(5 * MIB)]);
     let shares = |text: &str| {
-        let share = |share: &SizeShare| (share.bytes / KIB, share.percent);
+        let share = |share: &SizeShare| (share.bytes / KIB, share.weight);
         job(text).sizes[Direction::Write].iter().map(share).collect::<Vec<_>>()
     };
     assert_eq!(shares("bssplit=4k/10:64k/50:32k/40"), [(4, 10), (64, 50), (32, 40)]);
@@ -255,12 +255,12 @@ fn variables_are_replaced() {
     let job = JobFile::parse(text, "test.fio", &environment).unwrap().sections.remove(0);
     assert_eq!(job.block_bytes(Direction::Read), 8 * KIB);
     assert_eq!(job.block_bytes(Direction::Write), 28 * KIB);
-    assert_eq!(job.filename.as_deref(), Some("${TARGET}"), "unset, and of no account");
+    assert!(job.target.is_volume(), "the name is not known, and neither is its size");
 }
 
 #[test]
 fn regions_are_resolved_and_held_against_the_volume() {
-    let region = |options: &str, clone| job(options).region(clone, GIB);
+    let region = |options: &str, clone| job(options).regions(clone, GIB)[0];
     assert_eq!(region("", 0), Region { offset: 0, bytes: GIB });
     assert_eq!(region("offset=1m", 0), Region { offset: MIB, bytes: GIB - MIB });
     assert_eq!(region("size=3%\nbs=1m", 0), Region { offset: 0, bytes: 30 * MIB });
@@ -282,7 +282,7 @@ fn regions_are_resolved_and_held_against_the_volume() {
     let behind = "job `job` begins at 2 GiB, but the volume has 1 GiB";
     assert_eq!(complaint("offset=2g"), Err((Some(2), behind.to_owned())));
     let last_clone = "copy 3 of 3 of job `job` ends at 1.2 GiB, but the volume has 1 GiB";
-    let steps = "size=400m\noffset_increment=400m\nnumjobs=3";
+    let steps = "filename=/dev/sdb\nsize=400m\noffset_increment=400m\nnumjobs=3";
     assert_eq!(complaint(steps), Err((Some(2), last_clone.to_owned())));
     let small = "job `job` has a region of 4 KiB, smaller than its block size of 8 KiB";
     assert_eq!(complaint("size=4k\nbs=8k"), Err((Some(2), small.to_owned())));

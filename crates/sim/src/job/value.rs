@@ -107,30 +107,20 @@ pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Resul
     Ok(value)
 }
 
-/// A size in whole sectors.
-pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
-    let bytes = integer(text, base)?;
-    if bytes.is_multiple_of(SECTOR_BYTES) {
-        return Ok(bytes);
-    }
-    let lower = text.to_lowercase();
-    let help = if lower.ends_with("ib") && base == KbBase(1024) {
-        format!(
-            "fio reads `{text}` as {bytes} bytes: write {}, or set kb_base=1000",
-            &text[..text.len() - 2]
-        )
-    } else {
-        format!("write a multiple of 4k: sectors have {SECTOR_BYTES} bytes")
-    };
-    Err(job_error(format!("`{text}` is not a whole number of sectors"), help))
-}
-
-/// A size in whole sectors, not zero.
+/// The size of a request, not zero.
 pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
-    match sectors(text, base)? {
-        0 => Err(job_error("the block size is zero", "write a size, for example 4k")),
-        bytes => Ok(bytes),
+    let bytes = integer(text, base)?;
+    let is_iec = text.to_lowercase().ends_with("ib") && base == KbBase(1024);
+    if bytes == 0 {
+        return Err(job_error("the block size is zero", "write a size, for example 4k"));
     }
+    if is_iec && !bytes.is_multiple_of(SECTOR_BYTES) {
+        let plain = &text[..text.len() - 2];
+        let help =
+            format!("fio reads `{text}` as {bytes} bytes: write {plain}, or set kb_base=1000");
+        return Err(job_error(format!("`{text}` is not a whole number of sectors"), help));
+    }
+    Ok(bytes)
 }
 
 /// A size in bytes, read by `bytes`, or as a percentage.
@@ -141,7 +131,7 @@ pub(super) fn extent(
     let Some(percent) = text.strip_suffix('%') else {
         return bytes(text).map(SizeOrPercent::Bytes);
     };
-    match percent.parse() {
+    match percent.trim_end_matches('%').parse() {
         Ok(percent) if percent <= 100 => Ok(SizeOrPercent::Percent(percent)),
         _ => Err(job_error(format!("`{text}` is not a percentage"), "write 1% to 100%")),
     }

@@ -33,6 +33,11 @@ impl ArrivalSchedule {
         let rule = match (bytes, ios, job.arrivals) {
             (None, None, _) => ArrivalRule::Free,
             (Some(per_s), _, Arrivals::Linear) => ArrivalRule::Bytes { per_s, issued: 0 },
+            // fio turns a rate in requests into one in bytes of the smallest size.
+            (None, Some(per_s), Arrivals::Linear) if job.sizes[direction].len() > 1 => {
+                let per_s = per_s.saturating_mul(job.block_bytes(direction));
+                ArrivalRule::Bytes { per_s, issued: 0 }
+            }
             (None, Some(per_s), Arrivals::Linear) => ArrivalRule::Ios { per_s, issued: 0 },
             // fio turns a rate in bytes into one in requests of the smallest size.
             (Some(per_s), _, Arrivals::Poisson) => {

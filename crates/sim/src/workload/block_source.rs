@@ -16,7 +16,8 @@
 //!   it equals but for tails beyond three of its deviations, and draw again what falls outside.
 //! - **zoned**: uniform within a zone. As for the others, no random map is kept.
 
-use super::permutation::{Map, Permutation};
+use super::map::Maps;
+use super::permutation::Permutation;
 use crate::job::{Distribution, Zone};
 use mirrorball_core::rng::Rng;
 
@@ -93,17 +94,17 @@ impl BlockSource {
 
     /// Draws a block.
     #[inline]
-    pub(super) fn draw(&self, maps: &mut [Map], rng: &mut Rng) -> u64 {
+    pub(super) fn draw(&self, maps: &mut Maps, rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
             other => other.draw_mapped(maps, rng),
         }
     }
 
-    fn draw_mapped(&self, maps: &mut [Map], rng: &mut Rng) -> u64 {
+    fn draw_mapped(&self, maps: &mut Maps, rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
-            BlockSource::Map(index) => maps[*index].1.next(rng),
+            BlockSource::Map(index) => maps.draw(*index, rng),
             BlockSource::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
             BlockSource::Zoned(spans) => {
                 let access = rng.below(100);
@@ -227,7 +228,7 @@ mod tests {
             }
             for law in laws {
                 let place = BlockSource::new(&law, count, &mut rng);
-                let worst = (0..2000).map(|_| place.draw(&mut [], &mut rng)).max();
+                let worst = (0..2000).map(|_| place.draw(&mut Maps::default(), &mut rng)).max();
                 assert!(worst < Some(count), "{law:?} on {count}: {worst:?}");
             }
         }

@@ -1,8 +1,8 @@
 //! One direction of a workload: which sizes its requests have and where they go.
 
 use super::block_source::BlockSource;
-use super::permutation::{Coverage, Map};
-use crate::job::{Access, Direction, Distribution, Mix, Region, Section};
+use super::map::Maps;
+use crate::job::{Access, AddressModifier, Direction, Distribution, Mix, Region, Section};
 use mirrorball_core::rng::Rng;
 
 /// The draw of a direction.
@@ -18,15 +18,34 @@ pub(super) enum DirectionDraw {
 #[derive(Clone, Debug)]
 pub(super) struct DirectionStream {
     block_bytes: u64,
+    /// Distance between random addresses.
+    align_bytes: u64,
     region_bytes: u64,
     place: BlockSource,
     random_percent: u64,
-    /// Where its last request ended.
+    /// Where its last request ended, and where it began.
     position: u64,
+    last_start: u64,
+    modifier: AddressModifier,
+    /// Whether the end of the region ends the job, as with a skip.
+    ends: bool,
     /// The one size, or zero if each is drawn.
     fixed_bytes: u64,
-    /// (cumulative percent, bytes).
+    /// (cumulative share, bytes).
     sizes: Vec<(u64, u64)>,
+    /// Sum of the shares.
+    weight: u64,
+}
+
+/// Whether an address may be random, where that is not left to a percentage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AddressTurn {
+    /// By the percentage.
+    Any,
+    /// It is random.
+    Random,
+    /// It follows the address before, or repeats it.
+    Following,
 }
 
 /// Where a request goes, within the region.
@@ -73,59 +92,74 @@ impl DirectionStream {
         job: &Section,
         direction: Direction,
         region: Region,
-        maps: &mut Vec<Map>,
+        maps: &mut Maps,
         rng: &mut Rng,
     ) -> DirectionStream {
         let block_bytes = job.block_bytes(direction);
-        let count = (region.bytes / block_bytes).max(1);
+        let align_bytes = job.align_bytes[direction].unwrap_or(block_bytes);
+        // The last block ends with the region.
+        let room = region.bytes.saturating_sub(block_bytes.saturating_sub(align_bytes));
+        let count = (room / align_bytes).max(1);
         let used = job.access == Access::Random && job.mix.directions().contains(&direction);
         let place = match &job.distribution {
             Distribution::Uniform if used && job.random_map => {
-                BlockSource::Map(map_of(maps, block_bytes, count, rng))
+                let has_several = has_several_sizes(job, block_bytes);
+                BlockSource::Map(maps.of(block_bytes, count, has_several, rng))
             }
             skewed if used => BlockSource::new(skewed, count, rng),
             _ => BlockSource::Uniform { count },
         };
-        let mut end = 0;
+        let mut weight = 0;
         let shares = job.sizes[direction].iter().map(|share| {
-            end += share.percent;
-            (end, share.bytes)
+            weight += share.weight;
+            (weight, share.bytes)
         });
         let sizes: Vec<(u64, u64)> = shares.collect();
         let fixed_bytes = if sizes.len() == 1 { block_bytes } else { 0 };
         // What follows its predecessor is a random job with no random request.
         let random_percent =
             if job.access == Access::Random { job.random_percent[direction] } else { 0 };
-        let region_bytes = region.bytes;
         DirectionStream {
             block_bytes,
-            region_bytes,
+            align_bytes,
+            region_bytes: region.bytes,
             place,
             random_percent,
             position: 0,
+            last_start: 0,
+            modifier: job.modifier,
+            ends: matches!(job.modifier, AddressModifier::Skip(_)) && !job.time_based,
             fixed_bytes,
             sizes,
+            weight,
         }
     }
 
-    /// Draws the next request.
+    /// Draws the next request. `None` at the end of a region that ends the job.
     #[inline(always)]
-    pub(super) fn next(&mut self, maps: &mut [Map], rng: &mut Rng) -> DrawTarget {
-        let random = match self.random_percent {
-            0 => false,
-            100 => true,
-            percent => rng.below(100) < percent,
+    pub(super) fn next(
+        &mut self,
+        maps: &mut Maps,
+        turn: AddressTurn,
+        rng: &mut Rng,
+    ) -> Option<DrawTarget> {
+        let random = match (turn, self.random_percent) {
+            (AddressTurn::Following, _) | (_, 0) => false,
+            (_, 100) => true,
+            (_, percent) => rng.below(100) < percent,
         };
-        let offset = if random {
-            self.place.draw(maps, rng) * self.block_bytes
-        } else if self.position + self.block_bytes <= self.region_bytes {
-            self.position
-        } else {
-            0
-        };
-        let length = self.length(self.region_bytes - offset, rng);
-        self.position = offset + length;
-        DrawTarget { offset, length }
+        if !random {
+            let offset = self.following()?;
+            let length = self.length(self.region_bytes - offset, rng);
+            return Some(self.at(offset, length));
+        }
+        let block = self.place.draw(maps, rng);
+        let offset = block * self.align_bytes;
+        let mut length = self.length(self.region_bytes - offset, rng);
+        if let BlockSource::Map(index) = self.place {
+            length = maps.visit(index, block, length);
+        }
+        Some(self.at(offset, length))
     }
 
     /// Starts over at the region's start.
@@ -133,22 +167,62 @@ impl DirectionStream {
         self.position = 0;
     }
 
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// Whether a request that follows the last one fits in the region.
+    pub(super) fn has_room(&self) -> bool {
+        self.random_percent > 0 || self.position + self.block_bytes <= self.region_bytes
+    }
+
+    #[inline]
+    fn at(&mut self, offset: u64, length: u64) -> DrawTarget {
+        (self.position, self.last_start) = (offset + length, offset);
+        DrawTarget { offset, length }
+    }
+
+    /// The address of a request that is not random.
+    #[inline]
+    fn following(&self) -> Option<u64> {
+        let next = match self.modifier {
+            AddressModifier::Skip(bytes) => self.skipped(bytes)?,
+            AddressModifier::Runs { is_identical: true, .. } => self.last_start,
+            _ => self.position,
+        };
+        Some(if next + self.block_bytes <= self.region_bytes { next } else { 0 })
+    }
+
+    /// The address after a skip of bytes, which may be negative. As in fio, a job that ends exactly
+    /// at the end of its region is done, and any other goes round.
+    fn skipped(&self, bytes: i64) -> Option<u64> {
+        if self.position >= self.region_bytes {
+            return if self.ends { None } else { Some(0) };
+        }
+        if self.position == 0 {
+            return Some(0);
+        }
+        let region = self.region_bytes;
+        match self.position.checked_add_signed(bytes).filter(|&next| next < region) {
+            Some(next) => Some(next),
+            None if bytes > 0 => Some(0),
+            None => region.checked_add_signed(bytes).or(Some(0)),
+        }
+    }
+
     #[inline]
     fn length(&self, room: u64, rng: &mut Rng) -> u64 {
         if self.fixed_bytes > 0 {
             return self.fixed_bytes;
         }
-        let draw = rng.below(100);
-        let drawn = self.sizes.iter().find(|(end, _)| draw < *end);
-        let (_, bytes) = *drawn.expect("the shares of a direction add up to 100");
+        let draw = rng.below(self.weight);
+        let (_, bytes) = self.sizes[self.sizes.partition_point(|(end, _)| *end <= draw)];
         if bytes <= room { bytes } else { self.block_bytes }
     }
 }
 
-/// Which of `maps` has blocks of `block_bytes`; makes one if none has.
-fn map_of(maps: &mut Vec<Map>, block_bytes: u64, count: u64, rng: &mut Rng) -> usize {
-    maps.iter().position(|(bytes, _)| *bytes == block_bytes).unwrap_or_else(|| {
-        maps.push((block_bytes, Coverage::new(count, rng)));
-        maps.len() - 1
-    })
+/// Whether a direction of a job with blocks of this size has larger ones.
+fn has_several_sizes(job: &Section, block_bytes: u64) -> bool {
+    let mut directions = job.mix.directions().iter();
+    directions.any(|&it| job.block_bytes(it) == block_bytes && job.sizes[it].len() > 1)
 }

@@ -130,7 +130,8 @@ fn uniform_draws_are_uniform_with_and_without_a_map() {
 
 #[test]
 fn mixes_and_sizes_have_their_shares() {
-    let options = "rw=randrw\nrwmixread=70\nbssplit=4k/10:64k/50:32k/40,8k\ntime_based\nruntime=1";
+    let options = "rw=randrw\nrwmixread=70\nbssplit=4k/10:64k/50:32k/40,8k\nnorandommap\n\
+                   time_based\nruntime=1";
     let mut workload = clone_of(&job(options), 0, 1);
     let (mut reads, mut sizes) = (0u64, [0u64; 3]);
     for _ in 0..DRAWS {

@@ -1,6 +1,6 @@
 //! Limits and pauses of a workload: bytes, requests, passes; flushes and think time.
 
-use crate::job::{Access, Direction, Mix, Region, Section};
+use crate::job::{Access, Direction, Mix, Section};
 use mirrorball_core::units::Nanos;
 
 /// Work left to do. A time-based job is never through.
@@ -36,18 +36,20 @@ pub(super) struct Pauses {
 }
 
 impl RequestBudget {
-    pub(super) fn new(job: &Section, region: Region) -> RequestBudget {
+    /// The work of a clone whose regions have `bytes` together.
+    pub(super) fn new(job: &Section, bytes: u64) -> RequestBudget {
+        let bytes = job.pass_bytes.map_or(bytes, |pass| pass.min(bytes));
         let io_bytes = job.io_bytes.unwrap_or(0);
         let mixed = matches!(job.mix, Mix::ReadWrite { .. });
         // fio lets a mixed sequential job go round within one pass until io_size is reached.
         let pass_bytes = match job.access {
-            Access::Sequential if mixed => region.bytes.max(io_bytes),
-            _ => region.bytes,
+            Access::Sequential if mixed => bytes.max(io_bytes),
+            _ => bytes,
         };
         let used = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
         RequestBudget {
             endless: job.time_based,
-            bytes_left: job.io_bytes.unwrap_or(region.bytes).saturating_mul(job.loops),
+            bytes_left: job.io_bytes.unwrap_or(bytes).saturating_mul(job.loops),
             ios_left: job.number_ios.map_or(u64::MAX, |ios| ios.saturating_mul(job.loops)),
             pass_left: pass_bytes,
             pass_bytes,
@@ -67,6 +69,11 @@ impl RequestBudget {
             self.ios_left -= 1;
             self.done_bytes += bytes;
         }
+    }
+
+    /// Ends the pass.
+    pub(super) fn end_pass(&mut self) {
+        self.pass_left = 0;
     }
 
     /// Whether a pass, or all of the job, is done.

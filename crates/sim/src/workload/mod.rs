@@ -12,10 +12,11 @@
 //!   `io_size` is reached; `number_ios` and `io_size` count per loop. With `time_based` only the
 //!   runtime ends a job, and a sequential one starts over at the region's end.
 //! - The random map: without `norandommap` each block starts one request per pass, in an order
-//!   computed in constant memory. With several sizes (`bssplit`) blocks of the smallest size are
-//!   mapped; fio also cuts requests short so that they never overlap in one pass, ours may.
+//!   computed in constant memory. With several sizes (`bssplit`, `bsrange`) blocks of the smallest
+//!   size are mapped, and a request ends before a visited block, so that none overlap in a pass.
 //!   Directions share a map if their blocks are alike. A size that does not fit the end of the
 //!   region is replaced by the smallest, where fio draws again.
+//! - Several files: each has positions and maps of its own, and is done when its pass is.
 //! - `thinktime`: after that many requests nothing is issued until all have completed and the time
 //!   has passed. `fsync`: after that many writes a flush is issued, and nothing else until it has
 //!   completed.
@@ -27,9 +28,12 @@
 //! nothing, so the sequence does not depend on how often the engine asks.
 
 mod arrivals;
+mod block_map;
 mod block_source;
 mod direction_stream;
+mod file_set;
 mod limits;
+mod map;
 mod permutation;
 mod replay_stream;
 
@@ -40,14 +44,14 @@ mod replay_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::job::{Direction, Section};
+use crate::job::{AddressModifier, Direction, Section, SizeOrPercent};
 use arrivals::ArrivalSchedule;
-use direction_stream::{DirectionDraw, DirectionStream};
+use direction_stream::DirectionDraw;
+use file_set::{FileSet, FileTarget};
 use limits::{Pauses, RequestBudget};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::rng::Rng;
-use mirrorball_core::units::Nanos;
-use permutation::Map;
+use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 pub(crate) use replay_stream::ReplayStream;
 
 /// A request of a workload.
@@ -92,10 +96,10 @@ pub struct CloneSpec {
 /// One clone of a job, under way.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    region_offset: u64,
     pick: DirectionDraw,
-    streams: [DirectionStream; 3],
-    maps: Vec<Map>,
+    files: FileSet,
+    /// Whether requests may have to be widened to whole sectors.
+    is_unaligned: bool,
     schedules: [ArrivalSchedule; 3],
     rng: Rng,
     /// The direction drawn for the next request, if it had to wait.
@@ -109,7 +113,7 @@ pub struct Workload {
     in_flight: u32,
 }
 
-const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+pub(super) const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
 impl Workload {
     /// Clone number `clone_spec.clone` of `job`.
@@ -121,25 +125,23 @@ impl Workload {
         let seed = job.random_seed.map_or(String::new(), |seed| format!(" randseed {seed}"));
         let label = format!("job {} clone {}{seed}", job.index, clone_spec.clone);
         let mut rng = Rng::stream(clone_spec.seed, &label);
-        let region = job.region(clone_spec.clone, clone_spec.volume_bytes);
-        let mut maps = Vec::new();
-        let streams = DIRECTIONS
-            .map(|direction| DirectionStream::new(job, direction, region, &mut maps, &mut rng));
+        let regions = job.regions(clone_spec.clone, clone_spec.volume_bytes);
+        let files = FileSet::new(job, &regions, &mut rng);
+        let bytes = regions.iter().map(|region| region.bytes).sum();
         let start = clone_spec.group_start.max(job.start_delay);
         let stop_after = |runtime| start.saturating_add(job.ramp).saturating_add(runtime);
         let schedules = DIRECTIONS.map(|direction| ArrivalSchedule::new(job, direction, start));
         let rated = job.mix.directions().iter().any(|&d| schedules[d as usize].is_rated());
         let pauses = Pauses::new(job);
         Workload {
-            region_offset: region.offset,
             pick: DirectionDraw::new(job.mix),
-            streams,
-            maps,
+            files,
+            is_unaligned: is_unaligned(job),
             rng,
             drawn: None,
             start,
             stop: job.runtime.map_or(Nanos::MAX, stop_after),
-            budget: RequestBudget::new(job, region),
+            budget: RequestBudget::new(job, bytes),
             gated: rated || pauses.any() || start > Nanos::ZERO,
             schedules,
             pauses,
@@ -168,8 +170,9 @@ impl Workload {
             Some(direction) => direction,
             None => self.pick.draw(&mut self.rng),
         };
-        let direction_stream = &mut self.streams[direction as usize];
-        let target = direction_stream.next(&mut self.maps, &mut self.rng);
+        let Some(target) = self.draw_target(direction) else {
+            return self.end(now);
+        };
         self.budget.spend(target.length);
         let mut intended = now;
         if self.gated {
@@ -182,8 +185,28 @@ impl Workload {
             Direction::Write => RequestKind::Write,
             Direction::Trim => RequestKind::Discard,
         };
-        let offset = self.region_offset + target.offset;
-        self.issue(Issue { kind, offset, length: target.length, intended })
+        let (mut offset, mut length) = (target.offset, target.length);
+        if self.is_unaligned {
+            let end = (offset + length).next_multiple_of(SECTOR_BYTES);
+            offset -= offset % SECTOR_BYTES;
+            length = end - offset;
+        }
+        self.issue(Issue { kind, offset, length, intended })
+    }
+
+    /// Draws the next request of a direction. `None` if the files are done and so is the job.
+    #[inline]
+    fn draw_target(&mut self, direction: Direction) -> Option<FileTarget> {
+        let drawn = self.files.next(direction, &mut self.rng);
+        if drawn.is_some() {
+            return drawn;
+        }
+        self.budget.end_pass();
+        if self.budget.is_spent() && !self.begin_pass() {
+            return None;
+        }
+        self.files.restart(&mut self.rng);
+        self.files.next(direction, &mut self.rng)
     }
 
     /// One of its requests, of this kind, completed.
@@ -264,10 +287,26 @@ impl Workload {
         if !self.budget.begin_pass() {
             return false;
         }
-        self.streams.iter_mut().for_each(DirectionStream::restart);
-        for (_, map) in &mut self.maps {
-            map.restart(&mut self.rng);
-        }
+        self.files.restart(&mut self.rng);
         true
     }
+}
+
+/// Whether a request of a job may not be whole sectors.
+fn is_unaligned(job: &Section) -> bool {
+    let is_odd = |bytes: u64| !bytes.is_multiple_of(SECTOR_BYTES);
+    let sizes = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
+    let starts = [job.offset, job.offset_increment];
+    let starts = starts.iter().filter_map(|start| match start {
+        SizeOrPercent::Bytes(bytes) => Some(*bytes),
+        SizeOrPercent::Percent(_) => None,
+    });
+    let aligned = job.align_bytes.0.into_iter().chain([job.offset_align]).flatten();
+    let skip = match job.modifier {
+        AddressModifier::Skip(bytes) => Some(bytes.unsigned_abs()),
+        _ => None,
+    };
+    let zones = job.zones.iter().flat_map(|it| [it.range_bytes, it.skip_bytes]);
+    let bytes = sizes.map(|size| size.bytes).chain(starts).chain(aligned).chain(skip);
+    bytes.chain(zones).any(is_odd)
 }

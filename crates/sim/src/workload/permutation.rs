@@ -12,9 +12,6 @@
 
 use mirrorball_core::rng::Rng;
 
-/// A random map with the size of its blocks.
-pub(super) type Map = (u64, Coverage);
-
 /// With three rounds the distances between neighbours are plainly uneven, with five they pass a
 /// chi-square test from twelve bits on.
 const ROUNDS: usize = 5;

@@ -64,6 +64,84 @@ fn sequential_requests_pass_over_the_region() {
     assert_eq!(log("size=10k"), "r0 r4", "whole blocks only");
 }
 
+/// As fio 3.33 writes them to `write_iolog`, but for the places of files.
+#[test]
+fn modifiers_zones_and_files_order_requests_as_in_fio() {
+    let twice = |half: &str| format!("{half} {half}");
+    let to_16 = "w0 w16 w32 w48 w0 w16 w32 w48";
+    for (options, expected) in [
+        ("size=64k\nrw=read:4k", &*twice("r0 r8 r16 r24 r32 r40 r48 r56")),
+        ("size=36k\nrw=read:4k", "r0 r8 r16 r24 r32"),
+        ("size=64k\nrw=read:-8k\nnumber_ios=5", "r0 r56 r52 r48 r44"),
+        ("size=64k\nrw=write:12k", &twice(to_16)),
+        ("size=20k\noffset=16k\nrw=read:4k", "r16 r24 r32"),
+        ("size=64k\nzonemode=strided\nzonesize=8k\nzoneskip=8k", &{
+            twice("r0 r4 r16 r20 r32 r36 r48 r52")
+        }),
+        ("size=64k\nzonesize=8k\nzonerange=16k", &twice("r0 r4 r16 r20 r32 r36 r48 r52")),
+        ("size=32k\nzonesize=8k\nzonerange=4k\nzoneskip=12k", &twice("r0 r0 r16 r16")),
+        ("size=64k\nzonesize=8k\nzonemode=none\nnumber_ios=3", "r0 r4 r8"),
+        ("size=16k\nnrfiles=4", "r0 r4 r8 r12"),
+        ("size=28k\nnrfiles=2", "r0 r16 r4 r20 r8 r24"),
+        ("size=32k\nnrfiles=4", "r0 r8 r16 r24 r4 r12 r20 r28"),
+        ("size=32k\nnrfiles=4\nfile_service_type=sequential", "r0 r4 r8 r12 r16 r20 r24 r28"),
+        ("size=24k\nnrfiles=2\nfile_service_type=roundrobin:2", "r0 r4 r16 r20 r8 r24"),
+        ("size=48k\nnrfiles=4\nopenfiles=2", &{
+            "r0 r16 r4 r20 r8 r24 r32 r48 r36 r52 r40 r56".to_owned()
+        }),
+        ("size=16k\nfilename=a:b\nloops=2", &twice("r0 r8 r4 r12")),
+        ("size=8k\nfilesize=64k\nnrfiles=2", "r0 r64"),
+        ("bs=512\nsize=2k\noffset=3k", "r0 r0 r4 r4"),
+        ("bs=6k\nsize=18k", "r0+8 r4+8 r12+8"),
+    ] {
+        assert_eq!(log(options), expected, "{options}");
+    }
+}
+
+/// Numbers of requests of fio 3.33 with its null engine.
+#[test]
+fn requests_of_several_sizes_cover_a_region_once() {
+    for (options, of_fio) in [
+        ("rw=randread\nbssplit=4k/50:64k/50", 25_574.0),
+        ("rw=randread\nbsrange=4k-64k", 21_399.0),
+        ("rw=randread\nbssplit=4k/60:16k/30:64k/9", 65_208.0),
+        ("rw=read\nbsrange=4k-64k", 15_385.0),
+    ] {
+        let issues = requests(&format!("{options}\nsize=512m"), usize::MAX);
+        let bytes: u64 = issues.iter().map(|issue| issue.length).sum();
+        let end = issues.iter().map(|issue| issue.offset + issue.length).max();
+        assert_eq!(Some(bytes), end, "{options}: no block twice, none left out");
+        let ratio = issues.len() as f64 / of_fio;
+        assert!((0.98..1.02).contains(&ratio), "{options}: {} requests", issues.len());
+    }
+}
+
+#[test]
+fn runs_of_a_random_job_follow_or_repeat_their_first_address() {
+    let runs = |more: &str| {
+        let issues = requests(&format!("size=64m\nrw=randread:4{more}\nnorandommap"), 400);
+        let offsets: Vec<u64> = issues.iter().map(|issue| issue.offset / (4 * KIB)).collect();
+        let step = |pair: &[u64]| pair[1].wrapping_sub(pair[0]);
+        offsets.chunks(4).map(|run| run.windows(2).map(step).collect()).collect::<Vec<Vec<_>>>()
+    };
+    assert!(runs("").iter().filter(|run| **run == [1, 1, 1]).count() > 95);
+    assert_eq!(runs("\nrw_sequencer=identical"), vec![vec![0, 0, 0]; 100]);
+}
+
+#[test]
+fn random_addresses_have_their_own_alignment() {
+    let offsets = |options: &str| -> Vec<u64> {
+        let text = format!("rw=randread\nsize=64k\ntime_based\nruntime=1\n{options}");
+        let mut seen: Vec<u64> = requests(&text, 500).iter().map(|it| it.offset / KIB).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    };
+    assert_eq!(offsets("bs=8k\nblockalign=16k"), [0, 16, 32, 48]);
+    assert_eq!(offsets("bs=32k\nba=16k"), [0, 16, 32]);
+    assert_eq!(offsets("bs=16k\nba=16k"), [0, 16, 32, 48]);
+}
+
 #[test]
 fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
     for (options, expected) in [
@@ -156,7 +234,7 @@ fn a_clone_runs_from_its_delay_to_its_runtime() {
 
 #[test]
 fn clones_start_apart_and_draw_apart() {
-    let job = job("size=256m\noffset_increment=256m\nnumjobs=4\nrw=randread");
+    let job = job("filename=data\nsize=256m\noffset_increment=256m\nnumjobs=4\nrw=randread");
     let mut clones: Vec<Workload> = (0..4).map(|clone| clone_of(&job, clone, 1)).collect();
     let mut first = Vec::new();
     for (clone, workload) in clones.iter_mut().enumerate() {
@@ -292,7 +370,7 @@ proptest! {
             rw, size_kib / 4 * 4, offset_kib * 4,
         );
         let job = job(&options);
-        let region = job.region(0, GIB);
+        let region = job.regions(0, GIB)[0];
         let mut workload = clone_of(&job, 0, seed);
         for _ in 0..500 {
             let Next::Issue(issue) = workload.next(Nanos::ZERO) else { panic!("a request") };

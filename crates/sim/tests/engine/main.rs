@@ -31,7 +31,8 @@ fn delays(profile: &str, services: &[&str]) -> ArraySpec {
 
 fn jobs(options: &str) -> JobFile {
     let text = format!(
-        "[global]\nioengine=io_uring\ndirect=1\nsize=8G\nruntime=10\ntime_based\n[job]\n{options}\n"
+        "[global]\nfilename=/dev/md0\nioengine=io_uring\ndirect=1\nsize=8G\nruntime=10\n\
+         time_based\n[job]\n{options}\n"
     );
     JobFile::parse(&text, "test.fio", &JobContext::empty()).expect("a valid job")
 }
@@ -235,7 +236,8 @@ fn read_ahead_keeps_two_windows_in_flight_for_a_buffered_stream() {
 #[test]
 fn no_policy_trips_the_checkers_anywhere() {
     let text = "; mirrorball: background=scrub rate=20MB/s\n; mirrorball: background=defrag\n\
-        [global]\nioengine=io_uring\ndirect=1\nsize=16G\nruntime=300ms\ntime_based\n\
+        [global]\nfilename=/dev/md0\nioengine=io_uring\ndirect=1\nsize=16G\nruntime=300ms\n\
+        time_based\n\
         [a]\nrw=randrw\nbssplit=4k/50:64k/30:512k/20\niodepth=16\nfsync=8\n\
         [b]\nrw=read\nbs=128k\ndirect=0\n";
     let trims = "[c]\nrw=randtrim\nbs=64k\nrate_iops=50\n";

@@ -18,6 +18,8 @@ pub(super) struct InputKind {
     pub(super) ending: &'static str,
     /// Those that are compiled in; none where a built-in one is of no use.
     pub(super) builtin: fn() -> Vec<&'static str>,
+    /// True if text that is not UTF-8 is read as Latin-1.
+    pub(super) allows_latin1: bool,
 }
 
 impl InputKind {
@@ -32,7 +34,7 @@ impl InputKind {
     /// If it cannot be read; the message suggests a similar name if the file does not exist.
     pub(super) fn read(&self, path: &str) -> Result<String> {
         let kind = self.name;
-        read_text(path).map_err(|error| {
+        read_text(path, self.allows_latin1).map_err(|error| {
             if error.kind() == ErrorKind::IsADirectory {
                 let file = self.a_file();
                 let error = Diagnostic::new(format!("{path} is a folder, not {file}"));
@@ -109,12 +111,18 @@ impl InputKind {
 }
 
 /// Reads a file, up to the largest size of an input.
-fn read_text(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > BYTES_MAX {
+fn read_text(path: &str, allows_latin1: bool) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
         let text = format!("it is larger than {} MiB", BYTES_MAX >> 20);
         return Err(io::Error::new(ErrorKind::FileTooLarge, text));
     }
-    Ok(text)
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) if allows_latin1 && !error.as_bytes().contains(&0) => {
+            Ok(error.as_bytes().iter().map(|&byte| char::from(byte)).collect())
+        }
+        Err(error) => Err(io::Error::new(ErrorKind::InvalidData, error)),
+    }
 }

@@ -1,0 +1,188 @@
+//! The summary of a job file that `mirrorball check` prints.
+
+use mirrorball_core::units::{Nanos, format_bytes as size};
+use mirrorball_sim::job::{
+    Access, Arrivals, Background, Direction, JobFile, JobTarget, Mix, Note, Region, Section,
+    SizeOrPercent,
+};
+
+/// The sections of a job, its background work and its notes, a line each.
+pub(crate) fn summary(file: &JobFile) -> String {
+    let (jobs, background) = (file.sections.len(), file.background.len());
+    let mut text = format!("sections: {jobs}, background loads: {background}\n");
+    for job in &file.sections {
+        text += &format!("  [{}] {}\n", job.name, job_line(job));
+        text += &laid_out(job).map_or(String::new(), |places| format!("    {places}\n"));
+    }
+    for Background { kind, rate_bytes_per_s, .. } in &file.background {
+        let rate = rate_bytes_per_s.map(|rate| format!("at {}/s", size(rate)));
+        let rate = rate.unwrap_or("without a rate limit".to_owned());
+        text += &format!("  background: {} {rate}\n", format!("{kind:?}").to_lowercase());
+    }
+    for note in &file.notes {
+        let Note { file, line, option, reason } = note;
+        text += &format!("  note: {file}:{line}: `{option}`: {reason}\n");
+    }
+    text
+}
+
+fn job_line(job: &Section) -> String {
+    if let Some(replay) = &job.replay {
+        return format!("{}, at most {} in flight", replay.describe(), job.depth);
+    }
+    let access = match job.access {
+        Access::Sequential => "sequential",
+        Access::Random => "random",
+    };
+    let mix = match job.mix {
+        Mix::Only(Direction::Read) => "reads".to_owned(),
+        Mix::Only(Direction::Write) => "writes".to_owned(),
+        Mix::Only(Direction::Trim) => "trims".to_owned(),
+        Mix::ReadWrite { read_percent } => format!("reads ({read_percent} %) and writes"),
+    };
+    let target = match &job.target {
+        JobTarget::Files(_) => "file",
+        target if target.is_volume() => "volume",
+        JobTarget::Devices { .. } => "device",
+    };
+    let offset = match job.offset {
+        SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0) => String::new(),
+        SizeOrPercent::Bytes(bytes) => format!(" from {} on", size(bytes)),
+        SizeOrPercent::Percent(percent) => format!(" from {percent} % of the {target} on"),
+    };
+    let region = match job.size {
+        None if offset.is_empty() => format!("the whole {target}"),
+        None => format!("the {target}"),
+        Some(SizeOrPercent::Bytes(bytes)) => size(bytes),
+        Some(SizeOrPercent::Percent(percent)) => format!("{percent} % of the {target}"),
+    };
+    let clones =
+        if job.clones == 1 { String::new() } else { format!(", {} processes", job.clones) };
+    let cache = if job.direct { "" } else { ", through the page cache" };
+    let until = match (job.runtime, job.time_based) {
+        (Some(runtime), true) => format!(", for {runtime}"),
+        (Some(runtime), false) => format!(", for {runtime} at most"),
+        (None, _) => String::new(),
+    };
+    let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
+    format!(
+        "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{cache}{until}{ramp}",
+        sizes(job),
+        job.depth,
+        rates(job),
+        flushes(job)
+    )
+}
+
+/// Sizes beyond this number are given as a range.
+const SIZES_MAX: usize = 6;
+
+/// The sizes of a section's requests.
+fn sizes(job: &Section) -> String {
+    let sizes = &job.sizes[job.mix.directions()[0]];
+    let text: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();
+    match &text[..] {
+        [first, .., last] if text.len() > SIZES_MAX => format!("{first} to {last}"),
+        _ => text.join(" or "),
+    }
+}
+
+/// Files beyond this number are counted only.
+const FILES_MAX: usize = 4;
+
+/// Where on the volume the files of a section are.
+fn laid_out(job: &Section) -> Option<String> {
+    let files: Vec<&Region> = match &job.target {
+        JobTarget::Files(layout) => layout.sets.iter().flatten().collect(),
+        target if target.is_volume() => return None,
+        JobTarget::Devices { parts, of } => {
+            let parts: Vec<String> = parts.iter().map(|part| (part + 1).to_string()).collect();
+            return Some(format!("on part {} of {of} of the volume", parts.join(" and ")));
+        }
+    };
+    let place = |file: &&Region| format!("{} at {}", size(file.bytes), size(file.offset));
+    if files.len() <= FILES_MAX {
+        let places: Vec<String> = files.iter().map(place).collect();
+        return Some(format!("files: {}", places.join(", ")));
+    }
+    let (first, last) = (files.first()?, files.last()?);
+    Some(format!("files: {}, from {} to {}", files.len(), place(first), place(last)))
+}
+
+/// The maximum rates of a section, of each clone.
+fn rates(job: &Section) -> String {
+    let directions = job.mix.directions();
+    let rates = directions.iter().filter_map(|&direction| {
+        let rate = match (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]) {
+            (Some(bytes), _) => format!("at most {}/s", size(bytes)),
+            (None, Some(ios)) => format!("at most {ios} IOPS"),
+            (None, None) => return None,
+        };
+        let what = match (directions.len(), direction) {
+            (1, _) => "",
+            (_, Direction::Read) => " of reads",
+            (_, Direction::Write) => " of writes",
+            (_, Direction::Trim) => " of trims",
+        };
+        Some(format!(", {rate}{what}"))
+    });
+    let each = if job.clones == 1 { "" } else { " each" };
+    let rates: String = rates.map(|rate| rate + each).collect();
+    let process = match job.arrivals {
+        Arrivals::Poisson if !rates.is_empty() => " at random times",
+        Arrivals::Poisson | Arrivals::Linear => "",
+    };
+    rates + process
+}
+
+/// How often a section flushes.
+fn flushes(job: &Section) -> String {
+    let every = |option: &str, writes: u64| match writes {
+        0 => String::new(),
+        1 => format!(", {option} after each write"),
+        _ => format!(", {option} after every {writes} writes"),
+    };
+    let last = if job.final_flush { ", a flush after the last write" } else { "" };
+    every("fsync", job.fsync) + &every("fdatasync", job.fdatasync) + last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_sim::job::JobContext;
+
+    #[test]
+    fn rates_and_flushes_are_in_the_summary_of_a_section() {
+        let line = |options: &str| {
+            let text = format!("[log]\nsize=1g\n{options}\n");
+            job_line(&JobFile::parse(&text, "a.fio", &JobContext::empty()).unwrap().sections[0])
+        };
+        let log = line("rw=write\nrate_iops=50\nfsync=1");
+        assert!(log.contains(", 1 in flight, at most 50 IOPS, fsync after each write"), "{log}");
+        let mixed = line("rw=randrw\nrate=1m,2m\nnumjobs=2\nfdatasync=8\nend_fsync=1");
+        let expected = ", at most 1 MiB/s of reads each, at most 2 MiB/s of writes each, \
+                        fdatasync after every 8 writes, a flush after the last write";
+        assert!(mixed.contains(expected), "{mixed}");
+        let poisson = line("rw=randread\nrate_iops=50\nrate_process=poisson");
+        assert!(poisson.contains("at most 50 IOPS at random times"), "{poisson}");
+    }
+
+    #[test]
+    fn files_are_shown_with_their_places() {
+        let shown =
+            |text: &str| summary(&JobFile::parse(text, "a.fio", &JobContext::empty()).unwrap());
+        let own = shown("[a]\nrw=read\nsize=2g\nnumjobs=3\n");
+        assert!(
+            own.contains("\n    files: 2 GiB at 0 B, 2 GiB at 2 GiB, 2 GiB at 4 GiB\n"),
+            "{own}"
+        );
+        let many = shown("[a]\nrw=read\nsize=1g\nnrfiles=1000\n");
+        let expected = "files: 1000, from 1.0 MiB at 0 B to 1.0 MiB at 1.9 GiB";
+        assert!(many.contains(expected), "{many}");
+        let devices = shown("[a]\nfilename=/dev/sda:/dev/sdb\n[b]\nfilename=/dev/sdb\n");
+        assert!(devices.contains("on part 1 and 2 of 2 of the volume"), "{devices}");
+        assert!(devices.contains("on part 2 of 2 of the volume"), "{devices}");
+        let whole = shown("[a]\nfilename=/dev/sda\n");
+        assert!(whole.contains("over the whole volume") && !whole.contains("part"), "{whole}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Job files from the field: meaning and notes of each.
+
+use super::tests::parse;
+use super::{Direction, JobContext, JobFile, JobTarget, Section};
+use mirrorball_core::units::{KIB, MIB};
+
+/// Size of the volume.
+const TIB: u64 = 1 << 40;
+
+/// Depth, page cache, sizes and places of the first requests of a section, in KiB.
+fn described(job: &Section) -> String {
+    let direction = job.mix.directions()[0];
+    let sizes: Vec<String> =
+        job.sizes[direction].iter().map(|it| format!("{}/{}", it.bytes / KIB, it.weight)).collect();
+    let regions = (0..job.clones).map(|clone| {
+        let regions = job.regions(clone, TIB).into_iter();
+        let regions = regions.map(|it| format!("{}+{}", it.offset / MIB, it.bytes / MIB));
+        regions.collect::<Vec<_>>().join(",")
+    });
+    let cache = if job.direct { "direct" } else { "cached" };
+    let regions: Vec<String> = regions.collect();
+    format!("{} {cache} {} at {}", job.depth, sizes.join(":"), regions.join(" "))
+}
+
+/// Options that the notes are about, without `ioengine`.
+fn noted(file: &JobFile) -> String {
+    let options = file.notes.iter().map(|note| note.option.as_str());
+    options.filter(|option| *option != "ioengine").collect::<Vec<_>>().join(" ")
+}
+
+const AIO: &str = "ioengine=libaio\ndirect=1\n";
+
+#[test]
+fn options_of_public_job_files_are_understood() {
+    let read = "1 cached 4/100 at 0+1024";
+    for (options, expected, notes) in [
+        // Engines without a page cache, and with a depth.
+        ("ioengine=nbd\nsize=1g\nuri=nbd://x", "1 direct 4/100 at 0+1024", "uri"),
+        ("ioengine=rbd\niodepth=32\nsize=1g", "32 direct 4/100 at 0+1024", ""),
+        ("ioengine=linuxaio\niodepth=4\nsize=1g\ndirect=1", "4 direct 4/100 at 0+1024", ""),
+        ("ioengine=/opt/spdk/fio_bdev\niodepth=8\nsize=1g", "8 direct 4/100 at 0+1024", ""),
+        ("ioengine=sg\nfilename=/dev/sda\niodepth=8", "1 direct 4/100 at 0+1048576", "iodepth"),
+        ("ioengine=sg\nfilename=/dev/sg1\niodepth=8", "8 direct 4/100 at 0+1048576", ""),
+        ("io_submit_mode=offload\niodepth=8\nsize=1g", "8 cached 4/100 at 0+1024", ""),
+        // Sizes.
+        ("bssplit=4k/60:16k/30:64k/9\nsize=1g", "1 cached 4/61:16/30:64/9 at 0+1024", ""),
+        ("bssplit= 4k/50 : 8k / 50\nsize=1g", "", ""),
+        ("bssplit=4k/50 :8k/50\nsize=1g", "1 cached 4/50:8/50 at 0+1024", ""),
+        ("bsrange=4k-16k\nsize=1g", "1 cached 4/4096:8/4096:12/4096:16/4096 at 0+1024", ""),
+        ("bsrange=4k-6k\nsize=1g", "1 cached 4/4096:6/2048 at 0+1024", "bsrange"),
+        ("bssplit=8k/100\nbs=64k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
+        ("bs=512\nsize=1g", "1 cached 0/100 at 0+1024", "bs"),
+        ("blocksize=8k\nba=8k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
+        // Region.
+        ("filesize=2g\nfilename=data", "1 cached 4/100 at 0+2048", ""),
+        ("size=100%%", "1 cached 4/100 at 0+1048576", ""),
+        ("size=0", "1 cached 4/100 at 0+1048576", ""),
+        ("offset=10%\noffset_align=1m\nsize=1g", "1 cached 4/100 at 104858+1024", ""),
+        ("size=1g\nfill_device=1", "1 cached 4/100 at 0+1048576", ""),
+        // Options that change nothing, or little.
+        ("size=1g\ntime_based", read, "time_based"),
+        ("size=1g\nthreads=1", read, "threads"),
+        ("size=1g\ndisable_bw=1\nratecycle=500", read, "disable_bw ratecycle"),
+        ("size=1g\niodepth_batch=16\niodepth_batch_complete_min=1", read, "iodepth_batch"),
+        ("size=1g\nss=iops:5%\nss_dur=300", read, "ss ss_dur"),
+        ("size=1g\nsync=0\natomic=0\nserialize_overlap=0", read, ""),
+        ("size=1g\nverify=md5", read, ""),
+        (
+            "size=1g\nrw=randwrite\nverify=md5\ndo_verify=0\ndirect=1",
+            "1 direct 4/100 at 0+1024",
+            "",
+        ),
+        ("size=1g\nrw=randwrite\nverify=md5\ndirect=1", "1 direct 4/100 at 0+1024", "verify"),
+        ("size=1g\nrw=write", read, "rw"),
+        ("size=1g\nrw=write\nsync=dsync", read, "sync"),
+    ] {
+        match parse(&format!("[job]\n{options}")) {
+            Ok(file) => {
+                assert_eq!(described(&file.sections[0]), expected, "{options}");
+                assert_eq!(noted(&file), notes, "{options}");
+            }
+            Err(error) => assert_eq!(expected, "", "{options}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn files_are_places_of_their_own() {
+    for (text, expected) in [
+        ("[a]\nsize=2g\nnumjobs=3", "0+2048 2048+2048 4096+2048"),
+        ("[a]\nsize=2g\nnumjobs=3\nfilename=data", "0+2048 0+2048 0+2048"),
+        ("[a]\nsize=2g\n[b]\nsize=1g", "0+2048 | 2048+1024"),
+        ("[a]\nsize=2g\nfilename=x\n[b]\nsize=1g\nfilename=x", "0+2048 | 0+1024"),
+        ("[a]\nsize=1g\nfilename=x\n[b]\nsize=50%\nfilename=x", "0+1024 | 0+512"),
+        ("[a]\nsize=1g\nname=x\n[b]\nsize=1g\nname=x", "0+1024 | 0+1024"),
+        ("[a]\nsize=2g\nfilename=x:y", "0+1024,1024+1024"),
+        ("[a]\nsize=3g\nnrfiles=3", "0+1024,1024+1024,2048+1024"),
+        ("[a]\nfilesize=1g\nnrfiles=2\nnumjobs=2", "0+1024,1024+1024 2048+1024,3072+1024"),
+        ("[a]\nsize=1g\noffset=1g\n[b]\nsize=1g", "1024+1024 | 2048+1024"),
+        ("[a]\nsize=1g\nnumjobs=2\nfilename_format=f.$filenum", "0+1024 0+1024"),
+        ("[a]\nsize=1g\nnumjobs=3\nfilename=x\ndirectory=/m:/n", "0+1024 1024+1024 0+1024"),
+        ("[a]\nsize=1g\ndirectory=m\nfilename=x\n[b]\nsize=1g\nfilename=x", {
+            "0+1024 | 1024+1024"
+        }),
+        // Devices, and files of unknown size, share the volume.
+        ("[a]\nfilename=/dev/sda\nsize=1g\nnumjobs=2", "0+1024 0+1024"),
+        ("[a]\nfilename=/dev/sda:/dev/sdb", "0+524288,524288+524288"),
+        ("[a]\nfilename=/dev/sda\n[b]\nfilename=/dev/sdb\nsize=1g", "0+524288 | 524288+1024"),
+        ("[a]\nfilename=x\n[b]\nfilename=x\nsize=50%", "0+1048576 | 0+524288"),
+        ("[a]\nsize=25%\n[b]\noffset=50%", "0+262144 | 524288+524288"),
+        ("[a]\nfilename=/dev/shm/x\nsize=1g\n[b]\nsize=1g", "0+1024 | 1024+1024"),
+    ] {
+        let file = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        file.validate_against(TIB).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let places = |job: &Section| described(job).rsplit(" at ").next().unwrap().to_owned();
+        let places: Vec<String> = file.sections.iter().map(places).collect();
+        assert_eq!(places.join(" | "), expected, "{text}");
+    }
+    let sizes = parse("[a]\nfilesize=4k-1m\nnrfiles=20").unwrap();
+    let JobTarget::Files(layout) = &sizes.sections[0].target else { panic!("files") };
+    let ends =
+        layout.sets[0].windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset);
+    assert!(ends && layout.sets[0].iter().any(|file| file.bytes > 512 * KIB), "{layout:?}");
+}
+
+#[test]
+fn larger_files_than_the_volume_are_refused() {
+    let file = parse("[a]\nsize=600g\nnumjobs=2").unwrap();
+    let error = file.validate_against(TIB).unwrap_err().to_string();
+    let expected = "test.fio:1: the last file of job `a` ends at 1.2 TiB, but the volume has \
+                    1 TiB\n  help: reduce size, nrfiles or numjobs, or let the jobs share a file: \
+                    filename=data";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn variables_are_expanded_before_anything_is_judged() {
+    let variable = |name: &str| (name == "OFF").then(|| "0".to_owned());
+    let context = JobContext { variable: &variable, ..JobContext::empty() };
+    let text = format!("[a]\n{AIO}sync=${{OFF}}\nflow=${{OFF}}\natomic=${{OFF}}\nsize=1g");
+    let file = JobFile::parse(&text, "test.fio", &context).unwrap();
+    assert_eq!(noted(&file), "");
+    assert_eq!(file.sections[0].fsync, 0);
+}
+
+#[test]
+fn verification_alone_reads_what_was_written() {
+    let file = parse("[a]\nrw=randwrite\nverify=md5\nverify_only\nsize=1g\ndirect=1").unwrap();
+    assert_eq!(file.sections[0].mix.directions(), [Direction::Read]);
+    assert_eq!(noted(&file), "verify_only");
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped_with_a_note() {
+    let file = parse("\u{feff}[mark]\nrw=read\nsize=1g").unwrap();
+    assert_eq!((file.sections[0].name.as_str(), &*noted(&file)), ("mark", "byte order mark"));
+}

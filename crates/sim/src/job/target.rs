@@ -1,0 +1,64 @@
+//! Devices and files that a section works on, as places on the volume.
+
+use mirrorball_core::units::SECTOR_BYTES;
+use serde::Serialize;
+
+/// A range of the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Region {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+/// Devices or files that a section works on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub enum JobTarget {
+    /// Equal parts of the volume; the whole of it if there is one.
+    Devices {
+        /// The parts of this section, from zero.
+        parts: Vec<u64>,
+        /// Number of parts.
+        of: u64,
+    },
+    /// Files on the volume.
+    Files(FileLayout),
+}
+
+/// Files with their places on the volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FileLayout {
+    /// Sets of files: one if all clones share them. Clone `n` has the set `n % sets`.
+    pub sets: Vec<Vec<Region>>,
+}
+
+impl JobTarget {
+    /// The volume itself.
+    pub const VOLUME: JobTarget = JobTarget::Devices { parts: Vec::new(), of: 1 };
+
+    /// Whether it is the volume itself.
+    pub fn is_volume(&self) -> bool {
+        matches!(self, JobTarget::Devices { of: 1, .. })
+    }
+
+    /// Number of files or devices of a clone.
+    pub fn count(&self) -> usize {
+        match self {
+            JobTarget::Devices { parts, .. } => parts.len().max(1),
+            JobTarget::Files(layout) => layout.sets[0].len(),
+        }
+    }
+
+    /// The whole devices or files of a clone.
+    pub(super) fn containers(&self, clone: u32, volume_bytes: u64) -> Vec<Region> {
+        match self {
+            JobTarget::Devices { of: 1, .. } => vec![Region { offset: 0, bytes: volume_bytes }],
+            JobTarget::Devices { parts, of } => {
+                let bytes = volume_bytes / of / SECTOR_BYTES * SECTOR_BYTES;
+                parts.iter().map(|part| Region { offset: part * bytes, bytes }).collect()
+            }
+            JobTarget::Files(FileLayout { sets }) => sets[clone as usize % sets.len()].clone(),
+        }
+    }
+}
