@@ -19,10 +19,9 @@ fn check_prints_a_summary_of_each_file_and_every_error() {
     place.refuses(&["check", "zebra"], &["there is no such file, and no built-in", "rand-4k-qd1"]);
     place.refuses(&["check", "."], &["cannot check .: it is a folder", "for example ./*.toml"]);
     place.write("notes.txt", "");
-    place.refuses(
-        &["check", "notes.txt"],
-        &["the name of an array file ends in .toml", "rename it"],
-    );
+    place.refuses(&["check", "notes.txt"], &["notes.txt:1: the file has no job"]);
+    place.write("reads.job", "; gr\u{fc}n\n[reads]\nsize=1g\n");
+    assert!(stdout(&place.run(&["check", "reads.job"])).contains("files: 1 GiB at 0 B"));
     place.write("bad.fio", "[x]\nbs=4q\n");
     let output = place.run(&["check", "bad.fio", "job.fio"]);
     assert_eq!(output.status.code(), Some(2));
