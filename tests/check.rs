@@ -21,7 +21,7 @@ fn check_prints_a_summary_of_each_file_and_every_error() {
     place.write("notes.txt", "");
     place.refuses(&["check", "notes.txt"], &["notes.txt:1: the file has no job"]);
     place.write("reads.job", "; gr\u{fc}n\n[reads]\nsize=1g\n");
-    assert!(stdout(&place.run(&["check", "reads.job"])).contains("files: 1 GiB at 0 B"));
+    assert!(stdout(&place.run(&["check", "reads.job"])).contains("files: 1 GiB at 0 bytes"));
     place.write("bad.fio", "[x]\nbs=4q\n");
     let output = place.run(&["check", "bad.fio", "job.fio"]);
     assert_eq!(output.status.code(), Some(2));

@@ -173,11 +173,11 @@ mod tests {
             |text: &str| summary(&JobFile::parse(text, "a.fio", &JobContext::empty()).unwrap());
         let own = shown("[a]\nrw=read\nsize=2g\nnumjobs=3\n");
         assert!(
-            own.contains("\n    files: 2 GiB at 0 B, 2 GiB at 2 GiB, 2 GiB at 4 GiB\n"),
+            own.contains("\n    files: 2 GiB at 0 bytes, 2 GiB at 2 GiB, 2 GiB at 4 GiB\n"),
             "{own}"
         );
         let many = shown("[a]\nrw=read\nsize=1g\nnrfiles=1000\n");
-        let expected = "files: 1000, from 1.0 MiB at 0 B to 1.0 MiB at 1.9 GiB";
+        let expected = "files: 1000, from 1.0 MiB at 0 bytes to 1.0 MiB at 1.9 GiB";
         assert!(many.contains(expected), "{many}");
         let devices = shown("[a]\nfilename=/dev/sda:/dev/sdb\n[b]\nfilename=/dev/sdb\n");
         assert!(devices.contains("on part 1 and 2 of 2 of the volume"), "{devices}");

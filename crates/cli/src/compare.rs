@@ -21,7 +21,7 @@ use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::evaluation::advice::text;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
-use mirrorball_lab::experiment::plan::{Choices, Plan};
+use mirrorball_lab::experiment::plan::{Choices, Plan, Reference};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run::{self, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
@@ -86,6 +86,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
+
+    /// Leave out the oracle, the bound that no real policy reaches. It is always left out for jobs
+    /// with more than four times the requests in flight that the disks accept at once
+    #[arg(long)]
+    no_oracle: bool,
 
     /// Output format
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
@@ -161,6 +166,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             "note: {}:{}: `{}`: {}",
             note.file, note.line, note.option, note.reason
         ));
+    }
+    if plan.reference == Reference::Nothing && !args.no_oracle {
+        screen::say(
+            "note: the oracle is left out: the jobs have more than four times the requests in \
+             flight that the disks accept at once",
+        );
     }
     for note in rounding_notes(&args.policy) {
         screen::say(format_args!("note: {note}"));
@@ -241,6 +252,7 @@ fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
 fn is_default(args: &Args) -> bool {
     args.policy == ALL_POLICIES
         && args.system.is_none()
+        && !args.no_oracle
         && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
 }
 
@@ -274,7 +286,10 @@ fn plan(
         duration_ns: args.duration.map(|duration| duration.0),
     };
     let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
-    let plan = Plan::new(build, array, jobs, choices, command(args));
+    let mut plan = Plan::new(build, array, jobs, choices, command(args));
+    if args.no_oracle || inputs.has_costly_oracle() {
+        plan.reference = Reference::Nothing;
+    }
     Ok(plan.with_programs(inputs.registry.programs()))
 }
 
@@ -290,6 +305,9 @@ fn command(args: &Args) -> String {
     words.push(format!("--repeats {} --seed {}", args.repeats, args.seed));
     if let Some(duration) = args.duration {
         words.push(format!("--duration {}", exact(duration)));
+    }
+    if args.no_oracle {
+        words.push("--no-oracle".to_owned());
     }
     words.join(" ")
 }

@@ -13,7 +13,7 @@ use anyhow::{Error, Result, bail};
 use find::InputKind;
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::policies::Registry;
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{JobContext, JobFile, Note};
 use std::path::Path;
@@ -56,6 +56,9 @@ pub const DEFAULT_JOBS: [&str; 6] = [
     "rand-4k-qd1", "rand-4k-qd1-defrag", "rand-4k-qd32", "rand-4k-qd32-defrag", "seq-read",
     "seq-read-defrag",
 ];
+
+/// Requests in flight up to which the oracle takes part, as a multiple of what the disks accept.
+const ORACLE_QUEUES_MAX: u64 = 4;
 
 /// An array and jobs that fit it.
 #[derive(Debug)]
@@ -136,6 +139,17 @@ impl Inputs {
             notes: Vec::new(),
             registry: Registry::default(),
         })
+    }
+
+    /// Whether the oracle would take most of the time of a comparison. Beyond what the disks accept
+    /// at once, it simulates all that waits in the host, for each read.
+    pub fn has_costly_oracle(&self) -> bool {
+        let accepted = self.array.members.iter().map(|member| match &member.source {
+            MemberSource::Model(profile) => u64::from(profile.queue_depth()),
+            _ => 0,
+        });
+        let accepted: u64 = accepted.sum();
+        self.jobs.iter().any(|job| job.in_flight_max() > ORACLE_QUEUES_MAX * accepted)
     }
 
     /// Lets policies name the programs of a registry.

@@ -123,6 +123,16 @@ impl JobFile {
         reader.finish()
     }
 
+    /// Largest number of requests that sections without a rate keep in flight together.
+    pub fn in_flight_max(&self) -> u64 {
+        let groups = self.sections.chunk_by(|section, next| section.group == next.group);
+        let in_flight = |group: &[Section]| {
+            let unbounded = group.iter().filter(|section| !section.has_rate());
+            unbounded.map(Section::in_flight).sum()
+        };
+        groups.map(in_flight).max().unwrap_or(0)
+    }
+
     /// Checks that every clone of every section fits a volume of `volume_bytes`.
     ///
     /// # Errors
@@ -330,12 +340,11 @@ impl<'a> JobReader<'a> {
     /// Checks the number of requests that the sections of the last group have in flight.
     fn check_in_flight(&self) -> Result<(), Diagnostic> {
         let sections = self.result.sections.iter().filter(|job| job.group == self.group);
-        let in_flight = |job: &Section| u64::from(job.clones) * u64::from(job.depth);
-        let total: u64 = sections.clone().map(in_flight).sum();
+        let total: u64 = sections.clone().map(Section::in_flight).sum();
         if total <= IN_FLIGHT_MAX {
             return Ok(());
         }
-        let largest = sections.max_by_key(|job| in_flight(job)).expect("the sum is not zero");
+        let largest = sections.max_by_key(|job| job.in_flight()).expect("the sum is not zero");
         let Section { name, clones, depth, .. } = largest;
         Err(job_error(
             format!(

@@ -348,6 +348,11 @@ impl Section {
         })
     }
 
+    /// Requests in flight of all clones.
+    pub fn in_flight(&self) -> u64 {
+        u64::from(self.clones) * u64::from(self.depth)
+    }
+
     /// The smallest request of a direction: the block that addresses are counted in.
     pub fn block_bytes(&self, direction: Direction) -> u64 {
         let sizes = self.sizes[direction].iter().map(|size| size.bytes);
