@@ -161,21 +161,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
     };
     Results::check(&folder, &plan).map_err(other_folder)?;
-    for note in &inputs.notes {
-        screen::say(format_args!(
-            "note: {}:{}: `{}`: {}",
-            note.file, note.line, note.option, note.reason
-        ));
-    }
-    if plan.reference == Reference::Nothing && !args.no_oracle {
-        screen::say(
-            "note: the oracle is left out: the jobs have more than four times the requests in \
-             flight that the disks accept at once",
-        );
-    }
-    for note in rounding_notes(&args.policy) {
-        screen::say(format_args!("note: {note}"));
-    }
+    print_notes(args, &inputs, &plan);
     let results = Results::open(&folder, &plan).map_err(other_folder)?;
     let ending = run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
     let shown = folder.display();
@@ -210,6 +196,25 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     // The verdict says which; there is no result to go by.
     Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
+}
+
+/// Prints what the user should know of the jobs, the oracle and the policies.
+fn print_notes(args: &Args, inputs: &Inputs, plan: &Plan) {
+    for note in &inputs.notes {
+        screen::say(format_args!(
+            "note: {}:{}: `{}`: {}",
+            note.file, note.line, note.option, note.reason
+        ));
+    }
+    if plan.reference == Reference::Nothing && !args.no_oracle {
+        screen::say(
+            "note: the oracle is left out: the jobs have more than four times the requests in \
+             flight that the disks accept at once",
+        );
+    }
+    for note in rounding_notes(&args.policy) {
+        screen::say(format_args!("note: {note}"));
+    }
 }
 
 /// Runs the cells of a plan with a bar of progress, and says how many were reused.

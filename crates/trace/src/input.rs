@@ -6,6 +6,9 @@ use std::io::{ErrorKind, Read};
 /// Size of the buffer; a line must fit into it.
 const BUFFER_BYTES: usize = 128 << 10;
 
+/// UTF-8 byte order mark, which some programs write before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// How a file is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Framing {
@@ -41,6 +44,10 @@ impl FrameReader {
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Diagnostic> {
         loop {
+            if self.number == 0 && self.framing == Framing::Lines {
+                let mark = self.buffer[self.start..self.end].starts_with(BYTE_ORDER_MARK);
+                self.start += if mark { BYTE_ORDER_MARK.len() } else { 0 };
+            }
             if let Some((length, skip)) = self.complete() {
                 let begin = self.start;
                 self.start += length + skip;

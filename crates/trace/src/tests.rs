@@ -75,6 +75,80 @@ fn read(text: &str, format: &str) -> Result<Vec<TraceRecord>, String> {
     read_all(reader(text.as_bytes(), TraceFormat::by_name(format).unwrap(), None, 1))
 }
 
+/// Traces from the field, with their requests.
+#[test]
+fn variants_that_programs_write_are_read() {
+    let header = "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n";
+    let biosnoop = |lines: &str| format!("{header}{lines}");
+    for (text, format, expected) in [
+        // Flushes without a sector; those before and within a write; commands to zones.
+        (
+            "8,0 1 1 0.0 410 Q WS 2163864 + 8 [journal]\n8,0 1 2 0.1 410 Q FWS [journal]\n\
+             8,0 1 3 0.2 410 G FWS [journal]\n8,0 1 4 0.3 0 C FWS 0 [0]\n\
+             8,0 1 5 0.4 7 Q FWFS 16 + 8 [x]\n8,0 1 6 0.5 7 Q R 4096 + 64 [reader]\n"
+                .to_owned(),
+            "blkparse",
+            "W1107898368+4096 F0+0 W8192+4096 R2097152+32768",
+        ),
+        (
+            "8,0 1 1 0.0 410 Q ZR 524288 + 524288 [tool]\n8,0 1 2 0.1 410 Q W 16 + 8 [tool]\n"
+                .to_owned(),
+            "blkparse",
+            "W8192+4096",
+        ),
+        (
+            biosnoop(
+                "0.0 kworker/3:1 126     R 18446744073709551615 0 0.61\n\
+                 1.774198 worker 5270 nvme0n1 W 16 4096 0.48\n2.0 ? 0     R 8 8192 4.04\n\
+                 3.7 my worker 5270 nvme0n1 RA 24 4096 0.03\n",
+            ),
+            "biosnoop",
+            "W8192+4096 R4096+8192 R12288+4096",
+        ),
+        (
+            format!(
+                "Tracing block device I/O... Hit Ctrl-C to end.\n{header}1.7 w 5 sda W 16 512 1\n"
+            ),
+            "biosnoop",
+            "W8192+512",
+        ),
+        (
+            "\u{feff}Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n\
+             128166372010810581,srv,0,Write,8192,4096,54086\n"
+                .to_owned(),
+            "msr",
+            "W8192+4096",
+        ),
+    ] {
+        assert_eq!(detected(text.as_bytes()).as_deref(), Ok(format), "{text}");
+        let format = TraceFormat::by_name(format).unwrap();
+        let input = Box::new(Cursor::new(text.clone().into_bytes()));
+        let mut reader = TraceReader::new(input, "t", format, None, 1);
+        let mut found = Vec::new();
+        while let Some(TraceRecord { op, offset, length, .. }) = reader.next_record().unwrap() {
+            let letter = ["R", "W", "D", "F"][op as usize];
+            found.push(format!("{letter}{offset}+{length}"));
+        }
+        assert_eq!(found.join(" "), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_nearest_format_and_compression_are_named() {
+    let error = detected(b"8,0 1 1 0.0 410 Q W 16 + 8 [x]\n8,0 1 2 0.1 410 Q W sixteen + 8 [x]\n");
+    let reason = error.unwrap_err();
+    assert!(reason.contains("; as blkparse: line 2: "), "{reason}");
+    for (head, name) in [
+        (&[0x28, 0xb5, 0x2f, 0xfd, 0][..], "zstd"),
+        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"),
+        (b"BZh91AY", "bzip2"),
+        (&[0x1f, 0x8b, 8], "gzip"),
+    ] {
+        let error = detected(head).unwrap_err();
+        assert!(error.starts_with(&format!("the trace is compressed with {name}")), "{error}");
+    }
+}
+
 fn detected(head: &[u8]) -> Result<&'static str, String> {
     TraceFormat::detect(head).map(|format| format.name).map_err(|error| error.to_string())
 }

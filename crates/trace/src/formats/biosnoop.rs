@@ -39,7 +39,9 @@ impl FrameParser for Parser {
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         let Some(first) = blank_fields(line).next() else { return Ok(None) };
         if self.columns == 0 {
-            self.columns = header(line)?;
+            if !matches!(first, b"Tracing" | b"Attaching") {
+                self.columns = header(line)?;
+            }
             return Ok(None);
         }
         // From the right: LAT, QUE if there is one, BYTES, SECTOR, T, DISK, PID.
@@ -50,7 +52,10 @@ impl FrameParser for Parser {
         for slot in &mut tail[..wanted] {
             *slot = from_right.next().unwrap_or(b"");
         }
-        if from_right.nth(1).is_none() {
+        // A request without a disk leaves its column blank, so the PID stands in its place.
+        let at_disk = if self.columns > COLUMNS { 5 } else { 4 };
+        let has_disk = !tail[at_disk].iter().all(u8::is_ascii_digit);
+        if from_right.nth(usize::from(has_disk)).is_none() {
             return Err(Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT));
         }
         let has_queue = self.columns > COLUMNS;
@@ -60,11 +65,14 @@ impl FrameParser for Parser {
             true => [tail[2], tail[3], tail[4], tail[5]],
             false => [tail[1], tail[2], tail[3], tail[4]],
         };
-        let op = match kind {
-            b"R" => TraceOp::Read,
-            b"W" => TraceOp::Write,
-            b"D" => TraceOp::Trim,
-            b"F" | b"N" => return Ok(None),
+        let disk = if has_disk { disk } else { b"?" };
+        // libbpf-tools write letters behind the first: `RA` for read-ahead, `WS` for synchronous.
+        let op = match kind.first() {
+            _ if bytes == b"0" => return Ok(None),
+            Some(b'R') => TraceOp::Read,
+            Some(b'W') => TraceOp::Write,
+            Some(b'D') => TraceOp::Trim,
+            Some(b'F' | b'N') => return Ok(None),
             _ => return Err(unexpected(kind, "column T", "R, W, D, F or N")),
         };
         let response = latency.saturating_add(queued);

@@ -34,10 +34,7 @@ impl FrameParser for Parser {
             }
             return Err(unexpected(device, "device", "a pair of numbers such as 8,0"));
         }
-        let mut next = || {
-            let short = || Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT);
-            fields.next().ok_or_else(short)
-        };
+        let mut next = || fields.next().ok_or_else(too_few);
         let (_cpu, _sequence, time, _pid, action) = (next()?, next()?, next()?, next()?, next()?);
         let time = decimal(time, 9, "time")?;
         if action != b"Q" {
@@ -45,6 +42,10 @@ impl FrameParser for Parser {
         }
         let kind = next()?;
         let has = |letter| kind.contains(&letter);
+        if has(b'Z') {
+            // A command to a zone, such as a reset, moves no data.
+            return Ok(None);
+        }
         let op = match () {
             () if has(b'R') => TraceOp::Read,
             () if has(b'D') => TraceOp::Trim,
@@ -55,8 +56,12 @@ impl FrameParser for Parser {
         };
         let device = devices.number(device)?;
         let (mut offset, mut length) = (0, 0);
-        if op != TraceOp::Flush {
-            offset = times(whole(next()?, "sector")?, BLOCK_BYTES, "sector")?;
+        let sector = fields.next().filter(|field| !(has(b'F') && field.starts_with(b"[")));
+        let mut next = || fields.next().ok_or_else(too_few);
+        // An empty flush has no sector; one before or after a write stands in its letters.
+        if op != TraceOp::Flush && (sector.is_some() || !has(b'F')) {
+            let sector = sector.ok_or_else(too_few)?;
+            offset = times(whole(sector, "sector")?, BLOCK_BYTES, "sector")?;
             let plus = next()?;
             if plus != b"+" {
                 return Err(unexpected(plus, "column behind the sector", "`+`"));
@@ -68,6 +73,10 @@ impl FrameParser for Parser {
         let offset = if empty { 0 } else { offset };
         Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
     }
+}
+
+fn too_few() -> Diagnostic {
+    Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT)
 }
 
 /// Whether a field is a pair of device numbers, such as `8,0`.

@@ -70,6 +70,14 @@ pub static FORMATS: [TraceFormat; 11] = [
     biosnoop::FORMAT,
 ];
 
+/// First bytes of compressed files, with the program and the command that unpacks them.
+const COMPRESSIONS: [(&[u8], &str, &str); 4] = [
+    (&[0x1f, 0x8b], "gzip", "gunzip --keep"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "unzstd --keep"),
+    (&[0xfd, b'7', b'z', b'X', b'Z'], "xz", "unxz --keep"),
+    (b"BZh", "bzip2", "bunzip2 --keep"),
+];
+
 /// Bytes at the start of a file that detection looks at.
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
 /// Requests in the head that must be understood, if there are as many.
@@ -106,17 +114,23 @@ impl TraceFormat {
     /// If none does, or several do.
     pub(crate) fn detect(head: &[u8]) -> Result<&'static TraceFormat, Diagnostic> {
         let names = || FORMATS.each_ref().map(|format| format.name).join(", ");
-        let fits: Vec<_> = FORMATS.iter().filter(|format| format.understands(head)).collect();
+        let fits: Vec<_> =
+            FORMATS.iter().filter(|format| format.understands(head).is_ok()).collect();
         match fits[..] {
             [format] => Ok(format),
             [] => {
-                let message = if head.starts_with(&[0x1f, 0x8b]) {
-                    return Err(Diagnostic::new("the trace is compressed with gzip")
-                        .with_help("unpack it first: gunzip --keep FILE"));
-                } else if head.is_empty() {
-                    "the trace is empty"
-                } else {
-                    "the first lines are in no known trace format"
+                let packed = COMPRESSIONS.iter().find(|(magic, ..)| head.starts_with(magic));
+                if let Some((_, name, command)) = packed {
+                    return Err(Diagnostic::new(format!("the trace is compressed with {name}"))
+                        .with_help(format!("unpack it first: {command} FILE")));
+                }
+                let message = match TraceFormat::nearest(head) {
+                    _ if head.is_empty() => "the trace is empty".to_owned(),
+                    Some((format, reason)) => format!(
+                        "the first lines are in no known trace format; as {}: {reason}",
+                        format.name
+                    ),
+                    None => "the first lines are in no known trace format".to_owned(),
                 };
                 Err(Diagnostic::new(message)
                     .with_help(format!("name the format if it is one of {}", names())))
@@ -129,8 +143,19 @@ impl TraceFormat {
         }
     }
 
-    /// Whether the first requests of a head are well formed. The last line may be cut off.
-    fn understands(&self, head: &[u8]) -> bool {
+    /// The format that understands the most requests of a head before an error, and the error.
+    fn nearest(head: &[u8]) -> Option<(&'static TraceFormat, String)> {
+        let failed = FORMATS.iter().filter_map(|format| match format.understands(head) {
+            Err((found, line, error)) if found > 0 => Some((found, format, line, error)),
+            _ => None,
+        });
+        let (_, format, line, error) = failed.max_by_key(|(found, ..)| *found)?;
+        Some((format, format!("line {line}: {}", error.message)))
+    }
+
+    /// Checks that the first requests of a head are well formed. The last line may be cut off. An
+    /// error comes with the number of requests before it, and its line.
+    fn understands(&self, head: &[u8]) -> Result<(), (usize, usize, Diagnostic)> {
         let whole = match self.framing {
             Framing::Bytes(length) => &head[..head.len() / length * length],
             Framing::Lines if head.len() < HEAD_BYTES => head,
@@ -142,16 +167,18 @@ impl TraceFormat {
         let (mut parser, mut devices) = ((self.parser)(), DeviceNames::default());
         let mut found = 0;
         while found < DETECTED_REQUESTS {
-            match frames.next() {
-                Ok(Some(frame)) => match parser.parse(frame, &mut devices) {
-                    Ok(record) => found += usize::from(record.is_some()),
-                    Err(_) => return false,
-                },
+            let parsed = match frames.next() {
+                Ok(Some(frame)) => parser.parse(frame, &mut devices),
                 Ok(None) => break,
-                Err(_) => return false,
-            }
+                Err(error) => Err(error),
+            };
+            let record = parsed.map_err(|error| (found, frames.number, error))?;
+            found += usize::from(record.is_some());
         }
-        found > 0
+        match found {
+            0 => Err((0, 0, Diagnostic::new("there is no request"))),
+            _ => Ok(()),
+        }
     }
 }
 
