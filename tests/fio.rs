@@ -62,14 +62,14 @@ fn what_fio_writes_is_imported() {
     let document = &text[text.find("\n{").expect("fio prints JSON")..];
     let mut values = serde_json::Deserializer::from_str(document).into_iter::<Value>();
     let report = values.next().expect("fio prints JSON").expect("fio prints JSON");
-    let section = &record.sections[0];
+    let section = &record.run.sections[0];
     for (ours, name) in [(&section.read, "read"), (&section.write, "write")] {
-        let (ours, theirs) = (ours.as_ref().expect("it did both"), &report["jobs"][0][name]);
+        let (ours, theirs) = (ours, &report["jobs"][0][name]);
         assert_eq!(Some(ours.ios), theirs["total_ios"].as_u64());
         assert_eq!(Some(ours.bytes), theirs["io_bytes"].as_u64());
         let latency = &theirs["clat_ns"];
-        assert_eq!(Some(ours.latency.max_ns), latency["max"].as_u64());
-        assert_eq!(ours.latency.bins.len(), latency["bins"].as_object().expect("bins").len());
+        assert_eq!(Some(ours.latency.max().unwrap_or_default().0), latency["max"].as_u64());
+        assert_eq!(ours.latency.bins().count(), latency["bins"].as_object().expect("bins").len());
     }
 }
 

@@ -16,7 +16,8 @@ pub const BINS: usize = GROUPS * PER_GROUP;
 /// Counts of latencies by bin, with their exact number, sum, least and greatest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
-    bins: Box<[u64; BINS]>,
+    /// Up to the last that is not empty.
+    bins: Vec<u64>,
     count: u64,
     sum_ns: u128,
     min: Nanos,
@@ -25,8 +26,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        let bins = vec![0; BINS].try_into().expect("a vector of this length");
-        Histogram { bins, count: 0, sum_ns: 0, min: Nanos::MAX, max: Nanos::ZERO }
+        Histogram { bins: Vec::new(), count: 0, sum_ns: 0, min: Nanos::MAX, max: Nanos::ZERO }
     }
 }
 
@@ -40,8 +40,7 @@ impl Histogram {
     /// Adds one latency, whose [`bin_of`] is known.
     #[inline]
     pub fn record_in(&mut self, bin: usize, latency: Nanos) {
-        self.bins[bin] += 1;
-        self.count += 1;
+        self.add(bin, 1);
         self.sum_ns += u128::from(latency.0);
         self.min = self.min.min(latency);
         self.max = self.max.max(latency);
@@ -49,7 +48,10 @@ impl Histogram {
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.bins.iter_mut().zip(&*other.bins) {
+        if self.bins.len() < other.bins.len() {
+            self.bins.resize(other.bins.len(), 0);
+        }
+        for (mine, theirs) in self.bins.iter_mut().zip(&other.bins) {
             *mine += theirs;
         }
         self.count += other.count;
@@ -67,11 +69,28 @@ impl Histogram {
         max: Nanos,
     ) -> Option<Histogram> {
         let mut histogram = Histogram { sum_ns, min, max, ..Histogram::default() };
-        for (bin, count) in bins {
-            *histogram.bins.get_mut(bin)? += count;
-            histogram.count += count;
+        for (bin, count) in bins.into_iter().filter(|(_, count)| *count > 0) {
+            if bin >= BINS {
+                return None;
+            }
+            histogram.add(bin, count);
         }
         Some(histogram)
+    }
+
+    #[inline]
+    fn add(&mut self, bin: usize, count: u64) {
+        match self.bins.get_mut(bin) {
+            Some(counted) => *counted += count,
+            None => self.append(bin, count),
+        }
+        self.count += count;
+    }
+
+    #[cold]
+    fn append(&mut self, bin: usize, count: u64) {
+        self.bins.resize(bin, 0);
+        self.bins.push(count);
     }
 
     /// Number of latencies counted.

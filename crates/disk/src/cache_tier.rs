@@ -37,6 +37,7 @@ use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::MIB;
 use recent_streams::RecentStreams;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Dirty share of the cache above which dirty blocks are written back.
@@ -109,7 +110,8 @@ pub enum TierDevice {
 }
 
 /// Counters of a cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheTierCounts {
     /// Bytes of all reads.
     pub read_bytes: u64,

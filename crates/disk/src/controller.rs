@@ -23,6 +23,7 @@ use byte_ranges::ByteRanges;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::io::{Request, RequestId, RequestKind};
 use mirrorball_core::units::MIB;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -89,7 +90,8 @@ pub enum Admission {
 }
 
 /// Counters of a controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControllerCounts {
     /// Writes copied into the cache.
     pub writes: u64,

@@ -26,7 +26,9 @@ use crate::host_overhead::HostOverhead;
 use crate::job::{JobFile, Section};
 use crate::policy_under_test::Forecast;
 use crate::progress::SectionProgress;
-use crate::record::{Recorder, RunRecord};
+use crate::record::RunRecord;
+use crate::recorder::Recorder;
+use crate::write_caches::RunWrites;
 use front_caches::FrontCaches;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::histogram::bin_of;
@@ -83,7 +85,7 @@ pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
 pub fn run_until(run: &Simulation<'_>, stop: &AtomicBool) -> Result<RunRecord, SimError> {
     let mut engine = Engine::with_policy(run, 0)?;
     engine.run_sections(run, stop)?;
-    Ok(engine.finish())
+    Ok(engine.finish(run))
 }
 
 /// Runs a simulation to the end of a window, and returns the choices made within the window.
@@ -291,16 +293,18 @@ impl Engine {
         Ok(())
     }
 
-    fn finish(self) -> RunRecord {
+    fn finish(self, run: &Simulation<'_>) -> RunRecord {
         let until = self.sections.iter().map(SectionProgress::last).max().unwrap_or(self.now);
-        let counters = self.volume.counters();
-        let sections = self.sections.into_iter().map(SectionProgress::finish);
-        let choices = self.volume.choices();
         let (array_cache, controller) = self
             .caches
             .map_or((None, None), |caches| (caches.tier_counts(), caches.controller_counts()));
-        let record = self.recorder.finish(until, sections.collect(), counters, choices);
-        RunRecord { array_cache, controller, ..record }
+        let is_flushed = self.sections.iter().any(SectionProgress::has_flushes);
+        let writes = RunWrites { array: run.array, array_cache, controller, is_flushed };
+        let fit_caches = writes.fit_caches(self.recorder.run_written_bytes());
+        let declared = self.sections.into_iter().zip(&run.job.sections);
+        let sections = declared.map(|(section, declared)| section.finish(declared, fit_caches));
+        let record = self.recorder.finish(until, sections.collect(), &self.volume.counters());
+        RunRecord { choices: Some(self.volume.choices()), array_cache, controller, ..record }
     }
 
     /// When something happens next but in the volume; [`Nanos::MAX`] if nothing does.

@@ -23,8 +23,10 @@ mod policy_under_test;
 mod progress;
 mod read_ahead;
 pub mod record;
+mod recorder;
 mod simulation;
 pub mod workload;
+mod write_caches;
 mod xfs_file;
 
 pub use client_slot::first_stream;

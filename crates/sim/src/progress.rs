@@ -1,13 +1,26 @@
 //! The results of a section while a run goes on.
 
 use crate::client::{ClientRequest, RequestEnd};
-use crate::job::Section;
-use crate::record::SectionResult;
+use crate::job::{Declared, Section};
+use crate::record::{DirectionRecord, SectionRecord};
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::io::RequestKind;
 use mirrorball_core::units::Nanos;
+
+/// Writes in a section below which two halves are not compared.
+const WRITES_TO_COMPARE: u64 = 100;
 
 /// The results of one section so far.
 pub(crate) struct SectionProgress {
-    result: SectionResult,
+    /// Start of the measured window: the end of the ramp.
+    from: Nanos,
+    read: Tally,
+    write: Tally,
+    trim: Tally,
+    flush: Tally,
+    /// Those bytes of writes that completed in the first half of the planned window. Without a
+    /// runtime there is no planned window, and all bytes count.
+    first_half_written: u64,
     /// The last completion, or the end of the last clone.
     last: Nanos,
     /// The end of its runtime, if it has one.
@@ -16,21 +29,30 @@ pub(crate) struct SectionProgress {
     middle: Nanos,
 }
 
+/// Requests of one kind so far.
+#[derive(Default)]
+struct Tally {
+    bytes: u64,
+    errors: u64,
+    latency: Histogram,
+}
+
 impl SectionProgress {
     /// The progress of a section whose group starts at `now`.
     pub(crate) fn new(section: &Section, now: Nanos) -> SectionProgress {
         let from = now.max(section.start_delay).saturating_add(section.ramp);
-        let result = SectionResult {
-            name: section.name.clone(),
-            counts: section.counts,
-            has_rate: section.has_rate(),
-            from,
-            ..SectionResult::default()
-        };
-        let planned_end = section.runtime.map(|runtime| from.saturating_add(runtime));
         let half = |runtime: Nanos| from.saturating_add(Nanos(runtime.0 / 2));
-        let middle = section.runtime.map_or(Nanos::MAX, half);
-        SectionProgress { result, last: now, planned_end, middle }
+        SectionProgress {
+            from,
+            read: Tally::default(),
+            write: Tally::default(),
+            trim: Tally::default(),
+            flush: Tally::default(),
+            first_half_written: 0,
+            last: now,
+            planned_end: section.runtime.map(|runtime| from.saturating_add(runtime)),
+            middle: section.runtime.map_or(Nanos::MAX, half),
+        }
     }
 
     /// Counts a request that ended, with a latency of this bin.
@@ -47,16 +69,24 @@ impl SectionProgress {
         if !ok {
             self.last = self.last.max(self.planned_end.unwrap_or_default());
         }
-        if now < self.result.from {
+        if now < self.from {
             return;
         }
-        let direction = self.result.direction_mut(request.kind);
-        if ok {
-            direction.bytes += request.length;
-            direction.first_half_bytes += if now < self.middle { request.length } else { 0 };
-            direction.latency.record_in(bin, now - request.intended);
-        } else {
-            direction.errors += 1;
+        let tally = match request.kind {
+            RequestKind::Read => &mut self.read,
+            RequestKind::Write => &mut self.write,
+            RequestKind::Discard => &mut self.trim,
+            RequestKind::Flush => &mut self.flush,
+            _ => unreachable!("sections do not scrub or rebuild"),
+        };
+        if !ok {
+            tally.errors += 1;
+            return;
+        }
+        tally.bytes += request.length;
+        tally.latency.record_in(bin, now - request.intended);
+        if request.kind == RequestKind::Write && now < self.middle {
+            self.first_half_written += request.length;
         }
     }
 
@@ -70,8 +100,46 @@ impl SectionProgress {
         self.last
     }
 
-    pub(crate) fn finish(mut self) -> SectionResult {
-        self.result.measured = self.last.saturating_sub(self.result.from);
-        self.result
+    /// Returns true if a flush succeeded.
+    pub(crate) fn has_flushes(&self) -> bool {
+        self.flush.latency.count() > 0
     }
+
+    /// The record of the section, which `declared` describes as the job file has it.
+    pub(crate) fn finish(self, declared: &Section, writes_fit_cache: bool) -> SectionRecord {
+        let measured = self.last.saturating_sub(self.from);
+        let write_rate_change = self.write_rate_change();
+        let direction = |it: Tally| DirectionRecord::new(it.latency, it.bytes, it.errors, measured);
+        let Declared { is_background, has_rate, asked_iops } = Declared::of(declared);
+        SectionRecord {
+            name: declared.name.clone(),
+            from: self.from,
+            measured,
+            is_background,
+            has_rate,
+            asked_iops: offered_iops(declared, measured).or(asked_iops),
+            write_rate_change,
+            writes_fit_cache: writes_fit_cache && self.write.bytes > 0,
+            read: direction(self.read),
+            write: direction(self.write),
+            trim: direction(self.trim),
+            flush: direction(self.flush),
+        }
+    }
+
+    /// A disk whose cache fills up, or whose garbage collection begins, slows down.
+    fn write_rate_change(&self) -> Option<f64> {
+        let (first, second) = (self.first_half_written, self.write.bytes - self.first_half_written);
+        let is_enough = self.write.latency.count() >= WRITES_TO_COMPARE && first > 0 && second > 0;
+        is_enough.then(|| second as f64 / first as f64 - 1.0)
+    }
+}
+
+/// Requests per second that the trace of a section offers while it is measured: reads if it reads,
+/// else writes.
+fn offered_iops(declared: &Section, measured: Nanos) -> Option<f64> {
+    let replay = declared.replay.as_ref()?;
+    let until = declared.ramp.saturating_add(measured);
+    let offered = replay.offered_iops(declared.ramp, until)?;
+    Some(offered * f64::from(declared.clones))
 }

@@ -69,11 +69,13 @@ fn play_job(array: &str, job: &str, seed: u64) -> RunRecord {
 
 /// Reads given to both members from one second to another.
 fn reads(record: &RunRecord, from_s: u64, to_s: u64) -> [u64; 2] {
-    let inside = record.intervals.iter().filter(|interval| {
-        let begin_ms = interval.from.0 / 1_000_000;
-        (from_s * 1000..to_s * 1000).contains(&begin_ms)
-    });
-    inside.fold([0; 2], |[one, two], it| [one + it.members[0].reads, two + it.members[1].reads])
+    let [one, two] = &record.intervals.members[..] else { panic!("two members") };
+    let inside = |at_us: &u64| (from_s * 1_000_000..to_s * 1_000_000).contains(at_us);
+    let sum = |reads: &[u64]| {
+        let all = record.intervals.from_us.iter().zip(reads);
+        all.filter(|(at_us, _)| inside(at_us)).map(|(_, reads)| reads).sum()
+    };
+    [sum(&one.reads), sum(&two.reads)]
 }
 
 fn share(record: &RunRecord, from_s: u64, to_s: u64) -> f64 {

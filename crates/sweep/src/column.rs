@@ -6,7 +6,7 @@
 
 use crate::plan::{SweepCell, SweepInput, SweepPlan};
 use mirrorball_lab::experiment::record::{
-    CellRecord, DirectionRecord, MemberRecord, ORACLE, SectionRecord,
+    CellRecord, DirectionRecord, IoKind, MemberRecord, ORACLE, SectionRecord,
 };
 use mirrorball_lab::experiment::study::distinct_names;
 use serde_json::Value as Json;
@@ -116,7 +116,7 @@ const FIXED: [FixedColumn; 43] = [
     ("requests", ColumnKind::Whole, |row| Field::Whole(row.figures.ios)),
     ("bytes", ColumnKind::Whole, |row| Field::Whole(row.figures.bytes)),
     ("errors", ColumnKind::Whole, |row| Field::Whole(row.figures.errors)),
-    ("measured_ns", ColumnKind::Whole, |row| Field::Whole(row.section.measured_ns)),
+    ("measured_ns", ColumnKind::Whole, |row| Field::Whole(row.section.measured.0)),
     ("iops", ColumnKind::Real, |row| Field::Real(row.figures.iops)),
     ("mib_per_s", ColumnKind::Real, |row| Field::Real(row.figures.mib_per_s)),
     ("mean_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.mean_ns)),
@@ -127,24 +127,30 @@ const FIXED: [FixedColumn; 43] = [
     ("p99_9_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p99_9_ns)),
     ("p99_99_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.percentiles.p99_99_ns)),
     ("lat_bin", ColumnKind::Bins, |row| {
-        Field::Wholes(row.figures.latency.bins.iter().map(|&bin| u64::from(bin)).collect())
+        Field::Wholes(row.figures.latency.bins().map(|(bin, _)| bin as u64).collect())
     }),
     ("lat_count", ColumnKind::Wholes, |row| {
-        Field::Wholes(row.figures.latency.counts.as_slice().into())
+        Field::Wholes(row.figures.latency.bins().map(|(_, count)| count).collect())
     }),
-    ("lat_sum_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.latency.sum_ns)),
-    ("lat_min_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.latency.min_ns)),
-    ("lat_max_ns", ColumnKind::Whole, |row| Field::Whole(row.figures.latency.max_ns)),
+    ("lat_sum_ns", ColumnKind::Whole, |row| {
+        Field::Whole(u64::try_from(row.figures.latency.sum_ns()).unwrap_or(u64::MAX))
+    }),
+    ("lat_min_ns", ColumnKind::Whole, |row| {
+        Field::Whole(row.figures.latency.min().unwrap_or_default().0)
+    }),
+    ("lat_max_ns", ColumnKind::Whole, |row| {
+        Field::Whole(row.figures.latency.max().unwrap_or_default().0)
+    }),
     ("extra_reads", ColumnKind::Whole, |row| {
-        Field::Whole(row.record.members.iter().map(|member| member.extra_reads).sum())
+        Field::Whole(row.record.run.members.iter().map(|member| member.extra_reads).sum())
     }),
-    ("background_bytes", ColumnKind::Whole, |row| Field::Whole(row.record.background_bytes)),
-    ("member_ios", ColumnKind::Whole, |row| Field::Whole(row.record.member_ios)),
+    ("background_bytes", ColumnKind::Whole, |row| Field::Whole(row.record.run.background_bytes)),
+    ("member_ios", ColumnKind::Whole, |row| Field::Whole(row.record.run.member_ios)),
     ("m_devid", ColumnKind::Wholes, |row| row.wholes(|member| member.devid)),
     ("m_reads", ColumnKind::Wholes, |row| row.wholes(|member| member.foreground_reads)),
     ("m_wait_mean_ns", ColumnKind::Wholes, |row| row.wholes(|member| member.read_wait_mean_ns)),
     ("m_share", ColumnKind::Reals, |row| {
-        Field::Reals(row.record.members.iter().map(|member| member.share).collect())
+        Field::Reals(row.record.run.members.iter().map(|member| member.share).collect())
     }),
 ];
 
@@ -159,7 +165,7 @@ impl RowSource<'_> {
     }
 
     fn wholes(&self, of: fn(&MemberRecord) -> u64) -> Field {
-        Field::Wholes(self.record.members.iter().map(of).collect())
+        Field::Wholes(self.record.run.members.iter().map(of).collect())
     }
 }
 
@@ -181,16 +187,11 @@ pub fn columns(plan: &SweepPlan) -> Vec<RowColumn> {
 /// The rows of a cell.
 pub fn rows(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<CellRow> {
     let varied = varied(plan, cell);
-    let names = distinct_names(record.sections.iter().map(|section| section.name.as_str()));
+    let names = distinct_names(record.run.sections.iter().map(|section| section.name.as_str()));
     let mut rows = Vec::new();
-    for (name, section) in names.iter().zip(&record.sections) {
-        let directions = [
-            ("read", &section.read),
-            ("write", &section.write),
-            ("trim", &section.trim),
-            ("fsync", &section.flush),
-        ];
-        let made = directions.into_iter().filter_map(|(name, it)| Some((name, it.as_ref()?)));
+    for (name, section) in names.iter().zip(&record.run.sections) {
+        let made = IoKind::ALL.map(|kind| (kind.name(), section.direction(kind)));
+        let made = made.into_iter().filter(|(_, direction)| !direction.is_idle());
         let mut made: Vec<(&str, &DirectionRecord)> = made.collect();
         let nothing = DirectionRecord::default();
         if made.is_empty() {

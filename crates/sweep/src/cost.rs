@@ -12,7 +12,7 @@ use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::job::{JobFile, Section};
-use mirrorball_sim::record::{RunRecord, SectionResult};
+use mirrorball_sim::record::{RunRecord, SectionRecord};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 /// Policies under which a pair is simulated: a closed job makes a hundred times as many requests
@@ -82,7 +82,7 @@ fn chosen(policies: &[String]) -> Vec<&str> {
 
 /// Requests and member I/O of a run, those of each section times its factor.
 fn scaled(record: &RunRecord, factor: impl Fn(usize) -> f64) -> f64 {
-    let count = |section: &SectionResult| {
+    let count = |section: &SectionRecord| {
         let counts = [&section.read, &section.write, &section.trim].map(|it| it.latency.count());
         counts.iter().sum::<u64>() as f64
     };

@@ -10,13 +10,15 @@ use crate::folder::{DoneCells, SweepFolder};
 use crate::pack::{disagreement, for_each_saved};
 use crate::plan::{SweepInput, SweepPair, SweepPlan};
 use anyhow::{Context, Result, bail};
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::league::collector::StandingsCollector;
 use mirrorball_lab::evaluation::league::standings::Standings;
 use mirrorball_lab::evaluation::league::{self, LeagueRequest, PairingFiles};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
-use mirrorball_lab::experiment::record::{LatencyRecord, Percentiles};
-use mirrorball_lab::experiment::study::{CellSummary, Figures, SectionSummary};
+use mirrorball_lab::experiment::record::{DirectionRecord, Percentiles, SectionRecord};
+use mirrorball_lab::experiment::study::CellSummary;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::collections::BTreeMap;
 
@@ -83,24 +85,24 @@ fn damaged(folder: &SweepFolder, place: usize) -> String {
 
 /// The summary of a cell, as far as rows have it.
 fn summary(rows: &[CellRow]) -> Option<CellSummary> {
-    let mut sections: Vec<SectionSummary> = Vec::new();
+    let mut sections: Vec<SectionRecord> = Vec::new();
     for row in rows {
         let name = text(row, "section")?;
         if sections.last().is_none_or(|section| section.name != name) {
-            sections.push(SectionSummary {
+            sections.push(SectionRecord {
                 name: name.to_owned(),
                 is_background: flag(row, "is_background")?,
                 has_rate: flag(row, "has_rate")?,
-                measured_ns: whole(row, "measured_ns")?,
-                ..SectionSummary::default()
+                measured: Nanos(whole(row, "measured_ns")?),
+                ..SectionRecord::default()
             });
         }
         let section = sections.last_mut()?;
         match text(row, "direction")? {
-            "read" => section.read = figures(row)?,
-            "write" => section.write = figures(row)?,
-            "trim" => section.trim = figures(row)?,
-            "fsync" => section.fsync = figures(row)?,
+            "read" => section.read = direction(row)?,
+            "write" => section.write = direction(row)?,
+            "trim" => section.trim = direction(row)?,
+            "fsync" => section.flush = direction(row)?,
             _ => {}
         }
     }
@@ -122,18 +124,17 @@ fn summary(rows: &[CellRow]) -> Option<CellSummary> {
     })
 }
 
-fn figures(row: &CellRow) -> Option<Figures> {
-    let bins = wholes(row, "lat_bin")?.iter().map(|&bin| u32::try_from(bin).ok());
-    let latency = LatencyRecord {
-        bins: bins.collect::<Option<_>>()?,
-        counts: wholes(row, "lat_count")?.to_vec(),
-        sum_ns: whole(row, "lat_sum_ns")?,
-        min_ns: whole(row, "lat_min_ns")?,
-        max_ns: whole(row, "lat_max_ns")?,
-    };
-    let latency = latency.to_histogram()?;
-    Some(Figures {
+fn direction(row: &CellRow) -> Option<DirectionRecord> {
+    let (bins, counts) = (wholes(row, "lat_bin")?, wholes(row, "lat_count")?);
+    if bins.len() != counts.len() {
+        return None;
+    }
+    let bins = bins.iter().map(|&bin| bin as usize).zip(counts.iter().copied());
+    let (min, max) = (Nanos(whole(row, "lat_min_ns")?), Nanos(whole(row, "lat_max_ns")?));
+    let latency = Histogram::from_parts(bins, whole(row, "lat_sum_ns")?.into(), min, max)?;
+    Some(DirectionRecord {
         ios: whole(row, "requests")?,
+        bytes: whole(row, "bytes")?,
         errors: whole(row, "errors")?,
         iops: real(row, "iops")?,
         mib_per_s: real(row, "mib_per_s")?,

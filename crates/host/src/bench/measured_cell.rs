@@ -110,10 +110,11 @@ pub(super) fn record(
     let window = window(devids, windows, &run.samples);
     // Without counters, what fio itself saw of the disks stays.
     if !window.members.is_empty() {
-        record.members = members(&window);
-        record.member_ios = record.members.iter().map(|member| member.reads + member.writes).sum();
-        record.intervals = intervals(devids, &run.samples);
-        record.counters = counters(&window);
+        let members = members(&window);
+        record.run.member_ios = members.iter().map(|member| member.reads + member.writes).sum();
+        record.run.members = members;
+        record.run.intervals = intervals(devids, &run.samples);
+        record.run.counters = counters(&window);
     }
     match record.damage() {
         Some(what) => Err(format!("cannot be right: {what}")),
@@ -131,11 +132,8 @@ fn members(window: &MemberWindow) -> Vec<MemberRecord> {
         writes: counted.writes,
         read_bytes: counted.read_bytes(),
         written_bytes: counted.written_bytes(),
-        errors: 0,
-        extra_reads: 0,
-        cancelled_reads: 0,
         read_wait_mean_ns: counted.read_ms.saturating_mul(1_000_000) / counted.reads.max(1),
-        read_wait: CoarseLatency::default(),
+        ..MemberRecord::default()
     };
     window.members.iter().map(member).collect()
 }

@@ -17,7 +17,7 @@ use crate::probe::quantile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::plan::Cell;
-use mirrorball_lab::experiment::record::{CellRecord, CounterRecord};
+use mirrorball_lab::experiment::record::{CellRecord, CounterRecord, RunRecord};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::study::CellSummary;
 use std::fmt::Display;
@@ -341,16 +341,13 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
     ) -> Result<(), Diagnostic> {
         let settle = self.bench.times.settle;
         let windows = Windows { settle, groups: self.bench.jobs[step.job].groups };
-        let about = |error: &str| {
+        let record = measured_cell::record(cell, run, &self.devids, windows);
+        let mut record = record.map_err(|error| {
             Diagnostic::new(format!("the output of fio for {} {error}", cell.job().name))
-        };
-        let mut record = measured_cell::record(cell, run, &self.devids, windows)
-            .map_err(|error| about(&error))?;
-        let summary = CellSummary::new(&record);
-        let summary = summary.ok_or_else(|| about("has damaged histograms"))?;
+        })?;
         let remainders = self.remainders_of(cell.policy);
         let remainders = remainders.map_or_else(Vec::new, |it| it.of(&run.readers));
-        record.counters.extend(remainders.iter().map(|&remainder| CounterRecord {
+        record.run.counters.extend(remainders.iter().map(|&remainder| CounterRecord {
             devid: None,
             name: "remainder of the process".to_owned(),
             value: remainder.into(),
@@ -361,7 +358,7 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
             round: step.round,
             part_from_disks: part_from_disks(&record, self.devids.len()),
             window: measured_cell::window(&self.devids, windows, &run.samples),
-            summary,
+            summary: CellSummary::new(&record),
             remainders,
             steadiness: steadiness(&measured_cell::rates(windows, &run.samples)),
         };
@@ -384,9 +381,10 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
 /// Bytes that the members read, as a part of those that the sections read; none if not every
 /// member counts.
 fn part_from_disks(record: &CellRecord, members: usize) -> Option<f64> {
-    let asked: u64 = record.reads().map(|(_, read)| read.bytes).sum();
-    let read: u64 = record.members.iter().map(|member| member.read_bytes).sum();
-    (asked > 0 && record.members.len() == members).then(|| read as f64 / asked as f64)
+    let RunRecord { sections, members: counted, .. } = &record.run;
+    let asked: u64 = sections.iter().map(|section| section.read.bytes).sum();
+    let read: u64 = counted.iter().map(|member| member.read_bytes).sum();
+    (asked > 0 && counted.len() == members).then(|| read as f64 / asked as f64)
 }
 
 fn cannot(what: &str, path: &Path, error: impl Display) -> Diagnostic {

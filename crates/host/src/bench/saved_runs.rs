@@ -163,7 +163,7 @@ impl Bench {
             arm: step.arm,
             round: step.round,
             window: MemberWindow { time: Nanos(stored.window_ns), members: stored.members },
-            summary: CellSummary::new(&record)?,
+            summary: CellSummary::new(&record),
             remainders: stored.remainders,
             part_from_disks: stored.part_from_disks,
             steadiness: stored.steadiness,

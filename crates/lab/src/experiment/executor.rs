@@ -4,14 +4,14 @@
 //! executor has it. [`super::simulate`] is one; tests use another that makes measurements up.
 
 use super::plan::Cell;
-use super::record::Measurement;
 use anyhow::Result;
+use mirrorball_sim::record::RunRecord;
 
 /// Runs cells, several at a time.
 pub trait CellExecutor: Sync {
-    /// Runs one cell to its end. Equal cells give equal measurements.
+    /// Runs one cell to its end. Equal cells give equal records.
     ///
     /// # Errors
     /// If the cell cannot be run, or the simulation broke one of its own rules.
-    fn run(&self, cell: &Cell<'_>) -> Result<Measurement>;
+    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord>;
 }

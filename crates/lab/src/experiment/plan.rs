@@ -11,7 +11,7 @@
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
-use crate::experiment::record::{CellIdentity, CellRecord, Measurement, ORACLE, SCHEMA_VERSION};
+use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, RunRecord, SCHEMA_VERSION};
 use mirrorball_core::policies::PolicyProgram;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -267,8 +267,8 @@ impl Cell<'_> {
         ])
     }
 
-    /// Its record, of which an executor measured `measurement`.
-    pub fn record(&self, measurement: Measurement) -> CellRecord {
+    /// Its record, of which an executor returned `run`.
+    pub fn record(&self, run: RunRecord) -> CellRecord {
         CellRecord {
             schema_version: SCHEMA_VERSION,
             build: self.plan.build.clone(),
@@ -277,17 +277,7 @@ impl Cell<'_> {
             environment: self.plan.environment.clone(),
             array_text: self.plan.array.text.clone(),
             job_text: self.job().text.clone(),
-            measured_ns: measurement.measured_ns,
-            sections: measurement.sections,
-            members: measurement.members,
-            intervals: measurement.intervals,
-            samples: measurement.samples,
-            counters: measurement.counters,
-            background_bytes: measurement.background_bytes,
-            member_ios: measurement.member_ios,
-            choices: measurement.choices,
-            array_cache: measurement.array_cache,
-            controller: measurement.controller,
+            run,
             imported: None,
         }
     }

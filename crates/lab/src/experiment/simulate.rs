@@ -1,23 +1,14 @@
 //! The executor that simulates each cell on a virtual clock.
 //!
 //! Policies that choose alike under a job have the same run, which is simulated once: see
-//! [`engine::run_alike`]. A measurement does not depend on which of them was run, so neither does
+//! [`engine::run_alike`]. A record does not depend on which of them was run, so neither does
 //! it depend on the number of threads. A thread waits for a run that is under way in another thread
 //! while the policies choose alike.
-//!
-//! `convert` makes a record of what the simulator hands out; `declared` reads from the job file
-//! what a section declares about how it is judged.
-
-mod convert;
-mod declared;
-
-pub use convert::measurement;
-pub(crate) use declared::Declared;
 
 use crate::experiment::executor::CellExecutor;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::Cell;
-use crate::experiment::record::{FAIR_ORACLE, Measurement, ORACLE};
+use crate::experiment::record::{FAIR_ORACLE, ORACLE, RunRecord};
 use anyhow::{Context, Result};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::policies::Spec;
@@ -26,6 +17,9 @@ use mirrorball_sim::engine::{self, AlikePolicies, Checks, PolicyUnderTest, Simul
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Samples that are kept of each cell: enough for a picture, a quarter of the file.
+const SAMPLES_KEPT: usize = 384;
 
 /// Simulates each cell on a virtual clock.
 #[derive(Debug)]
@@ -42,8 +36,8 @@ pub struct SimExecutor<'a> {
 /// What threads know of each other's runs.
 #[derive(Debug, Default)]
 struct SharedRuns {
-    /// Measurements of cells that have not been asked for: the run of another policy was the same.
-    found: BTreeMap<CellKey, Measurement>,
+    /// Records of cells that have not been asked for: the run of another policy was the same.
+    found: BTreeMap<CellKey, RunRecord>,
     /// Runs under way, with the policies whose run may be the same.
     under_way: Vec<(CellKey, AlikePolicies)>,
 }
@@ -66,9 +60,9 @@ impl<'a> SimExecutor<'a> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The measurement of a cell if the run of another policy was the same. Waits for a run that
+    /// The record of a cell if the run of another policy was the same. Waits for a run that
     /// is under way while it may be. `None` begins the run of the cell.
-    fn find_or_begin(&self, cell: &Cell<'_>, alike: &AlikePolicies) -> Option<Measurement> {
+    fn find_or_begin(&self, cell: &Cell<'_>, alike: &AlikePolicies) -> Option<RunRecord> {
         let key = key(cell, cell.policy);
         loop {
             let mut shared = self.shared();
@@ -89,7 +83,7 @@ impl<'a> SimExecutor<'a> {
         }
     }
 
-    fn simulate(&self, cell: &Cell<'_>, alike: &AlikePolicies) -> Result<Measurement> {
+    fn simulate(&self, cell: &Cell<'_>, alike: &AlikePolicies) -> Result<RunRecord> {
         let spec;
         let policy_under_test = match cell.policy {
             ORACLE => PolicyUnderTest::Oracle,
@@ -109,10 +103,11 @@ impl<'a> SimExecutor<'a> {
             checks: Checks::Off,
         };
         let ran = engine::run_alike(&run, &self.map, alike, self.stop);
-        let record = ran.with_context(|| {
+        let mut record = ran.with_context(|| {
             format!("job `{}`, policy `{}`, seed {}", cell.job().name, cell.policy, cell.seed)
         })?;
-        Ok(measurement(run.array, run.job, &record))
+        record.samples.thin(SAMPLES_KEPT);
+        Ok(record)
     }
 }
 
@@ -136,7 +131,7 @@ fn key(cell: &Cell<'_>, policy: &str) -> CellKey {
 }
 
 impl CellExecutor for SimExecutor<'_> {
-    fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
+    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord> {
         // The cells of the policies behind this one come later. Neither an oracle nor a program is
         // a policy of the table.
         let later = cell.plan.policies.iter().skip_while(|it| *it != cell.policy).skip(1);
@@ -147,10 +142,10 @@ impl CellExecutor for SimExecutor<'_> {
         }
         let (executor, own) = (self, key(cell, cell.policy));
         let _under_way = RunUnderWay { executor, key: own, alike: &alike };
-        let measured = self.simulate(cell, &alike)?;
-        let found = alike.policies().into_iter().map(|it| (key(cell, &it), measured.clone()));
+        let record = self.simulate(cell, &alike)?;
+        let found = alike.policies().into_iter().map(|it| (key(cell, &it), record.clone()));
         self.shared().found.extend(found);
-        Ok(measured)
+        Ok(record)
     }
 }
 

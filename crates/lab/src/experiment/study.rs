@@ -26,6 +26,7 @@ pub mod statistics;
 mod summary;
 mod verdict;
 
+pub use crate::experiment::record::IoKind;
 pub use array_cache::ArrayCacheFigures;
 pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, Significance};
 pub use controller::ControllerFigures;
@@ -35,11 +36,11 @@ pub use goal::{Figure, Goal, Term};
 pub use matrix::{Matrix, MatrixRow};
 pub use score::Scoring;
 pub use standing::{Spread, Standing};
-pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary, distinct_names};
+pub use summary::{CellSummary, MemberShare, distinct_names};
 pub use verdict::{Gain, Preference, Verdict};
 
 use crate::experiment::plan::{InputText, Plan};
-use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
+use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION, SectionRecord};
 use matrix::Scores;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -364,7 +365,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
 /// The sections of a job. Which kinds of requests a section makes is taken from all its cells.
 fn sections_of(groups: &[Group<'_>], scoring: &Scoring) -> Vec<SectionStudy> {
     let cells = || groups.iter().flat_map(|group| group.cells);
-    let study = |section: &SectionSummary| {
+    let study = |section: &SectionRecord| {
         let kinds = cells().filter_map(|cell| cell.section(&section.name)?.main_kind());
         SectionStudy {
             name: section.name.clone(),

@@ -9,7 +9,8 @@
 //! 4180; lines end in a bare newline, as tools on Unix expect.
 
 use super::{Findings, Style};
-use crate::experiment::study::{CellSummary, Figures, IoKind, SectionSummary, Study};
+use crate::experiment::record::{DirectionRecord, IoKind, SectionRecord};
+use crate::experiment::study::{CellSummary, Study};
 
 const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
                        p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads,\
@@ -32,7 +33,7 @@ pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
 fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
     let mut lines = Vec::new();
     for section in &cell.sections {
-        let made = IoKind::ALL.into_iter().filter(|&kind| !section.figures(kind).is_idle());
+        let made = IoKind::ALL.into_iter().filter(|&kind| !section.direction(kind).is_idle());
         let mut made: Vec<IoKind> = made.collect();
         if made.is_empty() {
             // A line of zeros shows that nothing was done.
@@ -43,8 +44,8 @@ fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
     lines
 }
 
-fn line(cell: &CellSummary, section: &SectionSummary, kind: IoKind) -> String {
-    let Figures { errors, iops, mib_per_s, percentiles, .. } = section.figures(kind);
+fn line(cell: &CellSummary, section: &SectionRecord, kind: IoKind) -> String {
+    let DirectionRecord { errors, iops, mib_per_s, percentiles, .. } = section.direction(kind);
     // Where no request succeeded, there is no latency.
     let micros = |ns: u64| match *iops > 0.0 {
         true => format!("{:.1}", ns as f64 / 1e3),

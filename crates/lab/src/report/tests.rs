@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::experiment::plan::Cell;
-use crate::experiment::record::ArrayCacheRecord;
 use crate::experiment::study::{Criteria, Goal};
 use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
+use mirrorball_disk::cache_tier::CacheTierCounts;
 use proptest::prelude::*;
 
 const PLAIN: Style = Style::FILE;
@@ -86,12 +86,12 @@ fn the_cache_in_front_of_the_array_is_remarked() {
         let study = study_of(&plan(&["j"], &["a", "b"], 2), criteria(), |cell| {
             let mut measured = measurement(Achieved::reads(100));
             measured.choices = Some(0);
-            measured.array_cache = Some(ArrayCacheRecord {
+            measured.array_cache = Some(CacheTierCounts {
                 read_bytes: read,
                 read_hit_bytes: if cell.policy == "b" { read } else { hits },
                 written_bytes: written,
                 written_to_cache_only_bytes: alone,
-                ..ArrayCacheRecord::default()
+                ..CacheTierCounts::default()
             });
             measured
         });
@@ -113,7 +113,7 @@ fn paced_study(goal: &str, policy: &str) -> Study {
         let mut measured = measurement(Achieved::reads(9_000));
         let is_slow = cell.policy == "btrfs/pid";
         let mut log = section("log", Achieved::reads(if is_slow { 120 } else { 500 }));
-        log.write = log.read.take();
+        log.write = std::mem::take(&mut log.read);
         log.flush.clone_from(&log.write);
         (log.has_rate, log.asked_iops) = (true, Some(50.0));
         measured.sections = vec![section("small", Achieved::reads(9_000)), log];

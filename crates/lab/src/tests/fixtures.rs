@@ -5,8 +5,8 @@ use crate::experiment::environment::Environment;
 use crate::experiment::executor::CellExecutor;
 use crate::experiment::plan::{Cell, Choices, InputText, Plan};
 use crate::experiment::record::{
-    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, Measurement,
-    MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
+    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, MemberRecord,
+    MemberSeries, RunRecord, SamplesRecord, SectionRecord,
 };
 use crate::experiment::study::{CellSummary, Criteria, Study};
 use anyhow::{Result, bail};
@@ -77,21 +77,21 @@ fn latencies(count: u64, latency_us: u64) -> Histogram {
 
 /// A section that reads and writes for 10 s.
 pub(crate) fn section(name: &str, achieved: Achieved) -> SectionRecord {
-    let measured_ns = Nanos::from_secs(10).0;
+    let measured = Nanos::from_secs(10);
     let direction = |count, errors| {
         let latency = latencies(count, achieved.latency_us);
-        DirectionRecord::new(&latency, count * 4096, errors, measured_ns)
+        DirectionRecord::new(latency, count * 4096, errors, measured)
     };
     SectionRecord {
         name: name.to_owned(),
-        measured_ns,
+        measured,
         read: direction(achieved.reads, achieved.errors),
         write: direction(achieved.writes, 0),
         ..SectionRecord::default()
     }
 }
 
-pub(crate) fn measurement(achieved: Achieved) -> Measurement {
+pub(crate) fn measurement(achieved: Achieved) -> RunRecord {
     let Achieved { reads, latency_us, first_percent, writes, .. } = achieved;
     let first = reads * first_percent / 100;
     let member = |devid, member_reads: u64| {
@@ -104,11 +104,9 @@ pub(crate) fn measurement(achieved: Achieved) -> Measurement {
             writes,
             read_bytes: member_reads * 4096,
             written_bytes: writes * 4096,
-            errors: 0,
-            extra_reads: 0,
-            cancelled_reads: 0,
             read_wait_mean_ns: read_wait.mean().0,
             read_wait: CoarseLatency::from(&read_wait),
+            ..MemberRecord::default()
         }
     };
     let series = |devid| MemberSeries {
@@ -141,18 +139,16 @@ pub(crate) fn measurement(achieved: Achieved) -> Measurement {
         length_kib: vec![4; sampled.len()],
         wait_us: vec![latency_us; sampled.len()],
     };
-    Measurement {
-        measured_ns: Nanos::from_secs(10).0,
+    RunRecord {
+        measured: Nanos::from_secs(10),
         sections: vec![section("reader", achieved)],
         members: vec![member(1, first), member(4, reads - first)],
         intervals,
         samples,
         counters: vec![CounterRecord { devid: Some(4), name: "ignored".to_owned(), value: 7 }],
-        background_bytes: 0,
         member_ios: reads + 2 * writes,
         choices: Some(reads),
-        array_cache: None,
-        controller: None,
+        ..RunRecord::default()
     }
 }
 
@@ -166,16 +162,13 @@ pub(crate) fn study(plan: &Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> Stu
     study_of(plan, criteria(), |cell| measurement(achieve(cell)))
 }
 
-/// A study of the measurements that `measure` makes up for each cell.
+/// A study of the records that `measure` makes up for each cell.
 pub(crate) fn study_of(
     plan: &Plan,
     criteria: Criteria,
-    measure: impl Fn(&Cell<'_>) -> Measurement,
+    measure: impl Fn(&Cell<'_>) -> RunRecord,
 ) -> Study {
-    let summary = |cell: &Cell<'_>| {
-        let record = cell.record(measure(cell));
-        CellSummary::new(&record).expect("a made-up record is whole")
-    };
+    let summary = |cell: &Cell<'_>| CellSummary::new(&cell.record(measure(cell)));
     Study::new(plan.clone(), plan.cells().iter().map(summary).collect(), criteria)
 }
 
@@ -195,7 +188,7 @@ impl MockExecutor {
 }
 
 impl CellExecutor for MockExecutor {
-    fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
+    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord> {
         self.runs.lock().unwrap().push(cell.file_name());
         if Some(cell.policy) == self.failing_policy {
             bail!("the mock fails as configured");

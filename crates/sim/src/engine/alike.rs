@@ -31,5 +31,5 @@ pub fn run_alike(
     }
     let mut engine = Engine::new(run, map.clone(), policy, forecast, 0)?;
     engine.run_sections(run, stop)?;
-    Ok(engine.finish())
+    Ok(engine.finish(run))
 }

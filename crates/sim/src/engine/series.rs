@@ -44,7 +44,7 @@ pub fn run_next(run: &Simulation<'_>, state: &mut ArrayState) -> Result<RunRecor
     state.runs += 1;
     state.caches = engine.model_array.cache_contents();
     state.array_cache = engine.caches.as_ref().and_then(|caches| caches.contents());
-    Ok(engine.finish())
+    Ok(engine.finish(run))
 }
 
 /// The seed of a run after so many others. The first one has that of the series.

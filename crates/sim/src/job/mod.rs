@@ -17,6 +17,7 @@
 //! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.
 
 mod context;
+mod declared;
 mod draft;
 mod engines;
 mod error;
@@ -42,6 +43,7 @@ mod field_tests;
 mod tests;
 
 pub use context::{FindTrace, JobContext};
+pub use declared::Declared;
 pub use pragma::{Background, BackgroundKind};
 pub use replay::{Replay, ReplayPace};
 pub use spec::{

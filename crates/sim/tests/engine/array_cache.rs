@@ -6,7 +6,7 @@ use mirrorball_core::units::MIB;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::cache_tier::CacheTierCounts;
 use mirrorball_sim::engine::{ArrayState, Checks, PolicyUnderTest, Simulation, run_next};
-use mirrorball_sim::record::{DirectionResult, RunRecord};
+use mirrorball_sim::record::{DirectionRecord, RunRecord};
 
 /// 1024 requests of 4 KiB, each to another block.
 const ONCE: &str = "bs=4k\nsize=4m\ntime_based=0";
@@ -26,7 +26,7 @@ fn counts(record: &RunRecord) -> CacheTierCounts {
 
 /// Checks that each request of one kind took a number of microseconds.
 #[track_caller]
-fn assert_takes(requests: &DirectionResult, microseconds: f64) {
+fn assert_takes(requests: &DirectionRecord, microseconds: f64) {
     assert!(requests.latency.count() > 0 && requests.errors == 0);
     assert_near(requests.latency.mean().as_secs_f64() * 1e6, microseconds, 0.001);
 }

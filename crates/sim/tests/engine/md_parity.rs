@@ -49,7 +49,7 @@ fn a_write_costs_the_members_what_it_costs_under_md() {
         let record = simulate(&array(level), &jobs(&options), "first");
         let requests = record.sections[0].write.latency.count() as f64;
         assert_near(requests, 1000.0, 0.01);
-        let sum = |of: fn(&super::MemberResult) -> u64| {
+        let sum = |of: fn(&super::MemberRecord) -> u64| {
             record.members.iter().map(of).sum::<u64>() as f64 / requests
         };
         let held = [

@@ -60,7 +60,7 @@ fn trims_and_flushes_are_counted_with_their_latencies() {
         assert_eq!(trim.bytes, trim.latency.count() * 4096);
     }
     let record = simulate(&array, &jobs("rw=write\nfsync=1"), "first");
-    let SectionResult { write, flush, .. } = &record.sections[0];
+    let SectionRecord { write, flush, .. } = &record.sections[0];
     assert!(flush.latency.count().abs_diff(write.latency.count()) <= 1);
     assert!(flush.latency.count() > 1000 && flush.latency.mean() > Nanos::ZERO);
 }
@@ -114,14 +114,14 @@ fn write_rate_that_falls_within_the_run_is_not_steady() {
     };
     let job = jobs("rw=randwrite\nbs=16k\niodepth=8");
     let steady = simulate(&delays("single", &["1ms"]), &job, "first");
-    let change = steady.sections[0].write_rate_change().expect("it wrote enough");
+    let change = steady.sections[0].write_rate_change.expect("it wrote enough");
     assert!(change.abs() < 0.01, "{change}");
     // The disk becomes four times as slow when half of the run is over.
     let slow = "model = \"delay\"\nsize = \"64GiB\"\nset = { service = \"1ms\" }\n\
                 fault = [{ slow = 4.0, from = \"5s\" }]\n";
     let falling = simulate(&array(slow), &job, "first");
-    let change = falling.sections[0].write_rate_change().expect("it wrote enough");
+    let change = falling.sections[0].write_rate_change.expect("it wrote enough");
     assert!((-0.8..-0.7).contains(&change), "{change}");
     let reads = simulate(&array(slow), &jobs("rw=randread"), "first");
-    assert_eq!(reads.sections[0].write_rate_change(), None, "there are no writes");
+    assert_eq!(reads.sections[0].write_rate_change, None, "there are no writes");
 }

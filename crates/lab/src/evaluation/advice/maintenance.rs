@@ -346,8 +346,8 @@ fn run_all(
 impl WorkTime {
     fn new(runs: &[RunRecord], moved_per_byte: f64, bytes: u64) -> WorkTime {
         let seconds_per_byte = |run: &RunRecord| {
-            let end = run.intervals.last().map_or(Nanos::ZERO, |last| last.from + last.width);
-            end.as_secs_f64() * moved_per_byte / run.background_bytes as f64
+            // The load has no ramp, so the whole run is measured.
+            run.measured.as_secs_f64() * moved_per_byte / run.background_bytes as f64
         };
         let mean = runs.iter().map(seconds_per_byte).sum::<f64>() / runs.len() as f64;
         match mean.is_finite() && mean > 0.0 {

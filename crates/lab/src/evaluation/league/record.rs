@@ -9,11 +9,11 @@ use super::class::Classes;
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::Plan;
-use crate::experiment::record::SCHEMA_VERSION;
+use crate::experiment::record::{SCHEMA_VERSION, SectionRecord};
 use crate::experiment::results::digest::{self, Integrity};
 use crate::experiment::results::{SAMPLE_FILE, folder_problem, write_whole};
+use crate::experiment::study::CellSummary;
 use crate::experiment::study::score::section_score;
-use crate::experiment::study::{CellSummary, SectionSummary};
 use anyhow::{Result, anyhow, bail};
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -196,7 +196,7 @@ impl EntryRecord {
 }
 
 impl SectionFigures {
-    fn new(section: &SectionSummary) -> SectionFigures {
+    fn new(section: &SectionRecord) -> SectionFigures {
         let microseconds = |ns: u64| ns as f64 / 1e3;
         let percentiles = &section.read.percentiles;
         SectionFigures {

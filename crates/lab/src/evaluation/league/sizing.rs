@@ -13,7 +13,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::job::JobFile;
-use mirrorball_sim::record::{RunRecord, SectionResult};
+use mirrorball_sim::record::{RunRecord, SectionRecord};
 
 /// The policy under which jobs are sized: a good one nearly everywhere.
 const PACER: &str = "dm/historical-service-time";
@@ -56,7 +56,7 @@ impl Bounds {
 
     /// What part of the time of a run is enough: above one if it is too short.
     fn part_needed(&self, record: &RunRecord) -> f64 {
-        let section = |section: &SectionResult| self.section_ios as f64 / requests(section);
+        let section = |section: &SectionRecord| self.section_ios as f64 / requests(section);
         let needed = record.sections.iter().map(section);
         needed.fold(self.member_ios as f64 / record.member_ios.max(1) as f64, f64::max)
     }
@@ -68,7 +68,7 @@ impl Bounds {
     }
 }
 
-fn requests(section: &SectionResult) -> f64 {
+fn requests(section: &SectionRecord) -> f64 {
     let counts = [&section.read, &section.write, &section.trim].map(|it| it.latency.count());
     counts.iter().sum::<u64>().max(1) as f64
 }

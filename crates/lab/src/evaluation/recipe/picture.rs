@@ -8,7 +8,7 @@ use crate::report::chart::frame::{Axis, Frame, Steps, Unit};
 use crate::report::chart::scale::{SMALL, Scale, WIDE};
 use crate::report::chart::{number, path};
 use maud::{Markup, html};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::KIB;
 use mirrorball_sim::record::RunRecord;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -60,25 +60,28 @@ pub struct RateStep {
 impl Picture {
     /// The picture of a run that is shown in `row`.
     pub(super) fn new(row: &str, record: &RunRecord) -> Picture {
-        let seconds = |at: Nanos| at.as_secs_f64();
-        let stride = record.samples.len().div_ceil(DOTS_MAX).max(1);
-        let dots = record.samples.iter().step_by(stride).map(|sample| Dot {
-            at_seconds: seconds(sample.at),
-            disk: sample.member.get(),
-            offset_gb: sample.offset as f64 / 1e9,
+        let RunRecord { intervals, samples, members, .. } = record;
+        let seconds = |microseconds: u64| microseconds as f64 / 1e6;
+        let devids: Vec<u64> = members.iter().map(|member| member.devid).collect();
+        let disk = |devid| devids.iter().position(|it| *it == devid).expect("a member was read");
+        let stride = samples.at_us.len().div_ceil(DOTS_MAX).max(1);
+        let dots = (0..samples.at_us.len()).step_by(stride).map(|index| Dot {
+            at_seconds: seconds(samples.at_us[index]),
+            disk: disk(samples.devid[index]),
+            offset_gb: (samples.offset_kib[index] * KIB) as f64 / 1e9,
         });
-        let steps = record.intervals.iter().map(|interval| {
-            let width = seconds(interval.width).max(1e-9);
-            let mb_s = interval.members.iter().map(|it| it.bytes as f64 / 1e6 / width);
-            RateStep { from_seconds: seconds(interval.from), mb_s: mb_s.collect() }
+        let steps = (0..intervals.from_us.len()).map(|index| {
+            let width = seconds(intervals.width_us[index]).max(1e-9);
+            let mb_s = intervals.members.iter().map(|it| it.bytes[index] as f64 / 1e6 / width);
+            RateStep { from_seconds: seconds(intervals.from_us[index]), mb_s: mb_s.collect() }
         });
-        let end = record.intervals.last().map_or(0.0, |it| seconds(it.from) + seconds(it.width));
+        let (last_from, last_width) = (intervals.from_us.last(), intervals.width_us.last());
         Picture {
             row: row.to_owned(),
-            seconds: end,
-            devids: record.members.iter().map(|member| member.devid).collect(),
+            seconds: last_from.zip(last_width).map_or(0.0, |(&from, &width)| seconds(from + width)),
             reads: dots.collect(),
             rates: steps.collect(),
+            devids,
         }
     }
 }

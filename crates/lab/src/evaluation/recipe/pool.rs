@@ -1,7 +1,7 @@
 //! The repeats of one row of a recipe, from which measures are taken.
 
 use mirrorball_core::histogram::Histogram;
-use mirrorball_sim::record::{MemberResult, RunRecord, SectionResult};
+use mirrorball_sim::record::{MemberRecord, RunRecord, SectionRecord};
 
 /// The repeats of one row, and the section of the job that is measured.
 pub(super) struct Pool<'a> {
@@ -10,8 +10,8 @@ pub(super) struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    fn jobs<'b>(&'b self, record: &'b RunRecord) -> impl Iterator<Item = &'b SectionResult> {
-        let wanted = |job: &&SectionResult| self.section.is_none_or(|name| job.name == name);
+    fn jobs<'b>(&'b self, record: &'b RunRecord) -> impl Iterator<Item = &'b SectionRecord> {
+        let wanted = |job: &&SectionRecord| self.section.is_none_or(|name| job.name == name);
         record.sections.iter().filter(wanted)
     }
 
@@ -21,8 +21,8 @@ impl Pool<'_> {
     }
 
     /// What the measured sections count in a second, together.
-    pub(super) fn job_rate(&self, count: impl Fn(&SectionResult) -> u64) -> f64 {
-        let rate = |job: &SectionResult| count(job) as f64 / job.measured.as_secs_f64().max(1e-9);
+    pub(super) fn job_rate(&self, count: impl Fn(&SectionRecord) -> u64) -> f64 {
+        let rate = |job: &SectionRecord| count(job) as f64 / job.measured.as_secs_f64().max(1e-9);
         self.mean(|record| self.jobs(record).map(rate).sum())
     }
 
@@ -43,7 +43,7 @@ impl Pool<'_> {
     }
 
     /// Something of one member.
-    pub(super) fn member(&self, devid: u64, of: impl Fn(&MemberResult) -> u64) -> f64 {
+    pub(super) fn member(&self, devid: u64, of: impl Fn(&MemberRecord) -> u64) -> f64 {
         self.mean(|record| {
             let member = record.members.iter().find(|member| member.devid == devid);
             member.map_or(f64::NAN, |member| of(member) as f64)
@@ -51,23 +51,21 @@ impl Pool<'_> {
     }
 
     /// The same in a second.
-    pub(super) fn member_rate(&self, devid: u64, of: impl Fn(&MemberResult) -> u64) -> f64 {
+    pub(super) fn member_rate(&self, devid: u64, of: impl Fn(&MemberRecord) -> u64) -> f64 {
         self.member(devid, of) / self.mean(|record| record.measured.as_secs_f64())
     }
 
     /// Something of all members together.
-    pub(super) fn all_members(&self, of: impl Fn(&MemberResult) -> u64) -> f64 {
+    pub(super) fn all_members(&self, of: impl Fn(&MemberRecord) -> u64) -> f64 {
         self.mean(|record| record.members.iter().map(|member| of(member) as f64).sum())
     }
 
     /// A counter that the policy keeps of a member.
     pub(super) fn counter(&self, devid: u64, name: &str) -> f64 {
         self.mean(|record| {
-            let index = record.members.iter().position(|member| member.devid == devid);
-            let of_member = |it: &&mirrorball_core::policy::Counter| {
-                it.name == name && it.member.map(|member| member.get()) == index
-            };
-            record.counters.iter().find(of_member).map_or(f64::NAN, |it| it.value as f64)
+            let counters = &record.counters;
+            let found = counters.iter().find(|it| it.name == name && it.devid == Some(devid));
+            found.map_or(f64::NAN, |counter| counter.value as f64)
         })
     }
 }

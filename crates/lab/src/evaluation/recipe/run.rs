@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::read::{Recipe, RecipeRow, RecipeTable};
 use anyhow::{Context, Result};
 use mirrorball_sim::engine::{self, ArrayState, Checks, PolicyUnderTest, Simulation};
-use mirrorball_sim::record::RunRecord;
+use mirrorball_sim::record::{IntervalsRecord, RunRecord, SamplesRecord};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a
             let mut record = record.with_context(|| format!("{array}, {job}, {policy}"))?;
             // Many runs are held at once, and few are drawn over time.
             if !drawn.contains(&key) {
-                record.intervals = Vec::new();
-                record.samples = Vec::new();
+                record.intervals = IntervalsRecord::default();
+                record.samples = SamplesRecord::default();
             }
             on_run();
             records.push((key, record));

@@ -25,8 +25,7 @@ use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::record::{
-    CellIdentity, CellRecord, CoarseLatency, ImportRecord, MemberRecord, SCHEMA_VERSION,
-    SamplesRecord,
+    CellIdentity, CellRecord, ImportRecord, MemberRecord, RunRecord, SCHEMA_VERSION,
 };
 use anyhow::{Result, bail};
 use document::{Disk, Document};
@@ -63,18 +62,15 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
         },
         environment: environment(&document),
         array_text: about.array_text.clone(),
-        measured_ns: sections.measured_ns(),
-        sections: sections.records(&job_text),
+        run: RunRecord {
+            measured: sections.measured(),
+            sections: sections.records(&job_text),
+            member_ios: members.iter().map(|it| it.reads.saturating_add(it.writes)).sum(),
+            members,
+            intervals,
+            ..RunRecord::default()
+        },
         job_text,
-        member_ios: members.iter().map(|member| member.reads.saturating_add(member.writes)).sum(),
-        members,
-        intervals,
-        samples: SamplesRecord::default(),
-        counters: Vec::new(),
-        background_bytes: 0,
-        choices: None,
-        array_cache: None,
-        controller: None,
         imported: Some(ImportRecord {
             program: document.version.clone(),
             timestamp_s: document.timestamp,
@@ -121,11 +117,8 @@ fn members(document: &Document) -> Vec<MemberRecord> {
         writes: disk.write_ios,
         read_bytes: disk.read_sectors.saturating_mul(SECTOR_BYTES),
         written_bytes: disk.write_sectors.saturating_mul(SECTOR_BYTES),
-        errors: 0,
-        extra_reads: 0,
-        cancelled_reads: 0,
         read_wait_mean_ns: disk.read_ticks.saturating_mul(NS_PER_MS) / disk.read_ios.max(1),
-        read_wait: CoarseLatency::default(),
+        ..MemberRecord::default()
     };
     (1..).zip(document.disks()).map(member).collect()
 }

@@ -1,12 +1,11 @@
 //! Whether a record that was read is one that can be studied and drawn.
 //!
 //! A file may parse and still be damaged: edited by hand, cut and joined, written by another
-//! program. Whatever draws or sums a record relies on this check and does not look again.
+//! program. Reading a record refuses histograms that cannot be. Whatever draws or sums a record relies on this check and does not look again.
 
-use super::{
-    CellRecord, CoarseLatency, IntervalsRecord, LatencyRecord, MemberSeries, SamplesRecord,
-};
+use super::{CellRecord, CoarseLatency, IntervalsRecord, MemberSeries, SamplesRecord};
 use mirrorball_core::histogram::BINS;
+use mirrorball_core::units::Nanos;
 
 /// Fine bins in a coarse one, all of which exist for every coarse bin.
 const COARSE_BINS: usize = BINS / 8;
@@ -17,55 +16,42 @@ const TIME_NS_MAX: u64 = 1 << 58;
 impl CellRecord {
     /// What is wrong with the record, in words; `None` if it is sound.
     pub fn damage(&self) -> Option<&'static str> {
-        let directions = self.sections.iter().flat_map(|section| {
-            let all = [&section.read, &section.write, &section.trim, &section.flush];
-            all.into_iter().flatten()
-        });
-        let sections_sound = self
+        let run = &self.run;
+        let mut directions = run.sections.iter().flat_map(|section| section.directions());
+        let is_time_sound = |time: Nanos| time.0 <= TIME_NS_MAX;
+        let sections_sound = run
             .sections
             .iter()
-            .all(|section| section.from_ns <= TIME_NS_MAX && section.measured_ns <= TIME_NS_MAX);
-        let counts_sound = directions.clone().all(|direction| {
+            .all(|section| is_time_sound(section.from) && is_time_sound(section.measured));
+        let counts_sound = directions.all(|direction| {
             let amounts = [direction.ios, direction.errors, direction.bytes >> 12];
             amounts.iter().all(|&amount| amount <= AMOUNT_MAX)
         });
-        let members_sound = self.members.iter().all(|member| {
+        let members_sound = run.members.iter().all(|member| {
             let amounts =
                 [member.foreground_reads, member.reads, member.writes, member.extra_reads];
             amounts.iter().all(|&amount| amount <= AMOUNT_MAX)
         });
-        let waits_sound = self.members.iter().all(|member| is_coarse_sound(&member.read_wait));
+        let waits_sound = run.members.iter().all(|member| is_coarse_sound(&member.read_wait));
         let tests = [
-            (sections_sound && self.measured_ns <= TIME_NS_MAX, "a time is out of range"),
+            (sections_sound && is_time_sound(run.measured), "a time is out of range"),
             (counts_sound && members_sound, "a count is out of range"),
-            (
-                directions.clone().all(|direction| is_sound(&direction.latency)),
-                "a latency histogram",
-            ),
             (waits_sound, "a histogram of waits"),
-            (are_intervals_sound(&self.intervals), "the columns of `intervals`"),
-            (are_samples_sound(&self.samples), "the columns of `samples`"),
+            (are_intervals_sound(&run.intervals), "the columns of `intervals`"),
+            (are_samples_sound(&run.samples), "the columns of `samples`"),
         ];
         tests.into_iter().find(|(is_sound, _)| !is_sound).map(|(_, what)| what)
     }
 }
 
 /// As long as each other, rising, within range, with a sum that is.
-fn are_bins_sound(bins: &[u32], counts: &[u64], bins_max: usize) -> bool {
+fn is_coarse_sound(latency: &CoarseLatency) -> bool {
+    let CoarseLatency { bins, counts } = latency;
     let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
     bins.len() == counts.len()
         && bins.is_sorted_by(|left, right| left < right)
-        && bins.last().is_none_or(|&last| (last as usize) < bins_max)
+        && bins.last().is_none_or(|&last| (last as usize) < COARSE_BINS)
         && total <= u128::from(AMOUNT_MAX)
-}
-
-fn is_sound(latency: &LatencyRecord) -> bool {
-    let is_ordered = latency.bins.is_empty() || latency.min_ns <= latency.max_ns;
-    are_bins_sound(&latency.bins, &latency.counts, BINS) && is_ordered
-}
-
-fn is_coarse_sound(latency: &CoarseLatency) -> bool {
-    are_bins_sound(&latency.bins, &latency.counts, COARSE_BINS)
 }
 
 fn are_intervals_sound(intervals: &IntervalsRecord) -> bool {

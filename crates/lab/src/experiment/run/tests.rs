@@ -3,7 +3,7 @@
 use super::*;
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::executor::CellExecutor;
-use crate::experiment::record::Measurement;
+use crate::experiment::record::RunRecord;
 use crate::fixtures::{MockExecutor, plan};
 use std::fs;
 use std::path::Path;
@@ -204,7 +204,7 @@ fn a_cell_that_was_changed_by_a_digit_runs_again() {
 struct GivesUp<'a>(&'a AtomicBool);
 
 impl CellExecutor for GivesUp<'_> {
-    fn run(&self, _cell: &Cell<'_>) -> Result<Measurement> {
+    fn run(&self, _cell: &Cell<'_>) -> Result<RunRecord> {
         self.0.store(true, Ordering::Relaxed);
         anyhow::bail!("stopped")
     }

@@ -1,7 +1,7 @@
 //! What a cache tier in front of an array did under one policy.
 
 use super::summary::CellSummary;
-use crate::experiment::record::ArrayCacheRecord;
+use mirrorball_disk::cache_tier::CacheTierCounts;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl ArrayCacheFigures {
     pub(super) fn of(cells: &[CellSummary]) -> Option<ArrayCacheFigures> {
         let records = || cells.iter().filter_map(|cell| cell.array_cache);
         records().next()?;
-        let sum = |of: fn(ArrayCacheRecord) -> u64| records().map(of).sum::<u64>();
+        let sum = |of: fn(CacheTierCounts) -> u64| records().map(of).sum::<u64>();
         let part = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
         let (read, written) = (sum(|it| it.read_bytes), sum(|it| it.written_bytes));
         Some(ArrayCacheFigures {

@@ -1,7 +1,7 @@
 //! What a controller with a write-back cache did under one policy.
 
 use super::summary::CellSummary;
-use crate::experiment::record::ControllerRecord;
+use mirrorball_disk::controller::ControllerCounts;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl ControllerFigures {
     pub(super) fn of(cells: &[CellSummary]) -> Option<ControllerFigures> {
         let records = || cells.iter().filter_map(|cell| cell.controller);
         records().next()?;
-        let sum = |of: fn(ControllerRecord) -> u64| records().map(of).sum::<u64>();
+        let sum = |of: fn(ControllerCounts) -> u64| records().map(of).sum::<u64>();
         let part = |part: u64, of: u64| part as f64 / of.max(1) as f64;
         let whole = sum(|it| it.whole_units);
         Some(ControllerFigures {

@@ -1,9 +1,8 @@
-//! Figures of one policy in one section, all repeats together, with their intervals.
+//! DirectionRecord of one policy in one section, all repeats together, with their intervals.
 
-use super::{CellSummary, Estimate, Figures, IoKind, SectionStudy, SectionSummary};
-use crate::experiment::record::Percentiles;
+use super::{CellSummary, Estimate, IoKind, SectionStudy};
+use crate::experiment::record::{DirectionRecord, Percentiles, SectionRecord};
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::units::Nanos;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,16 +77,16 @@ const FEW_REQUESTS: u64 = 30;
 impl SectionRow {
     pub(super) fn new(section: &SectionStudy, cells: &[CellSummary]) -> SectionRow {
         // A section that a cell lacks made no requests.
-        let idle = Figures::default();
+        let idle = DirectionRecord::default();
         let of_kind = |kind| {
             let repeats = cells.iter().map(|cell| {
-                cell.section(&section.name).map_or(&idle, |section| section.figures(kind))
+                cell.section(&section.name).map_or(&idle, |section| section.direction(kind))
             });
-            RowFigures::new(&repeats.collect::<Vec<&Figures>>())
+            RowFigures::new(&repeats.collect::<Vec<&DirectionRecord>>())
         };
         let is_made = |kind| {
             let mut of_cells = cells.iter().filter_map(|cell| cell.section(&section.name));
-            kind != section.main_kind && of_cells.any(|it| !it.figures(kind).is_idle())
+            kind != section.main_kind && of_cells.any(|it| !it.direction(kind).is_idle())
         };
         let sections = || cells.iter().filter_map(|cell| cell.section(&section.name));
         let secondary = |kind| is_made(kind).then(|| of_kind(kind));
@@ -101,7 +100,7 @@ impl SectionRow {
             write_rate_change: mean(sections().filter_map(|it| it.write_rate_change)),
             missed_rate: missed_rate(section, sections()),
             few_requests: sections()
-                .map(|it| it.figures(section.main_kind).ios)
+                .map(|it| it.direction(section.main_kind).ios)
                 .min()
                 .filter(|ios| (1..FEW_REQUESTS).contains(ios)),
         }
@@ -123,15 +122,15 @@ impl SectionRow {
 
 impl RowFigures {
     /// The figures of several repeats. There is at least one.
-    fn new(repeats: &[&Figures]) -> RowFigures {
+    fn new(repeats: &[&DirectionRecord]) -> RowFigures {
         let mut merged = Histogram::default();
         repeats.iter().for_each(|repeat| merged.merge(&repeat.latency));
         let together = Percentiles::from(&merged);
-        let estimate = |value: f64, pick: &dyn Fn(&Figures) -> f64| {
+        let estimate = |value: f64, pick: &dyn Fn(&DirectionRecord) -> f64| {
             let picked: Vec<f64> = repeats.iter().map(|repeat| pick(repeat)).collect();
             Estimate::new(value, &picked)
         };
-        let mean = |pick: &dyn Fn(&Figures) -> f64| {
+        let mean = |pick: &dyn Fn(&DirectionRecord) -> f64| {
             estimate(repeats.iter().map(|it| pick(it)).sum::<f64>() / repeats.len() as f64, pick)
         };
         let percentile = |pick: &dyn Fn(&Percentiles) -> u64| {
@@ -155,13 +154,13 @@ impl RowFigures {
 /// than three standard deviations of a Poisson process: arrivals may be random.
 fn missed_rate<'a>(
     section: &SectionStudy,
-    repeats: impl Iterator<Item = &'a SectionSummary>,
+    repeats: impl Iterator<Item = &'a SectionRecord>,
 ) -> bool {
     let Some(asked_iops) = section.asked_iops else { return false };
     let (mut asked, mut served) = (0.0, 0.0);
     for repeat in repeats {
-        asked += asked_iops * Nanos(repeat.measured_ns).as_secs_f64();
-        served += repeat.figures(section.main_kind).ios as f64;
+        asked += asked_iops * repeat.measured.as_secs_f64();
+        served += repeat.direction(section.main_kind).ios as f64;
     }
     asked - served > (RATE_MARGIN * asked).max(3.0 * asked.sqrt())
 }

@@ -6,8 +6,9 @@
 //! weighted geometric mean of the figures, of their inverses where less is better. Without terms it
 //! is the default score (see [`super::score`]).
 
-use super::summary::{CellSummary, IoKind, SectionSummary};
+use super::summary::CellSummary;
 use crate::experiment::record::Percentiles;
+use crate::experiment::record::{IoKind, SectionRecord};
 use anyhow::{Result, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
@@ -203,9 +204,9 @@ fn listed(jobs: &[(String, Vec<RankedSection>)]) -> String {
 impl RankedSection {
     /// The sections of a cell, with the kinds of requests that it made.
     pub fn of_cell(cell: &CellSummary) -> Vec<RankedSection> {
-        let ranked = |section: &SectionSummary| RankedSection {
+        let ranked = |section: &SectionRecord| RankedSection {
             name: section.name.clone(),
-            kinds: IoKind::ALL.into_iter().filter(|&it| !section.figures(it).is_idle()).collect(),
+            kinds: IoKind::ALL.into_iter().filter(|&it| !section.direction(it).is_idle()).collect(),
             is_background: section.is_background,
         };
         cell.sections.iter().map(ranked).collect()
@@ -358,7 +359,7 @@ impl Figure {
 
     /// The figure of a section as a score, the higher the better: a rate, or one over a latency in
     /// seconds. Zero if no request succeeded. `kind` is none for reads, writes and trims together.
-    pub(super) fn score(self, section: &SectionSummary, kind: Option<IoKind>) -> f64 {
+    pub(super) fn score(self, section: &SectionRecord, kind: Option<IoKind>) -> f64 {
         let one;
         let kinds: &[IoKind] = match kind {
             None => &IoKind::SCORED,
@@ -367,7 +368,7 @@ impl Figure {
                 &one
             }
         };
-        let counted = || kinds.iter().map(|&kind| section.figures(kind)).filter(|it| it.ios > 0);
+        let counted = || kinds.iter().map(|&kind| section.direction(kind)).filter(|it| it.ios > 0);
         match self {
             Figure::Iops => counted().map(|figures| figures.iops).sum(),
             Figure::Mib => counted().map(|figures| figures.mib_per_s).sum(),

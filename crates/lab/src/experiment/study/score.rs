@@ -21,9 +21,10 @@
 
 use super::goal::{Figure, Goal, Term};
 use super::statistics::Scored;
-use super::summary::{CellSummary, IoKind, SectionSummary};
+use super::summary::CellSummary;
 use super::{Group, Yardstick};
 use crate::experiment::record::Percentiles;
+use crate::experiment::record::{IoKind, SectionRecord};
 
 /// How the cells of one job are scored.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,27 +50,27 @@ impl Scoring {
     /// If there is no cell.
     pub fn new<'a>(goal: &Goal, cells: impl Iterator<Item = &'a CellSummary> + Clone) -> Scoring {
         let first = cells.clone().next().expect("a job has a cell");
-        let is_alive = |section: &&SectionSummary| {
+        let is_alive = |section: &&SectionRecord| {
             let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
             of_cells.any(|it| completed(it) > 0)
         };
         let alive = || first.sections.iter().filter(is_alive);
         let foreground = || alive().filter(|section| !section.is_background);
-        let judged: Vec<&SectionSummary> = match foreground().next() {
+        let judged: Vec<&SectionRecord> = match foreground().next() {
             Some(_) => foreground().collect(),
             None => alive().collect(),
         };
         let factors = if goal.is_default() {
-            let flushes = |section: &SectionSummary| {
+            let flushes = |section: &SectionRecord| {
                 let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
-                of_cells.any(|it| it.fsync.ios > 0)
+                of_cells.any(|it| it.flush.ios > 0)
             };
-            let factor = |section: &&SectionSummary| Factor::of_section(section, flushes(section));
+            let factor = |section: &&SectionRecord| Factor::of_section(section, flushes(section));
             judged.iter().map(factor).collect()
         } else {
-            let makes = |section: &SectionSummary, kind| {
+            let makes = |section: &SectionRecord, kind| {
                 let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
-                of_cells.any(|it| !it.figures(kind).is_idle())
+                of_cells.any(|it| !it.direction(kind).is_idle())
             };
             of_goal(goal, &judged, &alive().collect::<Vec<_>>(), &makes)
         };
@@ -136,20 +137,20 @@ impl Scoring {
 
 /// The figure of a section in the default score, the higher the better; zero if no request that
 /// counts succeeded.
-pub fn section_score(section: &SectionSummary) -> f64 {
-    Factor::of_section(section, section.fsync.ios > 0).score(section)
+pub fn section_score(section: &SectionRecord) -> f64 {
+    Factor::of_section(section, section.flush.ios > 0).score(section)
 }
 
 impl Factor {
     /// The factor of a section in the default score.
-    fn of_section(section: &SectionSummary, has_flushes: bool) -> Factor {
+    fn of_section(section: &SectionRecord, has_flushes: bool) -> Factor {
         let figure = if section.has_rate { Figure::Mean } else { Figure::Iops };
         let has_flushes = has_flushes && section.has_rate;
         Factor { section: section.name.clone(), kind: None, figure, weight: 1.0, has_flushes }
     }
 
     /// The figure of a section, the higher the better.
-    fn score(&self, section: &SectionSummary) -> f64 {
+    fn score(&self, section: &SectionRecord) -> f64 {
         if self.has_flushes {
             inverse_mean_with_flushes(section)
         } else {
@@ -175,9 +176,9 @@ impl Factor {
 
 /// Reads, writes and trims per second that they and the flushes between them took, all times added
 /// up. Zero if no request succeeded.
-fn inverse_mean_with_flushes(section: &SectionSummary) -> f64 {
+fn inverse_mean_with_flushes(section: &SectionRecord) -> f64 {
     let total_ns = IoKind::ALL.iter().map(|&kind| {
-        let latency = &section.figures(kind).latency;
+        let latency = &section.direction(kind).latency;
         latency.count() as f64 * Percentiles::from(latency).mean_ns as f64
     });
     let total_ns: f64 = total_ns.sum();
@@ -185,14 +186,14 @@ fn inverse_mean_with_flushes(section: &SectionSummary) -> f64 {
 }
 
 /// The bins of several repeats of a section together.
-fn merged<'a>(sections: impl Iterator<Item = &'a SectionSummary>) -> SectionSummary {
-    let mut all = SectionSummary::default();
+fn merged<'a>(sections: impl Iterator<Item = &'a SectionRecord>) -> SectionRecord {
+    let mut all = SectionRecord::default();
     for section in sections {
         let pairs = [
             (&mut all.read, &section.read),
             (&mut all.write, &section.write),
             (&mut all.trim, &section.trim),
-            (&mut all.fsync, &section.fsync),
+            (&mut all.flush, &section.flush),
         ];
         for (sum, figures) in pairs {
             sum.ios += figures.ios;
@@ -203,22 +204,22 @@ fn merged<'a>(sections: impl Iterator<Item = &'a SectionSummary>) -> SectionSumm
 }
 
 /// Requests that succeeded, of the kinds that count.
-fn completed(section: &SectionSummary) -> u64 {
-    IoKind::SCORED.iter().map(|&kind| section.figures(kind).ios).sum()
+fn completed(section: &SectionRecord) -> u64 {
+    IoKind::SCORED.iter().map(|&kind| section.direction(kind).ios).sum()
 }
 
 /// A term without a section is one of every section that is judged and makes requests of its kind;
 /// the weight is for each.
 fn of_goal(
     goal: &Goal,
-    judged: &[&SectionSummary],
-    alive: &[&SectionSummary],
-    makes: &dyn Fn(&SectionSummary, IoKind) -> bool,
+    judged: &[&SectionRecord],
+    alive: &[&SectionRecord],
+    makes: &dyn Fn(&SectionRecord, IoKind) -> bool,
 ) -> Vec<Factor> {
     let factors = goal.terms.iter().flat_map(|term| {
         let has_kind =
-            |section: &&&SectionSummary| term.kind.is_none_or(|kind| makes(section, kind));
-        let sections: Vec<&&SectionSummary> = match &term.section {
+            |section: &&&SectionRecord| term.kind.is_none_or(|kind| makes(section, kind));
+        let sections: Vec<&&SectionRecord> = match &term.section {
             None => judged.iter().filter(has_kind).collect(),
             Some(name) => alive.iter().filter(|section| section.name == *name).collect(),
         };
@@ -236,24 +237,30 @@ fn of_goal(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::record::Percentiles;
-    use crate::experiment::study::Figures;
+    use crate::experiment::record::{DirectionRecord, Percentiles};
     use mirrorball_core::histogram::Histogram;
     use mirrorball_core::units::Nanos;
 
-    fn figures(iops: f64, latency_us: u64) -> Figures {
+    fn figures(iops: f64, latency_us: u64) -> DirectionRecord {
         let mut latency = Histogram::default();
         let ios = (10.0 * iops) as u64;
         (0..ios).for_each(|_| latency.record(Nanos::from_micros(latency_us)));
         let percentiles = Percentiles::from(&latency);
-        Figures { ios, errors: 0, iops, mib_per_s: iops / 256.0, percentiles, latency }
+        DirectionRecord {
+            ios,
+            iops,
+            mib_per_s: iops / 256.0,
+            percentiles,
+            latency,
+            ..DirectionRecord::default()
+        }
     }
 
-    fn section(name: &str, read: Figures) -> SectionSummary {
-        SectionSummary { name: name.to_owned(), read, ..SectionSummary::default() }
+    fn section(name: &str, read: DirectionRecord) -> SectionRecord {
+        SectionRecord { name: name.to_owned(), read, ..SectionRecord::default() }
     }
 
-    fn cell(sections: Vec<SectionSummary>) -> CellSummary {
+    fn cell(sections: Vec<SectionRecord>) -> CellSummary {
         CellSummary {
             array: String::new(),
             job: String::new(),
@@ -304,11 +311,11 @@ mod tests {
     /// figure, because the rate is that of the job.
     #[test]
     fn flushes_of_a_section_with_a_rate_are_part_of_its_mean_latency() {
-        let mut paced = section("log", Figures::default());
+        let mut paced = section("log", DirectionRecord::default());
         paced.write = figures(100.0, 400);
         paced.has_rate = true;
         let plain = cell(vec![paced.clone()]);
-        paced.fsync = figures(100.0, 9_600);
+        paced.flush = figures(100.0, 9_600);
         let flushing = cell(vec![paced]);
         let scoring = Scoring::new(&Goal::default(), [&plain, &flushing].into_iter());
         assert!((scoring.score(&plain) / 2_500.0 - 1.0).abs() < 0.01);
@@ -326,7 +333,7 @@ mod tests {
         let mut mixed = section("mixed", figures(70.0, 10));
         mixed.write = figures(30.0, 10);
         mixed.trim = figures(5.0, 10);
-        mixed.fsync = figures(1_000.0, 10);
+        mixed.flush = figures(1_000.0, 10);
         let cell = cell(vec![mixed]);
         let scoring = Scoring::new(&Goal::default(), [&cell].into_iter());
         assert_eq!((scoring.yardstick(), scoring.score(&cell)), (Yardstick::Iops, 105.0));
@@ -339,7 +346,7 @@ mod tests {
         let of = |starved: f64| {
             let mut load = section("load", figures(500.0, 10));
             load.is_background = true;
-            let mut failing = section("failing", Figures::default());
+            let mut failing = section("failing", DirectionRecord::default());
             failing.read.errors = 9;
             let starved = section("starved", figures(starved, 10));
             cell(vec![section("a", figures(400.0, 10)), starved, failing, load])
@@ -359,7 +366,7 @@ mod tests {
         load.sections[0].is_background = true;
         let scoring = Scoring::new(&Goal::default(), [&load].into_iter());
         assert_eq!(scoring.score(&load), 500.0);
-        let nothing = cell(vec![section("idle", Figures::default())]);
+        let nothing = cell(vec![section("idle", DirectionRecord::default())]);
         let scoring = Scoring::new(&Goal::default(), [&nothing].into_iter());
         assert_eq!(scoring.score(&nothing), 0.0);
     }
@@ -377,7 +384,7 @@ mod tests {
         assert!((p99_ns / 5e5 - 1.0).abs() < 0.02);
         let one = Scoring::new(&Goal::parse("small.read.mib").unwrap(), [&cell].into_iter());
         assert_eq!((one.score(&cell), one.yardstick()), (400.0 / 256.0, Yardstick::Score));
-        let absent = Scoring::new(&Goal::parse("small.fsync.p99").unwrap(), [&cell].into_iter());
+        let absent = Scoring::new(&Goal::parse("small.flush.p99").unwrap(), [&cell].into_iter());
         assert_eq!(absent.score(&cell), 0.0, "it made no such request");
     }
 }

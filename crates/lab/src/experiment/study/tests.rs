@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::plan::Cell;
-use crate::experiment::record::Measurement;
+use crate::experiment::record::RunRecord;
 use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
 
 /// IOPS by policy and seed; a run lasts 10 s.
@@ -130,7 +130,7 @@ fn a_section_with_a_rate_is_judged_by_latency() {
 }
 
 /// Two sections: one policy serves many small reads and starves the large ones, the other is fair.
-fn two_sections(cell: &Cell<'_>) -> Measurement {
+fn two_sections(cell: &Cell<'_>) -> RunRecord {
     let (small, large) = if cell.policy == "btrfs/pid" { (9_000, 40) } else { (4_000, 160) };
     let mut measured = measurement(Achieved::reads(small));
     let of = |name, reads| section(name, Achieved::reads(reads + cell.seed));

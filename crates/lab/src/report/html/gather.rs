@@ -74,9 +74,9 @@ fn job_view<'a>(
 ) -> JobView<'a> {
     let of_job = |record: &&CellRecord| record.cell.job == name;
     let records = || parts.iter().flat_map(|part| &part.cells).filter(of_job);
-    let grid = TimeGrid::of(records().map(|record| &record.intervals));
+    let grid = TimeGrid::of(records().map(|record| &record.run.intervals));
     let mut devids: Vec<u64> =
-        records().flat_map(|record| &record.members).map(|member| member.devid).collect();
+        records().flat_map(|record| &record.run.members).map(|member| member.devid).collect();
     devids.sort_unstable();
     devids.dedup();
     let job_set = |(part, set): (usize, &'a ResultSet)| {
@@ -113,7 +113,7 @@ fn policy_run<'a>(
         for cell in set.study.cells.iter().filter(is_of_run) {
             // A section that a cell lacks made no requests.
             if let Some(summary) = cell.section(&section.name) {
-                merged.merge(&summary.figures(section.main_kind).latency);
+                merged.merge(&summary.direction(section.main_kind).latency);
             }
         }
         merged

@@ -106,7 +106,7 @@ impl Series {
             is_of_means: repeats.iter().any(|cell| is_of_means(cell)),
             members: members(repeats, grid, &seconds),
             dots: dots(repeats),
-            counters: first.intervals.counters.clone(),
+            counters: first.run.intervals.counters.clone(),
         }
     }
 }
@@ -134,7 +134,7 @@ fn spread(
     amount: impl Fn(&IntervalsRecord, usize) -> f64,
 ) -> Vec<f64> {
     let mut columns = vec![0.0; grid.count];
-    let intervals = &cell.intervals;
+    let intervals = &cell.run.intervals;
     for (index, (&from, &width)) in intervals.from_us.iter().zip(&intervals.width_us).enumerate() {
         let amount = amount(intervals, index);
         for (column, part) in grid.parts(from, width) {
@@ -147,11 +147,12 @@ fn spread(
 /// Requests that completed in an interval. Of writes only those to members are known over time; an
 /// imported log may have a line per while and not per request, so its bytes are asked.
 fn requests(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
-    let intervals = &cell.intervals;
+    let intervals = &cell.run.intervals;
     let count: u64 = match judged_by {
         IoKind::Read if cell.imported.is_some() => {
             let sum = |pick: fn(&DirectionRecord) -> u64| {
-                cell.reads().map(|(_, read)| pick(read)).fold(0.0, |sum, part| sum + part as f64)
+                let parts = cell.run.sections.iter().map(|section| pick(&section.read));
+                parts.fold(0.0, |sum, part| sum + part as f64)
             };
             let mean_bytes = sum(|read| read.bytes) / sum(|read| read.ios).max(1.0);
             let bytes = intervals.read_bytes.get(index).copied().unwrap_or(0) as f64;
@@ -168,7 +169,7 @@ fn requests(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
 }
 
 fn mebibytes(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
-    let intervals = &cell.intervals;
+    let intervals = &cell.run.intervals;
     let bytes: u64 = match judged_by {
         IoKind::Read => intervals.read_bytes.get(index).copied().unwrap_or(0),
         IoKind::Write | IoKind::Trim | IoKind::Fsync => {
@@ -185,7 +186,7 @@ fn is_of_means(cell: &CellRecord) -> bool {
 
 fn percentiles(repeats: &[&CellRecord], grid: &TimeGrid) -> Vec<Option<[f64; 5]>> {
     let mut columns: Vec<Vec<(u32, u64)>> = vec![Vec::new(); grid.count];
-    for intervals in repeats.iter().map(|cell| &cell.intervals) {
+    for intervals in repeats.iter().map(|cell| &cell.run.intervals) {
         let starts = intervals.from_us.iter().zip(&intervals.width_us);
         for ((&from, &width), latency) in starts.zip(&intervals.read_latency) {
             let column = &mut columns[grid.column(from + width / 2)];
@@ -213,7 +214,7 @@ fn quantiles(mut bins: Vec<(u32, u64)>) -> Option<[f64; 5]> {
 }
 
 fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Vec<MemberCurves> {
-    let first = &repeats[0].intervals.members;
+    let first = &repeats[0].run.intervals.members;
     let summed = |place: usize, pick: fn(&crate::experiment::record::MemberSeries) -> &Vec<u64>| {
         let mut sum = vec![0.0; grid.count];
         for cell in repeats {
@@ -248,7 +249,7 @@ fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Ve
 
 fn dots(repeats: &[&CellRecord]) -> Vec<Dot> {
     let all = repeats.iter().flat_map(|cell| {
-        let samples = &cell.samples;
+        let samples = &cell.run.samples;
         (0..samples.at_us.len()).map(|index| Dot {
             at_us: samples.at_us[index],
             devid: samples.devid[index],

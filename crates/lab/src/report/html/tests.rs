@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::experiment::plan::{Cell, Plan};
-use crate::experiment::record::CellRecord;
+use crate::experiment::record::{CellRecord, IntervalsRecord, SamplesRecord};
 use crate::experiment::study::CellSummary;
 use crate::fixtures::{Achieved, criteria, measurement, plan, section};
 
 fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
     let records = |cell: &Cell<'_>| cell.record(measurement(achieve(cell)));
     let cells: Vec<CellRecord> = plan.cells().iter().map(records).collect();
-    let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();
+    let summaries = cells.iter().map(|cell| CellSummary::new(cell)).collect();
     let study = Study::new(plan, summaries, criteria());
     ResultSet { label: label.to_owned(), cells, study, skipped: vec![], notes: vec![] }
 }
@@ -156,10 +156,10 @@ fn two_sets_stand_side_by_side_with_their_differences() {
 fn what_was_not_recorded_is_left_out() {
     let mut set = small();
     for cell in &mut set.cells {
-        cell.intervals = crate::experiment::record::IntervalsRecord::default();
-        cell.samples = crate::experiment::record::SamplesRecord::default();
-        cell.members.clear();
-        cell.counters.clear();
+        cell.run.intervals = IntervalsRecord::default();
+        cell.run.samples = SamplesRecord::default();
+        cell.run.members.clear();
+        cell.run.counters.clear();
     }
     let page = render(&[set]);
     let page = body(&page);
@@ -196,7 +196,7 @@ fn every_section_of_a_job_has_its_figures_and_its_distribution() {
         cell.record(made)
     };
     let cells: Vec<CellRecord> = plan.cells().iter().map(record).collect();
-    let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();
+    let summaries = cells.iter().map(|cell| CellSummary::new(cell)).collect();
     let study = Study::new(plan, summaries, criteria());
     let set = ResultSet { label: "out".into(), cells, study, skipped: vec![], notes: vec![] };
     let page = render(&[set]);

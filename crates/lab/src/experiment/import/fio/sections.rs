@@ -7,16 +7,14 @@
 use super::NS_PER_MS;
 use super::document::{Direction, Document, FioJob};
 use super::latency::histogram;
-use crate::experiment::record::{
-    DirectionRecord, LatencyRecord, LatencySource, Percentiles, SectionRecord, per_second,
-};
-use crate::experiment::simulate::Declared;
+use crate::experiment::record::{DirectionRecord, LatencySource, SectionRecord, per_second};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::units::MIB;
+use mirrorball_core::units::Nanos;
+use mirrorball_sim::job::Declared;
 
 /// No run takes longer than this: nine years.
-const RUN_NS_MAX: u64 = 1 << 58;
+const RUN_MAX: Nanos = Nanos(1 << 58);
 
 /// The sections of one run.
 pub(super) struct Sections {
@@ -35,19 +33,18 @@ impl Sections {
     pub(super) fn new(document: &Document) -> Result<Sections> {
         let mut sections: Vec<Section> = Vec::new();
         let mut group = document.jobs[0].groupid;
-        let (mut group_from_ns, mut group_until_ns) = (0, 0);
+        let (mut group_from, mut group_until) = (Nanos::ZERO, Nanos::ZERO);
         let are_clones = |left: &FioJob, right: &FioJob| {
             (&left.jobname, left.groupid) == (&right.jobname, right.groupid)
         };
         for clones in document.jobs.chunk_by(are_clones) {
             if clones[0].groupid != group {
                 group = clones[0].groupid;
-                group_from_ns = group_until_ns;
+                group_from = group_until;
             }
-            let section = Section::new(clones, group_from_ns)?;
-            let until_ns = group_from_ns.saturating_add(section.record.measured_ns);
-            group_until_ns = group_until_ns.max(until_ns);
-            if group_until_ns > RUN_NS_MAX {
+            let section = Section::new(clones, group_from)?;
+            group_until = group_until.max(section.record.until());
+            if group_until > RUN_MAX {
                 bail!("has a runtime that is too long to be true");
             }
             sections.push(section);
@@ -63,12 +60,9 @@ impl Sections {
     }
 
     /// From the start of the first section to the end of the last.
-    pub(super) fn measured_ns(&self) -> u64 {
-        let ends = self
-            .sections
-            .iter()
-            .map(|section| section.record.from_ns.saturating_add(section.record.measured_ns));
-        ends.max().unwrap_or(0)
+    pub(super) fn measured(&self) -> Nanos {
+        let ends = self.sections.iter().map(|section| section.record.until());
+        ends.max().unwrap_or_default()
     }
 
     /// The records, with what the sections of `job_text` declare.
@@ -98,12 +92,12 @@ impl Sections {
             last += section.clones;
             number <= last
         });
-        section.map_or(0, |section| section.record.from_ns)
+        section.map_or(0, |section| section.record.from.0)
     }
 
     /// Bytes of a read on average; none if there were none.
     pub(super) fn mean_read_bytes(&self) -> Option<f64> {
-        let reads = || self.sections.iter().filter_map(|section| section.record.read.as_ref());
+        let reads = || self.sections.iter().map(|section| &section.record.read);
         let ios: f64 = reads().map(|read| read.ios as f64).sum();
         let bytes: f64 = reads().map(|read| read.bytes as f64).sum();
         (ios > 0.0).then(|| bytes / ios)
@@ -111,7 +105,7 @@ impl Sections {
 }
 
 impl Section {
-    fn new(clones: &[FioJob], from_ns: u64) -> Result<Section> {
+    fn new(clones: &[FioJob], from: Nanos) -> Result<Section> {
         let name = clones[0].jobname.clone();
         let is_split = clones.iter().all(|job| {
             let kinds = [&job.read, &job.write, &job.trim];
@@ -130,18 +124,18 @@ impl Section {
         }
         let runtime = |job: &FioJob| job.read.runtime.max(job.write.runtime).max(job.trim.runtime);
         let runtime_ms = clones.iter().map(runtime).max().unwrap_or(0);
-        let measured_ns = runtime_ms.saturating_mul(NS_PER_MS);
+        let measured = Nanos(runtime_ms.saturating_mul(NS_PER_MS));
         let mut latency = LatencySource::TotalBins;
-        let mut direction = |pick: fn(&FioJob) -> &Direction| -> Result<Option<DirectionRecord>> {
+        let mut direction = |pick: fn(&FioJob) -> &Direction| -> Result<DirectionRecord> {
             let all: Vec<&Direction> = clones.iter().map(pick).collect();
             let (record, source) =
-                combined(&all, measured_ns).map_err(|error| anyhow!("job `{name}` {error:#}"))?;
+                combined(&all, measured).map_err(|error| anyhow!("job `{name}` {error:#}"))?;
             latency = latency.max(source);
             Ok(record)
         };
         let mut record = SectionRecord {
-            from_ns,
-            measured_ns,
+            from,
+            measured,
             read: direction(|job| &job.read)?,
             write: direction(|job| &job.write)?,
             trim: direction(|job| &job.trim)?,
@@ -149,14 +143,13 @@ impl Section {
             name: clones[0].jobname.clone(),
             ..SectionRecord::default()
         };
-        let counted = [&record.read, &record.write, &record.trim, &record.flush];
-        let ios: u64 = counted.into_iter().flatten().map(|direction| direction.ios).sum();
+        let ios: u64 = record.directions().iter().map(|direction| direction.ios).sum();
         if ios == 0 && clones.iter().all(|job| job.total_err == 0) {
             bail!("job `{name}` has no finished requests, so there is nothing to import");
         }
         // fio does not say which kind of requests failed.
-        let first = record.read.as_mut().or(record.write.as_mut()).or(record.trim.as_mut());
-        if let Some(first) = first {
+        let kinds = [&mut record.read, &mut record.write, &mut record.trim];
+        if let Some(first) = kinds.into_iter().find(|direction| direction.ios > 0) {
             first.errors = clones.iter().map(|job| job.total_err).fold(0, u64::saturating_add);
         }
         Ok(Section { clones: clone_count(clones), latency, record })
@@ -169,11 +162,8 @@ fn clone_count(clones: &[FioJob]) -> u64 {
     (clones.len() as u64).max(option.unwrap_or(1))
 }
 
-/// One record of all clones' requests of a kind; none if there were none.
-fn combined(
-    all: &[&Direction],
-    measured_ns: u64,
-) -> Result<(Option<DirectionRecord>, LatencySource)> {
+/// One record of all clones' requests of a kind.
+fn combined(all: &[&Direction], measured: Nanos) -> Result<(DirectionRecord, LatencySource)> {
     let mut latency = Histogram::default();
     let mut poorest = LatencySource::TotalBins;
     let (mut ios, mut bytes) = (0u64, 0u64);
@@ -184,17 +174,8 @@ fn combined(
         ios = ios.saturating_add(direction.total_ios);
         bytes = bytes.saturating_add(direction.io_bytes);
     }
-    if ios == 0 {
-        return Ok((None, poorest));
-    }
-    let record = DirectionRecord {
-        ios,
-        bytes,
-        errors: 0,
-        iops: per_second(ios as f64, measured_ns),
-        mib_per_s: per_second(bytes as f64 / MIB as f64, measured_ns),
-        percentiles: Percentiles::from(&latency),
-        latency: LatencyRecord::from(&latency),
-    };
-    Ok((Some(record), poorest))
+    // A latency may be known of fewer requests than fio counted.
+    let iops = per_second(ios as f64, measured);
+    let counted = DirectionRecord::new(latency, bytes, 0, measured);
+    Ok((DirectionRecord { ios, iops, ..counted }, poorest))
 }

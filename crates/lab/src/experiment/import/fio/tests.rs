@@ -15,6 +15,7 @@ use crate::experiment::record::{DirectionRecord, LatencyOverTime, LatencySource,
 use crate::experiment::results::load;
 use crate::experiment::study::Criteria;
 use mirrorball_core::histogram::{bin_middle, bin_of};
+use mirrorball_core::units::Nanos;
 use proptest::prelude::*;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -64,13 +65,13 @@ fn document(text: &str) -> Value {
 }
 
 fn read(section: &SectionRecord) -> &DirectionRecord {
-    section.read.as_ref().unwrap()
+    &section.read
 }
 
 /// Every percentile that fio printed falls into the bin that ours falls into: the same middle,
 /// unless we hold it within the extremes, which fio does not.
 fn assert_same_percentiles(direction: &DirectionRecord, fio: &Value) {
-    let histogram = direction.latency.to_histogram().unwrap();
+    let histogram = &direction.latency;
     assert_eq!(Some(histogram.count()), fio["N"].as_u64());
     let percentiles = fio["percentile"].as_object().unwrap();
     assert!(percentiles.len() >= 17, "{percentiles:?}");
@@ -90,16 +91,16 @@ fn assert_same_percentiles(direction: &DirectionRecord, fio: &Value) {
 fn percentiles_from_the_bins_are_those_that_fio_printed() {
     let record = imported(GROUPS);
     let jobs = &document(GROUPS)["jobs"];
-    assert_same_percentiles(read(&record.sections[0]), &jobs[0]["read"]["clat_ns"]);
-    assert_same_percentiles(read(&record.sections[1]), &jobs[1]["read"]["clat_ns"]);
-    let write = record.sections[1].write.as_ref().unwrap();
+    assert_same_percentiles(read(&record.run.sections[0]), &jobs[0]["read"]["clat_ns"]);
+    assert_same_percentiles(read(&record.run.sections[1]), &jobs[1]["read"]["clat_ns"]);
+    let write = &record.run.sections[1].write;
     assert_same_percentiles(write, &jobs[1]["write"]["clat_ns"]);
     assert_eq!(record.imported.unwrap().latency, LatencySource::CompletionBins);
     let record = imported(CLONES);
     let syncer = &document(CLONES)["jobs"][3];
-    let section = &record.sections[1];
-    assert_same_percentiles(section.write.as_ref().unwrap(), &syncer["write"]["lat_ns"]);
-    assert_same_percentiles(section.flush.as_ref().unwrap(), &syncer["sync"]["lat_ns"]);
+    let section = &record.run.sections[1];
+    assert_same_percentiles(&section.write, &syncer["write"]["lat_ns"]);
+    assert_same_percentiles(&section.flush, &syncer["sync"]["lat_ns"]);
     assert_eq!(record.imported.unwrap().latency, LatencySource::TotalBins);
 }
 
@@ -108,11 +109,11 @@ fn no_bin_is_lost() {
     let record = imported(GROUPS);
     let bins = &document(GROUPS)["jobs"][0]["read"]["clat_ns"]["bins"];
     let theirs: u64 = bins.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
-    let latency = &read(&record.sections[0]).latency;
-    assert_eq!((latency.bins.len(), theirs), (bins.as_object().unwrap().len(), 300));
-    for (&bin, count) in latency.bins.iter().zip(&latency.counts) {
-        let key = bin_middle(bin as usize).0.to_string();
-        assert_eq!(bins[&key].as_u64(), Some(*count), "bin {key}");
+    let latency = &read(&record.run.sections[0]).latency;
+    assert_eq!((latency.bins().count(), theirs), (bins.as_object().unwrap().len(), 300));
+    for (bin, count) in latency.bins() {
+        let key = bin_middle(bin).0.to_string();
+        assert_eq!(bins[&key].as_u64(), Some(count), "bin {key}");
     }
 }
 
@@ -120,8 +121,8 @@ fn no_bin_is_lost() {
 fn plain_json_keeps_the_percentiles_it_has() {
     let record = imported(PLAIN);
     let fio = &document(PLAIN)["jobs"][0];
-    assert_same_percentiles(read(&record.sections[0]), &fio["read"]["clat_ns"]);
-    let write = record.sections[0].write.as_ref().unwrap();
+    assert_same_percentiles(read(&record.run.sections[0]), &fio["read"]["clat_ns"]);
+    let write = &record.run.sections[0].write;
     assert_same_percentiles(write, &fio["write"]["clat_ns"]);
     let imported = record.imported.unwrap();
     assert_eq!(imported.latency, LatencySource::CompletionPercentiles);
@@ -133,11 +134,11 @@ fn groups_follow_each_other_and_rates_are_fios() {
     let record = imported(GROUPS);
     assert_eq!(record.cell.job, "reader+mixed");
     let times: Vec<(u64, u64)> =
-        record.sections.iter().map(|section| (section.from_ns, section.measured_ns)).collect();
+        record.run.sections.iter().map(|section| (section.from.0, section.measured.0)).collect();
     assert_eq!(times, [(0, 1_004_000_000), (1_004_000_000, 1_004_000_000)]);
-    assert_eq!(record.measured_ns, 2_008_000_000);
+    assert_eq!(record.run.measured.0, 2_008_000_000);
     let fio = &document(GROUPS)["jobs"][1]["read"];
-    let read = read(&record.sections[1]);
+    let read = read(&record.run.sections[1]);
     assert_eq!((read.ios, read.bytes, read.errors), (200, 200 * 8192, 0));
     assert!((read.iops - fio["iops"].as_f64().unwrap()).abs() < 1e-3, "{}", read.iops);
 }
@@ -145,19 +146,19 @@ fn groups_follow_each_other_and_rates_are_fios() {
 #[test]
 fn clones_are_added_up() {
     let record = imported(CLONES);
-    let names: Vec<&str> = record.sections.iter().map(|section| &*section.name).collect();
+    let names: Vec<&str> = record.run.sections.iter().map(|section| &*section.name).collect();
     assert_eq!(names, ["reader", "syncer"]);
-    let reader = read(&record.sections[0]);
-    assert_eq!((reader.ios, reader.latency.counts.iter().sum::<u64>()), (300, 300));
-    assert_eq!(record.sections[0].measured_ns, 18_000_000, "that of the longest");
-    assert_eq!(record.sections[1].from_ns, 0, "one group");
-    assert_eq!(record.sections[1].flush.as_ref().unwrap().ios, 12);
+    let reader = read(&record.run.sections[0]);
+    assert_eq!((reader.ios, reader.latency.count()), (300, 300));
+    assert_eq!(record.run.sections[0].measured.0, 18_000_000, "that of the longest");
+    assert_eq!(record.run.sections[1].from, Nanos::ZERO, "one group");
+    assert_eq!(record.run.sections[1].flush.ios, 12);
 }
 
 #[test]
 fn watched_disks_are_members() {
     let record = imported(GROUPS);
-    let [disk] = &record.members[..] else { panic!("one disk") };
+    let [disk] = &record.run.members[..] else { panic!("one disk") };
     assert_eq!((disk.devid, disk.reads, disk.writes, disk.share), (1, 455, 4, 1.0));
     assert_eq!(disk.read_wait_mean_ns, 49_000_000 / 455);
     assert_eq!(record.imported.unwrap().disks, ["vda"]);
@@ -166,9 +167,9 @@ fn watched_disks_are_members() {
         {\"name\":\"sdb\",\"read_ios\":6,\"read_sectors\":48}, {\"name\":\"sda\",\"read_ios\":3} ]";
     let (head, _) = GROUPS.split_once("\"disk_util\"").unwrap();
     let record = imported(&format!("{head}{md}}}"));
-    let shares: Vec<(u64, f64)> = record.members.iter().map(|m| (m.devid, m.share)).collect();
+    let shares: Vec<(u64, f64)> = record.run.members.iter().map(|m| (m.devid, m.share)).collect();
     assert_eq!(shares, [(1, 6.0 / 9.0), (2, 3.0 / 9.0)]);
-    assert_eq!(record.members[0].read_bytes, 48 * 512);
+    assert_eq!(record.run.members[0].read_bytes, 48 * 512);
     assert_eq!(record.imported.unwrap().disks, ["sdb", "sda"]);
 }
 
@@ -197,7 +198,7 @@ rwmixread=70
 #[test]
 fn averaged_logs_become_intervals() {
     let record = cell(GROUPS.as_bytes(), &logs(&["_bw", "_iops", "_lat"]), &about()).unwrap();
-    let intervals = &record.intervals;
+    let intervals = &record.run.intervals;
     assert_eq!(intervals.width_us, vec![250_000; intervals.width_us.len()]);
     assert_eq!(intervals.from_us.len(), 9, "both groups, one after the other");
     // 300 reads of 4 KiB in the first second, 200 of 8 KiB in the next; the logs lack their ends.
@@ -209,7 +210,7 @@ fn averaged_logs_become_intervals() {
     assert_eq!(latencies.sum::<u64>(), 20, "a mean for each of ten windows of two jobs");
     assert_eq!(record.imported.unwrap().latency_over_time, Some(LatencyOverTime::Means));
     let by_iops = cell(GROUPS.as_bytes(), &logs(&["_iops"]), &about()).unwrap();
-    let sum: u64 = by_iops.intervals.read_bytes.iter().sum();
+    let sum: u64 = by_iops.run.intervals.read_bytes.iter().sum();
     assert!(near(sum, 1_228_800 + 1_638_400), "{sum}");
 }
 
@@ -217,7 +218,7 @@ fn averaged_logs_become_intervals() {
 fn logs_of_every_request_become_intervals() {
     let log = Log::new("single_lat.1.log", SINGLE_LOG.to_owned()).unwrap();
     let record = cell(SINGLE.as_bytes(), &[log], &about()).unwrap();
-    let intervals = &record.intervals;
+    let intervals = &record.run.intervals;
     assert_eq!(intervals.read_bytes.iter().sum::<u64>(), 409_600);
     let latencies = intervals.read_latency.iter().flat_map(|latency| &latency.counts);
     assert_eq!(latencies.sum::<u64>(), 100);

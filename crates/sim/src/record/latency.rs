@@ -5,14 +5,17 @@
 //! drawn, never merged into a figure: they keep every eighth border, 8 bins to the octave, which is
 //! finer than a picture shows and a fraction of the size.
 
-use mirrorball_core::histogram::{Histogram, bin_middle};
+use mirrorball_core::histogram::{BINS, Histogram, bin_middle};
 use mirrorball_core::units::Nanos;
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Fine bins in a coarse one.
 const COARSENING: usize = 8;
+/// No count of latencies is larger, so that sums over cells stay in range.
+const COUNT_MAX: u128 = 1 << 48;
 
 /// The quantiles that are reported, with the names of their fields.
 pub const QUANTILES: [(&str, f64); 6] = [
@@ -26,23 +29,24 @@ pub const QUANTILES: [(&str, f64); 6] = [
 
 /// A latency histogram in fio's bins: only those that are not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub struct LatencyRecord {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "LatencyRecord"))]
+pub(super) struct SavedBins {
     /// Indexes of the bins, rising: fio's `plat` index, 64 bins to the octave.
-    pub bins: Vec<u32>,
+    bins: Vec<u32>,
     /// How many latencies fell into each.
-    pub counts: Vec<u64>,
+    counts: Vec<u64>,
     /// Exact sum of all latencies.
-    pub sum_ns: u64,
+    sum_ns: u64,
     /// The least.
-    pub min_ns: u64,
+    min_ns: u64,
     /// The greatest.
-    pub max_ns: u64,
+    max_ns: u64,
 }
 
 /// A latency histogram for pictures: bin `n` holds fio's bins `8 n` to `8 n + 7`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CoarseLatency {
     /// Indexes of the bins that are not empty, rising.
     pub bins: Vec<u32>,
@@ -52,7 +56,7 @@ pub struct CoarseLatency {
 
 /// The mean and the usual percentiles of a histogram, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Percentiles {
     /// The exact mean.
     pub mean_ns: u64,
@@ -70,34 +74,40 @@ pub struct Percentiles {
     pub p99_99_ns: u64,
 }
 
-impl LatencyRecord {
-    /// The histogram again. `None` if the file was tampered with: the arrays differ in length or
-    /// an index is out of range.
-    pub fn to_histogram(&self) -> Option<Histogram> {
-        if self.bins.len() != self.counts.len() {
-            return None;
-        }
-        if self.bins.is_empty() {
-            return Some(Histogram::default());
-        }
-        let bins = self.bins.iter().map(|&bin| bin as usize).zip(self.counts.iter().copied());
-        let (min, max) = (Nanos(self.min_ns), Nanos(self.max_ns));
-        Histogram::from_parts(bins, u128::from(self.sum_ns), min, max)
-    }
+/// Writes a histogram as its bins.
+pub(super) fn serialize<S: Serializer>(
+    histogram: &Histogram,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let (bins, counts) = histogram.bins().map(|(bin, count)| (bin as u32, count)).unzip();
+    let saved = SavedBins {
+        bins,
+        counts,
+        // 2^64 ns are 584 years of waiting; JSON readers do not take larger integers.
+        sum_ns: u64::try_from(histogram.sum_ns()).unwrap_or(u64::MAX),
+        min_ns: histogram.min().unwrap_or_default().0,
+        max_ns: histogram.max().unwrap_or_default().0,
+    };
+    saved.serialize(serializer)
 }
 
-impl From<&Histogram> for LatencyRecord {
-    fn from(histogram: &Histogram) -> LatencyRecord {
-        let (bins, counts) = histogram.bins().map(|(bin, count)| (bin as u32, count)).unzip();
-        LatencyRecord {
-            bins,
-            counts,
-            // 2^64 ns are 584 years of waiting; JSON readers do not take larger integers.
-            sum_ns: u64::try_from(histogram.sum_ns()).unwrap_or(u64::MAX),
-            min_ns: histogram.min().unwrap_or_default().0,
-            max_ns: histogram.max().unwrap_or_default().0,
-        }
+/// Reads a histogram, and refuses bins that no histogram has: the file was edited or damaged.
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Histogram, D::Error> {
+    let SavedBins { bins, counts, sum_ns, min_ns, max_ns } = SavedBins::deserialize(deserializer)?;
+    if bins.is_empty() && counts.is_empty() {
+        return Ok(Histogram::default());
     }
+    let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
+    let is_sound = bins.len() == counts.len()
+        && bins.is_sorted_by(|left, right| left < right)
+        && bins.last().is_none_or(|&last| (last as usize) < BINS)
+        && total <= COUNT_MAX
+        && min_ns <= max_ns;
+    let bins = bins.iter().map(|&bin| bin as usize).zip(counts);
+    let histogram = Histogram::from_parts(bins, sum_ns.into(), Nanos(min_ns), Nanos(max_ns));
+    histogram.filter(|_| is_sound).ok_or_else(|| D::Error::custom("a latency histogram"))
 }
 
 impl CoarseLatency {
@@ -144,22 +154,32 @@ mod tests {
         histogram
     }
 
+    #[derive(Serialize, Deserialize)]
+    struct Saved(#[serde(with = "super")] Histogram);
+
+    fn read(text: &str) -> Option<Histogram> {
+        serde_json::from_str(text).ok().map(|Saved(histogram)| histogram)
+    }
+
     #[test]
     fn fine_bins_survive_the_file() {
-        let before = histogram((1..500).map(|n| n * n * 997));
-        let text = serde_json::to_string(&LatencyRecord::from(&before)).unwrap();
-        let read: LatencyRecord = serde_json::from_str(&text).unwrap();
-        assert_eq!(read.to_histogram(), Some(before));
-        assert_eq!(LatencyRecord::default().to_histogram(), Some(Histogram::default()));
+        for before in [histogram((1..500).map(|n| n * n * 997)), Histogram::default()] {
+            let text = serde_json::to_string(&Saved(before.clone())).unwrap();
+            assert_eq!(read(&text), Some(before));
+        }
     }
 
     #[test]
     fn a_record_that_was_tampered_with_is_refused() {
-        let mut record = LatencyRecord::from(&histogram([5, 70_000]));
-        record.bins[1] = 9_999;
-        assert_eq!(record.to_histogram(), None);
-        record.bins.pop();
-        assert_eq!(record.to_histogram(), None);
+        let text = serde_json::to_string(&Saved(histogram([5, 70_000]))).unwrap();
+        let [_, last] = &histogram([5, 70_000]).bins().collect::<Vec<_>>()[..] else { panic!() };
+        let bins = format!("[5,{}]", last.0);
+        assert!(text.contains(&bins));
+        for other in ["[5,9999]", "[5]", "[5,5]"] {
+            assert_eq!(read(&text.replace(&bins, other)), None, "{other}");
+        }
+        assert_eq!(read(&text.replace("[1,1]", "[1,999999999999999]")), None);
+        assert_eq!(read(&text.replace("\"min_ns\":5", "\"min_ns\":70001")), None);
     }
 
     #[test]

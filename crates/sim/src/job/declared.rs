@@ -1,25 +1,25 @@
 //! What a section of a job file declares about how it is judged.
 
-use mirrorball_sim::job::{Direction, JobContext, JobFile, Section};
+use super::{Direction, JobContext, JobFile, Section};
 
 /// Order of the directions in which a section is shown.
 const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
 /// What a section declares about how it is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Declared {
+pub struct Declared {
     /// True for background load.
-    pub(crate) is_background: bool,
+    pub is_background: bool,
     /// True if each kind of request that it makes comes at a rate of its own.
-    pub(crate) has_rate: bool,
+    pub has_rate: bool,
     /// Requests per second that it asks for, if it has a rate: reads if it reads, else writes, else
     /// trims. None if the rate is one of bytes and its requests differ in size.
-    pub(crate) asked_iops: Option<f64>,
+    pub asked_iops: Option<f64>,
 }
 
 impl Declared {
     /// What `section` declares.
-    pub(crate) fn of(section: &Section) -> Declared {
+    pub fn of(section: &Section) -> Declared {
         let directions = section.mix.directions();
         let has_rate = section.has_rate();
         let main = DIRECTIONS.into_iter().find(|direction| directions.contains(direction));
@@ -29,7 +29,7 @@ impl Declared {
 
     /// What the sections of a job text declare, by name; nothing if it cannot be read, as the text
     /// of an import may be.
-    pub(crate) fn of_text(text: &str) -> Vec<(String, Declared)> {
+    pub fn of_text(text: &str) -> Vec<(String, Declared)> {
         let file = JobFile::parse(text, "", &JobContext::empty());
         let sections = file.map_or(Vec::new(), |file| file.sections);
         sections.iter().map(|section| (section.name.clone(), Declared::of(section))).collect()
