@@ -27,11 +27,10 @@ use crate::experiment::results::ResultSet;
 use crate::experiment::study::{Comparison, Study};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use serde::Serialize;
 
 /// What a report is about: one study, or several side by side.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Findings<'a> {
     /// The studies, in the order they were named. There is at least one.
@@ -41,13 +40,13 @@ pub struct Findings<'a> {
 }
 
 /// A study with its label.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Labelled<'a> {
     /// Its name.
-    pub label: Cow<'a, str>,
+    pub label: &'a str,
     /// What its cells amount to.
-    pub study: Cow<'a, Study>,
+    pub study: &'a Study,
 }
 
 /// One way to write findings.
@@ -89,7 +88,7 @@ impl Style {
 impl<'a> Findings<'a> {
     /// One study.
     pub fn of_study(study: &'a Study) -> Findings<'a> {
-        Findings { sets: vec![Labelled::new("", study)], comparison: None }
+        Findings { sets: vec![Labelled { label: "", study }], comparison: None }
     }
 
     /// Result sets side by side. There is at least one.
@@ -97,7 +96,7 @@ impl<'a> Findings<'a> {
         let pairs: Vec<(&str, &Study)> =
             sets.iter().map(|set| (set.label.as_str(), &set.study)).collect();
         Findings {
-            sets: pairs.iter().map(|(label, study)| Labelled::new(label, study)).collect(),
+            sets: pairs.iter().map(|&(label, study)| Labelled { label, study }).collect(),
             comparison: Comparison::new(&pairs),
         }
     }
@@ -105,13 +104,7 @@ impl<'a> Findings<'a> {
     /// The label and the study of each set; no label where there is one study only.
     fn labelled(&self) -> impl Iterator<Item = (Option<&str>, &Study)> {
         let is_shown = self.sets.len() > 1;
-        self.sets.iter().map(move |set| (is_shown.then_some(&*set.label), &*set.study))
-    }
-}
-
-impl<'a> Labelled<'a> {
-    fn new(label: &'a str, study: &'a Study) -> Labelled<'a> {
-        Labelled { label: Cow::Borrowed(label), study: Cow::Borrowed(study) }
+        self.sets.iter().map(move |set| (is_shown.then_some(set.label), set.study))
     }
 }
 

@@ -14,10 +14,10 @@ const WRITES_TO_COMPARE: u64 = 100;
 pub(crate) struct SectionProgress {
     /// Start of the measured window: the end of the ramp.
     from: Nanos,
-    read: Tally,
-    write: Tally,
-    trim: Tally,
-    flush: Tally,
+    read: RequestTally,
+    write: RequestTally,
+    trim: RequestTally,
+    flush: RequestTally,
     /// Those bytes of writes that completed in the first half of the planned window. Without a
     /// runtime there is no planned window, and all bytes count.
     first_half_written: u64,
@@ -31,7 +31,7 @@ pub(crate) struct SectionProgress {
 
 /// Requests of one kind so far.
 #[derive(Default)]
-struct Tally {
+struct RequestTally {
     bytes: u64,
     errors: u64,
     latency: Histogram,
@@ -44,10 +44,10 @@ impl SectionProgress {
         let half = |runtime: Nanos| from.saturating_add(Nanos(runtime.0 / 2));
         SectionProgress {
             from,
-            read: Tally::default(),
-            write: Tally::default(),
-            trim: Tally::default(),
-            flush: Tally::default(),
+            read: RequestTally::default(),
+            write: RequestTally::default(),
+            trim: RequestTally::default(),
+            flush: RequestTally::default(),
             first_half_written: 0,
             last: now,
             planned_end: section.runtime.map(|runtime| from.saturating_add(runtime)),
@@ -109,7 +109,8 @@ impl SectionProgress {
     pub(crate) fn finish(self, declared: &Section, writes_fit_cache: bool) -> SectionRecord {
         let measured = self.last.saturating_sub(self.from);
         let write_rate_change = self.write_rate_change();
-        let direction = |it: Tally| DirectionRecord::new(it.latency, it.bytes, it.errors, measured);
+        let direction =
+            |it: RequestTally| DirectionRecord::new(it.latency, it.bytes, it.errors, measured);
         let Declared { is_background, has_rate, asked_iops } = Declared::of(declared);
         SectionRecord {
             name: declared.name.clone(),

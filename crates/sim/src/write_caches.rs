@@ -4,7 +4,7 @@ use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_disk::cache_tier::{CacheSpec, CacheTierCounts};
 use mirrorball_disk::controller::ControllerCounts;
 
-/// What was written in a run.
+/// The writes of a run, and the caches that they went through.
 pub(crate) struct RunWrites<'a> {
     pub(crate) array: &'a ArraySpec,
     pub(crate) array_cache: Option<CacheTierCounts>,

@@ -76,7 +76,7 @@ impl Prediction {
             (Some(theirs), Some(ours)) if theirs.is_same_array(&ours) => return Ok(()),
             (Some(theirs), Some(ours)) => (theirs.to_string(), ours.to_string()),
             _ => {
-                let there = self.set.cells.first().map_or(0, |cell| cell.members.len());
+                let there = self.set.cells.first().map_or(0, |cell| cell.run.members.len());
                 let here = bench.array.members.len();
                 if there == here {
                     return Ok(());

@@ -47,7 +47,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the cells of a plan amount to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Study {
     /// [`SCHEMA_VERSION`] when it was made.
@@ -69,20 +69,18 @@ pub struct Study {
 }
 
 /// What policies are ranked by, and compared with.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Criteria {
     /// What replaces the default score, if anything.
-    #[serde(default)]
     pub goal: Goal,
     /// Canonical string of the policy that gains are stated against, such as the default of a
     /// kernel.
-    #[serde(default)]
     pub baseline: Option<String>,
 }
 
 /// One job under every policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct JobStudy {
     /// Name of the job.
@@ -90,7 +88,6 @@ pub struct JobStudy {
     /// What the score is.
     pub yardstick: Yardstick,
     /// What the score is made of: figures of sections, with their weights.
-    #[serde(default)]
     pub terms: Vec<Term>,
     /// Its sections, in the order of the file. There is at least one.
     pub sections: Vec<SectionStudy>,
@@ -98,7 +95,6 @@ pub struct JobStudy {
     pub best: Option<String>,
     /// False if no policy ever had more than one mirror to choose from; none if that was not
     /// counted.
-    #[serde(default)]
     pub had_choice: Option<bool>,
     /// One per policy in the order of the plan; the oracle last.
     pub rows: Vec<Row>,
@@ -141,7 +137,7 @@ impl Row {
 }
 
 /// One section of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct SectionStudy {
     /// Its name.
@@ -154,7 +150,6 @@ pub struct SectionStudy {
     pub has_rate: bool,
     /// Requests per second of the main kind that it asks for, if it has a rate and its job states
     /// it in requests.
-    #[serde(default)]
     pub asked_iops: Option<f64>,
 }
 
@@ -172,7 +167,7 @@ pub enum Yardstick {
 }
 
 /// One policy under one job, all repeats together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Row {
     /// Canonical policy string, or `oracle`.
@@ -183,10 +178,8 @@ pub struct Row {
     pub score: Estimate,
     /// The figures that its score is made of, in the order of [`JobStudy::terms`]: rates, and
     /// latencies in microseconds.
-    #[serde(default)]
     pub terms: Vec<f64>,
     /// How its score varies over the seeds; none for a single repeat.
-    #[serde(default)]
     pub spread: Option<Spread>,
     /// Its figures, one per section of the job.
     pub sections: Vec<SectionRow>,
@@ -196,13 +189,12 @@ pub struct Row {
     /// that was.
     pub extra_per_read: f64,
     /// Member reads that were withdrawn before the member began them, per read that was needed.
-    #[serde(default)]
     pub withdrawn_per_read: f64,
     /// What the cache tier in front of the array did; none without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub array_cache: Option<ArrayCacheFigures>,
     /// What the controller in front of the array did; none without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerFigures>,
     /// Mean score as a fraction of the oracle's; none for the oracle, or if it served nothing.
     pub fraction_of_oracle: Option<f64>,

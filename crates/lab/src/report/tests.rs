@@ -6,6 +6,7 @@ use crate::experiment::study::{Criteria, Goal};
 use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
 use mirrorball_disk::cache_tier::CacheTierCounts;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 const PLAIN: Style = Style::FILE;
 const COLOURED: Style = Style { ink: ColourMode::Coloured, ..Style::FILE };
@@ -185,9 +186,8 @@ fn csv() {
 #[test]
 fn json_is_the_study_again() {
     let study = small_study();
-    let read: Study = serde_json::from_str(&render("json", &study, PLAIN)).unwrap();
-    assert_eq!((read.jobs, read.matrix, read.verdict), (study.jobs, study.matrix, study.verdict));
-    assert_eq!(read.plan, study.plan);
+    let read: Value = serde_json::from_str(&render("json", &study, PLAIN)).unwrap();
+    assert_eq!(read, serde_json::to_value(&study).unwrap());
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn side_by_side(format: &str, style: Style) -> String {
     let after = study(&plan, slower);
     let sets = [("before", &before), ("after", &after)];
     let findings = Findings {
-        sets: sets.iter().map(|(label, study)| Labelled::new(label, study)).collect(),
+        sets: sets.iter().map(|&(label, study)| Labelled { label, study }).collect(),
         comparison: Comparison::new(&sets),
     };
     let format = FORMATS.iter().find(|known| known.name == format).unwrap();
@@ -262,9 +262,9 @@ fn several_sets_in_formats_for_machines() {
     assert!(csv.starts_with("set,array,job,section,requests,policy,"), "{csv}");
     assert_eq!(csv.lines().filter(|line| line.starts_with("after,pair,")).count(), 45);
     let json = side_by_side("json", PLAIN);
-    let read: Findings<'_> = serde_json::from_str(&json).unwrap();
-    assert_eq!(read.sets.len(), 2);
-    assert_eq!(read.comparison.unwrap().labels, ["before", "after"]);
+    let read: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(read["sets"].as_array().unwrap().len(), 2);
+    assert_eq!(read["comparison"]["labels"], json!(["before", "after"]));
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! What a section of a job file declares about how it is judged.
+//! The declarations of a section of a job file about how it is judged.
 
 use super::{Direction, JobContext, JobFile, Section};
 
 /// Order of the directions in which a section is shown.
 const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
-/// What a section declares about how it is judged.
+/// The declarations of a section about how it is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Declared {
     /// True for background load.
@@ -18,7 +18,7 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What `section` declares.
+    /// The declarations of `section`.
     pub fn of(section: &Section) -> Declared {
         let directions = section.mix.directions();
         let has_rate = section.has_rate();
@@ -27,8 +27,8 @@ impl Declared {
         Declared { is_background: !section.counts, has_rate, asked_iops }
     }
 
-    /// What the sections of a job text declare, by name; nothing if it cannot be read, as the text
-    /// of an import may be.
+    /// The declarations of the sections of a job text, by name; nothing if it cannot be read, as
+    /// the text of an import may be.
     pub fn of_text(text: &str) -> Vec<(String, Declared)> {
         let file = JobFile::parse(text, "", &JobContext::empty());
         let sections = file.map_or(Vec::new(), |file| file.sections);

@@ -1,7 +1,8 @@
 //! Whether a record that was read is one that can be studied and drawn.
 //!
 //! A file may parse and still be damaged: edited by hand, cut and joined, written by another
-//! program. Reading a record refuses histograms that cannot be. Whatever draws or sums a record relies on this check and does not look again.
+//! program. Reading a record refuses histograms that cannot be. Whatever draws or sums a record
+//! relies on this check and does not look again.
 
 use super::{CellRecord, CoarseLatency, IntervalsRecord, MemberSeries, SamplesRecord};
 use mirrorball_core::histogram::BINS;

@@ -4,18 +4,18 @@ use super::summary::CellSummary;
 use mirrorball_disk::cache_tier::CacheTierCounts;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Fractions over all repeats together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct ArrayCacheFigures {
     /// Part of the bytes read that came from the cache; none if nothing was read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_hits: Option<f64>,
     /// Part of the bytes written that only the cache had when the write was complete; none if
     /// nothing was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_writes: Option<f64>,
     /// Part of all bytes that bypassed the cache.
     pub bypassed: f64,

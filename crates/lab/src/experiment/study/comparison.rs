@@ -13,10 +13,10 @@ use super::{Estimate, Group, JobStudy, Row, Scoring, Study, Yardstick, scoring_o
 use crate::experiment::record::ORACLE;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Result sets compared with the first of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Comparison {
     /// What the sets are called; the others are compared with the first.
@@ -31,7 +31,7 @@ pub struct Comparison {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct JobComparison {
     /// Its name.
@@ -46,7 +46,7 @@ pub struct JobComparison {
 }
 
 /// One policy under one job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct ComparisonRow {
     /// Canonical policy string, or `oracle`.
@@ -59,7 +59,7 @@ pub struct ComparisonRow {
 }
 
 /// A further set against the first.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Change {
     /// The figure in this set.
@@ -72,7 +72,7 @@ pub struct Change {
 }
 
 /// Whether a difference in speed is more than chance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Significance {
@@ -87,7 +87,7 @@ pub enum Significance {
 }
 
 /// A further set against the first over all jobs and policies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Overall {
     /// What the set is called.

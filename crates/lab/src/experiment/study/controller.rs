@@ -4,10 +4,10 @@ use super::summary::CellSummary;
 use mirrorball_disk::controller::ControllerCounts;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Fractions over all repeats together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct ControllerFigures {
     /// Part of the writes that waited for space in the cache.

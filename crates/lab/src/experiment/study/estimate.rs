@@ -3,10 +3,10 @@
 use super::statistics::{Scored, mean_interval};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A figure and its 95 % confidence interval over repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Estimate {
     /// The figure: a mean for rates, read off the merged bins for latencies.

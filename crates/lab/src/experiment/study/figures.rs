@@ -5,7 +5,7 @@ use crate::experiment::record::{DirectionRecord, Percentiles, SectionRecord};
 use mirrorball_core::histogram::Histogram;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Change of the write rate between the halves of a window, as a fraction, up to which the rate is
 /// called steady. The SNIA performance test specification allows 20 % around the mean.
@@ -16,7 +16,7 @@ const STEADY_CHANGE_MAX: f64 = 0.2;
 const RATE_MARGIN: f64 = 0.05;
 
 /// One policy in one section of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct SectionRow {
     /// Name of the section.
@@ -24,33 +24,30 @@ pub struct SectionRow {
     /// Requests of the section's main kind.
     pub figures: RowFigures,
     /// Writes of a section that reads too.
-    #[serde(default)]
     pub writes: Option<RowFigures>,
     /// Trims of a section that reads or writes too.
-    #[serde(default)]
     pub trims: Option<RowFigures>,
     /// Flushes (fsync and fdatasync).
-    #[serde(default)]
     pub fsyncs: Option<RowFigures>,
     /// How much the write rate changed from the first half of the measured window to the second, as
     /// a fraction of the first: the mean of the repeats. None if they wrote too little to tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_rate_change: Option<f64>,
     /// True if it wrote, and the disks' write caches can hold all writes of each repeat.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub writes_fit_cache: bool,
     /// True if the section asks for a rate and fewer requests were completed: less than 95 % of
     /// them, or of few requests less than chance explains.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub missed_rate: bool,
     /// The least number of requests of the main kind that a repeat completed, if it is too few for
     /// percentiles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub few_requests: Option<u64>,
 }
 
 /// Rates and latencies with their 95 % confidence intervals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct RowFigures {
     /// Requests per second.

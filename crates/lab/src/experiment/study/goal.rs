@@ -15,12 +15,12 @@ use mirrorball_core::histogram::Histogram;
 use mirrorball_core::suggest::closest_name;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 /// What policies are ranked by.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Goal {
     /// Its terms; none for the default score.
@@ -28,7 +28,7 @@ pub struct Goal {
 }
 
 /// One figure that a goal counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Term {
     /// The section; none for every section that counts.
@@ -53,7 +53,7 @@ pub struct RankedSection {
 }
 
 /// A figure by which policies can be ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {

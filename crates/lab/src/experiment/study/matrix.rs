@@ -9,13 +9,13 @@ use super::statistics::{Scored, geometric_mean, mean_score};
 use crate::experiment::record::ORACLE;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Scores by job, by policy, by repeat, in the order of the plan. No list of repeats is empty.
 pub(crate) type Scores = Vec<Vec<Vec<Scored>>>;
 
 /// Policies against jobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Matrix {
     /// Names of the jobs, the columns.
@@ -25,7 +25,7 @@ pub struct Matrix {
 }
 
 /// One policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct MatrixRow {
     /// Canonical policy string, or `oracle`.

@@ -17,7 +17,7 @@
 use super::statistics::{Matched, Scored, mean_score};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Difference of scores, as a fraction of the best's, that does not matter.
 pub const TIE_MARGIN: f64 = 0.05;
@@ -26,7 +26,7 @@ pub const TIE_MARGIN: f64 = 0.05;
 pub const UNSTEADY_RANGE: f64 = 0.25;
 
 /// Where a policy stands against the best of its job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -44,7 +44,7 @@ pub enum Standing {
 }
 
 /// Scores of one policy over the seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Spread {
     /// The lowest score, as a fraction of the mean.

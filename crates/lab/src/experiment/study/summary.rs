@@ -5,10 +5,10 @@ use mirrorball_disk::cache_tier::CacheTierCounts;
 use mirrorball_disk::controller::ControllerCounts;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct CellSummary {
     /// Name of the array.
@@ -20,7 +20,6 @@ pub struct CellSummary {
     /// Its seed.
     pub seed: u64,
     /// Its score, set by the study that it is part of; zero before.
-    #[serde(default)]
     pub score: f64,
     /// Sections of the job, in the order of the file, each with its clones together. A number is
     /// added to a name that an earlier section has.
@@ -32,17 +31,16 @@ pub struct CellSummary {
     pub extra_reads: u64,
     /// Member reads that were withdrawn before the member began them, for the same reason: they
     /// cost nothing.
-    #[serde(default)]
     pub cancelled_reads: u64,
     /// Reads for which the policy had more than one mirror to choose from; none if it was not
     /// counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub choices: Option<u64>,
     /// What the cache tier in front of the array did; none without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub array_cache: Option<CacheTierCounts>,
     /// What the controller in front of the array did; none without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerCounts>,
     /// All member reads; the record of the cell has them.
     #[serde(skip)]
@@ -50,7 +48,7 @@ pub struct CellSummary {
 }
 
 /// Foreground reads that one member served.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct MemberShare {
     /// Its devid.

@@ -25,28 +25,25 @@ use crate::experiment::record::ORACLE;
 use mirrorball_core::policies::Spec;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Tails within this fraction of the shortest are equal: bins of latencies are 1.1 % wide, and a
 /// 99th percentile is the hundredth part of the requests.
 const TAIL_MARGIN: f64 = 0.05;
 
 /// Which policy to use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Verdict {
     /// The policy to use; none if no policy can be recommended.
     pub policy: Option<String>,
     /// Why it is named before the leader, if it is not the leader itself.
-    #[serde(default)]
     pub preferred: Option<Preference>,
     /// Policies that tie over all jobs, without the named one; the preferred first.
     pub ties: Vec<String>,
     /// Policies of which the repeats do not decide whether they are slower.
-    #[serde(default)]
     pub undecided: Vec<Varying>,
     /// How the named policy varies over the seeds; none for a single repeat.
-    #[serde(default)]
     pub spread: Option<Spread>,
     /// What it gains over the baseline; none if that was not compared or is the one to use.
     pub gain: Option<Gain>,
@@ -55,7 +52,7 @@ pub struct Verdict {
 }
 
 /// Why one of several policies that tie is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
@@ -68,7 +65,7 @@ pub enum Preference {
 }
 
 /// A policy and how its score over all jobs varies over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Varying {
     /// Its canonical string.
@@ -78,7 +75,7 @@ pub struct Varying {
 }
 
 /// How much faster one policy is than another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Gain {
     /// The policy it is measured against.
