@@ -142,7 +142,7 @@ fn sections_are_shown_and_judged_one_by_one() {
         csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
     assert_eq!(sections.len(), 2 * 3 * 5, "two sections of three policies, five repeats each");
     assert!(sections.chunks(2).all(|pair| pair == ["small", "large"]), "{csv}");
-    for format in ["markdown", "mail", "json"] {
+    for format in ["markdown", "json"] {
         let text = stdout(&place.run(&[&usual[..], &policies, &["--format", format]].concat()));
         assert!(text.contains("small") && text.contains("large"), "{format}: {text}");
     }

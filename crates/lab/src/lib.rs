@@ -1,7 +1,7 @@
 //! Experiments, the reports about them, and evaluations made of both.
 //!
 //! - [`experiment`] plans cells, runs them, saves their records and studies the figures.
-//! - [`report`] writes a study as a table, CSV, JSON, markdown, mail or an HTML page.
+//! - [`report`] writes a study as a table, CSV, JSON, markdown or an HTML page.
 //! - [`evaluation`] runs many experiments for one result: the league and the recipes.
 //!
 //! Each of the three uses those above it and none below; `tests/tidy` holds these arrows.

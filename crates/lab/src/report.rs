@@ -11,7 +11,6 @@ pub mod explain;
 mod grid;
 pub mod html;
 mod json;
-mod mail;
 pub(crate) mod markdown;
 pub mod model_page;
 pub(crate) mod page;
@@ -133,12 +132,6 @@ pub const FORMATS: &[Format] = &[
         summary: "tables for a page on GitHub",
         is_for_people: true,
         render: markdown::render,
-    },
-    Format {
-        name: "mail",
-        summary: "plain text for a mail, under 72 columns",
-        is_for_people: true,
-        render: mail::render,
     },
 ];
 

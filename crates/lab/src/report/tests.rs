@@ -155,10 +155,9 @@ fn a_goal_names_its_figures_in_every_place() {
 fn names_of_policies_are_cut_only_where_the_terminal_is_too_narrow() {
     let name = "mirrorball/first+write-mostly:1,write-behind:256";
     let study = paced_study("", name);
-    for format in ["table", "markdown", "csv", "mail"] {
+    for format in ["table", "markdown", "csv"] {
         assert!(render(format, &study, PLAIN).contains(name), "{format}");
     }
-    assert!(render("mail", &study, PLAIN).contains("left out to fit 71 columns: "));
     let narrow = Style { width_columns: 40, ..PLAIN };
     let text = render("table", &study, narrow);
     assert!(text.contains("..") && !text.contains(name), "{text}");
@@ -171,11 +170,6 @@ fn names_of_policies_are_cut_only_where_the_terminal_is_too_narrow() {
 #[test]
 fn markdown() {
     insta::assert_snapshot!(render("markdown", &small_study(), PLAIN));
-}
-
-#[test]
-fn mail() {
-    insta::assert_snapshot!(render("mail", &small_study(), PLAIN));
 }
 
 #[test]
@@ -247,11 +241,6 @@ fn table_of_a_comparison() {
 }
 
 #[test]
-fn mail_of_a_comparison() {
-    insta::assert_snapshot!(last_part("mail", "before / after"));
-}
-
-#[test]
 fn markdown_of_a_comparison() {
     insta::assert_snapshot!(last_part("markdown", "# before / after"));
 }
@@ -292,18 +281,18 @@ fn tables_fit_the_terminal_and_say_what_is_left_out() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever things are called, a mail keeps to its width, and a terminal's table to its own.
+    /// Whatever things are called, the text fits the terminal.
     #[test]
-    fn names_do_not_widen_a_mail(
+    fn names_do_not_widen_a_table(
         job in "[a-z0-9-]{1,90}", other in "[a-zä-]{1,20}", policy in "[a-z/:0-9-]{1,70}",
     ) {
         prop_assume!(job != other && policy != "btrfs/pid");
         let study = study(&plan(&[&job, &other], &[&policy, "btrfs/pid"], 2), made_up);
-        let mail = render("mail", &study, PLAIN);
-        for line in mail.lines() {
-            prop_assert!(line.chars().count() < 72, "{line}");
-        }
         render("markdown", &study, PLAIN);
         render("table", &study, Style { width_columns: 40, ..PLAIN });
+        let table = render("table", &study, Style { width_columns: 71, ..PLAIN });
+        for line in table.lines() {
+            prop_assert!(line.chars().count() < 72, "{line}");
+        }
     }
 }
