@@ -44,16 +44,6 @@ impl Existing {
     }
 }
 
-impl Existing {
-    /// The same for a file whose name no option gives.
-    pub(crate) fn of_fixed_name(self) -> Existing {
-        match self {
-            Existing::Keep(_) => Existing::Keep(None),
-            Existing::Replace => Existing::Replace,
-        }
-    }
-}
-
 /// Returns true for `-`, which stands for standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")

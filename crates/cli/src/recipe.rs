@@ -3,14 +3,11 @@
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::{progress, screen};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 use mirrorball_lab::evaluation::recipe::compare::Repetition;
-use mirrorball_lab::evaluation::recipe::{Recipe, builtin_names, load, markdown, page, run, text};
+use mirrorball_lab::evaluation::recipe::{Recipe, builtin_names, load, markdown, run, text};
 use mirrorball_lab::report::wrapped;
-use std::path::{Path, PathBuf};
-
-/// Where `--report` writes.
-const PAGE: &str = "recipes.html";
+use std::path::PathBuf;
 
 /// Repeat published experiments and compare the figures
 ///
@@ -21,7 +18,6 @@ const PAGE: &str = "recipes.html";
 #[command(after_help = "Examples:
   mirrorball recipe
   mirrorball recipe btrfs-2025-hetero-hdd
-  mirrorball recipe --all --report
   mirrorball recipe --all --format markdown -o recipes.md
   mirrorball recipe path/to/my-recipe")]
 pub(crate) struct Args {
@@ -33,10 +29,6 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "names")]
     all: bool,
 
-    /// Also write an HTML page with bar charts, `recipes.html` in the current folder
-    #[arg(long)]
-    report: bool,
-
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     format: RecipeFormat,
@@ -45,7 +37,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Replace the page and the output file if they exist
+    /// Replace the output file if it exists
     #[arg(long)]
     force: bool,
 }
@@ -62,26 +54,22 @@ enum RecipeFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let output = args.output.as_deref().or(args.report.then_some(Path::new(PAGE)));
-    let existing = Existing::from_force(args.force, output, "--report or -o FILE")?;
+    let existing = Existing::from_force(args.force, args.output.as_deref(), "-o FILE")?;
+    let check_output =
+        || args.output.as_ref().map_or(Ok(()), |it| output_file::check(it, existing));
     let names: Vec<&str> = match args.all {
         true => builtin_names().collect(),
         false => args.names.iter().map(String::as_str).collect(),
     };
     let text = if names.is_empty() {
         check_listing(args).map_err(Failure::WrongUse)?;
-        check_outputs(args, existing).map_err(Failure::WrongUse)?;
+        check_output().map_err(Failure::WrongUse)?;
         listing(screen::width_columns()).map_err(Failure::Fault)?
     } else {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();
         let recipes = recipes.map_err(Failure::WrongUse)?;
-        check_outputs(args, existing).map_err(Failure::WrongUse)?;
+        check_output().map_err(Failure::WrongUse)?;
         let done = repeat(&recipes).map_err(Failure::Fault)?;
-        if args.report {
-            output_file::write(Path::new(PAGE), &page::render(&done), existing)
-                .map_err(Failure::Fault)?;
-            screen::say(format_args!("the report is in {PAGE}"));
-        }
         written(args, &done).map_err(Failure::Fault)?
     };
     match &args.output {
@@ -140,23 +128,10 @@ fn written(args: &Args, done: &[Repetition]) -> Result<String> {
 
 /// Refuses options that apply to recipes that are run, if only the list is printed.
 fn check_listing(args: &Args) -> Result<()> {
-    let option = match args.format {
-        _ if args.report => "--report",
-        RecipeFormat::Text => return Ok(()),
-        RecipeFormat::Json | RecipeFormat::Markdown => "--format",
-    };
-    Err(anyhow!("{option} has no effect without a recipe\n  help: give names of recipes, or --all"))
-}
-
-/// Fails before minutes of work if an output file exists.
-fn check_outputs(args: &Args, existing: Existing) -> Result<()> {
-    let page = args.report.then_some(Path::new(PAGE));
-    output_file::check_distinct(&[("-o", args.output.as_deref()), ("--report", page)])?;
-    if let Some(path) = &args.output {
-        output_file::check(path, existing)?;
-    }
-    match args.report {
-        true => output_file::check(Path::new(PAGE), existing.of_fixed_name()),
-        false => Ok(()),
+    match args.format {
+        RecipeFormat::Text => Ok(()),
+        RecipeFormat::Json | RecipeFormat::Markdown => bail!(
+            "--format has no effect without a recipe\n  help: give names of recipes, or --all"
+        ),
     }
 }

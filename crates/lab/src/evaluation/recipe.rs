@@ -4,7 +4,7 @@
 //! source, states every parameter that the source leaves free and how it was chosen, and holds the
 //! published values as they were printed. [`run::run`] simulates each row; [`compare`] computes how
 //! far ours agree: the ratio of each value, Kendall's tau of the order of the rows, and how far the
-//! ratios between rows are off. The forms for people are [`text`], [`markdown`] and [`page`].
+//! ratios between rows are off. The forms for people are [`text`] and [`markdown`].
 //!
 //! The built-in recipes are compiled in, as arrays and jobs are. A folder of one's own works too.
 //!
@@ -15,8 +15,6 @@ mod builtin;
 pub mod compare;
 pub mod markdown;
 mod measure;
-pub mod page;
-mod picture;
 mod pool;
 mod published;
 mod read;
@@ -26,7 +24,6 @@ mod source_text;
 pub mod text;
 
 pub use measure::{MEASURES, Measure};
-pub use picture::{Dot, Picture, RateStep};
 pub use published::Published;
 pub use read::{Claim, FreeParameter, Process, Recipe, RecipeRow, RecipeTable};
 pub use series::Series;

@@ -8,14 +8,13 @@
 //! twice too much and half too little are both 100 %. Where a range was published, the nearest of
 //! the ratios that it allows counts.
 
-use super::picture::Picture;
 use super::published::Published;
 use super::read::{Claim, FreeParameter, Recipe, RecipeRow, RecipeTable, TableColumn};
 use super::run::Runs;
 use crate::experiment::record::{PROGRAM_VERSION, SCHEMA_VERSION};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Pairs of published values that are no further apart than this are not ranked.
 pub const APART: f64 = 1.1;
@@ -27,7 +26,7 @@ pub const TIED: f64 = 1.01;
 const ROUNDING: f64 = 0.005;
 
 /// A recipe with published and simulated values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Repetition {
     /// Version of this structure, that of everything saved.
@@ -51,7 +50,7 @@ pub struct Repetition {
 }
 
 /// One table with published and simulated values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct TableComparison {
     /// What it shows.
@@ -72,12 +71,10 @@ pub struct TableComparison {
     pub tau_at_least: Option<f64>,
     /// The median ratio error that a test holds it to.
     pub ratio_error_at_most: Option<f64>,
-    /// Pictures of its runs.
-    pub pictures: Vec<Picture>,
 }
 
 /// A column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct ColumnHead {
     /// Its name in the recipe.
@@ -89,7 +86,7 @@ pub struct ColumnHead {
 }
 
 /// A row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct RowComparison {
     /// What it is called.
@@ -103,7 +100,7 @@ pub struct RowComparison {
 }
 
 /// A value of ours, and what was published of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct CellComparison {
     /// What was published, if anything was.
@@ -117,7 +114,7 @@ pub struct CellComparison {
 }
 
 /// A claim of the source, and whether it holds here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct ClaimComparison {
     /// The words of the source.
@@ -129,7 +126,7 @@ pub struct ClaimComparison {
 }
 
 /// How well the order and the ratios of rows agree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct RankAgreement {
     /// Kendall's tau, -1 to 1; none if no pair is far enough apart.
@@ -144,7 +141,7 @@ pub struct RankAgreement {
 
 /// The rank agreement with another row in the place of one, where the source does not tell which of
 /// the two was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Alternative {
     /// The row that takes the place.
@@ -222,13 +219,7 @@ fn compare_table(table: &RecipeTable, runs: &Runs<'_>) -> TableComparison {
         rows,
         tau_at_least: table.tau_at_least,
         ratio_error_at_most: table.ratio_error_at_most,
-        pictures: pictures(table, runs),
     }
-}
-
-fn pictures(table: &RecipeTable, runs: &Runs<'_>) -> Vec<Picture> {
-    let rows = table.rows.iter().filter(|_| table.pictures);
-    rows.map(|row| Picture::new(&row.name, runs.first(row))).collect()
 }
 
 fn compare_row(table: &RecipeTable, row: &RecipeRow, runs: &Runs<'_>) -> Vec<CellComparison> {

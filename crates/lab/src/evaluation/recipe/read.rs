@@ -90,8 +90,6 @@ pub struct RecipeTable {
     pub tau_at_least: Option<f64>,
     /// The median ratio error that a test holds it to, a fraction.
     pub ratio_error_at_most: Option<f64>,
-    /// Whether the page shows a picture of each row's run.
-    pub pictures: bool,
     /// The bytes of the table in `recipe.toml`.
     span: Range<usize>,
 }
@@ -189,8 +187,6 @@ struct TableText {
     tolerance: BTreeMap<String, f64>,
     tau_at_least: Option<f64>,
     ratio_error_at_most: Option<f64>,
-    #[serde(default)]
-    pictures: bool,
     row: Vec<Spanned<toml::Table>>,
     #[serde(default)]
     claim: Vec<Spanned<Claim>>,
@@ -378,7 +374,6 @@ fn read_table(
         claims: text.claim.into_iter().map(Spanned::into_inner).collect(),
         tau_at_least: text.tau_at_least,
         ratio_error_at_most: text.ratio_error_at_most,
-        pictures: text.pictures,
         span,
     })
 }

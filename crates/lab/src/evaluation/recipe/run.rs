@@ -40,8 +40,6 @@ pub fn count(recipe: &Recipe) -> usize {
 /// # Errors
 /// If a run cannot start; the message names it.
 pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a>> {
-    let pictured = recipe.tables.iter().filter(|table| table.pictures);
-    let drawn: Vec<Key<'_>> = pictured.flat_map(|table| &table.rows).flat_map(row_keys).collect();
     let keys = keys(recipe);
     let records = sequences(recipe, &keys).into_par_iter().map(|sequence| {
         let mut state = ArrayState::default();
@@ -50,11 +48,9 @@ pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a
             let Key { array, policy, job, .. } = key;
             let record = run_next(recipe, key, &mut state);
             let mut record = record.with_context(|| format!("{array}, {job}, {policy}"))?;
-            // Many runs are held at once, and few are drawn over time.
-            if !drawn.contains(&key) {
-                record.intervals = IntervalsRecord::default();
-                record.samples = SamplesRecord::default();
-            }
+            // Many runs are held at once, and no measure is taken over time.
+            record.intervals = IntervalsRecord::default();
+            record.samples = SamplesRecord::default();
             on_run();
             records.push((key, record));
         }
@@ -110,13 +106,6 @@ fn row_keys(row: &RecipeRow) -> impl Iterator<Item = Key<'_>> {
 }
 
 impl Runs<'_> {
-    /// The first repeat of a row.
-    pub(super) fn first(&self, row: &RecipeRow) -> &RunRecord {
-        let key = row_keys(row).next().expect("a row has a repeat");
-        let found = self.records.iter().find(|(known, _)| **known == key);
-        found.expect("every row of the recipe was run").1
-    }
-
     /// The repeats of a row.
     pub(super) fn pool<'b>(&'b self, table: &'b RecipeTable, row: &'b RecipeRow) -> Pool<'b> {
         let records = row_keys(row).map(|key| {

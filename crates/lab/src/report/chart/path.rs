@@ -84,16 +84,6 @@ pub(crate) fn boxes(boxes: impl IntoIterator<Item = (f64, f64, f64, f64)>) -> St
     pen.text
 }
 
-/// Dots, drawn as lines of no length with round ends, so that they are not stretched.
-pub(crate) fn dots(points: impl IntoIterator<Item = Point>) -> String {
-    let mut pen = Pen::default();
-    for point in points {
-        pen.move_to(point);
-        pen.text.push_str("h0");
-    }
-    pen.text
-}
-
 /// Lines across the whole plot at these places of the vertical axis.
 pub(crate) fn rules(places: impl IntoIterator<Item = f64>) -> String {
     let mut pen = Pen::default();

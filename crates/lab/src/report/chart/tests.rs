@@ -63,7 +63,6 @@ fn paths_are_short_and_end_where_they_should() {
     assert_eq!(path::band(&band), "M0 400l500-50v100h-500z");
     assert_eq!(path::boxes([(0.0, 0.5, 0.0, 1.0)]), "M0 0h250v500h-250z");
     assert_eq!(path::rules([0.25]), "M0 375h500");
-    assert_eq!(path::dots([(0.5, 0.0), (1.0, 1.0)]), "M250 500h0M500 0h0");
 }
 
 #[test]
