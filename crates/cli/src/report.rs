@@ -137,11 +137,11 @@ fn check_ranking(args: &Args, sets: &[ResultSet]) -> anyhow::Result<()> {
     let cells = || sets.iter().flat_map(|set| &set.study.cells);
     let mut jobs: Vec<(String, Vec<RankedSection>)> = Vec::new();
     for cell in cells() {
-        if jobs.iter().all(|(job, _)| *job != cell.job) {
-            jobs.push((cell.job.clone(), RankedSection::of_cell(cell)));
+        if jobs.iter().all(|(job, _)| *job != cell.identity.job) {
+            jobs.push((cell.identity.job.clone(), RankedSection::of_cell(cell)));
         }
     }
-    let policies: Vec<&str> = cells().map(|cell| cell.policy.as_str()).collect();
+    let policies: Vec<&str> = cells().map(|cell| cell.identity.policy.as_str()).collect();
     args.ranking.check(&jobs, &policies)?;
     args.ranking.check_saved(&policies)
 }

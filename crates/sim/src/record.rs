@@ -41,8 +41,10 @@ pub struct RunRecord {
     /// One per member, over the measured window.
     pub members: Vec<MemberRecord>,
     /// The whole run over time, ramp included.
+    #[serde(default, skip_serializing_if = "IntervalsRecord::is_empty")]
     pub intervals: IntervalsRecord,
     /// Reads of foreground jobs, evenly thinned.
+    #[serde(default, skip_serializing_if = "SamplesRecord::is_empty")]
     pub samples: SamplesRecord,
     /// The policy's own counters at the end.
     pub counters: Vec<CounterRecord>,
@@ -282,6 +284,13 @@ impl IoKind {
     }
 }
 
+impl RunRecord {
+    /// The sum of a count of all members.
+    pub fn sum_of_members(&self, of: fn(&MemberRecord) -> u64) -> u64 {
+        self.members.iter().map(of).sum()
+    }
+}
+
 impl SectionRecord {
     /// End of the measured window.
     pub fn until(&self) -> Nanos {
@@ -331,7 +340,19 @@ impl DirectionRecord {
     }
 }
 
+impl IntervalsRecord {
+    /// Returns true if there is no interval.
+    pub fn is_empty(&self) -> bool {
+        self.from_us.is_empty()
+    }
+}
+
 impl SamplesRecord {
+    /// Returns true if there is no sample.
+    pub fn is_empty(&self) -> bool {
+        self.at_us.is_empty()
+    }
+
     /// Keeps every n-th sample, so that at most `most` remain, spread over the run.
     pub fn thin(&mut self, most: usize) {
         let stride = self.at_us.len().div_ceil(most).max(1);

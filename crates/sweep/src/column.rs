@@ -142,7 +142,7 @@ const FIXED: [FixedColumn; 43] = [
         Field::Whole(row.figures.latency.max().unwrap_or_default().0)
     }),
     ("extra_reads", ColumnKind::Whole, |row| {
-        Field::Whole(row.record.run.members.iter().map(|member| member.extra_reads).sum())
+        Field::Whole(row.record.run.sum_of_members(|member| member.extra_reads))
     }),
     ("background_bytes", ColumnKind::Whole, |row| Field::Whole(row.record.run.background_bytes)),
     ("member_ios", ColumnKind::Whole, |row| Field::Whole(row.record.run.member_ios)),

@@ -17,7 +17,9 @@ use mirrorball_lab::evaluation::league::standings::Standings;
 use mirrorball_lab::evaluation::league::{self, LeagueRequest, PairingFiles};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
-use mirrorball_lab::experiment::record::{DirectionRecord, Percentiles, SectionRecord};
+use mirrorball_lab::experiment::record::{
+    CellIdentity, DirectionRecord, MemberRecord, Percentiles, RunRecord, SectionRecord,
+};
 use mirrorball_lab::experiment::study::CellSummary;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::collections::BTreeMap;
@@ -107,21 +109,17 @@ fn summary(rows: &[CellRow]) -> Option<CellSummary> {
         }
     }
     let row = rows.first()?;
-    Some(CellSummary {
+    let identity = CellIdentity {
         array: text(row, "array_name")?.to_owned(),
         job: text(row, "job")?.to_owned(),
         policy: text(row, "policy")?.to_owned(),
         seed: whole(row, "seed")?,
-        score: 0.0,
-        sections,
-        shares: Vec::new(),
-        extra_reads: whole(row, "extra_reads")?,
-        cancelled_reads: 0,
-        choices: None,
-        array_cache: None,
-        controller: None,
-        member_reads: 0,
-    })
+        ..CellIdentity::default()
+    };
+    let extra_reads = whole(row, "extra_reads")?;
+    let members = vec![MemberRecord { extra_reads, ..MemberRecord::default() }];
+    let run = RunRecord { sections, members, ..RunRecord::default() };
+    Some(CellSummary { identity, score: 0.0, run })
 }
 
 fn direction(row: &CellRow) -> Option<DirectionRecord> {

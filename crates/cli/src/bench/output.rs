@@ -86,7 +86,7 @@ pub(super) fn print_results(
 /// Says how many runs the comparison leaves out, and why.
 pub(super) fn say_what_is_not_compared(runs: &[SavedRun]) {
     let of = |is_it: &dyn Fn(&&SavedRun) -> bool| runs.iter().filter(is_it).count();
-    let unsteady = of(&|run| run.steadiness == Steadiness::Unsteady);
+    let unsteady = of(&|run| run.conditions.steadiness == Steadiness::Unsteady);
     if unsteady > 0 {
         screen::say(format_args!(
             "note: the rate changed its level within {unsteady} of {} runs; the comparison of \

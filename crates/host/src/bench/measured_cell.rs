@@ -12,12 +12,13 @@ use mirrorball_lab::experiment::plan::Cell;
 use mirrorball_lab::experiment::record::{
     CellRecord, CoarseLatency, CounterRecord, IntervalsRecord, MemberRecord, MemberSeries,
 };
+use serde::{Deserialize, Serialize};
 
 /// Counters of the members in the measured window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberWindow {
     /// Length.
-    pub time: Nanos,
+    pub time_ns: u64,
     /// One per member that has counters: its devid, and what was counted.
     pub members: Vec<(u64, DiskCounters)>,
 }
@@ -51,11 +52,11 @@ impl Windows {
 
 /// The members within the measured windows of a run.
 pub(super) fn window(devids: &[u64], windows: Windows, samples: &[CounterSample]) -> MemberWindow {
-    let mut time = Nanos::ZERO;
+    let mut time_ns = 0;
     let mut members: Vec<(u64, DiskCounters)> = Vec::new();
     for (first, last) in windows.places(samples) {
         let (from, until) = (&samples[first], &samples[last]);
-        time.0 += until.at.saturating_sub(from.at).0;
+        time_ns += until.at.saturating_sub(from.at).0;
         for (index, devid) in devids.iter().enumerate() {
             let pair = (from.members[index].as_ref(), until.members[index].as_ref());
             let (Some(before), Some(after)) = pair else { continue };
@@ -66,7 +67,7 @@ pub(super) fn window(devids: &[u64], windows: Windows, samples: &[CounterSample]
             }
         }
     }
-    MemberWindow { time, members }
+    MemberWindow { time_ns, members }
 }
 
 /// Bytes that all members moved, by interval of the samples of each measured window, as rates.
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn the_window_begins_when_the_run_has_settled() {
         let window = window(&[1, 2], settling(Nanos::from_secs(1)), &samples());
-        assert_eq!(window.time, Nanos::from_millis(1010));
+        assert_eq!(window.time_ns, 1_010_000_000);
         let reads: Vec<(u64, u64)> = window.members.iter().map(|it| (it.0, it.1.reads)).collect();
         assert_eq!(reads, [(1, 200), (2, 20)]);
         let records = members(&window);
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn a_run_that_is_shorter_than_its_settling_counts_as_a_whole() {
         let window = window(&[1, 2], settling(Nanos::from_secs(60)), &samples());
-        assert_eq!(window.time, Nanos::from_millis(2010));
+        assert_eq!(window.time_ns, 2_010_000_000);
     }
 
     #[test]
@@ -245,7 +246,7 @@ mod tests {
         let samples: Vec<CounterSample> = reads.into_iter().enumerate().map(at).collect();
         let windows = Windows { settle: Nanos::from_millis(500), groups: 2 };
         let counted = window(&[1, 2], windows, &samples);
-        assert_eq!(counted.time, Nanos::from_secs(2));
+        assert_eq!(counted.time_ns, 2_000_000_000);
         assert_eq!((counted.members[0].1.reads, counted.members[1].1.reads), (220, 0));
         let rates = rates(windows, &samples);
         assert_eq!(rates, [[10.0 * 8192.0; 2], [100.0 * 8192.0; 2]]);

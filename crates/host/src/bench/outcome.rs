@@ -6,6 +6,7 @@ use super::stability::Steadiness;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::study::{CellSummary, Goal, Scoring};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -80,10 +81,18 @@ pub struct SavedRun {
     pub arm: usize,
     /// Round, from zero.
     pub round: usize,
-    /// Counters of the members.
-    pub window: MemberWindow,
     /// Results, section by section.
     pub summary: CellSummary,
+    /// What is saved next to the cell.
+    pub conditions: RunConditions,
+}
+
+/// Conditions of a run that its cell does not have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConditions {
+    /// Counters of the members.
+    pub window: MemberWindow,
     /// The remainder of each process that read, that of the first one first, if the choice follows
     /// from them.
     pub remainders: Vec<u32>,
@@ -91,6 +100,8 @@ pub struct SavedRun {
     pub part_from_disks: Option<f64>,
     /// Whether the rates of the members kept their level within the window.
     pub steadiness: Steadiness,
+    /// The slowest hundredth of the wake-ups of this host was later than this.
+    pub lateness_ns: u64,
 }
 
 /// Least part of the bytes read that members must have read.
@@ -99,12 +110,12 @@ const FROM_DISKS_MIN: f64 = 0.8;
 impl SavedRun {
     /// True if it read from a cache of this host.
     pub fn is_cached(&self) -> bool {
-        self.part_from_disks.is_some_and(|part| part < FROM_DISKS_MIN)
+        self.conditions.part_from_disks.is_some_and(|part| part < FROM_DISKS_MIN)
     }
 
     /// True if it takes part in the comparison of settings.
     pub fn is_compared(&self) -> bool {
-        self.steadiness != Steadiness::Unsteady && !self.is_cached()
+        self.conditions.steadiness != Steadiness::Unsteady && !self.is_cached()
     }
 }
 

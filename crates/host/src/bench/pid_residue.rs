@@ -22,7 +22,8 @@ impl BenchOutcome {
         let scoring = self.scoring(job)?;
         let runs = || self.runs.iter().filter(|run| (run.job, run.arm) == (job, arm));
         let is_of = |run: &SavedRun, remainder: u32| {
-            !run.remainders.is_empty() && run.remainders.iter().all(|it| *it == remainder)
+            let remainders = &run.conditions.remainders;
+            !remainders.is_empty() && remainders.iter().all(|it| *it == remainder)
         };
         let is_mixed = |run: &SavedRun| (0..copies).all(|remainder| !is_of(run, remainder));
         let rates = |is_it: &dyn Fn(&SavedRun) -> bool| -> Vec<f64> {
@@ -69,7 +70,8 @@ impl BenchOutcome {
         let arm = bench.plan.policies.iter().position(|policy| applies_to(policy))?;
         let copies = PidRemainders::new(bench.array.profile)?.copies();
         let runs = self.runs.iter().filter(|run| (run.job, run.arm) == (job, arm));
-        let seen: Vec<u32> = runs.flat_map(|run| run.remainders.iter().copied()).collect();
+        let seen: Vec<u32> =
+            runs.flat_map(|run| run.conditions.remainders.iter().copied()).collect();
         let counts = counts_of(&seen, copies);
         let is_equal = counts.iter().all(|count| *count == counts[0]);
         (!seen.is_empty() && !is_equal).then(|| {

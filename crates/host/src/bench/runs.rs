@@ -7,7 +7,7 @@ use super::design::BenchStep;
 use super::fio_job::{JobPlace, job_for_fio};
 use super::fio_run::{self, FioCommand, FioEnd, FioRun, FioWatch};
 use super::measured_cell::{self, Windows};
-use super::outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
+use super::outcome::{BenchControl, BenchEvent, BenchOutcome, RunConditions, SavedRun};
 use super::pid_remainders::{self, PidRemainders};
 use super::process_numbers::ProcessNumbers;
 use super::request::{Bench, DataPlace};
@@ -17,7 +17,7 @@ use crate::probe::quantile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::plan::Cell;
-use mirrorball_lab::experiment::record::{CellRecord, CounterRecord, RunRecord};
+use mirrorball_lab::experiment::record::{CellRecord, CounterRecord};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::study::CellSummary;
 use std::fmt::Display;
@@ -328,7 +328,8 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
     fn due(&self, remainders: PidRemainders, step: &BenchStep) -> u32 {
         let of_step = |run: &&SavedRun| (run.job, run.arm) == (step.job, step.arm);
         let before = self.outcome.runs.iter().filter(of_step);
-        let first: Vec<u32> = before.filter_map(|run| run.remainders.first().copied()).collect();
+        let first = before.filter_map(|run| run.conditions.remainders.first().copied());
+        let first: Vec<u32> = first.collect();
         remainders.least_seen(&first)
     }
 
@@ -352,17 +353,17 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
             name: "remainder of the process".to_owned(),
             value: remainder.into(),
         }));
-        let run = SavedRun {
-            job: step.job,
-            arm: step.arm,
-            round: step.round,
+        let conditions = RunConditions {
             part_from_disks: part_from_disks(&record, self.devids.len()),
             window: measured_cell::window(&self.devids, windows, &run.samples),
-            summary: CellSummary::new(&record),
             remainders,
             steadiness: steadiness(&measured_cell::rates(windows, &run.samples)),
+            lateness_ns: lateness.0,
         };
-        saved_runs::save(&self.results, &cell.file_name(), &run, lateness)?;
+        saved_runs::save(&self.results, &cell.file_name(), &conditions)?;
+        let &BenchStep { job, arm, round } = step;
+        let summary = CellSummary::new(record.clone());
+        let run = SavedRun { job, arm, round, summary, conditions };
         let saved = match run.is_compared() {
             true => self.results.save(cell, &record),
             false => self.results.save_left_out(cell, &record),
@@ -381,10 +382,10 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
 /// Bytes that the members read, as a part of those that the sections read; none if not every
 /// member counts.
 fn part_from_disks(record: &CellRecord, members: usize) -> Option<f64> {
-    let RunRecord { sections, members: counted, .. } = &record.run;
-    let asked: u64 = sections.iter().map(|section| section.read.bytes).sum();
-    let read: u64 = counted.iter().map(|member| member.read_bytes).sum();
-    (asked > 0 && counted.len() == members).then(|| read as f64 / asked as f64)
+    let run = &record.run;
+    let asked: u64 = run.sections.iter().map(|section| section.read.bytes).sum();
+    let read = run.sum_of_members(|member| member.read_bytes);
+    (asked > 0 && run.members.len() == members).then(|| read as f64 / asked as f64)
 }
 
 fn cannot(what: &str, path: &Path, error: impl Display) -> Diagnostic {

@@ -10,13 +10,10 @@
 
 use super::background::BackgroundLoad;
 use super::design::BenchStep;
-use super::disk_counters::DiskCounters;
-use super::measured_cell::MemberWindow;
-use super::outcome::SavedRun;
+use super::outcome::{RunConditions, SavedRun};
 use super::request::{Bench, DataPlace};
-use super::stability::Steadiness;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_core::units::format_bytes;
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::study::CellSummary;
 use serde::{Deserialize, Serialize};
@@ -37,18 +34,6 @@ struct Conditions {
     size: String,
     place: String,
     background: Vec<String>,
-}
-
-/// A run but for its summary, which is made from its cell.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredRun {
-    window_ns: u64,
-    members: Vec<(u64, DiskCounters)>,
-    remainders: Vec<u32>,
-    part_from_disks: Option<f64>,
-    steadiness: Steadiness,
-    lateness_ns: u64,
 }
 
 impl Conditions {
@@ -156,18 +141,11 @@ impl Bench {
         let cell = self.cell(step);
         let record = results.load(&cell).or_else(|| results.load_left_out(&cell))?;
         let text = fs::read_to_string(run_path(results, &cell.file_name())).ok()?;
-        let stored: StoredRun = serde_json::from_str(&text).ok()?;
-        (stored.lateness_ns <= self.lateness_max.0).then_some(())?;
-        Some(SavedRun {
-            job: step.job,
-            arm: step.arm,
-            round: step.round,
-            window: MemberWindow { time: Nanos(stored.window_ns), members: stored.members },
-            summary: CellSummary::new(&record),
-            remainders: stored.remainders,
-            part_from_disks: stored.part_from_disks,
-            steadiness: stored.steadiness,
-        })
+        let conditions: RunConditions = serde_json::from_str(&text).ok()?;
+        let &BenchStep { job, arm, round } = step;
+        let is_kept = conditions.lateness_ns <= self.lateness_max.0;
+        let summary = CellSummary::new(record);
+        is_kept.then_some(SavedRun { job, arm, round, summary, conditions })
     }
 }
 
@@ -178,18 +156,9 @@ impl Bench {
 pub(super) fn save(
     results: &Results,
     file_name: &str,
-    run: &SavedRun,
-    lateness: Nanos,
+    conditions: &RunConditions,
 ) -> Result<(), Diagnostic> {
-    let stored = StoredRun {
-        window_ns: run.window.time.0,
-        members: run.window.members.clone(),
-        remainders: run.remainders.clone(),
-        part_from_disks: run.part_from_disks,
-        steadiness: run.steadiness,
-        lateness_ns: lateness.0,
-    };
-    let text = serde_json::to_string(&stored).expect("a run is plain data");
+    let text = serde_json::to_string(conditions).expect("conditions are plain data");
     write(&run_path(results, file_name), &text)
 }
 

@@ -32,9 +32,9 @@ impl BenchOutcome {
 
     fn rows(&self, bench: &Bench, job: usize, arm: usize, policy: &str) -> Vec<GridRow> {
         let runs = || self.runs.iter().filter(|run| (run.job, run.arm) == (job, arm));
-        let time = Nanos(runs().map(|run| run.window.time.0).sum());
+        let time = Nanos(runs().map(|run| run.conditions.window.time_ns).sum());
         let sum = |devid: u64| {
-            let of_runs = runs().flat_map(|run| &run.window.members);
+            let of_runs = runs().flat_map(|run| &run.conditions.window.members);
             let of_member = of_runs.filter(|member| member.0 == devid);
             of_member.map(|member| member.1).reduce(|sum, counted| sum.plus(&counted))
         };

@@ -259,8 +259,7 @@ fn run_pairing(
     saved.iter().for_each(|_| (options.on_cell)(CellSource::Saved));
     let executor = SimExecutor::new(&inputs, options.stop)?;
     let result = missing.iter().try_for_each(|cell| {
-        let measured = cell.record(executor.run(cell)?);
-        let summary = CellSummary::new(&measured);
+        let summary = CellSummary::new(cell.record(executor.run(cell)?));
         record.entries.push(EntryRecord::new(&plan.build, &summary));
         (options.on_cell)(CellSource::Run);
         Ok(())

@@ -101,7 +101,7 @@ pub enum LatencyOverTime {
 }
 
 /// What names a cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct CellIdentity {
     /// Name of the array.

@@ -112,7 +112,7 @@ fn run_cell(
 ) -> Result<Option<CellSummary>> {
     if let Some(saved) = results.load(cell) {
         (options.on_cell)(CellSource::Saved);
-        return Ok(Some(CellSummary::new(&saved)));
+        return Ok(Some(CellSummary::new(saved)));
     }
     let measured = match executor.run(cell) {
         Err(_) if options.is_stopped() => return Ok(None),
@@ -121,7 +121,7 @@ fn run_cell(
     let record = cell.record(measured);
     results.save(cell, &record)?;
     (options.on_cell)(CellSource::Run);
-    Ok(Some(CellSummary::new(&record)))
+    Ok(Some(CellSummary::new(record)))
 }
 
 #[cfg(test)]

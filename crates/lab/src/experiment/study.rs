@@ -217,7 +217,7 @@ impl Study {
         let groups = grouped(&cells);
         let names = plan.jobs.iter().flat_map(|job| policies.iter().map(move |p| (&job.name, *p)));
         for ((job, policy), group) in names.zip(&groups) {
-            let is_in_place = group.cells[0].job == *job && group.policy == policy;
+            let is_in_place = group.cells[0].identity.job == *job && group.policy == policy;
             assert!(is_in_place, "cells of `{job}`, `{policy}` are out of place");
         }
         let group_count = plan.jobs.len() * policies.len();
@@ -264,7 +264,8 @@ impl Study {
         let mut plan = self.plan.clone();
         plan.policies.retain(|policy| keep(policy));
         assert!(!plan.policies.is_empty(), "a study needs a policy");
-        let is_kept = |cell: &&CellSummary| cell.policy == ORACLE || keep(&cell.policy);
+        let is_kept =
+            |cell: &&CellSummary| cell.identity.policy == ORACLE || keep(&cell.identity.policy);
         let cells = self.cells.iter().filter(is_kept).cloned().collect();
         let baseline = Some(baseline.to_owned());
         Study::new(plan, cells, Criteria { baseline, ..self.criteria.clone() })
@@ -300,8 +301,10 @@ impl Study {
 
 fn grouped(cells: &[CellSummary]) -> Vec<Group<'_>> {
     cells
-        .chunk_by(|left, right| left.job == right.job && left.policy == right.policy)
-        .map(|cells| Group { policy: &cells[0].policy, cells })
+        .chunk_by(|CellSummary { identity: left, .. }, CellSummary { identity: right, .. }| {
+            left.job == right.job && left.policy == right.policy
+        })
+        .map(|cells| Group { policy: &cells[0].identity.policy, cells })
         .collect()
 }
 
@@ -334,8 +337,8 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
         spread: Spread::new(&scores[index]),
         sections: sections.iter().map(|section| SectionRow::new(section, group.cells)).collect(),
         shares: summary::merged_shares(group.cells),
-        extra_per_read: summary::extra_per_read(group.cells),
-        withdrawn_per_read: summary::withdrawn_per_read(group.cells),
+        extra_per_read: summary::per_read(group.cells, |member| member.extra_reads),
+        withdrawn_per_read: summary::per_read(group.cells, |member| member.cancelled_reads),
         array_cache: ArrayCacheFigures::of(group.cells),
         controller: ControllerFigures::of(group.cells),
         fraction_of_oracle: oracle
@@ -367,11 +370,11 @@ fn sections_of(groups: &[Group<'_>], scoring: &Scoring) -> Vec<SectionStudy> {
             asked_iops: section.asked_iops,
         }
     };
-    groups[0].cells[0].sections.iter().map(study).collect()
+    groups[0].cells[0].run.sections.iter().map(study).collect()
 }
 
 fn had_choice(groups: &[Group<'_>]) -> Option<bool> {
-    let counted = groups.iter().flat_map(|group| group.cells).map(|cell| cell.choices);
+    let counted = groups.iter().flat_map(|group| group.cells).map(|cell| cell.run.choices);
     counted.collect::<Option<Vec<u64>>>().map(|choices| choices.iter().any(|&count| count > 0))
 }
 

@@ -9,7 +9,7 @@
 //! 4180; lines end in a bare newline, as tools on Unix expect.
 
 use super::{Findings, Style};
-use crate::experiment::record::{DirectionRecord, IoKind, SectionRecord};
+use crate::experiment::record::{DirectionRecord, IoKind, MemberRecord, SectionRecord};
 use crate::experiment::study::{CellSummary, Study};
 
 const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
@@ -32,12 +32,12 @@ pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
 
 fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
     let mut lines = Vec::new();
-    for section in &cell.sections {
+    for section in &cell.run.sections {
         let made = IoKind::ALL.into_iter().filter(|&kind| !section.direction(kind).is_idle());
         let mut made: Vec<IoKind> = made.collect();
         if made.is_empty() {
             // A line of zeros shows that nothing was done.
-            made.push(study.main_kind(&cell.job, &section.name).unwrap_or(IoKind::Read));
+            made.push(study.main_kind(&cell.identity.job, &section.name).unwrap_or(IoKind::Read));
         }
         lines.extend(made.into_iter().map(|kind| line(cell, section, kind)));
     }
@@ -51,15 +51,16 @@ fn line(cell: &CellSummary, section: &SectionRecord, kind: IoKind) -> String {
         true => format!("{:.1}", ns as f64 / 1e3),
         false => String::new(),
     };
-    let shares: Vec<String> =
-        cell.shares.iter().map(|part| format!("{}:{:.4}", part.devid, part.share)).collect();
+    let CellSummary { identity, score, run } = cell;
+    let share = |member: &MemberRecord| format!("{}:{:.4}", member.devid, member.share);
+    let shares: Vec<String> = run.members.iter().map(share).collect();
     let fields = [
-        quoted(&cell.array),
-        quoted(&cell.job),
+        quoted(&identity.array),
+        quoted(&identity.job),
         quoted(&section.name),
         kind.name().to_owned(),
-        quoted(&cell.policy),
-        cell.seed.to_string(),
+        quoted(&identity.policy),
+        identity.seed.to_string(),
         format!("{iops:.3}"),
         format!("{mib_per_s:.3}"),
         micros(percentiles.mean_ns),
@@ -68,10 +69,10 @@ fn line(cell: &CellSummary, section: &SectionRecord, kind: IoKind) -> String {
         micros(percentiles.p99_9_ns),
         micros(percentiles.p99_99_ns),
         errors.to_string(),
-        format!("{:.3}", cell.score),
+        format!("{score:.3}"),
         shares.join(";"),
-        cell.extra_reads.to_string(),
-        cell.cancelled_reads.to_string(),
+        run.sum_of_members(|member| member.extra_reads).to_string(),
+        run.sum_of_members(|member| member.cancelled_reads).to_string(),
     ];
     fields.join(",")
 }

@@ -168,7 +168,7 @@ pub(crate) fn study_of(
     criteria: Criteria,
     measure: impl Fn(&Cell<'_>) -> RunRecord,
 ) -> Study {
-    let summary = |cell: &Cell<'_>| CellSummary::new(&cell.record(measure(cell)));
+    let summary = |cell: &Cell<'_>| CellSummary::new(cell.record(measure(cell)));
     Study::new(plan.clone(), plan.cells().iter().map(summary).collect(), criteria)
 }
 

@@ -185,12 +185,12 @@ impl PairingRecord {
 impl EntryRecord {
     /// The outcome of a cell.
     pub(super) fn new(build: &BuildIdentity, cell: &CellSummary) -> EntryRecord {
-        let judged = cell.sections.iter().filter(|section| !section.is_background);
+        let judged = cell.run.sections.iter().filter(|section| !section.is_background);
         EntryRecord {
-            policy: cell.policy.clone(),
+            policy: cell.identity.policy.clone(),
             build: build.clone(),
             sections: judged.map(SectionFigures::new).collect(),
-            extra_reads: cell.extra_reads,
+            extra_reads: cell.run.sum_of_members(|member| member.extra_reads),
         }
     }
 }

@@ -264,7 +264,7 @@ fn into_set(
     if plan.policies.is_empty() {
         return Err(("holds results of the oracle only".to_owned(), skipped));
     }
-    let summaries = cells.iter().map(CellSummary::new);
+    let summaries = cells.iter().cloned().map(CellSummary::new);
     let study = Study::new(plan, summaries.collect(), criteria.clone());
     Ok(ResultSet { label, cells, study, skipped, notes })
 }

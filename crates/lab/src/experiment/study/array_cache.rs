@@ -24,7 +24,7 @@ pub struct ArrayCacheFigures {
 impl ArrayCacheFigures {
     /// The figures of the repeats of one policy; none without a cache.
     pub(super) fn of(cells: &[CellSummary]) -> Option<ArrayCacheFigures> {
-        let records = || cells.iter().filter_map(|cell| cell.array_cache);
+        let records = || cells.iter().filter_map(|cell| cell.run.array_cache);
         records().next()?;
         let sum = |of: fn(CacheTierCounts) -> u64| records().map(of).sum::<u64>();
         let part = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);

@@ -181,8 +181,11 @@ impl<'a> Side<'a> {
     /// The job of that name, scored by `goal`; none if the set lacks it.
     fn new(study: &'a Study, goal: &Goal, name: &str) -> Option<Side<'a>> {
         let job = study.jobs.iter().find(|job| job.job == name)?;
-        let groups: Vec<Group<'a>> =
-            study.groups().into_iter().filter(|group| group.cells[0].job == name).collect();
+        let groups: Vec<Group<'a>> = study
+            .groups()
+            .into_iter()
+            .filter(|group| group.cells[0].identity.job == name)
+            .collect();
         let scoring = scoring_of(goal, &groups);
         Some(Side { job, groups, scoring })
     }

@@ -22,7 +22,7 @@ pub struct ControllerFigures {
 impl ControllerFigures {
     /// The figures of the repeats of one policy; none without a controller.
     pub(super) fn of(cells: &[CellSummary]) -> Option<ControllerFigures> {
-        let records = || cells.iter().filter_map(|cell| cell.controller);
+        let records = || cells.iter().filter_map(|cell| cell.run.controller);
         records().next()?;
         let sum = |of: fn(ControllerCounts) -> u64| records().map(of).sum::<u64>();
         let part = |part: u64, of: u64| part as f64 / of.max(1) as f64;

@@ -209,7 +209,7 @@ impl RankedSection {
             kinds: IoKind::ALL.into_iter().filter(|&it| !section.direction(it).is_idle()).collect(),
             is_background: section.is_background,
         };
-        cell.sections.iter().map(ranked).collect()
+        cell.run.sections.iter().map(ranked).collect()
     }
 }
 

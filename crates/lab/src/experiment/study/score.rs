@@ -54,7 +54,7 @@ impl Scoring {
             let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
             of_cells.any(|it| completed(it) > 0)
         };
-        let alive = || first.sections.iter().filter(is_alive);
+        let alive = || first.run.sections.iter().filter(is_alive);
         let foreground = || alive().filter(|section| !section.is_background);
         let judged: Vec<&SectionRecord> = match foreground().next() {
             Some(_) => foreground().collect(),
@@ -130,7 +130,8 @@ impl Scoring {
     }
 
     pub(super) fn scores(&self, group: &Group<'_>) -> Vec<Scored> {
-        let scored = |cell: &CellSummary| Scored { seed: cell.seed, score: self.score(cell) };
+        let scored =
+            |cell: &CellSummary| Scored { seed: cell.identity.seed, score: self.score(cell) };
         group.cells.iter().map(scored).collect()
     }
 }
@@ -237,7 +238,7 @@ fn of_goal(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::record::{DirectionRecord, Percentiles};
+    use crate::experiment::record::{DirectionRecord, Percentiles, RunRecord};
     use mirrorball_core::histogram::Histogram;
     use mirrorball_core::units::Nanos;
 
@@ -261,21 +262,8 @@ mod tests {
     }
 
     fn cell(sections: Vec<SectionRecord>) -> CellSummary {
-        CellSummary {
-            array: String::new(),
-            job: String::new(),
-            policy: String::new(),
-            seed: 1,
-            score: 0.0,
-            sections,
-            shares: Vec::new(),
-            extra_reads: 0,
-            cancelled_reads: 0,
-            array_cache: None,
-            controller: None,
-            choices: None,
-            member_reads: 0,
-        }
+        let run = RunRecord { sections, ..RunRecord::default() };
+        CellSummary { run, ..CellSummary::default() }
     }
 
     fn near(left: f64, right: f64) -> bool {
@@ -298,11 +286,11 @@ mod tests {
     #[test]
     fn a_section_with_a_rate_counts_by_its_mean_latency() {
         let mut paced = cell(vec![section("paced", figures(100.0, 400))]);
-        paced.sections[0].has_rate = true;
+        paced.run.sections[0].has_rate = true;
         let scoring = Scoring::new(&Goal::default(), [&paced].into_iter());
         assert_eq!(scoring.yardstick(), Yardstick::MeanLatency);
         assert!(near(scoring.score(&paced), 2_500.0));
-        paced.sections.push(section("free", figures(100.0, 400)));
+        paced.run.sections.push(section("free", figures(100.0, 400)));
         let scoring = Scoring::new(&Goal::default(), [&paced].into_iter());
         assert!(near(scoring.score(&paced), 500.0), "the root of 2500 times 100");
     }
@@ -363,7 +351,7 @@ mod tests {
     #[test]
     fn where_all_sections_are_background_all_count() {
         let mut load = cell(vec![section("load", figures(500.0, 10))]);
-        load.sections[0].is_background = true;
+        load.run.sections[0].is_background = true;
         let scoring = Scoring::new(&Goal::default(), [&load].into_iter());
         assert_eq!(scoring.score(&load), 500.0);
         let nothing = cell(vec![section("idle", DirectionRecord::default())]);
@@ -378,7 +366,7 @@ mod tests {
             cell(vec![section("small", figures(400.0, 500)), section("large", figures(16.0, 9))]);
         let goal = Goal::parse("small.p99:2,large.iops").unwrap();
         let scoring = Scoring::new(&goal, [&cell].into_iter());
-        let p99_ns = cell.sections[0].read.percentiles.p99_ns as f64;
+        let p99_ns = cell.run.sections[0].read.percentiles.p99_ns as f64;
         let expected = ((1e9 / p99_ns).powi(2) * 16.0).cbrt();
         assert!(near(scoring.score(&cell), expected));
         assert!((p99_ns / 5e5 - 1.0).abs() < 0.02);

@@ -1,50 +1,26 @@
-//! One cell in a line: the rates, percentiles and shares that tables are made of, by section.
+//! One cell of a study: the record of its run, and its score.
 
-use crate::experiment::record::{CellRecord, MemberRecord, SectionRecord};
-use mirrorball_disk::cache_tier::CacheTierCounts;
-use mirrorball_disk::controller::ControllerCounts;
+use crate::experiment::record::{
+    CellIdentity, CellRecord, IntervalsRecord, MemberRecord, RunRecord, SamplesRecord,
+    SectionRecord,
+};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct CellSummary {
-    /// Name of the array.
-    pub array: String,
-    /// Name of the job.
-    pub job: String,
-    /// Canonical policy string, or `oracle`.
-    pub policy: String,
-    /// Its seed.
-    pub seed: u64,
+    /// Which cell it is.
+    #[serde(flatten)]
+    pub identity: CellIdentity,
     /// Its score, set by the study that it is part of; zero before.
     pub score: f64,
-    /// Sections of the job, in the order of the file, each with its clones together. A number is
-    /// added to a name that an earlier section has.
-    pub sections: Vec<SectionRecord>,
-    /// Foreground reads by member.
-    pub shares: Vec<MemberShare>,
-    /// Member reads whose data was not needed, because another mirror had answered before; those of
-    /// background work are among them.
-    pub extra_reads: u64,
-    /// Member reads that were withdrawn before the member began them, for the same reason: they
-    /// cost nothing.
-    pub cancelled_reads: u64,
-    /// Reads for which the policy had more than one mirror to choose from; none if it was not
-    /// counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choices: Option<u64>,
-    /// What the cache tier in front of the array did; none without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub array_cache: Option<CacheTierCounts>,
-    /// What the controller in front of the array did; none without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub controller: Option<ControllerCounts>,
-    /// All member reads; the record of the cell has them.
-    #[serde(skip)]
-    pub member_reads: u64,
+    /// The record of its run, without the run over time. A number is added to the name of a section
+    /// that an earlier section has.
+    #[serde(flatten)]
+    pub run: RunRecord,
 }
 
 /// Foreground reads that one member served.
@@ -61,32 +37,18 @@ pub struct MemberShare {
 
 impl CellSummary {
     /// The summary of a record.
-    pub fn new(record: &CellRecord) -> CellSummary {
-        let CellRecord { cell, run, .. } = record;
-        let mut sections = run.sections.clone();
-        let names = distinct_names(sections.iter().map(|section| section.name.as_str()));
-        sections.iter_mut().zip(names).for_each(|(section, name)| section.name = name);
-        let sum = |of: fn(&MemberRecord) -> u64| run.members.iter().map(of).sum();
-        CellSummary {
-            array: cell.array.clone(),
-            job: cell.job.clone(),
-            policy: cell.policy.clone(),
-            seed: cell.seed,
-            score: 0.0,
-            sections,
-            shares: shares(run.members.iter().map(|it| (it.devid, it.foreground_reads)).collect()),
-            extra_reads: sum(|member| member.extra_reads),
-            cancelled_reads: sum(|member| member.cancelled_reads),
-            choices: run.choices,
-            array_cache: run.array_cache,
-            controller: run.controller,
-            member_reads: sum(|member| member.reads),
-        }
+    pub fn new(record: CellRecord) -> CellSummary {
+        let CellRecord { cell: identity, mut run, .. } = record;
+        run.intervals = IntervalsRecord::default();
+        run.samples = SamplesRecord::default();
+        let names = distinct_names(run.sections.iter().map(|section| section.name.as_str()));
+        run.sections.iter_mut().zip(names).for_each(|(section, name)| section.name = name);
+        CellSummary { identity, score: 0.0, run }
     }
 
     /// The section of that name.
     pub fn section(&self, name: &str) -> Option<&SectionRecord> {
-        self.sections.iter().find(|section| section.name == name)
+        self.run.sections.iter().find(|section| section.name == name)
     }
 }
 
@@ -106,41 +68,27 @@ pub fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     distinct
 }
 
-/// Member reads that were not needed, per read that was, over all repeats together.
-pub(super) fn extra_per_read(cells: &[CellSummary]) -> f64 {
-    per_read(cells, |cell| cell.extra_reads)
-}
-
-/// Member reads that were withdrawn, per read that was needed, over all repeats together.
-pub(super) fn withdrawn_per_read(cells: &[CellSummary]) -> f64 {
-    per_read(cells, |cell| cell.cancelled_reads)
-}
-
-fn per_read(cells: &[CellSummary], counted: fn(&CellSummary) -> u64) -> f64 {
-    let sum = |of: fn(&CellSummary) -> u64| cells.iter().map(of).sum::<u64>();
-    let needed = sum(|cell| cell.member_reads).saturating_sub(sum(|cell| cell.extra_reads));
+/// Member reads that `counted` counts per member read that was needed, over all repeats together.
+pub(super) fn per_read(cells: &[CellSummary], counted: fn(&MemberRecord) -> u64) -> f64 {
+    let sum = |of| cells.iter().map(|cell| cell.run.sum_of_members(of)).sum::<u64>();
+    let needed = sum(|member| member.reads).saturating_sub(sum(|member| member.extra_reads));
     sum(counted) as f64 / needed.max(1) as f64
 }
 
 /// Shares over all repeats together.
 pub(super) fn merged_shares(cells: &[CellSummary]) -> Vec<MemberShare> {
-    let mut reads: Vec<(u64, u64)> = Vec::new();
-    for share in cells.iter().flat_map(|cell| &cell.shares) {
-        match reads.iter_mut().find(|(devid, _)| *devid == share.devid) {
-            Some((_, sum)) => *sum += share.reads,
-            None => reads.push((share.devid, share.reads)),
+    let mut shares: Vec<MemberShare> = Vec::new();
+    for &MemberRecord { devid, foreground_reads: reads, .. } in
+        cells.iter().flat_map(|cell| &cell.run.members)
+    {
+        match shares.iter_mut().find(|share| share.devid == devid) {
+            Some(share) => share.reads += reads,
+            None => shares.push(MemberShare { devid, reads, share: 0.0 }),
         }
     }
-    shares(reads)
-}
-
-fn shares(reads: Vec<(u64, u64)>) -> Vec<MemberShare> {
-    let all: u64 = reads.iter().map(|(_, reads)| reads).sum();
-    let share = |reads| reads as f64 / all.max(1) as f64;
-    reads
-        .into_iter()
-        .map(|(devid, reads)| MemberShare { devid, reads, share: share(reads) })
-        .collect()
+    let all: u64 = shares.iter().map(|share| share.reads).sum();
+    shares.iter_mut().for_each(|share| share.share = share.reads as f64 / all.max(1) as f64);
+    shares
 }
 
 #[cfg(test)]
@@ -149,25 +97,16 @@ mod tests {
 
     #[test]
     fn extra_reads_are_counted_per_read_of_all_members() {
-        let cell = |foreground, member_reads, extra_reads| CellSummary {
-            array: String::new(),
-            job: String::new(),
-            policy: String::new(),
-            seed: 1,
-            score: 0.0,
-            sections: Vec::new(),
-            shares: shares(vec![(1, foreground)]),
-            extra_reads,
-            cancelled_reads: 2 * extra_reads,
-            choices: None,
-            array_cache: None,
-            controller: None,
-            member_reads,
+        let cell = |foreground_reads, reads, extra_reads| {
+            let member =
+                MemberRecord { foreground_reads, reads, extra_reads, ..Default::default() };
+            let run = RunRecord { members: vec![member], ..RunRecord::default() };
+            CellSummary { run, ..CellSummary::default() }
         };
-        assert_eq!(extra_per_read(&[cell(10, 300, 100)]), 0.5, "most of them in the background");
-        assert_eq!(extra_per_read(&[cell(10, 300, 100), cell(10, 100, 0)]), 1.0 / 3.0);
-        assert_eq!(extra_per_read(&[cell(0, 0, 0)]), 0.0);
-        assert_eq!(withdrawn_per_read(&[cell(10, 300, 100)]), 1.0);
+        let extra = |cells: &[CellSummary]| per_read(cells, |member| member.extra_reads);
+        assert_eq!(extra(&[cell(10, 300, 100)]), 0.5, "most of them in the background");
+        assert_eq!(extra(&[cell(10, 300, 100), cell(10, 100, 0)]), 1.0 / 3.0);
+        assert_eq!(extra(&[cell(0, 0, 0)]), 0.0);
     }
 
     #[test]

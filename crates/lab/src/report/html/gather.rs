@@ -7,9 +7,9 @@
 use super::grid::TimeGrid;
 use super::series::{Series, heat_scale};
 use super::series_styles::SeriesStyles;
-use crate::experiment::record::CellRecord;
+use crate::experiment::record::{CellIdentity, CellRecord};
 use crate::experiment::results::ResultSet;
-use crate::experiment::study::{CellSummary, IoKind, JobStudy, Row, SectionStudy};
+use crate::experiment::study::{IoKind, JobStudy, Row, SectionStudy};
 use crate::report::chart::scale::Scale;
 use mirrorball_core::histogram::Histogram;
 
@@ -107,10 +107,10 @@ fn policy_run<'a>(
     grid: &TimeGrid,
 ) -> PolicyRun<'a> {
     let main = &study.sections[study.main_section()];
-    let is_of_run = |cell: &&CellSummary| cell.job == study.job && cell.policy == row.policy;
+    let is_of_run = |cell: &CellIdentity| cell.job == study.job && cell.policy == row.policy;
     let latency = |section: &SectionStudy| {
         let mut merged = Histogram::default();
-        for cell in set.study.cells.iter().filter(is_of_run) {
+        for cell in set.study.cells.iter().filter(|cell| is_of_run(&cell.identity)) {
             // A section that a cell lacks made no requests.
             if let Some(summary) = cell.section(&section.name) {
                 merged.merge(&summary.direction(section.main_kind).latency);
@@ -119,11 +119,8 @@ fn policy_run<'a>(
         merged
     };
     let latencies = study.sections.iter().map(latency).collect();
-    let repeats: Vec<&CellRecord> = set
-        .cells
-        .iter()
-        .filter(|record| record.cell.job == study.job && record.cell.policy == row.policy)
-        .collect();
+    let repeats = set.cells.iter().filter(|record| is_of_run(&record.cell));
+    let repeats: Vec<&CellRecord> = repeats.collect();
     let series = Series::new(&repeats, grid, main.main_kind);
     PolicyRun { policy: styles.number(&row.policy), row, latencies, series }
 }

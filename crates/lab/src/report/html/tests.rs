@@ -9,7 +9,7 @@ use crate::fixtures::{Achieved, criteria, measurement, plan, section};
 fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
     let records = |cell: &Cell<'_>| cell.record(measurement(achieve(cell)));
     let cells: Vec<CellRecord> = plan.cells().iter().map(records).collect();
-    let summaries = cells.iter().map(CellSummary::new).collect();
+    let summaries = cells.iter().cloned().map(CellSummary::new).collect();
     let study = Study::new(plan, summaries, criteria());
     ResultSet { label: label.to_owned(), cells, study, skipped: vec![], notes: vec![] }
 }
@@ -196,7 +196,7 @@ fn every_section_of_a_job_has_its_figures_and_its_distribution() {
         cell.record(made)
     };
     let cells: Vec<CellRecord> = plan.cells().iter().map(record).collect();
-    let summaries = cells.iter().map(CellSummary::new).collect();
+    let summaries = cells.iter().cloned().map(CellSummary::new).collect();
     let study = Study::new(plan, summaries, criteria());
     let set = ResultSet { label: "out".into(), cells, study, skipped: vec![], notes: vec![] };
     let page = render(&[set]);

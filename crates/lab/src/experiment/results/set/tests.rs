@@ -52,7 +52,7 @@ fn reasons_after(change: impl Fn(&TempDir)) -> Vec<String> {
 fn a_whole_folder_gives_the_study_that_was_made_at_the_run() {
     let plan = usual_plan();
     let folder = saved(&plan, |_| true);
-    let summary = |cell: &Cell<'_>| CellSummary::new(&made_up(cell));
+    let summary = |cell: &Cell<'_>| CellSummary::new(made_up(cell));
     let at_the_run =
         Study::new(plan.clone(), plan.cells().iter().map(summary).collect(), criteria());
     let set = load_one(folder.path());
