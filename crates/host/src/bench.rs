@@ -10,7 +10,7 @@
 //! | `knob_place`, `restore` | what is changed is found and put back |
 //! | `design` | the order of runs |
 //! | `fio_job`, `data_folder`, `background`, `fio_run` | one run of fio |
-//! | `process_tree`, `process_numbers`, `reader_log` | its processes |
+//! | `process_tree`, `reader_log` | its processes |
 //! | `disk_counters`, `measured_cell`, `stability`, `tables` | what a run gave |
 //! | `pid_remainders`, `pid_residue` | the setting whose choice follows from the process |
 //! | `block_statistics`, `comparison_tables` | how the settings compare |
@@ -39,7 +39,6 @@ mod measured_cell;
 mod outcome;
 mod pid_remainders;
 mod pid_residue;
-mod process_numbers;
 mod process_tree;
 mod reader_log;
 mod request;

@@ -80,8 +80,6 @@ pub(super) struct FioWatch<'a> {
     pub(super) is_stopped: &'a dyn Fn() -> bool,
     /// Knows which fio to end if this process dies.
     pub(super) changed: &'a ChangedArray,
-    /// Called when fio is about to start its processes.
-    pub(super) before_start: &'a dyn Fn(),
     /// True if the run may go on with these readers; asked once, soon after the start.
     pub(super) accepts: &'a dyn Fn(&[u32]) -> bool,
 }
@@ -146,7 +144,6 @@ fn start(command: &FioCommand<'_>, messages: &Path) -> Result<Child, Diagnostic>
 /// Records the process, and lets it become fio.
 fn let_start(child: &mut Child, watch: &FioWatch<'_>) -> io::Result<()> {
     watch.changed.fio_starts(child.id())?;
-    (watch.before_start)();
     let gate = child.stdin.take();
     gate.map_or(Ok(()), |mut gate| gate.write_all(b"\n"))
 }

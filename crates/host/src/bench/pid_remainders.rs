@@ -1,6 +1,7 @@
 //! The remainders of process numbers that `btrfs/pid` follows from, and which of them is due.
 
 use mirrorball_core::geometry::Profile;
+use std::thread;
 
 /// The policy whose choice follows from the process.
 const POLICY: &str = "btrfs/pid";
@@ -65,6 +66,21 @@ impl PidRemainders {
         })
     }
 
+    /// Uses up numbers of processes before a start of fio. Linux numbers processes and threads in one
+    /// sequence, and each start takes the same number of them: without a shift it could have the
+    /// same remainder each time.
+    pub(super) fn shift(self, start: usize) {
+        for _ in 0..self.shift_of(start) {
+            // A thread that ends at once; which remainder comes out is looked at afterwards.
+            let _ = thread::spawn(|| ()).join();
+        }
+    }
+
+    /// Squares reach every remainder, whatever the numbers that a start takes.
+    fn shift_of(self, start: usize) -> usize {
+        start * start % self.copies as usize
+    }
+
     /// True if this program sees the process numbers that the kernel uses.
     pub(super) fn are_known() -> bool {
         namespace() == FIRST_NAMESPACE
@@ -85,6 +101,7 @@ pub(super) fn applies_to(policy: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_profile_with_copies_has_remainders() {
@@ -107,6 +124,23 @@ mod tests {
         assert_eq!(remainders.of(&[103, 105]), [1, 1]);
         assert_eq!(remainders.of(&[104, 103]), [0, 1]);
         assert!(remainders.of(&[]).is_empty());
+    }
+
+    #[test]
+    fn every_remainder_comes_within_a_few_starts() {
+        for copies in 2..=4 {
+            let remainders = PidRemainders { copies };
+            for taken in 0..copies as usize {
+                let mut number = 0;
+                let seen: BTreeSet<usize> = (1..=12)
+                    .map(|start| {
+                        number += taken + remainders.shift_of(start);
+                        number % copies as usize
+                    })
+                    .collect();
+                assert_eq!(seen.len(), copies as usize, "{copies} copies, {taken} a start");
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The trap of `btrfs/pid`: the mirror follows from the number of the reading process.
 //!
 //! A run with one process reads one mirror of each chunk: which one is a toss of a coin, and the
-//! same for the whole run. So the number of fio's first process is led to the remainder that the
-//! runs before had least often, and fio is started again, at once, if it has another one. Further
+//! same for the whole run. So fio is started again, at once, until the number of its first process
+//! has the remainder that the runs before had least often. Further
 //! processes of a run have the numbers after the first. The number that counts is that of the
 //! thread that reads, as the kernel accounts it. What a run really had is recorded, and the spread
 //! between the remainders is a result.

@@ -9,7 +9,6 @@ use super::fio_run::{self, FioCommand, FioEnd, FioRun, FioWatch};
 use super::measured_cell::{self, Windows};
 use super::outcome::{BenchControl, BenchEvent, BenchOutcome, RunConditions, SavedRun};
 use super::pid_remainders::{self, PidRemainders};
-use super::process_numbers::ProcessNumbers;
 use super::request::{Bench, DataPlace};
 use super::saved_runs;
 use super::stability::steadiness;
@@ -44,7 +43,6 @@ pub(super) struct BenchRuns<'a, 'c> {
     now: Vec<String>,
     /// None if no choice follows from processes, or their numbers are not known.
     remainders: Option<PidRemainders>,
-    numbers: ProcessNumbers,
     /// The folder with the data; none before it is created, and without one.
     folder: Option<DataFolder>,
     outcome: BenchOutcome,
@@ -77,7 +75,6 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
             now: bench.arms.in_force.clone(),
             remainders: PidRemainders::new(bench.array.profile)
                 .filter(|_| bench.sysroot.is_live() && PidRemainders::are_known()),
-            numbers: ProcessNumbers::new(),
             folder: None,
             outcome: BenchOutcome { runs: kept, ..BenchOutcome::default() },
         }
@@ -297,14 +294,11 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
         let mut keep_up = || load.as_mut().map_or(Ok(()), RunningLoad::keep_up);
         let due = self.remainders_of(cell.policy).map(|it| (it, self.due(it, step)));
         for start in 1..=STARTS_MAX {
-            let before_start = || {
-                if let Some((remainders, due)) = due {
-                    self.numbers.take_until(due, remainders.copies());
-                }
-            };
+            if let Some((remainders, _)) = due {
+                remainders.shift(start);
+            }
             let accepts = |readers: &[u32]| {
                 let (Some((remainders, due)), [first, ..]) = (due, readers) else { return true };
-                self.numbers.seen(*first);
                 start == STARTS_MAX || remainders.of(&[*first]) == [due]
             };
             let watch = FioWatch {
@@ -312,7 +306,6 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
                 members: &self.members,
                 is_stopped: self.control.is_stopped,
                 changed: &*self.changed,
-                before_start: &before_start,
                 accepts: &accepts,
             };
             match fio_run::run(command, &watch, &mut keep_up)? {
