@@ -56,15 +56,15 @@ pub struct RunRecord {
     /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<u64>,
-    /// What the cache tier in front of the array did; none without one.
+    /// Counters of the cache tier in front of the array; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_cache: Option<CacheTierCounts>,
-    /// What the controller in front of the array did; none without one.
+    /// Counters of the controller in front of the array; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerCounts>,
 }
 
-/// What one job section achieved within its measured window.
+/// Figures of one job section within its measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SectionRecord {
@@ -152,11 +152,11 @@ pub struct DirectionRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MemberRecord {
-    /// Its devid.
+    /// Devid of the member.
     pub devid: u64,
     /// Reads for foreground requests.
     pub foreground_reads: u64,
-    /// Its part of all members' foreground reads, 0 to 1.
+    /// Part of all members' foreground reads, 0 to 1.
     pub share: f64,
     /// All reads.
     pub reads: u64,
@@ -213,7 +213,7 @@ pub struct IntervalsRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MemberSeries {
-    /// Its devid.
+    /// Devid of the member.
     pub devid: u64,
     /// Reads submitted.
     pub reads: Vec<u64>,
@@ -233,9 +233,9 @@ pub struct MemberSeries {
 pub struct CounterSeries {
     /// The devid of the member it belongs to, or none for the policy as a whole.
     pub devid: Option<u64>,
-    /// What it counts.
+    /// Name of the counter.
     pub name: String,
-    /// Its value at the end of each interval; none where the policy did not show it.
+    /// Value at the end of each interval; none where the policy did not show it.
     pub values: Vec<Option<i64>>,
 }
 
@@ -245,9 +245,9 @@ pub struct CounterSeries {
 pub struct CounterRecord {
     /// The devid of the member it belongs to, or none for the policy as a whole.
     pub devid: Option<u64>,
-    /// What it counts.
+    /// Name of the counter.
     pub name: String,
-    /// Its value.
+    /// Value of the counter.
     pub value: i64,
 }
 
@@ -273,7 +273,7 @@ impl IoKind {
     /// Kinds that a score counts. A flush is part of the write stream that waits for it.
     pub const SCORED: [IoKind; 3] = [IoKind::Read, IoKind::Write, IoKind::Trim];
 
-    /// Its name in tables, CSV and goals.
+    /// Name in tables, CSV and goals.
     pub fn name(self) -> &'static str {
         match self {
             IoKind::Read => "read",

@@ -83,7 +83,7 @@ pub struct SavedRun {
     pub round: usize,
     /// Results, section by section.
     pub summary: CellSummary,
-    /// What is saved next to the cell.
+    /// Conditions, which are saved next to the cell.
     pub conditions: RunConditions,
 }
 

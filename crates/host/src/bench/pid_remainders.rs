@@ -66,9 +66,9 @@ impl PidRemainders {
         })
     }
 
-    /// Uses up numbers of processes before a start of fio. Linux numbers processes and threads in one
-    /// sequence, and each start takes the same number of them: without a shift it could have the
-    /// same remainder each time.
+    /// Uses up numbers of processes before a start of fio. Linux numbers processes and threads in
+    /// one sequence, and each start takes as many of them: without a shift each could have the same
+    /// remainder.
     pub(super) fn shift(self, start: usize) {
         for _ in 0..self.shift_of(start) {
             // A thread that ends at once; which remainder comes out is looked at afterwards.
