@@ -354,8 +354,9 @@ impl<G: Gate> Volume<G> {
         let open = self.requests.get(key);
         debug_assert!(open.pieces_left == 0 && open.parked == 0, "{open:?} has no piece left");
         let (request, mut result) = (open.request, open.result);
+        // A member that failed and returned meanwhile has missed writes, also to this range.
         if let RequestKind::Rebuild(member) = request.kind
-            && !self.is_same_rebuild(key, member)
+            && open.member_changes != self.states.changes(member)
         {
             result = result.and(Err(VolumeError::NotRebuilding));
         }
@@ -382,12 +383,6 @@ impl<G: Gate> Volume<G> {
         self.report(GateEvent::Rebuilt(member, key));
         self.notify_members_change();
         Ok(())
-    }
-
-    /// Returns false if the member of a rebuild failed and returned meanwhile: then it has missed
-    /// writes, also to this range.
-    fn is_same_rebuild(&self, key: RequestKey, member: MemberIndex) -> bool {
-        self.requests.get(key).member_changes == self.states.changes(member)
     }
 }
 
