@@ -6,11 +6,14 @@
 //! the others, and those without it. The newest label is then that of the lineage with more members
 //! in sync among the devices, of equals that of the higher generation; never that of the device
 //! that is named first. If they are a *majority* of its members, the volume starts, and the devices
-//! that went on separately are left out. Otherwise only the user can say which data to keep.
+//! that went on separately are left out, unless those are a majority of the members that they know:
+//! each part may have removed or replaced the other. Otherwise only the user can say which data to
+//! keep.
 //!
 //! A label remembers the last data ids only. A device with none of them and a generation before
-//! them was left behind longer ago. It is older, unless it calls a member that is in sync now not
-//! in sync, or no other member: then it may have been used without them.
+//! them was left behind longer ago. It is older, unless it calls no other member in sync, or one
+//! not that is in sync now or whose device was removed or replaced: then it may have been used
+//! without them.
 //!
 //! | the newest label says | the label of the member | standing |
 //! |---|---|---|
@@ -92,6 +95,8 @@ pub struct LabelAssembly {
     pub announced: Vec<usize>,
     /// Rows that the one before calls in sync then.
     pub rebuilt_from: Vec<usize>,
+    /// True if devices that diverged are a majority of the members that they know.
+    pub has_rival: bool,
 }
 
 /// Metadata that were found on a device.
@@ -155,6 +160,11 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let (newest, mut standings) = compare_labels(&found, discarded);
     compare_records(&mut standings, devices, (newest, discarded));
     let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
+    let diverged: Vec<usize> =
+        (0..found.len()).filter(|&index| standings[index] == MemberStanding::Diverged).collect();
+    let is_rival =
+        |&index: &usize| is_majority(carriers(index, &found, &diverged), &found[index].label);
+    let has_rival = diverged.iter().any(is_rival);
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
             let standing = standings[index];
@@ -169,7 +179,7 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     assert_eq!(standings.len(), devices.len(), "each device has a standing");
     let is_there = |it: &AssembledMember| it.found.is_some() || it.state == MemberState::Failed;
     assert!(members.iter().all(is_there), "a member in use was found");
-    LabelAssembly { newest, members, standings, announced, rebuilt_from }
+    LabelAssembly { newest, members, standings, announced, rebuilt_from, has_rival }
 }
 
 /// The newest label, and what each device is worth by its label.
@@ -198,7 +208,19 @@ fn compare_labels<'a>(
             standing_labels.extend(counting.first());
         }
     }
-    let newest = standing_labels.iter().copied().reduce(|best, index| {
+    // One that another descends from is not the newest, whatever a third is.
+    let is_older = |index: usize| {
+        let has_newer = |&other: &usize| {
+            is_newer(&found[other], &found[index]) && !is_newer(&found[index], &found[other])
+        };
+        standing_labels.iter().any(has_newer)
+    };
+    let mut heads: Vec<usize> =
+        standing_labels.iter().copied().filter(|&index| !is_older(index)).collect();
+    if heads.is_empty() {
+        heads.clone_from(&standing_labels);
+    }
+    let newest = heads.into_iter().reduce(|best, index| {
         let is_better = match are_related(&found[index].label, &found[best].label) {
             true => is_newer(&found[index], &found[best]),
             false => {
@@ -227,6 +249,11 @@ fn compare_labels<'a>(
         })
         .collect();
     (newest, standings)
+}
+
+/// Returns true if so many are more than half of the members of a label. Removed ones do not count.
+fn is_majority(count: usize, label: &Label) -> bool {
+    2 * count > label.members.iter().filter(|row| row.has_device()).count()
 }
 
 /// Finds devices whose label is current, but not their dirty log: they are from earlier, though no
@@ -302,10 +329,8 @@ impl LabelAssembly {
     pub fn verdict(&self, map: &ChunkMap) -> ArrayVerdict {
         assert_eq!(self.members.len(), self.newest.members.len(), "a state for each row");
         let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
-        // Removed members do not count.
-        let rows = self.newest.members.iter().filter(|row| row.uuid != Uuid::NIL).count();
         let in_sync = (0..self.members.len()).filter(|&row| is_in_sync(row)).count();
-        let has_majority = 2 * in_sync > rows;
+        let has_majority = is_majority(in_sync, &self.newest) && !self.has_rival;
         let is_in_the_way = |standing: &MemberStanding| match standing {
             MemberStanding::Diverged => !has_majority,
             standing => standing.is_doubtful(),

@@ -38,6 +38,7 @@
 //! | 36 | 4 | priority |
 //! | 40 | 8 | recovery offset, if it is being rebuilt |
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
+//! | 56 | 1 | 1 if an operator failed it |
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, TEXT_ROOM, Uuid};
 use super::spare::{LabelledSpare, SPARE_OFFSET, SPARE_ROW_BYTES, SPARES_MAX};

@@ -44,17 +44,16 @@ pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
 }
 
 /// Returns true if the member of `old` may have been used without those that `newest` calls in
-/// sync: its label calls one of them not in sync, or no other member.
+/// sync: its label calls no other member in sync, or one not that is in sync now or whose device
+/// was removed or replaced.
 pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
-    let in_sync = newest.members.iter().filter(|row| row.state == MemberState::InSync);
-    let is_out = |row: &LabelledMember| {
-        old.label
-            .row(row.uuid)
-            .is_some_and(|row| old.label.members[row].state != MemberState::InSync)
+    let is_out = |row: &LabelledMember| match newest.row(row.uuid) {
+        Some(at) if row.has_device() => newest.members[at].state == MemberState::InSync,
+        _ => true,
     };
-    let mut others = old.label.members.iter().filter(|row| row.uuid != old.member);
-    in_sync.filter(|row| row.uuid != old.member).any(is_out)
-        || others.all(|row| row.state != MemberState::InSync)
+    let others = old.label.members.iter().filter(|row| row.uuid != old.member);
+    let (in_sync, out): (Vec<_>, Vec<_>) = others.partition(|row| row.state == MemberState::InSync);
+    in_sync.is_empty() || out.into_iter().any(is_out)
 }
 
 /// Number of the devices that have the data of a label and are in sync by it.

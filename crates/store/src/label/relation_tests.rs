@@ -3,8 +3,9 @@
 use super::*;
 use crate::label::assembly::tests::{found, judge_in_any_order};
 use crate::label::assembly::{ArrayVerdict, MemberStanding};
-use crate::label::{DataId, PastData};
+use crate::label::{DataId, PastData, Uuid};
 use MemberState::{Failed, InSync};
+use mirrorball_core::geometry::Profile;
 
 /// A label as [`found`] makes it, of a volume whose members left it so often since that it has
 /// forgotten the data id 1.
@@ -65,4 +66,64 @@ fn two_of_three_are_a_majority_against_one_that_went_on_for_longer() {
     // One of the two does not outvote the third.
     let (_, verdict) = judge_in_any_order(&labels[1..]);
     assert_eq!(verdict, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn halves_that_removed_each_other_are_both_a_majority_and_the_user_chooses() {
+    let removed = |number: u8, generation, id| {
+        let states = if number == 1 { [InSync, Failed] } else { [Failed, InSync] };
+        let mut label = found(number, generation, &[id, 1], &states);
+        label.label.members[usize::from(2 - number)].uuid = Uuid::NIL;
+        label
+    };
+    for generations in [(7, 9), (9, 7)] {
+        let labels = [removed(1, generations.0, 2), removed(2, generations.1, 3)];
+        let (_, verdict) = judge_in_any_order(&labels);
+        assert_eq!(verdict, ArrayVerdict::Doubtful, "{generations:?}");
+    }
+}
+
+#[test]
+fn a_label_that_another_descends_from_is_not_the_newest_because_of_a_third() {
+    // Member 1 went on alone after it took the place of 2, which had been used alone; by its label
+    // 3 and 4 are older.
+    let label = |number, generation, ids: &[u64], in_use: &[usize]| {
+        let mut states = [Failed; 4];
+        in_use.iter().for_each(|&row| states[row] = InSync);
+        let mut label = found(number, generation, ids, &states);
+        label.label.array.profile = Profile::Raid1c4;
+        if number != 2 {
+            label.label.members[1].uuid = Uuid::NIL;
+        }
+        label
+    };
+    let mut labels = [
+        label(1, 12, &[4, 2, 1], &[0]),
+        label(2, 30, &[3, 1], &[1]),
+        label(3, 9, &[2, 1], &[0, 2, 3]),
+        label(4, 9, &[2, 1], &[0, 2, 3]),
+    ];
+    labels[0].label.lineage.history[0].until = 9;
+    let (standings, verdict) = judge_in_any_order(&labels);
+    assert_eq!(verdict, ArrayVerdict::Doubtful, "{standings:?}");
+}
+
+#[test]
+fn a_disk_that_was_used_with_another_long_ago_is_not_rebuilt_after_a_replacement() {
+    // Members 2 and 3 were used without 1, which was replaced since, like 2.
+    let old = found(3, 7, &[9, 1], &[Failed, InSync, InSync]);
+    let mut current = much_later(4, &[InSync, InSync, Failed]);
+    current.label.members[0].uuid = Uuid([4; 16]);
+    current.label.members[1].uuid = Uuid([5; 16]);
+    let mut other = current.clone();
+    other.member = Uuid([5; 16]);
+    let (standings, _) = judge_in_any_order(&[current, other, old]);
+    assert_eq!(standings[2], MemberStanding::Diverged);
+    // They removed 1, which went on.
+    let mut old = found(3, 7, &[9, 1], &[Failed, InSync, InSync]);
+    old.label.members[0].uuid = Uuid::NIL;
+    let mut current = much_later(1, &[InSync, InSync, Failed]);
+    current.label.members[1].uuid = Uuid([5; 16]);
+    let (standings, _) = judge_in_any_order(&[current, old]);
+    assert_eq!(standings[1], MemberStanding::Diverged);
 }
