@@ -318,7 +318,8 @@ impl Problem<'_> {
             }
             Problem::MemberMissing if is_writable => format!(
                 "stop the service, connect the device and start again, or `ctl members replace \
-                 {devid} DEVICE` rebuilds the member on any device"
+                 {devid} DEVICE` rebuilds the member on any device; one that the start called \
+                 diverged may have data that no other device has"
             ),
             Problem::MemberRemoved if is_writable => format!(
                 "`ctl members replace {devid} DEVICE` rebuilds the member on another device"

@@ -287,7 +287,9 @@ pub fn standing_text(standing: MemberStanding) -> String {
         MemberStanding::OldCopy => {
             "an older copy of a member in sync, such as a restored snapshot".into()
         }
-        MemberStanding::Diverged => "diverged: it may have data that the others lack".to_owned(),
+        MemberStanding::Diverged => {
+            "diverged: it may have data that the others lack; `--discard` gives them up".into()
+        }
         MemberStanding::Cloned => "a copy: another device is the same member".to_owned(),
         MemberStanding::Unknown => "not a member any more".to_owned(),
     }
