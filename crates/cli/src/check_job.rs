@@ -177,7 +177,7 @@ mod tests {
             "{own}"
         );
         let many = shown("[a]\nrw=read\nsize=1g\nnrfiles=1000\n");
-        let expected = "files: 1000, from 1.0 MiB at 0 bytes to 1.0 MiB at 1.9 GiB";
+        let expected = "files: 1000, from 1.0 MiB at 0 bytes to 1.0 MiB at 2.0 GiB";
         assert!(many.contains(expected), "{many}");
         let devices = shown("[a]\nfilename=/dev/sda:/dev/sdb\n[b]\nfilename=/dev/sdb\n");
         assert!(devices.contains("on part 1 and 2 of 2 of the volume"), "{devices}");

@@ -153,7 +153,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Repeat and scale experiments", &["recipe", "league", "sweep"]),
     ("Look up and write", &["policies", "program", "models", "check"]),
     ("Run volumes", &["create", "serve", "ctl", "top", "examine", "clear", "emulate"]),
-    ("Tools", &["torture", "completions", "man", "help"]),
+    ("Tools", &["completions", "man", "help"]),
 ];
 
 /// The command with its sub-commands by groups, which clap cannot list.

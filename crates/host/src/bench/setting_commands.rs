@@ -81,12 +81,12 @@ mod tests {
         }
     }
 
-    /// The systems whose settings are files, and no others.
+    /// The systems of which some settings are files, and no others.
     #[test]
-    fn the_settings_of_these_systems_are_files() {
+    fn settings_of_these_systems_are_files() {
         let sets_files = |system: &&systems::System| {
-            let commands = system.offers.iter().filter_map(|offer| offer.set.as_deref());
-            commands.clone().next().is_some() && commands.clone().all(|it| writes(it).is_some())
+            let mut commands = system.offers.iter().filter_map(|offer| offer.set.as_deref());
+            commands.any(|it| writes(it).is_some())
         };
         let names = systems::all().iter().filter(sets_files).map(|system| system.name);
         assert_eq!(names.collect::<Vec<&str>>(), ["btrfs", "md", "zfs", "nvme"]);
