@@ -3,7 +3,7 @@
 //! Each of the three is named by the rules of the verdict (ties, spread, tails), among those
 //! policies alone: the same cells are studied again without the others. What only some
 //! installations of the system have, such as a kernel option, is named next to the best of what all
-//! have, if it is better. Of the policies known, those within [`TIE`] of the best are as good, and
+//! have, if it is better. Of the policies known, those within 2 % of the best are as good, and
 //! the one that takes the least of the user is named.
 
 pub mod answer;
