@@ -158,6 +158,7 @@ impl Question {
             let options = MaintenanceOptions {
                 policies: answer.advice.policies(),
                 has_copies: !self.chosen.system.is_multipath,
+                has_cursors: ["btrfs", "zfs"].contains(&self.chosen.system.name),
                 rebuilt_devid: self.out_of_service.first().map(|member| member.devid),
                 recovered_bytes: self.out_of_service.first().map_or(0, |it| it.recovered_bytes),
                 duration,

@@ -213,10 +213,17 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
     if let Some(failure) = crate::detect::unreadable(&found, unreadable) {
         return Err(failure);
     }
+    let is_pasted = args.array.as_deref() == Some("-");
     let place = match &args.sysroot {
+        _ if is_pasted => "the text".to_owned(),
         None => "this machine".to_owned(),
         Some(folder) => folder.display().to_string(),
     };
+    if found.len() > 1 && is_pasted {
+        let count = found.len();
+        let help = "paste what is about one of them";
+        return Err(Failure::WrongUse(anyhow!("{place} has {count} arrays\n  help: {help}")));
+    }
     if found.len() > 1 {
         let commands = found.iter().map(|array| {
             let name = mirrorball_core::diagnostic::quoted(crate::detect::target(array));
@@ -232,6 +239,12 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
         [] => "no array that can be read".to_owned(),
         others => format!("no array with copies of the data: {}", others.join("; ")),
     };
+    if is_pasted {
+        return Err(Failure::WrongUse(anyhow!(
+            "{place} has {none}\n  help: paste the output of `cat /proc/mdstat`, `lsblk`, `zpool \
+             status`, `btrfs filesystem show` or `multipath -ll`"
+        )));
+    }
     if args.sysroot.is_none() && args.probe.is_none() && args.measured.is_none() {
         return Ok(Err(format!("{place} has {none}")));
     }
