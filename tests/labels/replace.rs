@@ -49,6 +49,30 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
     }
 }
 
+/// A label knows eight data ids. The disk that was replaced knows none of those of the members.
+#[test]
+fn a_disk_that_was_replaced_nine_departures_ago_is_left_out_in_either_order() {
+    let (folder, service) = with_a_failed_member();
+    folder.ctl(&["members", "add", "new.img"]);
+    wait_until_in_sync(&folder);
+    for fill in 3..12 {
+        folder.ctl(&["members", "fail", ["1", "2"][usize::from(fill) % 2]]);
+        client(&folder).write(0, &[fill; BLOCK]);
+        folder.ctl(&["members", "rebuild", ["1", "2"][usize::from(fill) % 2]]);
+        wait_until_in_sync(&folder);
+    }
+    service.terminate();
+    for devices in [&["b.img", "a.img", "new.img"][..], &["new.img", "a.img", "b.img"]] {
+        let service = serve(&folder, devices);
+        assert!(has_line(&service, "b.img`: not a member any more"), "{:?}", service.lines);
+        assert!(folder.ctl(&["status"]).contains("pair: in sync"));
+        assert_reads(&folder, 0, 11);
+        service.terminate();
+    }
+    assert!(data(&folder, "a.img") == data(&folder, "new.img"));
+    assert!(data(&folder, "b.img")[..BLOCK] == [1; BLOCK]);
+}
+
 /// The message names all, so that the user acts once.
 #[test]
 fn all_older_copies_are_named_and_given_up_at_once() {
