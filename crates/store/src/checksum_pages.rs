@@ -126,10 +126,10 @@ impl StoreGate {
     /// The members that should have a page, with its offset on each.
     fn page_places(&self, number: u32, map: &ChunkMap) -> Vec<(MemberIndex, u64)> {
         let mapped = map.map(u64::from(number) * PAGE_SPAN_BYTES, 1);
-        debug_assert!(!mapped.mirrors().is_empty(), "page {number} is on a member");
+        debug_assert!(!mapped.mirrors.is_empty(), "page {number} is on a member");
         let offset = u64::from(number) * PAGE_SLOTS_BYTES;
         let place = |member| (member, self.checksums().table_begin(member) + offset);
-        mapped.mirrors().iter().map(|it| place(it.member)).collect()
+        mapped.mirrors.iter().map(|it| place(it.member)).collect()
     }
 
     /// The offset and the length of a read or write of a page on a member.

@@ -36,7 +36,7 @@ fn strips(map: &ChunkMap) -> Vec<Vec<(u16, u64)>> {
             assert_eq!((mirror.offset - START) % CHUNK, 0);
             (mirror.member.0, (mirror.offset - START) / CHUNK)
         };
-        mapped.mirrors().iter().map(place).collect()
+        mapped.mirrors.iter().map(place).collect()
     });
     strips.collect()
 }
@@ -145,7 +145,7 @@ fn whole_copies_lie_at_one_offset() {
         let map = arrange(text, &[TIB; 4]).unwrap();
         let mapped = map.map(GIB + 4 * KIB, GIB);
         assert_eq!(mapped.length, GIB.min(cut.saturating_sub(4 * KIB)), "{text}");
-        let places = mapped.mirrors().iter().map(|mirror| (mirror.member.0, mirror.offset));
+        let places = mapped.mirrors.iter().map(|mirror| (mirror.member.0, mirror.offset));
         assert!(places.eq((0..4).map(|member| (member, start + GIB + 4 * KIB))), "{text}");
     }
 }
@@ -159,7 +159,7 @@ fn zfs_takes_turns_by_free_space() {
         let pair = |record| {
             let mapped = map.map(record * 128 * KIB, MIB);
             assert_eq!(mapped.length, 128 * KIB, "each record is read by itself");
-            let [first, second] = *mapped.mirrors() else { panic!("two copies") };
+            let [first, second] = *mapped.mirrors else { panic!("two copies") };
             assert_eq!((first.member.0 + 1, first.offset), (second.member.0, second.offset));
             char::from_digit(u32::from(first.member.0 / 2), 10).unwrap()
         };
@@ -170,8 +170,8 @@ fn zfs_takes_turns_by_free_space() {
     assert_eq!(pairs(&unequal, 24), "000001111111111100000111");
     let map = arrange("zfs-mirror:2", &unequal).unwrap();
     assert_eq!(map.capacity_bytes(), 3 * TIB - 9 * MIB, "each pair is used to its end");
-    assert_eq!(map.map(128 * KIB, 1).mirrors()[0].offset, 4 * MIB + 128 * KIB);
-    assert_eq!(map.map(16 * 128 * KIB, 1).mirrors()[1].offset, 4 * MIB + 5 * 128 * KIB);
+    assert_eq!(map.map(128 * KIB, 1).mirrors[0].offset, 4 * MIB + 128 * KIB);
+    assert_eq!(map.map(16 * 128 * KIB, 1).mirrors[1].offset, 4 * MIB + 5 * 128 * KIB);
 }
 
 #[test]
@@ -204,9 +204,9 @@ fn arrays_of_many_small_chunks_are_laid_out_in_parts() {
     let strip = 3 * rows - 2;
     let mapped = map.map(strip * 4 * KIB, 4 * KIB);
     let place = |member, row| (MemberIndex(member), 129 * MIB + row * 4 * KIB);
-    let places: Vec<_> = mapped.mirrors().iter().map(|m| (m.member, m.offset)).collect();
+    let places: Vec<_> = mapped.mirrors.iter().map(|m| (m.member, m.offset)).collect();
     assert_eq!(places, [place(1, rows - 1), place(2, 2 * rows - 1)]);
-    for mirror in mapped.mirrors() {
+    for mirror in mapped.mirrors {
         let located = map.locate(mirror.member, mirror.offset).unwrap();
         assert_eq!(located.volume_offset, strip * 4 * KIB);
     }
@@ -296,10 +296,10 @@ fn check_every_byte(map: &ChunkMap, members: usize) {
     let mut offset = 0;
     while offset < map.capacity_bytes() {
         let mapped = map.map(offset, map.capacity_bytes() - offset);
-        assert_eq!(mapped.mirrors().len(), map.copies());
-        for (copy, mirror) in mapped.mirrors().iter().enumerate() {
+        assert_eq!(mapped.mirrors.len(), map.copies());
+        for (copy, mirror) in mapped.mirrors.iter().enumerate() {
             assert_eq!(usize::from(mirror.copy), copy);
-            let earlier = &mapped.mirrors()[..copy];
+            let earlier = &mapped.mirrors[..copy];
             assert!(earlier.iter().all(|other| other.member != mirror.member), "{mapped:?}");
             places[mirror.member.get()].push((mirror.offset, mapped.length));
             let back = VolumeRange { volume_offset: offset, length: mapped.length };
@@ -356,7 +356,7 @@ proptest! {
         };
         prop_assert_eq!(map.capacity_bytes(), strips * chunk);
         let strip = part.index(strips as usize) as u64;
-        for mirror in map.map(strip * chunk, 1).mirrors() {
+        for mirror in map.map(strip * chunk, 1).mirrors {
             let copy = u64::from(mirror.copy);
             let (member, row) = md_place(plan.layout, count, rows, strip, copy);
             let place = (u64::from(mirror.member.0), mirror.offset);

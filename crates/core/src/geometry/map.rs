@@ -1,6 +1,6 @@
 //! The chunk map: volume ranges to mirrors, and member ranges to volume ranges.
 //!
-//! Mapping to mirrors is on the hot path of the simulator, so it neither allocates nor searches: an
+//! Mapping to mirrors is on the hot path of the simulator, so it does not search: an
 //! index by granules of 1 GiB names the chunk of a granule's first byte, and the wanted chunk is at
 //! most a few short chunks further. A granule holds many chunks only in an array so small that 10 %
 //! of it is less than a granule, which has few chunks in all, and at the end of the volume.
@@ -20,7 +20,7 @@
 use super::allocate::{Allocator, ChunkAllocation, Stripe};
 use super::arrange::{Arranged, arrange, existing_copies};
 use super::rotation::ParityRules;
-use super::{ArrayLayout, GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES};
+use super::{ArrayLayout, GeometryError, Mirrors, Profile, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::policy::Mirror;
 use std::ops::Range;
@@ -68,15 +68,12 @@ pub struct Chunk<'a> {
 }
 
 /// A range of the volume that is one piece on each of its mirrors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MappedRange {
     /// Number of bytes.
     pub length: u64,
-    /// The first `copies` are the mirrors, on distinct members, in the order of the chunk's
-    /// stripes; the rest repeats the first.
-    pub mirrors: [Mirror; MAX_COPIES],
-    /// Number of mirrors: at least one.
-    pub copies: u8,
+    /// The mirrors, at least one, on distinct members, in the order of the chunk's stripes.
+    pub mirrors: Mirrors,
 }
 
 /// The range of the volume that a range of a member holds.
@@ -383,11 +380,12 @@ impl ChunkMap {
             let offset = stripe.offset + (strips << self.strip_shift) + rest;
             Mirror { member: stripe.member, offset, copy }
         };
-        let mut mirrors = [mirror((&stripes[0], 0)); MAX_COPIES];
-        for (slot, numbered) in mirrors[1..].iter_mut().zip(stripes[1..].iter().zip(1..)) {
-            *slot = mirror(numbered);
+        // Faster than to collect them: short lists are never grown.
+        let mut mirrors = Mirrors::new();
+        for numbered in stripes.iter().zip(0..) {
+            mirrors.push(mirror(numbered));
         }
-        MappedRange { length, mirrors, copies: self.copies as u8 }
+        MappedRange { length, mirrors }
     }
 
     /// Adds a chunk at the end of the volume.
@@ -427,14 +425,6 @@ impl ChunkMap {
             self.zone_groups.extend(zone.iter().map(|(number, _)| number / self.copies));
             rest = others;
         }
-    }
-}
-
-impl MappedRange {
-    /// The mirrors, on distinct members, in the order of the chunk's stripes.
-    #[inline]
-    pub fn mirrors(&self) -> &[Mirror] {
-        &self.mirrors[..usize::from(self.copies)]
     }
 }
 

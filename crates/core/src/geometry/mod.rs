@@ -46,7 +46,9 @@ pub use map::{Chunk, ChunkMap, MappedRange, VolumeRange};
 pub use parity::{FullStripe, StripeColumn};
 pub use profile::{Profile, ProfileRules, UnknownProfile};
 
+use crate::policy::Mirror;
 use crate::units::{KIB, MIB};
+use smallvec::SmallVec;
 
 /// Bytes of a strip of btrfs, the unit in which raid0 and raid10 distribute the volume over
 /// members; also the unit of allocation (`BTRFS_STRIPE_LEN`).
@@ -59,9 +61,11 @@ pub const RESERVED_BYTES: u64 = MIB;
 pub const MEMBER_BYTES_MIN: u64 = RESERVED_BYTES + STRIP_BYTES;
 
 /// The largest number of copies of any profile or layout: system partitions of a NAS have one in
-/// each bay. It bounds what every read carries: md and gmirror allow more copies, and arrays that
-/// have them are refused.
+/// each bay. md and gmirror allow more copies: arrays that have them are refused.
 pub const MAX_COPIES: usize = 16;
+
+/// The mirrors of a piece. More than four, which few arrays have, are allocated.
+pub type Mirrors = SmallVec<[Mirror; 4]>;
 
 /// The largest number of members of a row of strips with parity. The limit is ours: sets of members
 /// of a row have 64 bits.

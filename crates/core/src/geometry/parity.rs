@@ -4,12 +4,12 @@
 //! with two parities. Its *columns* are numbered in this order, whatever the members on which they
 //! lie: columns 0 to n-1 are the data in the order of the volume, column n is P, column n+1 is Q.
 
-use super::MAX_COPIES;
 use super::allocate::Stripe;
 use super::map::{ChunkMap, ChunkRecord, MappedRange, VolumeRange};
 use super::rotation::{ParityRules, RotationRow, StripRole};
 use crate::member::MemberIndex;
 use crate::policy::Mirror;
+use smallvec::smallvec;
 
 /// A row of strips with its parity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,7 +157,7 @@ impl ChunkMap {
         let offset = stripe.offset + ((strip / data) << self.strip_shift) + rest;
         let mirror = Mirror { member: stripe.member, offset, copy: 0 };
         let length = length.min(strip_bytes - rest);
-        MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 }
+        MappedRange { length, mirrors: smallvec![mirror] }
     }
 
     /// The strip of data that a member holds from `offset` on.

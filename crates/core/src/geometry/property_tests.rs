@@ -107,10 +107,10 @@ fn check_every_byte(map: &ChunkMap, members: usize) {
     let mut offset = 0;
     while offset < map.capacity_bytes() {
         let extent = map.map(offset, map.capacity_bytes() - offset);
-        assert_eq!(extent.mirrors().len(), copies);
-        for (copy, mirror) in extent.mirrors().iter().enumerate() {
+        assert_eq!(extent.mirrors.len(), copies);
+        for (copy, mirror) in extent.mirrors.iter().enumerate() {
             assert_eq!(usize::from(mirror.copy), copy);
-            let twice = extent.mirrors()[..copy].iter().any(|other| other.member == mirror.member);
+            let twice = extent.mirrors[..copy].iter().any(|other| other.member == mirror.member);
             assert!(!twice, "two copies at {offset} on one member: {extent:?}");
             let end = &mut ends[mirror.member.get()];
             assert_eq!(mirror.offset, *end, "a gap or an overlap: {mirror:?}");
@@ -182,7 +182,7 @@ proptest! {
             };
             prop_assert_eq!(extent.length, length.min(piece_end - offset));
             let mut stripes = chunk.stripes.iter();
-            for mirror in extent.mirrors() {
+            for mirror in extent.mirrors {
                 // In the order of the chunk's stripes, so each is found after the one before.
                 let stripe = stripes.find(|stripe| stripe.member == mirror.member);
                 let within = mirror.offset - stripe.unwrap().offset;

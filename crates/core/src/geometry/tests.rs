@@ -35,7 +35,7 @@ fn two_equal_members_of_raid1_are_filled_evenly() {
     assert_eq!(stripe_mibs(&map)[8..], [1024, 1023]);
     let extent = map.map(GIB + 4 * KIB, 2 * GIB);
     let offset = MIB + GIB + 4 * KIB;
-    assert_eq!(extent.mirrors(), [mirror(0, offset, 0), mirror(1, offset, 1)]);
+    assert_eq!(extent.mirrors[..], [mirror(0, offset, 0), mirror(1, offset, 1)]);
     assert_eq!(extent.length, GIB - 4 * KIB, "a request is cut at the end of its chunk");
     assert_eq!(map.map(4 * KIB, 128 * KIB).length, 128 * KIB, "and not at the ends of strips");
 }
@@ -79,7 +79,7 @@ fn raid10_of_six_distributes_strips_over_three_pairs() {
     ] {
         let extent = map.map(offset, MIB);
         let expected = [mirror(first, member_offset, 0), mirror(first + 1, member_offset, 1)];
-        assert_eq!(extent.mirrors(), expected, "{offset}");
+        assert_eq!(extent.mirrors[..], expected, "{offset}");
         assert_eq!(extent.length, 64 * KIB - offset % (64 * KIB), "{offset}");
     }
 }
@@ -98,7 +98,7 @@ fn raid10_of_unequal_members() {
     // The last chunk finds both with 1 GiB left, and the lower devid goes first.
     turns[19] = [2, 3];
     assert_eq!(chunks[20..], turns);
-    let copies = |offset| map.map(offset, 1).mirrors().to_vec();
+    let copies = |offset| map.map(offset, 1).mirrors.to_vec();
     assert_eq!(copies(64 * KIB), [mirror(2, MIB, 0), mirror(0, MIB, 1)]);
     // One pair is left, but a request is still cut at the ends of strips.
     assert_eq!(map.map(40 * GIB, MIB).length, 64 * KIB);
@@ -127,7 +127,7 @@ fn a_chunk_of_a_large_array_is_ten_gibibytes_rounded_up_per_stripe() {
 fn single_chunks_go_to_the_emptiest_member() {
     let map = allocate(Profile::Single, &[11, 12]);
     assert_eq!(chunk_members(&map)[..4], [[1], [0], [1], [0]]);
-    assert_eq!(map.map(GIB, GIB).mirrors(), [mirror(0, MIB, 0)]);
+    assert_eq!(map.map(GIB, GIB).mirrors[..], [mirror(0, MIB, 0)]);
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl<G: Gate> Volume<G> {
     /// Cuts a piece into one part for each mirror of `set`. The piece itself becomes the first
     /// part; the others are issued next, in order.
     fn split(&mut self, key: PieceKey, mirrors: &[Mirror], set: MirrorSet) {
-        let whole = *self.requests.piece(key);
+        let whole = self.requests.piece(key).clone();
         let length = whole.plan.length;
         let parts = set.iter().count();
         let share = length.div_ceil(parts as u64).next_multiple_of(self.options.block_bytes);
@@ -127,12 +127,12 @@ impl<G: Gate> Volume<G> {
             if skip >= length {
                 continue;
             }
-            let mut part = whole;
+            let mut part = whole.clone();
             part.plan = whole.plan.part(skip, share.min(length - skip));
             part.pending = 1;
+            let (op, purpose, role) = (Op::Read, part.read_purpose(), ReadRole::Only);
             let piece = self.add_part(part);
             let target = PlanTarget::of(&mirrors[mirror]);
-            let (op, purpose, role) = (Op::Read, part.read_purpose(), ReadRole::Only);
             self.work.push_front(Work::Issue(TargetIo { piece, target, op, purpose, role }));
         }
     }

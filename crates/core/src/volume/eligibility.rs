@@ -6,30 +6,24 @@
 
 use super::member_states::MemberStates;
 use super::target::{PlanTarget, TargetSet};
-use crate::geometry::MAX_COPIES;
+use crate::geometry::Mirrors;
 use crate::policy::Mirror;
 
 /// The eligible mirrors of one piece, in the order of its chunk's stripes.
-#[derive(Clone, Copy, Debug)]
-pub struct EligibleMirrors {
-    list: [Mirror; MAX_COPIES],
-    count: usize,
-}
+#[derive(Clone, Debug)]
+pub struct EligibleMirrors(Mirrors);
 
 impl EligibleMirrors {
     /// The mirrors; at least two where a policy is asked.
     #[inline]
     pub fn as_slice(&self) -> &[Mirror] {
-        &self.list[..self.count]
+        &self.0
     }
 
     /// All mirrors of a piece.
     #[inline]
     pub(super) fn all(mirrors: &[Mirror]) -> EligibleMirrors {
-        debug_assert!(mirrors.len() <= MAX_COPIES, "{} mirrors", mirrors.len());
-        let mut list = [mirrors[0]; MAX_COPIES];
-        list[..mirrors.len()].copy_from_slice(mirrors);
-        EligibleMirrors { list, count: mirrors.len() }
+        EligibleMirrors(Mirrors::from_slice(mirrors))
     }
 
     /// The first mirror that can serve.
@@ -40,7 +34,7 @@ impl EligibleMirrors {
         failed: TargetSet,
     ) -> EligibleMirrors {
         let mut eligible = EligibleMirrors::able(mirrors, length, states, failed);
-        eligible.count = eligible.count.min(1);
+        eligible.0.truncate(1);
         eligible
     }
 
@@ -59,9 +53,9 @@ impl EligibleMirrors {
 
     /// Those in a set, if there are any.
     pub(super) fn preferring(mut self, targets: TargetSet) -> EligibleMirrors {
-        let before = self.count;
+        let before = self.0.len();
         self.prefer(|mirror| targets.contains(PlanTarget::of(mirror)));
-        assert_eq!(self.count == 0, before == 0, "a preference leaves a mirror");
+        assert_eq!(self.0.is_empty(), before == 0, "a preference leaves a mirror");
         self
     }
 
@@ -73,7 +67,7 @@ impl EligibleMirrors {
         failed: TargetSet,
     ) -> EligibleMirrors {
         let mut eligible = EligibleMirrors::all(mirrors);
-        eligible.retain(|mirror| {
+        eligible.0.retain(|mirror| {
             let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, length);
             is_in_sync && !failed.contains(PlanTarget::of(mirror))
         });
@@ -83,19 +77,7 @@ impl EligibleMirrors {
     /// Keeps the mirrors for which `is_preferred` returns true, unless it does for none.
     fn prefer(&mut self, is_preferred: impl Fn(&Mirror) -> bool) {
         if self.as_slice().iter().any(&is_preferred) {
-            self.retain(is_preferred);
+            self.0.retain(|mirror| is_preferred(mirror));
         }
-    }
-
-    fn retain(&mut self, is_wanted: impl Fn(&Mirror) -> bool) {
-        let mut kept = 0;
-        for index in 0..self.count {
-            if is_wanted(&self.list[index]) {
-                self.list[kept] = self.list[index];
-                kept += 1;
-            }
-        }
-        debug_assert!(kept <= self.count, "mirrors are only removed");
-        self.count = kept;
     }
 }

@@ -29,7 +29,7 @@ pub struct Array<'a> {
 }
 
 /// A piece of a request, as its gate sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PieceView {
     /// Key of the piece, valid until [`GateEvent::Ended`].
     pub key: PieceKey,

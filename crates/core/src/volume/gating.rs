@@ -97,7 +97,7 @@ impl<G: Gate> Volume<G> {
         PieceView {
             key,
             kind: piece.kind,
-            plan: piece.plan,
+            plan: piece.plan.clone(),
             request: piece.request,
             request_kind: request.kind,
             request_offset: request.offset,

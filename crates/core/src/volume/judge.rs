@@ -11,7 +11,7 @@ use crate::io::RequestKind;
 impl<G: Gate> Volume<G> {
     /// Has a scrub or resync judged by what was read of all mirrors, and acts on the judgement.
     pub(super) fn judge(&mut self, key: PieceKey) {
-        let piece = *self.requests.piece(key);
+        let piece = self.requests.piece(key).clone();
         assert!(piece.has_lock && piece.pending == 0, "{piece:?} is compared under its lock");
         let to_copy = match piece.kind {
             // A target that is in sync in a part only was not read.
@@ -32,7 +32,7 @@ impl<G: Gate> Volume<G> {
 
     /// Cuts a piece into runs of units with one judgement each, and acts on them.
     fn act_on(&mut self, key: PieceKey, units: &[Judgement], good: PlanTarget) {
-        let whole = *self.requests.piece(key);
+        let whole = self.requests.piece(key).clone();
         let unit_bytes = self.unit_bytes();
         let count = whole.plan.length.div_ceil(unit_bytes);
         assert_eq!(units.len() as u64, count, "a judgement for each unit of {whole:?}");
@@ -49,7 +49,7 @@ impl<G: Gate> Volume<G> {
                     self.requests.piece_mut(key).plan = plan;
                     key
                 }
-                _ => self.add_part(Piece { plan, ..whole }),
+                _ => self.add_part(Piece { plan, ..whole.clone() }),
             };
             runs.push((run, units[start]));
             end = skip;

@@ -288,7 +288,7 @@ impl<G: Gate> Volume<G> {
     /// Returns true if the mirror of a range on this member is in sync.
     pub fn holds(&self, member: MemberIndex, range: &std::ops::Range<u64>) -> bool {
         let mapped = self.map().map(range.start, range.end - range.start);
-        let mut mirrors = mapped.mirrors().iter().filter(|mirror| mirror.member == member);
+        let mut mirrors = mapped.mirrors.iter().filter(|mirror| mirror.member == member);
         mirrors.any(|mirror| self.states.is_in_sync(member, mirror.offset, mapped.length))
     }
 

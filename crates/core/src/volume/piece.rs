@@ -7,7 +7,7 @@ use super::target::TargetSet;
 use crate::io::{Purpose, RequestKind, VolumeError};
 
 /// One piece of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) request: RequestKey,
     /// Kind of the request.

@@ -12,10 +12,11 @@ use crate::member::MemberIndex;
 impl<G: Gate> Volume<G> {
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
         debug_assert!(plan.length > 0 || kind == RequestKind::Flush, "{kind:?} of {plan:?}");
-        let key = self.requests.add_piece(Piece::new(request, kind, plan));
+        let mut piece = Piece::new(request, kind, plan);
         if let RequestKind::Repair(source) = kind {
-            self.requests.piece_mut(key).failed = plan.targets_elsewhere(source);
+            piece.failed = piece.plan.targets_elsewhere(source);
         }
+        let key = self.requests.add_piece(piece);
         self.start(key);
     }
 
@@ -221,10 +222,11 @@ impl<G: Gate> Volume<G> {
 
     /// Ends a discard. A mirror that missed it differs from the others, if its member stays.
     fn end_discard(&mut self, key: PieceKey) {
-        let Piece { plan, failed, .. } = *self.requests.piece(key);
+        let Piece { plan, failed, .. } = self.requests.piece(key);
         let stays = |target| !self.states.is_failed(plan.location(target).0);
         if failed.iter().any(stays) {
-            self.report(GateEvent::Differs(&plan.range()));
+            let range = plan.range();
+            self.report(GateEvent::Differs(&range));
         }
         self.finish(key);
     }
@@ -255,7 +257,7 @@ impl<G: Gate> Volume<G> {
         assert!(piece.has_lock, "a write holds its lock to its end: {piece:?}");
         let mut succeeded = piece.plan.is_stored(&self.states, piece.good);
         if succeeded && !piece.failed.is_empty() {
-            let Piece { plan, failed, .. } = *piece;
+            let Piece { plan, failed, .. } = piece.clone();
             for target in failed.iter() {
                 let (member, _) = plan.location(target);
                 succeeded &= self.states.can_fail(member);
@@ -276,7 +278,7 @@ impl<G: Gate> Volume<G> {
     /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
     /// seldom coincide.
     pub(super) fn give_up(&mut self, key: PieceKey) {
-        let piece = *self.requests.piece(key);
+        let piece = self.requests.piece(key).clone();
         assert_eq!(piece.pending, 0, "a piece is given up when nothing is read any more");
         let may_help = !piece.spoiled.is_empty()
             && piece.good.is_empty()
@@ -290,7 +292,7 @@ impl<G: Gate> Volume<G> {
             failed: untried,
             spoiled: untried,
             mismatched: untried,
-            ..piece
+            ..piece.clone()
         });
         *self.requests.piece_mut(key) = first;
         let second = self.add_part(second);
@@ -396,7 +398,7 @@ impl<G: Gate> Volume<G> {
     /// beginning, and must not fail for them a second time.
     pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {
         for piece in self.requests.pieces_mut().filter(|piece| piece.kind == RequestKind::Write) {
-            let plan = piece.plan;
+            let plan = &piece.plan;
             let missed = piece.failed.iter().find(|target| plan.location(*target).0 == member);
             missed.into_iter().for_each(|target| piece.failed.remove(target));
         }

@@ -18,10 +18,11 @@
 use super::eligibility::EligibleMirrors;
 use super::member_states::MemberStates;
 use super::target::{PlanTarget, TargetSet};
-use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange};
+use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange, Mirrors};
 use crate::member::MemberIndex;
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
+use smallvec::smallvec;
 use std::ops::Range;
 
 /// The layout of a volume: mirrors by the rules of its chunk map.
@@ -30,15 +31,14 @@ pub(super) struct Layout {
 }
 
 /// The member I/O that one piece of the volume takes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PiecePlan {
     /// First byte on the volume.
     pub offset: u64,
     /// Number of bytes, on the volume and on each target.
     pub length: u64,
-    /// The copies, in the order of the chunk's stripes; the first `copies` count.
-    mirrors: [Mirror; MAX_COPIES],
-    copies: u8,
+    /// The copies, in the order of the chunk's stripes.
+    mirrors: Mirrors,
     /// The copy on the member being rebuilt, which is to be written.
     rebuilt: Option<PlanTarget>,
 }
@@ -69,13 +69,13 @@ impl Layout {
     /// The plan of the longest beginning of a range that is one piece.
     #[inline]
     pub(super) fn plan(&self, offset: u64, length: u64) -> PiecePlan {
-        PiecePlan::new(offset, &self.map.map(offset, length))
+        PiecePlan::new(offset, self.map.map(offset, length))
     }
 
     /// The plan of a flush of one member.
     pub(super) fn flush_plan(&self, member: MemberIndex) -> PiecePlan {
         let mirror = Mirror { member, offset: 0, copy: 0 };
-        PiecePlan::new(0, &MappedRange { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 })
+        PiecePlan::new(0, MappedRange { length: 0, mirrors: smallvec![mirror] })
     }
 
     /// The part of a range of a member that holds data.
@@ -104,10 +104,10 @@ impl Layout {
 
 impl PiecePlan {
     #[inline]
-    pub(super) fn new(offset: u64, mapped: &MappedRange) -> PiecePlan {
-        let MappedRange { length, mirrors, copies } = *mapped;
-        debug_assert!(copies > 0 && usize::from(copies) <= MAX_COPIES, "{copies} copies");
-        PiecePlan { offset, length, mirrors, copies, rebuilt: None }
+    pub(super) fn new(offset: u64, mapped: MappedRange) -> PiecePlan {
+        let MappedRange { length, mirrors } = mapped;
+        debug_assert!((1..=MAX_COPIES).contains(&mirrors.len()), "{mirrors:?}");
+        PiecePlan { offset, length, mirrors, rebuilt: None }
     }
 
     /// The bytes of the volume.
@@ -119,13 +119,13 @@ impl PiecePlan {
     /// All copies, eligible or not.
     #[inline]
     pub fn mirrors(&self) -> &[Mirror] {
-        &self.mirrors[..usize::from(self.copies)]
+        &self.mirrors
     }
 
     /// Number of copies, eligible or not.
     #[inline]
     pub(super) fn copies(&self) -> u8 {
-        self.copies
+        self.mirrors.len() as u8
     }
 
     /// The member and the offset of a target.
@@ -199,10 +199,10 @@ impl PiecePlan {
     /// The plan of `length` bytes that begin `skip` bytes into this one.
     pub(super) fn part(&self, skip: u64, length: u64) -> PiecePlan {
         assert!(length > 0 && skip + length <= self.length, "{skip} and {length} of {self:?}");
-        let mut part = *self;
+        let mut part = self.clone();
         part.offset += skip;
         part.length = length;
-        for mirror in &mut part.mirrors[..usize::from(self.copies)] {
+        for mirror in &mut part.mirrors {
             mirror.offset += skip;
         }
         part
@@ -241,8 +241,8 @@ mod tests {
     fn halves_meet_at_a_sector_boundary_inside_the_piece() {
         let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
         let halves = |offset, length| {
-            let mapped = MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
-            let halves = PiecePlan::new(offset, &mapped).halves();
+            let mapped = MappedRange { length, mirrors: smallvec![mirror] };
+            let halves = PiecePlan::new(offset, mapped).halves();
             halves.map(|halves| halves.map(|half| (half.offset, half.length)))
         };
         assert_eq!(halves(0, 4096), None, "a sector is not cut");

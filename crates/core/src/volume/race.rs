@@ -17,12 +17,12 @@ use super::gate::Gate;
 use super::keys::{IoKey, PieceKey, RaceKey};
 use super::target::PlanTarget;
 use super::{TargetIo, Volume, Work};
-use crate::geometry::MAX_COPIES;
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
 use crate::policy::{Choice, Mirror};
-use crate::slab::{Slab, SlabKey};
+use crate::slab::Slab;
 use crate::units::Nanos;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -47,16 +47,15 @@ pub(super) struct Races {
 }
 
 /// One race.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Race {
     number: u64,
     piece: PieceKey,
     kind: RaceKind,
     /// The target of the second read, until it is issued or given up.
     backup: Option<PlanTarget>,
-    /// The reads in flight; the first `count` count.
-    reads: [IoKey; MAX_COPIES],
-    count: u8,
+    /// The reads in flight.
+    reads: SmallVec<[IoKey; 2]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,8 +111,7 @@ impl Races {
     fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<PlanTarget>) -> RaceId {
         self.begun += 1;
         let number = self.begun;
-        let reads = [IoKey::from_slot(0); MAX_COPIES];
-        let race = Race { number, piece, kind, backup, reads, count: 0 };
+        let race = Race { number, piece, kind, backup, reads: SmallVec::new() };
         RaceId { number, key: self.races.insert(race) }
     }
 
@@ -134,13 +132,10 @@ impl Races {
     /// Removes a read from its race and returns the number of reads left.
     fn remove_read(&mut self, race: RaceKey, read: IoKey) -> u8 {
         self.queued.retain(|queued| queued.read != read);
-        let race = self.races.get_mut(race);
-        assert!(race.count > 0, "a read of a race ends once");
-        let reads = &mut race.reads[..usize::from(race.count)];
+        let reads = &mut self.races.get_mut(race).reads;
         let index = reads.iter().position(|&other| other == read);
-        reads.swap(index.expect("the race has this read"), reads.len() - 1);
-        race.count -= 1;
-        race.count
+        reads.swap_remove(index.expect("a read of a race ends once"));
+        reads.len() as u8
     }
 
     /// Ends a race. Its second read is given up.
@@ -149,12 +144,6 @@ impl Races {
         self.queued.retain(|queued| queued.race != key);
         self.drop_stale_timers();
         race
-    }
-}
-
-impl Race {
-    fn reads(&self) -> &[IoKey] {
-        &self.reads[..usize::from(self.count)]
     }
 }
 
@@ -248,7 +237,7 @@ impl<G: Gate> Volume<G> {
         let ended = self.races.end(race);
         let piece_race = self.requests.piece_mut(ended.piece).race.take();
         assert_eq!(piece_race, Some(race), "a race and its piece name each other");
-        for &other in ended.reads() {
+        for &other in &ended.reads {
             let superseded = self.in_flight.get_mut(other);
             superseded.superseded = true;
             if ended.kind != RaceKind::All {
@@ -287,14 +276,11 @@ impl<G: Gate> Volume<G> {
         role: ReadRole,
         now: Nanos,
     ) -> MemberIo {
-        let Race { piece, kind, .. } = *self.races.races.get(key);
+        let &Race { piece, kind, .. } = self.races.races.get(key);
         self.requests.piece_mut(piece).pending += 1;
         let (op, purpose) = (Op::Read, Purpose::User);
         let io = self.issue(TargetIo { piece, target, op, purpose, role }, now);
-        let race = self.races.races.get_mut(key);
-        assert!(usize::from(race.count) < MAX_COPIES, "a mirror is read once in a race");
-        race.reads[usize::from(race.count)] = IoKey::of(io.id);
-        race.count += 1;
+        self.races.races.get_mut(key).reads.push(IoKey::of(io.id));
         if kind == RaceKind::Tie {
             self.queue_tied_read(key, &io);
         }
@@ -318,9 +304,9 @@ impl<G: Gate> Volume<G> {
     fn decide_tie(&mut self, race: RaceKey, winner: IoKey) {
         self.races.queued.retain(|queued| queued.race != race);
         let found = self.races.races.get_mut(race);
-        assert!(found.reads().contains(&winner), "the winner is of the race");
+        assert!(found.reads.contains(&winner), "the winner is of the race");
         found.backup = None;
-        for &other in found.reads().iter().filter(|&&read| read != winner) {
+        for &other in found.reads.iter().filter(|&&read| read != winner) {
             let io = self.in_flight.get(other).io;
             self.races.to_cancel.push_back(io);
         }

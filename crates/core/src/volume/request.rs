@@ -55,8 +55,8 @@ impl LiveRequests {
     }
 
     /// Keeps a read that is one piece.
-    #[inline]
-    fn open_whole(&mut self, request: Request, mapped: &MappedRange) -> PieceKey {
+    #[inline(always)]
+    fn open_whole(&mut self, request: Request, mapped: MappedRange) -> PieceKey {
         let mut whole = PieceKey::from_slot(0);
         self.slots.insert_with(|key| {
             whole = key;
@@ -194,7 +194,7 @@ impl<G: Gate> Volume<G> {
             // Nearly every request of a simulation.
             let mapped = self.layout.map().map(request.offset, request.length);
             if mapped.length == request.length {
-                let key = self.requests.open_whole(request, &mapped);
+                let key = self.requests.open_whole(request, mapped);
                 return self.work.push_back(Work::Decide(key));
             }
         }
@@ -285,8 +285,8 @@ impl<G: Gate> Volume<G> {
                     let most = self.piece_end(offset).min(range.end) - offset;
                     let plan = self.layout.plan(offset, most);
                     assert!(plan.length > 0 && plan.length <= most, "{plan:?} of {most} bytes");
-                    self.add_piece(key, kind, plan);
                     offset += plan.length;
+                    self.add_piece(key, kind, plan);
                 }
             }
         }

@@ -62,7 +62,7 @@ impl Executor {
             let of = |mirror: &Mirror| &volume.members()[mirror.member];
             // A member that is being rebuilt may hold a part of it.
             let serves = |mirror: &&Mirror| of(mirror).is_in_sync(mirror.offset, 1);
-            let serving: Vec<Mirror> = extent.mirrors().iter().filter(serves).copied().collect();
+            let serving: Vec<Mirror> = extent.mirrors.iter().filter(serves).copied().collect();
             let whole = serving.iter().any(|it| of(it).is_in_sync(it.offset, extent.length));
             let sources = if whole { all(&serving) } else { None };
             segments.push(StatusSegment { length: extent.length, sources });

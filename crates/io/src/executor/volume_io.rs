@@ -138,7 +138,7 @@ impl Executor {
             RequestKind::Rebuild(member) => {
                 let map = self.volume.as_ref().expect("the volume asked for it").map();
                 let extent = map.map(io.volume_offset, io.length);
-                let target = extent.mirrors().iter().find(|mirror| mirror.member == member);
+                let target = extent.mirrors.iter().find(|mirror| mirror.member == member);
                 target.expect("a rebuild touches only what its member holds").offset
             }
             _ => io.volume_offset,

@@ -119,6 +119,7 @@ impl FileSet {
         AddressTurn::Following
     }
 
+    #[inline(never)]
     fn next_of_many(
         &mut self,
         direction: Direction,
@@ -183,6 +184,7 @@ impl FileStream {
         FileStream { region, streams, maps, zones, left: region.bytes, is_mapped }
     }
 
+    #[inline]
     fn next(
         &mut self,
         direction: Direction,
@@ -204,6 +206,7 @@ impl FileStream {
     }
 
     /// Moves to the next zone if it is time, or to the start of the zone at its end.
+    #[inline(never)]
     fn enter_zone(&mut self, rng: &mut Rng) {
         let Some(ZoneState { zones, start, bytes }) = &mut self.zones else { return };
         let is_through = *bytes >= zones.size_bytes;

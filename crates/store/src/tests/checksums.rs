@@ -106,7 +106,7 @@ impl Rig {
     /// The place of an offset of the volume on a disk.
     fn place(&self, member: usize, offset: u64) -> usize {
         let mapped = self.volume.map().map(offset, BLOCK);
-        let mirror = mapped.mirrors().iter().find(|it| it.member.get() == member).unwrap();
+        let mirror = mapped.mirrors.iter().find(|it| it.member.get() == member).unwrap();
         mirror.offset as usize
     }
 
@@ -295,7 +295,7 @@ fn a_bad_sector_and_a_bad_block_in_one_piece_are_both_mended() {
     rig.write(0, 7, 8);
     *rig.at(1, 5 * BLOCK) = 8;
     let mapped = rig.volume.map().map(BLOCK, BLOCK);
-    let bad = mapped.mirrors().iter().find(|it| it.member.get() == 0).unwrap().offset;
+    let bad = mapped.mirrors.iter().find(|it| it.member.get() == 0).unwrap().offset;
     for kind in [RequestKind::Scrub, RequestKind::Read] {
         rig.bad_sectors[0] = vec![bad];
         *rig.at(1, 5 * BLOCK) = 8;

@@ -114,7 +114,7 @@ impl Machine {
     /// Where a member has its mirror of a block of the clients.
     fn place_on(&self, row: usize, block: u64) -> Option<Range<u64>> {
         let mapped = self.map.map(block_offset(&self.map, block), BLOCK_BYTES as u64);
-        let mirror = mapped.mirrors().iter().find(|mirror| mirror.member.get() == row)?;
+        let mirror = mapped.mirrors.iter().find(|mirror| mirror.member.get() == row)?;
         Some(mirror.offset..mirror.offset + BLOCK_BYTES as u64)
     }
 

@@ -77,8 +77,8 @@ impl Machine {
         self.cancel_scrub()?;
         let blocks = self.map.capacity_bytes() / SCRUB_BLOCK_BYTES;
         let mapped = self.map.map(self.rng.below(blocks) * SCRUB_BLOCK_BYTES, SCRUB_BLOCK_BYTES);
-        let mirror = mapped.mirrors()[self.rng.below(mapped.mirrors().len() as u64) as usize];
-        let other = mapped.mirrors().iter().find(|it| it.member != mirror.member);
+        let mirror = mapped.mirrors[self.rng.below(mapped.mirrors.len() as u64) as usize];
+        let other = mapped.mirrors.iter().find(|it| it.member != mirror.member);
         let other = other.ok_or("a block has a single mirror")?;
         let file = self.rows[mirror.member.get()];
         let good = self.world.read_file(file, mirror.offset, 1);
@@ -113,7 +113,7 @@ impl Machine {
         while offset < map.capacity_bytes() {
             let mapped = map.map(offset, STEP_BYTES.min(map.capacity_bytes() - offset));
             let copy = |mirror: &Mirror| (self.rows[mirror.member.get()], mirror.offset);
-            let (first, others) = mapped.mirrors().split_first().ok_or("a block has no mirror")?;
+            let (first, others) = mapped.mirrors.split_first().ok_or("a block has no mirror")?;
             let is_equal =
                 |other: &Mirror| self.world.holds_same(copy(first), copy(other), mapped.length);
             if !others.iter().all(is_equal) {

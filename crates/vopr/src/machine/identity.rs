@@ -137,7 +137,7 @@ impl Machine {
     fn is_same(&self, row: usize, copy: ObjectId) -> bool {
         (0..BLOCKS).all(|block| {
             let mapped = self.map.map(block_offset(&self.map, block), BLOCK_BYTES as u64);
-            mapped.mirrors().iter().filter(|mirror| mirror.member.get() == row).all(|mirror| {
+            mapped.mirrors.iter().filter(|mirror| mirror.member.get() == row).all(|mirror| {
                 let place = |file| (file, mirror.offset);
                 self.world.holds_same(place(copy), place(self.rows[row]), BLOCK_BYTES as u64)
             })

@@ -97,8 +97,7 @@ fn a_member_being_rebuilt_is_not_failed_where_it_may_hold_the_only_copy() {
 #[test]
 fn a_failed_repair_does_not_fail_the_only_member_in_sync() {
     let mut world = half_rebuilt(100 * MIB);
-    let mirror =
-        world.volume.map().map(0, 4096).mirrors().iter().find(|m| m.member.0 == 0).copied();
+    let mirror = world.volume.map().map(0, 4096).mirrors.iter().find(|m| m.member.0 == 0).copied();
     world.bad.push((0, mirror.unwrap().offset / BLOCK));
     world.request(1, RequestKind::Scrub, 0, 4096);
     for io in world.pump() {
@@ -122,7 +121,7 @@ fn a_flush_without_a_member_in_sync_fails() {
 /// The members of the set that holds the start of the volume, and one of another set.
 fn pair_and_other(world: &World) -> ([MemberIndex; 2], MemberIndex) {
     let mapped = world.volume.map().map(0, 4096);
-    let pair = [0, 1].map(|copy| mapped.mirrors()[copy].member);
+    let pair = [0, 1].map(|copy| mapped.mirrors[copy].member);
     let other = (0..4).map(MemberIndex).find(|member| !pair.contains(member));
     (pair, other.unwrap())
 }

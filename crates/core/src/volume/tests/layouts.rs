@@ -66,7 +66,7 @@ fn a_half_rebuilt_member_of_the_far_layout_serves_its_first_copies() {
     world.settle();
     // `First` takes the first copy; that of odd strips is on the second member.
     assert_eq!(world.members_of(Op::Read, Purpose::User), [0, 1, 0, 1]);
-    let second = world.volume.map().map(0, 4096).mirrors()[1];
+    let second = world.volume.map().map(0, 4096).mirrors[1];
     assert_eq!((second.member, second.offset), (target, half));
     assert!(!world.volume.members()[target].is_in_sync(second.offset, 4096));
 }

@@ -119,7 +119,7 @@ fn copies_agree_after_overlapping_writes_that_members_reorder() {
     for block in 0..24 {
         let mapped = world.volume.map().map(block * BLOCK, BLOCK);
         let copies: Vec<_> = mapped
-            .mirrors()
+            .mirrors
             .iter()
             .map(|mirror| world.disks.get(&(mirror.member.0, mirror.offset / BLOCK)))
             .collect();
