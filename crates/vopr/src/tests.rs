@@ -41,6 +41,10 @@ fn a_lying_flush_is_found_and_its_history_reduced() {
 
 /// Three local disks as raid1c3 with several regions, and no faults but those of the test.
 fn machine() -> Machine {
+    machine_with(None)
+}
+
+fn machine_with(remote: Option<usize>) -> Machine {
     let shape = HistoryShape {
         seed: 1,
         promises: Promises::Kept,
@@ -49,7 +53,7 @@ fn machine() -> Machine {
         member_bytes: 37 << 20,
         has_checksums: false,
         spares: 0,
-        remote: None,
+        remote,
         extra: ExtraFaults::None,
         bad_row: 0,
     };
@@ -111,6 +115,18 @@ fn halves_that_were_written_to_alone_do_not_start_together() {
         assert_eq!(machine.tally.divergences, 1);
         machine.recover().unwrap();
     }
+}
+
+/// The member in sync is a server that may have lost writes: only a start reads it again.
+#[test]
+fn halves_start_after_the_last_copy_broke_its_connection() {
+    let mut machine = machine_with(Some(1));
+    let gone = |member| HistoryStep::Fault { member, fault: DiskFault::Gone };
+    let mend = HistoryStep::Mend { member: 1 };
+    let halves = HistoryStep::Halves { end: End::Stop, first: 0b001 };
+    perform(&mut machine, &[gone(0), gone(2), WRITE, gone(1), mend, halves]);
+    machine.recover().unwrap();
+    assert_eq!(machine.tally.divergences, 1);
 }
 
 #[test]

@@ -147,6 +147,9 @@ impl Machine {
     /// Starts the members whose bit is set in `first`, then the others, then all.
     pub(crate) fn try_halves(&mut self, end: End, first: u8) -> Result<(), String> {
         self.mend_all();
+        // A remote member in sync whose server may have lost writes is read again after a start.
+        self.end(end)?;
+        self.start(0)?;
         if self.served.is_some() {
             self.recover()?;
         }
