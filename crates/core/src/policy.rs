@@ -102,6 +102,28 @@ pub enum Choice {
 pub struct MirrorSet(u16);
 
 impl Choice {
+    /// Asserts that the choice names mirrors among the `count` that the policy was shown, and that a
+    /// second read goes to another mirror than the first. One that does not is a bug of the policy.
+    #[inline]
+    pub(crate) fn check(self, count: usize) {
+        let check = |index| assert!(index < count, "the policy chose mirror {index} of {count}");
+        match self {
+            Choice::Mirror(index) => check(index),
+            Choice::Split(set) | Choice::All(set) => match set.iter().next_back() {
+                Some(last) => check(last),
+                None => panic!("the policy chose an empty set of mirrors"),
+            },
+            Choice::Hedge { first, backup: second, .. } | Choice::Tied { first, second, .. } => {
+                check(first);
+                check(second);
+                assert!(
+                    first != second,
+                    "the policy chose mirror {first} for both reads of a race"
+                );
+            }
+        }
+    }
+
     /// Index of the mirror that is read first.
     pub fn first(self) -> usize {
         match self {
@@ -126,6 +148,17 @@ impl Choice {
             }
             Choice::All(set) => Choice::All(set.translated(index_in)),
         }
+    }
+}
+
+impl StripeRead {
+    /// Asserts that a policy leaves out no more columns than the read can do without, all of them
+    /// eligible. A choice that does not is a bug of the policy.
+    pub(crate) fn check(&self, left_out: ColumnSet) {
+        let StripeRead { eligible, spare, .. } = *self;
+        assert!(left_out.is_within(eligible), "the policy left out {left_out:?} of {eligible:?}");
+        let count = left_out.count();
+        assert!(count <= spare, "the policy left out {count} columns where {spare} are to spare");
     }
 }
 

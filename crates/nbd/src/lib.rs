@@ -21,7 +21,6 @@
 
 pub mod client;
 pub mod handshake;
-pub mod request;
 pub mod server;
 pub mod tls;
 pub mod uri;

@@ -3,8 +3,7 @@
 use mirrorball_nbd::handshake::{
     Agreement, ClientFlags, Export, ServerHandshake, StatusContext, Step, await_tls, greeting,
 };
-use mirrorball_nbd::request::{Action, ExportRequest};
-use mirrorball_nbd::server::{Received, ReplyHead, ServerConnection};
+use mirrorball_nbd::server::{Action, ExportRequest, Received, ReplyHead, ServerConnection};
 use mirrorball_nbd::wire::{
     DATA_BYTES_MAX, OPTION_BYTES_MAX, OPTION_MAGIC, OPTION_REPLY_HEADER_BYTES, OptionReplyHeader,
     REQUEST_BYTES, REQUEST_MAGIC, RawRequest, WireError, option, option_bytes, option_reply,

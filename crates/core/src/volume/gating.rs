@@ -2,15 +2,15 @@
 //! the consequences of their answers.
 
 use super::Volume;
+use super::complete::Owner;
 use super::gate::{Array, Gate, GateAnswer, GateEvent, MetadataIo, PieceView, Released};
-use super::in_flight::Owner;
-use super::keys::PieceKey;
 use super::member_states::MemberStates;
+use super::piece::PieceKey;
 use super::plan::PiecePlan;
+use super::plan::PlanTarget;
 use super::stripe::{
     StripeBuffer, StripeContext, StripeOwner, StripePlace, StripeStep, StripeTask, Stripes,
 };
-use super::target::PlanTarget;
 use crate::io::{IoId, MemberIo, Purpose, ReadRole, RequestId};
 use crate::units::Nanos;
 

@@ -3,9 +3,9 @@
 
 use super::Volume;
 use super::gate::{Gate, Judged, Judgement};
-use super::keys::PieceKey;
 use super::piece::Piece;
-use super::target::{PlanTarget, TargetSet};
+use super::piece::PieceKey;
+use super::plan::{PlanTarget, TargetSet};
 use crate::io::RequestKind;
 
 impl<G: Gate> Volume<G> {

@@ -34,16 +34,12 @@
 //! **Parity.** A volume with parity hands each request but a flush to `stripe`, the second plan.
 
 mod backoff;
-mod choice;
 mod complete;
 mod decide;
-mod eligibility;
 pub mod gate;
 mod gating;
 mod held_ranges;
-mod in_flight;
 mod judge;
-mod keys;
 mod member_states;
 mod piece;
 mod pieces;
@@ -53,16 +49,15 @@ mod range_locks;
 mod recovered_ranges;
 mod request;
 mod stripe;
-mod target;
 #[cfg(test)]
 mod tests;
 
-pub use eligibility::EligibleMirrors;
-pub use keys::{PieceKey, RequestKey};
+pub use decide::EligibleMirrors;
 pub use member_states::MemberStates;
-pub use plan::PiecePlan;
+pub use piece::PieceKey;
+pub use plan::{PiecePlan, PlanTarget, TargetSet};
+pub use request::RequestKey;
 pub use stripe::{BufferRows, RequestRows, RmwLevel, StripeBuffer, StripePlace, StripeStep};
-pub use target::{PlanTarget, TargetSet};
 
 use crate::geometry::ChunkMap;
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole, Reply};
@@ -70,8 +65,8 @@ use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Counter, Ctx, PolicyFault, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::units::{BLOCK_BYTES, Nanos};
+use complete::{InFlightIo, LiveIos, Owner};
 use gate::{Gate, GateEvent, NoGate};
-use in_flight::{InFlightIo, LiveIos, Owner};
 use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;

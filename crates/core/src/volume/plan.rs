@@ -15,15 +15,24 @@
 //! Each target is a whole copy of the piece, and each way of reading is one target. Layouts with
 //! parity have another plan (see `stripe`).
 
-use super::eligibility::EligibleMirrors;
+use super::decide::EligibleMirrors;
 use super::member_states::MemberStates;
-use super::target::{PlanTarget, TargetSet};
 use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange, Mirrors};
 use crate::member::MemberIndex;
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
 use smallvec::smallvec;
 use std::ops::Range;
+
+const _: () = assert!(MAX_COPIES <= u16::BITS as usize, "a bit for each target");
+
+/// Number of a member range within its plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanTarget(u8);
+
+/// A set of targets of one plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TargetSet(u16);
 
 /// The layout of a volume: mirrors by the rules of its chunk map.
 pub(super) struct Layout {
@@ -230,6 +239,51 @@ impl PiecePlan {
             targets.insert(PlanTarget::of(mirror));
         }
         targets
+    }
+}
+
+impl PlanTarget {
+    /// The target that a way of reading reads.
+    #[inline]
+    pub fn of(way: &Mirror) -> PlanTarget {
+        PlanTarget(way.copy)
+    }
+
+    /// Number of the target.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl TargetSet {
+    /// Adds a target.
+    #[inline]
+    pub fn insert(&mut self, target: PlanTarget) {
+        debug_assert!(target.index() < MAX_COPIES, "{target:?}");
+        self.0 |= 1 << target.0;
+    }
+
+    /// Removes a target.
+    pub fn remove(&mut self, target: PlanTarget) {
+        self.0 &= !(1 << target.0);
+    }
+
+    /// Returns true if the set has a target.
+    #[inline]
+    pub fn contains(self, target: PlanTarget) -> bool {
+        self.0 & 1 << target.0 != 0
+    }
+
+    /// Returns true if the set has no target.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The targets in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = PlanTarget> {
+        (0..MAX_COPIES as u8).map(PlanTarget).filter(move |&target| self.contains(target))
     }
 }
 

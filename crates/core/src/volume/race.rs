@@ -13,9 +13,10 @@
 //! that processes I/O in order begins the read at that moment; one that reorders may begin it
 //! earlier, never later.
 
+use super::complete::IoKey;
 use super::gate::Gate;
-use super::keys::{IoKey, PieceKey, RaceKey};
-use super::target::PlanTarget;
+use super::piece::PieceKey;
+use super::plan::PlanTarget;
 use super::{TargetIo, Volume, Work};
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
@@ -44,6 +45,11 @@ pub(super) struct Races {
     queued: Vec<QueuedRead>,
     /// Reads that the executor may cancel.
     to_cancel: VecDeque<MemberIo>,
+}
+
+crate::slab_key! {
+    /// Names a race while it is under way.
+    pub(super) struct RaceKey;
 }
 
 /// One race.

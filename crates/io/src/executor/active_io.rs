@@ -5,9 +5,9 @@
 //! time. Data in memory are copied at the start of the I/O, because copying a megabyte when the I/O
 //! is due would make it late.
 
-use super::keys::{ActiveIoKey, IoRequestKey};
 use super::member_fault::FailedIo;
 use super::member_slot::MemberSlot;
+use super::request::{ActiveIoKey, IoRequestKey};
 use super::{Executor, IoRequest, MemberStats, Target};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, EventOwner, Handle, Token};

@@ -12,7 +12,7 @@
 //! a client relies on zeroes. So discards do not zero here, and zeroes are written.
 
 use super::cached_data::{CachedData, CachedPiece};
-use super::keys::IoRequestKey;
+use super::request::IoRequestKey;
 use super::{Executor, IoRequest, Target};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{EventOwner, Token};

@@ -6,7 +6,7 @@
 //! compares them itself, by these.
 
 use super::active_io::ActiveIo;
-use super::keys::IoRequestKey;
+use super::request::IoRequestKey;
 use super::{Executor, SCRUB_BLOCK_BYTES};
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::member::MemberIndex;

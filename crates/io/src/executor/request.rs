@@ -5,6 +5,16 @@ use crate::driver::{EventOwner, Token};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::member::MemberIndex;
 
+mirrorball_core::slab_key! {
+    /// Names a request of the executor.
+    pub(super) struct IoRequestKey;
+}
+
+mirrorball_core::slab_key! {
+    /// Names a member I/O that is not completed; its slot is in the tokens of its parts.
+    pub(super) struct ActiveIoKey;
+}
+
 /// The volume, or a member, that a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {

@@ -8,7 +8,7 @@
 //! before. One after the other, a sync that failed is known before a later one succeeds.
 
 use super::Executor;
-use super::keys::ActiveIoKey;
+use super::request::ActiveIoKey;
 use crate::driver::{EventOwner, Token};
 use crate::member::Store;
 use mirrorball_core::io::IoError;

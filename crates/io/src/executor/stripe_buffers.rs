@@ -10,7 +10,7 @@
 
 use super::Executor;
 use super::active_io::LateData;
-use super::keys::IoRequestKey;
+use super::request::IoRequestKey;
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::geometry::FullStripe;
 use mirrorball_core::slab::SlabKey;

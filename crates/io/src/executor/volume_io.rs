@@ -1,7 +1,7 @@
 //! Member I/O of the volume: its buffers, and what the mirrors do differently.
 
 use super::active_io::{ActiveIo, Origin, place};
-use super::keys::IoRequestKey;
+use super::request::IoRequestKey;
 use super::{Executor, IoRequest, Target};
 use crate::Volume;
 use crate::driver::buffers::{BufferKey, Slice};

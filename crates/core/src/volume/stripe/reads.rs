@@ -15,7 +15,7 @@ use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
 use crate::policy::{Ctx, Mirror, StripeRead};
 use crate::units::Nanos;
-use crate::volume::{Work, choice};
+use crate::volume::Work;
 use std::ops::Range;
 
 /// The rest of a read in one full stripe that is to be handed out.
@@ -180,7 +180,7 @@ impl StripeContext<'_> {
         self.decider.choices += 1;
         let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
         let left_out = self.decider.policy.leave_out(&read, columns, self.states.members(), ctx);
-        choice::check_left_out(left_out, &read);
+        read.check(left_out);
         left_out
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! - [`server`]: listeners, connections, and their messages.
 //! - `connection`: received bytes that are not parsed yet, and replies to send.
-//! - `served_request`: a client's request in flight.
 //! - `requests`: requests of clients, carried out by the executor, and their replies.
 //! - `waiting`: clients that wait for memory or a turn, and those that are closed for others.
 //! - `memory_budget`: the memory of all requests and replies together.
@@ -15,7 +14,6 @@ pub mod acceptor;
 mod connection;
 mod memory_budget;
 mod requests;
-mod served_request;
 pub mod server;
 #[cfg(test)]
 mod tests;
