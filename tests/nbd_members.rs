@@ -3,7 +3,9 @@
 //! Tests with `nbdkit` and `qemu-nbd` are skipped where these are not installed, unless `CI` is
 //! `true`; `./test` installs them.
 
+mod errors;
 mod reopen;
+
 use crate::common::external::{self, External};
 use crate::common::service::{Service, wait_until};
 use crate::common::{Folder, stderr};

@@ -67,6 +67,9 @@ impl fmt::Display for Condition {
 pub enum Problem<'a> {
     /// A member failed, by itself or on request, and is not used; with its last error before.
     MemberFailed(Option<MemberFault>),
+    /// A member returns errors and stays in use, because it has the only copy of some data; with
+    /// its last error.
+    MemberFailing(Option<MemberFault>),
     /// The device of a member was not found at the start.
     MemberMissing,
     /// The device of a failed member was removed.
@@ -182,6 +185,7 @@ impl Problem<'_> {
         use Severity::{Error, Note, Warning};
         match self {
             Problem::MemberFailed(_) => ("member-failed", Error, "not failed any more"),
+            Problem::MemberFailing(_) => ("member-failing", Error, "its errors are over"),
             Problem::MemberMissing => ("member-missing", Error, "not missing any more"),
             Problem::MemberRemoved => ("member-removed", Error, "has a device again"),
             Problem::MemberUnreachable => {
@@ -262,6 +266,10 @@ impl Problem<'_> {
         match self {
             Problem::MemberFailed(None) => format!("{subject} has failed"),
             Problem::MemberFailed(Some(fault)) => format!("{subject} has failed: {fault}"),
+            Problem::MemberFailing(fault) => {
+                let fault = fault.map_or(String::new(), |fault| format!(": {fault}"));
+                format!("{subject} returns errors, and is used as the last copy of data{fault}")
+            }
             Problem::MemberMissing => format!("{subject} is missing"),
             Problem::MemberRemoved => format!("the device of {subject} was removed"),
             Problem::MemberUnreachable => {
@@ -311,6 +319,10 @@ impl Problem<'_> {
         let devid = subject.devid.unwrap_or(0);
         let text = match self {
             Problem::MemberFailed(_) => return failed_help(subject, situation),
+            Problem::MemberFailing(_) if is_writable => format!(
+                "copy the data elsewhere now; when another member is in sync, `ctl members replace \
+                 {devid} DEVICE`"
+            ),
             Problem::MemberMissing if situation == Situation::NotServed => {
                 "connect its device, or start without it (`serve --degraded`), and then `ctl \
                  members replace`"

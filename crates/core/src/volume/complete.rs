@@ -138,7 +138,8 @@ impl<G: Gate> Volume<G> {
     fn on_member_error(&mut self, io: &MemberIo, error: IoError, now: Nanos) {
         let member = io.member;
         let had_failed = self.states.is_failed(member);
-        if self.states.on_error(member, error, now) {
+        let is_counted = io.op == Op::Read && !self.options.is_read_only;
+        if self.states.on_error(member, error, is_counted, now) {
             if !had_failed && self.states.is_failed(member) {
                 self.report(GateEvent::MemberSet { member, had_failed });
             }

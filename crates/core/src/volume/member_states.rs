@@ -193,16 +193,31 @@ impl MemberStates {
     }
 
     /// Applies an I/O error to the state of its member, and returns true if that may have changed.
-    pub(super) fn on_error(&mut self, member: MemberIndex, error: IoError, now: Nanos) -> bool {
-        match error {
-            IoError::Cancelled | IoError::Checksum => return false,
-            IoError::Gone if self.can_fail(member) => self.set(member, MemberState::Failed),
-            IoError::Gone | IoError::Medium | IoError::Transport => {
-                self.backoffs[member.get()].on_error(now);
-                self.changed();
-            }
+    /// `is_counted` if it is of a read, and the medium can be repaired.
+    pub(super) fn on_error(
+        &mut self,
+        member: MemberIndex,
+        error: IoError,
+        is_counted: bool,
+        now: Nanos,
+    ) -> bool {
+        if matches!(error, IoError::Cancelled | IoError::Checksum) {
+            return false;
+        }
+        let is_counted = is_counted && error == IoError::Medium;
+        self.backoffs[member.get()].on_error(is_counted, now);
+        self.changed();
+        let fails = error == IoError::Gone || self.is_failing(member, now);
+        if fails && self.can_fail(member) {
+            self.set(member, MemberState::Failed);
         }
         true
+    }
+
+    /// Returns true if a member in use should not be: reads of it fail too often, or it failed a
+    /// flush. It is the last copy of some data.
+    pub fn is_failing(&self, member: MemberIndex, now: Nanos) -> bool {
+        self.backoffs[member.get()].is_failing(now) || self.unflushed[member.get()]
     }
 
     /// When the next back-off ends.

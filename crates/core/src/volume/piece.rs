@@ -26,8 +26,8 @@ pub(super) struct Piece {
     pub(super) good: TargetSet,
     /// Targets whose I/O failed for any reason; they are not read again for this piece.
     pub(super) failed: TargetSet,
-    /// Targets whose medium failed. They are rewritten, and a smaller piece may be readable. A
-    /// target behind a transport that failed keeps its data.
+    /// Targets whose medium failed, then those that are rewritten. A smaller piece may be readable.
+    /// A target behind a transport that failed keeps its data.
     pub(super) spoiled: TargetSet,
     /// Those of them whose data did not match their checksums.
     pub(super) mismatched: TargetSet,
@@ -38,6 +38,8 @@ pub(super) struct Piece {
     pub(super) has_answer: bool,
     /// True if the piece was read and now rewrites other targets.
     pub(super) is_rewriting: bool,
+    /// True if what it rewrote is read back.
+    pub(super) is_reading_back: bool,
     /// True if the piece holds the lock of its range.
     pub(super) has_lock: bool,
     /// True if it is to be rewritten once no other piece of its request is read.
@@ -63,6 +65,7 @@ impl Piece {
             doubted: TargetSet::default(),
             has_answer: false,
             is_rewriting: false,
+            is_reading_back: false,
             has_lock: false,
             is_parked: false,
             marks: GateMarks::default(),
@@ -77,6 +80,14 @@ impl Piece {
             RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::User,
         }
+    }
+
+    /// Returns true if a repair was written and is not read back yet.
+    #[inline]
+    pub(super) fn has_repaired(&self) -> bool {
+        let is_repair =
+            matches!(self.kind, RequestKind::Read | RequestKind::Scrub | RequestKind::Repair(_));
+        self.is_rewriting && !self.is_reading_back && is_repair
     }
 
     /// Returns true if the piece needs the lock of its range. A read takes it only once it failed:

@@ -149,7 +149,9 @@ impl<G: Gate> Volume<G> {
         let piece = self.requests.piece_mut(key);
         if piece.is_rewriting {
             // The data was read. If the member has to stay, this target stays as bad as it was.
-            if self.states.can_fail(io.member) {
+            if piece.is_reading_back && error == IoError::Transport {
+                // It was written, and the medium did not say that it cannot be read.
+            } else if self.states.can_fail(io.member) {
                 self.fail_member(io.member);
             } else {
                 piece.failed.insert(target);
@@ -175,7 +177,8 @@ impl<G: Gate> Volume<G> {
         let piece = self.requests.piece(key);
         debug_assert!(piece.pending == 0 && piece.race.is_none(), "{piece:?} is under way");
         let was_read = !piece.good.is_empty();
-        if piece.kind == RequestKind::Read && was_read && piece.failed.is_empty() {
+        let is_plain = piece.kind == RequestKind::Read && !piece.is_rewriting;
+        if is_plain && was_read && piece.failed.is_empty() {
             // Nearly every read.
             return self.finish(key);
         }
@@ -194,6 +197,7 @@ impl<G: Gate> Volume<G> {
                 self.requests.piece_mut(key).good = TargetSet::default();
                 self.finish(key);
             }
+            _ if piece.has_repaired() => self.read_back(key),
             _ if piece.is_rewriting => self.finish(key),
             RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Resync if !was_read => {
                 self.retry(key);
@@ -362,8 +366,7 @@ impl<G: Gate> Volume<G> {
         let piece = self.requests.piece_mut(key);
         assert!(piece.has_lock && !piece.is_rewriting, "{piece:?} is rewritten once");
         assert!(!piece.good.is_empty(), "only data that were read are written: {piece:?}");
-        piece.is_rewriting = true;
-        piece.failed = TargetSet::default();
+        (piece.is_rewriting, piece.failed) = (true, TargetSet::default());
         let targets = match piece.kind {
             RequestKind::Resync | RequestKind::Repair(_) => {
                 piece.plan.resync_targets(&self.states, piece.good)
@@ -374,6 +377,8 @@ impl<G: Gate> Volume<G> {
             RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::Repair,
         };
+        self.requests.piece_mut(key).spoiled = targets;
+        let piece = self.requests.piece(key);
         // A range may be rebuilt again that the member has by now: it is read from it, too.
         let is_good = |target| piece.good.contains(target) && !piece.plan.is_rebuild();
         assert!(!targets.iter().any(is_good), "a good mirror is not rewritten: {piece:?}");
@@ -382,6 +387,25 @@ impl<G: Gate> Volume<G> {
             self.report(GateEvent::Rewriting(&view, targets));
         }
         self.issue_to(key, targets, Op::Write, purpose);
+    }
+
+    /// Reads what was repaired: a medium may take a write and still not give it back. A resync
+    /// copies too much for that.
+    fn read_back(&mut self, key: PieceKey) {
+        let request = self.requests.piece(key).request;
+        if self.requests.get(request).request.kind == RequestKind::Resync {
+            return self.finish(key);
+        }
+        let piece = self.requests.piece_mut(key);
+        piece.is_reading_back = true;
+        let Piece { ref plan, spoiled, failed, .. } = *piece;
+        let mut targets = TargetSet::default();
+        for target in spoiled.iter().filter(|target| !failed.contains(*target)) {
+            if !self.states.is_failed(plan.location(target).0) {
+                targets.insert(target);
+            }
+        }
+        self.issue_to(key, targets, Op::Read, Purpose::Repair);
     }
 
     /// Ends a piece, unless the gate holds it.

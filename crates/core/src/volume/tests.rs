@@ -254,6 +254,11 @@ fn a_failed_read_is_retried_then_repaired_before_the_reply() {
     assert_eq!((repair[0].op, repair[0].purpose), (Op::Write, Purpose::Repair));
     assert_eq!(repair[0].member, mirror.member);
     world.complete(repair[0]);
+    assert_eq!(world.reply(), None, "the reply waits until the repair is read back");
+    let read_back = world.pump();
+    assert_eq!((read_back[0].op, read_back[0].purpose), (Op::Read, Purpose::Repair));
+    assert_eq!((read_back.len(), read_back[0].member), (1, mirror.member));
+    world.complete(read_back[0]);
     assert_eq!(world.reply(), Some((2, Ok(()))));
     assert!(world.bad.is_empty(), "rewritten");
 }

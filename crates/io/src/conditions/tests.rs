@@ -39,6 +39,7 @@ fn all() -> Vec<Problem<'static>> {
     let last_error = Some(("devid 1".to_owned(), MemberFault::Ended, Nanos::from_secs(150)));
     vec![
         failed(),
+        Problem::MemberFailing(Some(MemberFault::Ended)),
         Problem::MemberMissing,
         Problem::MemberRemoved,
         Problem::MemberUnreachable,

@@ -75,6 +75,10 @@ impl<'a> WatchedParts<'a> {
                 let problem = Problem::ChecksumMismatch(mismatched);
                 findings.push((About::Member(index), problem));
             }
+            if executor.is_failing(index) {
+                let fault = executor.last_error(index).map(|(fault, _)| fault);
+                findings.push((About::Member(index), Problem::MemberFailing(fault)));
+            }
         }
         for stalled in self.rebuild.stalled() {
             let problem = Problem::RebuildStalled(stalled.error);

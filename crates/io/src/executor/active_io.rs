@@ -223,11 +223,15 @@ impl Executor {
                 let wanted = io.op == Op::Read && outcome.result.is_ok() && !outcome.superseded;
                 match io.own_buffer {
                     None => {}
+                    // The volume has taken it, or has compared it.
                     Some(buffer) if wanted && member_io.purpose == Purpose::Metadata => {
                         self.driver.release(buffer);
                     }
-                    // The volume has compared it.
                     Some(buffer) if member_io.purpose == Purpose::Scrub && self.has_checksums() => {
+                        self.driver.release(buffer);
+                    }
+                    // It was read back only to see whether it can be read.
+                    Some(buffer) if member_io.purpose == Purpose::Repair => {
                         self.driver.release(buffer);
                     }
                     Some(buffer) if wanted && member_io.purpose == Purpose::Scrub => {

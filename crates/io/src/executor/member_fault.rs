@@ -101,6 +101,12 @@ impl Executor {
         Some((fault, self.driver.now().saturating_sub(slot.fault_at)))
     }
 
+    /// True if a member returns errors, and the volume cannot do without it.
+    pub fn is_failing(&self, member: MemberIndex) -> bool {
+        let now = self.time();
+        self.volume.as_ref().is_some_and(|volume| volume.states().is_failing(member, now))
+    }
+
     /// Fails a member on request. Returns false if the volume cannot do without it.
     ///
     /// # Panics

@@ -75,7 +75,7 @@ impl Executor {
         };
         let is_one_of_many = match io.role {
             ReadRole::First | ReadRole::Extra => true,
-            ReadRole::Only => io.purpose == Purpose::Scrub,
+            ReadRole::Only => matches!(io.purpose, Purpose::Scrub | Purpose::Repair),
             ReadRole::Stripe => false,
         };
         let races = io.op == Op::Read && is_one_of_many;

@@ -108,6 +108,59 @@ fn a_failed_repair_does_not_fail_the_only_member_in_sync() {
     assert_eq!(states(&world)[0], MemberState::InSync);
 }
 
+/// A request of each kind, in a volume whose second member takes writes and fails all reads.
+#[test]
+fn a_member_that_does_not_give_back_what_was_repaired_is_failed() {
+    for kind in [RequestKind::Read, RequestKind::Scrub] {
+        let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+        world.write(1, 0, 4096, 7);
+        world.settle();
+        assert_eq!(world.reply(), Some((1, Ok(()))));
+        let first = world.volume.map().map(0, 4096).mirrors[0].member;
+        world.request(2, kind, 0, 4096);
+        loop {
+            let ios = world.pump();
+            if ios.is_empty() {
+                break;
+            }
+            for io in ios {
+                match io.op == Op::Read && io.member == first {
+                    true => drop(world.volume.complete(io.id, Err(IoError::Medium), world.now)),
+                    false => drop(world.complete(io)),
+                }
+            }
+        }
+        assert_eq!(world.reply(), Some((2, Ok(()))), "{kind:?}");
+        assert_eq!(states(&world)[first.get()], MemberState::Failed, "{kind:?}");
+    }
+}
+
+/// Each error is repaired. The member is failed, unless it is the last copy.
+#[test]
+fn a_member_with_many_read_errors_in_an_hour_is_failed_or_failing() {
+    for has_other in [true, false] {
+        let mut world = match has_other {
+            true => World::new(Profile::Raid1, 2, Box::new(First)),
+            false => half_rebuilt(200 * MIB),
+        };
+        for error in 1..=21 {
+            world.now = world.now + Nanos::from_secs(100);
+            world.volume.on_timeout(world.now);
+            let mirrors = world.volume.map().map(0, 4096).mirrors.to_vec();
+            let mirror = mirrors.iter().find(|it| it.member.0 == 0).unwrap();
+            world.bad.push((0, mirror.offset / BLOCK));
+            world.request(error, RequestKind::Scrub, 0, 4096);
+            world.settle();
+            assert_eq!(world.reply(), Some((error, Ok(()))));
+            let is_failing = world.volume.states.is_failing(MemberIndex(0), world.now);
+            let is_failed = states(&world)[0] == MemberState::Failed;
+            assert_eq!(is_failed, error == 21 && has_other, "{error}");
+            assert_eq!(is_failing, error == 21 && !has_other, "{error}");
+            assert!(world.bad.is_empty() || is_failed, "it was repaired");
+        }
+    }
+}
+
 #[test]
 fn a_flush_without_a_member_in_sync_fails() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));

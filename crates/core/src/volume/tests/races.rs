@@ -126,6 +126,7 @@ fn a_failed_first_read_is_repaired_with_data_read_under_the_lock() {
     let repair = world.pump();
     assert_eq!((repair[0].op, repair[0].member), (Op::Write, first.member));
     world.complete(repair[0]);
+    world.settle();
     answered(&mut world, 2);
     assert!(world.bad.is_empty());
 }
