@@ -32,7 +32,7 @@ Examples:
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, or name of an array, volume or pool; `-` reads
-    /// pasted outputs of /proc/mdstat, lsblk, zpool, btrfs and multipath
+    /// pasted outputs of /proc/mdstat, mdadm, lsblk, zpool, btrfs, lvs, multipath, nvme, smartctl
     path: Option<String>,
 
     /// Write the array file to FILE [default: standard output]

@@ -50,17 +50,17 @@ pub use sysroot::Sysroot;
 /// # Errors
 /// If there is none, or it cannot be read.
 pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
-    find::behind(sysroot, target).map(with_version_noted)
+    find::behind(sysroot, target).map(|array| with_notes(sysroot, array))
 }
 
 /// Every array of the machine, each with the error if it cannot be read.
 pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
     let all = find::all(sysroot).into_iter();
-    all.map(|found| found.map(with_version_noted)).collect()
+    all.map(|found| found.map(|array| with_notes(sysroot, array))).collect()
 }
 
-/// The machine that a pasted text describes: outputs of `/proc/mdstat`, `lsblk`, `zpool status`,
-/// `btrfs filesystem show` and `multipath -ll`.
+/// The machine that a pasted text describes: outputs of `/proc/mdstat`, `mdadm`, `lsblk`, `zpool`,
+/// `btrfs`, `lvs`, `multipath`, `nvme` and `smartctl`.
 pub fn pasted_machine(text: &str) -> Sysroot {
     pasted::tree(text)
 }
@@ -70,8 +70,10 @@ pub fn detect_without_copies(sysroot: &Sysroot) -> Vec<String> {
     find::without_copies(sysroot)
 }
 
-/// The array, with a note if the version of its system is not known.
-fn with_version_noted(mut array: DetectedArray) -> DetectedArray {
+/// The array, with the notes of a pasted text, and one if the version of its system is not known.
+fn with_notes(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
+    let of_text = sysroot.text(pasted::NOTES).unwrap_or_default();
+    array.notes.extend(of_text.lines().map(str::to_owned));
     if array.version.is_none() {
         let note = "the version of the system is not known: its newest rules are used".to_owned();
         array.add_not_known("the version of the system", note);

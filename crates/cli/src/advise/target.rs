@@ -242,7 +242,8 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
     if is_pasted {
         return Err(Failure::WrongUse(anyhow!(
             "{place} has {none}\n  help: paste the output of `cat /proc/mdstat`, `lsblk`, `zpool \
-             status`, `btrfs filesystem show` or `multipath -ll`"
+             status`, `btrfs filesystem show`, `lvs -a -o +devices`, `multipath -ll` or `nvme \
+             list-subsys`"
         )));
     }
     if args.sysroot.is_none() && args.probe.is_none() && args.measured.is_none() {

@@ -109,6 +109,11 @@ impl<'a> Btrfs<'a> {
         let mut members = self.members(mount.as_ref(), &mut notes, &mut not_known)?;
         let condition = self.condition(mount.as_ref(), &members, &mut notes);
         leave_out_empty(&mut members, mount.as_ref(), &mut notes);
+        let known = Profile::ALL.into_iter().find(|it| it.name() == profile);
+        if known.is_some_and(|it| members.len() < it.rules().members_min) {
+            let what = format!("btrfs {}: {profile} on {} devices", self.name(), members.len());
+            return Err(unreadable(what, "some of its devices are not listed"));
+        }
         notes.extend(self.with_one_copy(&members, profile));
         complete(&mut members);
         notes.extend(notes_on(&members));

@@ -1,0 +1,320 @@
+//! File systems of btrfs: `filesystem show`, `df` and `usage`, `device usage` and `device stats`.
+
+use super::super::sysroot::base_name;
+use super::text::size_of;
+use super::tree::Tree;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A file system as far as the text says what it is.
+#[derive(Default)]
+struct FileSystem {
+    fsid: Option<String>,
+    label: Option<String>,
+    /// Bytes of the file system, with copies counted once.
+    used_bytes: Option<u64>,
+    devices: BTreeMap<u64, FileSystemDevice>,
+    /// Profiles of the data and of the metadata, with their sizes.
+    profiles: Vec<(&'static str, String, u64)>,
+}
+
+#[derive(Default)]
+struct FileSystemDevice {
+    path: String,
+    size_bytes: u64,
+    used_bytes: u64,
+    is_missing: bool,
+}
+
+/// All outputs of `btrfs` of a text. Those without a UUID are about the file system before them.
+pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
+    let mut all = shown(lines);
+    let mut usage = used(lines);
+    let profiles = profiles(lines);
+    if let Some(table) = table(lines) {
+        usage = table;
+    }
+    let is_nothing = usage.devices.is_empty() && all.is_empty();
+    if is_nothing {
+        usage = with_errors_counted(lines);
+        if !usage.devices.is_empty() && profiles.is_empty() && usage.profiles.is_empty() {
+            let note = "the text has devices of a btrfs without their sizes: guessed";
+            tree.note(note.to_owned());
+        }
+    }
+    if all.is_empty() && !usage.devices.is_empty() {
+        all.push(std::mem::take(&mut usage));
+    } else if let [only] = all.as_mut_slice() {
+        let count = |it: &FileSystem| it.devices.len();
+        if count(&usage) > 0 && count(only) != count(&usage) {
+            tree.note(format!(
+                "the text contradicts itself: the btrfs has {} devices in one part and {} in \
+                 another; the first is taken",
+                count(only),
+                count(&usage)
+            ));
+        }
+        only.profiles.append(&mut usage.profiles);
+    }
+    for (index, mut file_system) in all.into_iter().enumerate() {
+        if file_system.profiles.is_empty() {
+            file_system.profiles.clone_from(&profiles);
+        }
+        write(tree, index, &file_system);
+    }
+}
+
+/// `btrfs filesystem show`: `Label: … uuid: …`, and a line for each devid.
+fn shown(lines: &[&str]) -> Vec<FileSystem> {
+    let text = lines.join(" ");
+    let mut all: Vec<FileSystem> = Vec::new();
+    for part in text.split("Label: ").skip(1) {
+        let Some((label, rest)) = part.split_once("uuid: ") else { continue };
+        let label = label.trim().trim_matches(['\'', '"']).to_owned();
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let Some(fsid) = words.first().filter(|it| it.contains('-')) else { continue };
+        let mut found = FileSystem {
+            fsid: Some((*fsid).to_owned()),
+            label: Some(label).filter(|label| label != "none" && !label.is_empty()),
+            used_bytes: after(&words, "bytes", 2).and_then(size_of),
+            ..FileSystem::default()
+        };
+        for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "devid") {
+            let own = &words[at..words.len().min(at + 12)];
+            let Some(devid) = own.get(1).and_then(|it| it.parse().ok()) else { continue };
+            let bytes = |key: &str| after(own, key, 1).and_then(size_of).unwrap_or(0);
+            let path = after(own, "path", 1).unwrap_or_default().to_owned();
+            let is_missing = path.starts_with('<') || own.get(8) == Some(&"MISSING");
+            found.devices.insert(
+                devid,
+                FileSystemDevice {
+                    size_bytes: bytes("size"),
+                    used_bytes: bytes("used"),
+                    path,
+                    is_missing,
+                },
+            );
+        }
+        // A line with a warning stands for a device that is gone.
+        let total = after(&words, "devices", 1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
+        let is_short = rest.contains("Some devices missing");
+        for devid in 1..=total.min(64) {
+            if is_short && (found.devices.len() as u64) < total {
+                let gone = FileSystemDevice { is_missing: true, ..FileSystemDevice::default() };
+                found.devices.entry(devid).or_insert(gone);
+            }
+        }
+        all.push(found);
+    }
+    all.retain(|found| !found.devices.is_empty());
+    all
+}
+
+/// The word `by` places behind another.
+fn after<'a>(words: &[&'a str], key: &str, by: usize) -> Option<&'a str> {
+    let at = words.iter().position(|word| *word == key)?;
+    words.get(at + by).copied()
+}
+
+/// `Data,RAID1: Size:…` of `usage`, `Data, RAID1: total=…` of `df`.
+fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64)> {
+    let mut found: Vec<(&str, String, u64)> = Vec::new();
+    for line in lines {
+        let line = line.trim();
+        let kinds = [("Data", "data"), ("Metadata", "metadata")];
+        let Some((rest, kind)) =
+            kinds.iter().find_map(|(word, kind)| Some((line.strip_prefix(word)?, *kind)))
+        else {
+            continue;
+        };
+        let Some((profile, rest)) = rest.strip_prefix(',').and_then(|it| it.split_once(':')) else {
+            continue;
+        };
+        let profile = profile.trim().to_lowercase();
+        let words: Vec<&str> =
+            rest.split([' ', '=', ':', ',']).filter(|word| !word.is_empty()).collect();
+        let size = ["total", "Size"].iter().find_map(|key| after(&words, key, 1));
+        let size = size.or(words.first().copied()).and_then(size_of).unwrap_or(1);
+        if !profile.is_empty() && profile.bytes().all(|it| it.is_ascii_alphanumeric()) {
+            found.push((kind, profile, size));
+        }
+    }
+    found
+}
+
+/// `btrfs filesystem usage` and `device usage`: what each device has of each kind of chunks.
+fn used(lines: &[&str]) -> FileSystem {
+    let mut by_path: Vec<(String, u64, u64)> = Vec::new();
+    let mut found = FileSystem { profiles: profiles(lines), ..FileSystem::default() };
+    let mut of = None::<&str>;
+    let mut device = None::<String>;
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut count = |path: &str, bytes: u64, is_free: bool| {
+            if !by_path.iter().any(|(other, ..)| other == path) {
+                by_path.push((path.to_owned(), 0, 0));
+            }
+            for own in by_path.iter_mut().filter(|(other, ..)| other == path) {
+                let part = if is_free { &mut own.2 } else { &mut own.1 };
+                *part = part.saturating_add(bytes);
+            }
+        };
+        match words.as_slice() {
+            [first, "ID:", _] if first.ends_with(',') => {
+                device = Some(first.trim_end_matches(',').to_owned());
+            }
+            [kind, bytes] if device.is_some() && is_kind(kind) => {
+                if let (Some(path), Some(bytes)) = (&device, size_of(bytes)) {
+                    count(path, bytes, kind.starts_with("Unallocated"));
+                }
+            }
+            [path, bytes] if of.is_some() && (path.starts_with("/dev/") || *path == "missing") => {
+                if let Some(bytes) = size_of(bytes) {
+                    count(path, bytes, of == Some("Unallocated:"));
+                }
+            }
+            [kind, ..] if is_kind(kind) => of = Some(*kind),
+            _ => {}
+        }
+    }
+    for (devid, (path, used_bytes, free)) in (1..).zip(by_path) {
+        let size_bytes = used_bytes.saturating_add(free);
+        let is_missing = path == "missing";
+        found.devices.insert(devid, FileSystemDevice { path, size_bytes, used_bytes, is_missing });
+    }
+    found
+}
+
+fn is_kind(word: &str) -> bool {
+    ["Data,", "Metadata,", "System,", "Unallocated:"].iter().any(|kind| word.starts_with(kind))
+}
+
+/// `btrfs filesystem usage -T`: a row for each device, and the profiles in the second heading.
+fn table(lines: &[&str]) -> Option<FileSystem> {
+    let at = lines.iter().position(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words.as_slice(), ["Id", "Path", ..])
+    })?;
+    let heading: Vec<&str> = lines[at].split_whitespace().collect();
+    let kinds: Vec<&str> = lines.get(at.checked_sub(1)?)?.split_whitespace().collect();
+    let mut found = FileSystem::default();
+    for (kind, profile) in kinds.iter().zip(&heading[2..]) {
+        let kind = match *kind {
+            "Data" => "data",
+            "Metadata" => "metadata",
+            _ => continue,
+        };
+        found.profiles.push((kind, profile.to_lowercase(), 1));
+    }
+    for line in &lines[at + 1..] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [devid, path, sizes @ ..] = words.as_slice() else { continue };
+        let (Ok(devid), true) = (devid.parse(), path.starts_with("/dev/")) else { continue };
+        let sizes: Vec<u64> = sizes.iter().map(|it| size_of(it).unwrap_or(0)).collect();
+        let chunks: u64 = sizes.iter().take(kinds.len()).fold(0, |sum, it| sum.saturating_add(*it));
+        let free = sizes.get(kinds.len()).copied().unwrap_or(0);
+        found.devices.insert(
+            devid,
+            FileSystemDevice {
+                path: (*path).to_owned(),
+                size_bytes: chunks.saturating_add(free),
+                used_bytes: chunks,
+                is_missing: false,
+            },
+        );
+    }
+    (!found.devices.is_empty()).then_some(found)
+}
+
+/// `btrfs device stats`: `[/dev/sda].write_io_errs    0`.
+fn with_errors_counted(lines: &[&str]) -> FileSystem {
+    let mut found = FileSystem::default();
+    for line in lines {
+        let Some((path, _)) = line.trim().strip_prefix('[').and_then(|it| it.split_once("]."))
+        else {
+            continue;
+        };
+        if path.starts_with("/dev/") && found.devices.values().all(|device| device.path != path) {
+            let devid = found.devices.len() as u64 + 1;
+            let device = FileSystemDevice { path: path.to_owned(), ..FileSystemDevice::default() };
+            found.devices.insert(devid, device);
+        }
+    }
+    found
+}
+
+/// Errors that a device has had, by `btrfs device stats` as text or JSON.
+pub(super) fn read_errors(tree: &mut Tree, lines: &[&str]) {
+    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in lines {
+        let Some((path, rest)) = line.trim().strip_prefix('[').and_then(|it| it.split_once("]."))
+        else {
+            continue;
+        };
+        let count = rest.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok());
+        let all = errors.entry(path).or_default();
+        *all = all.saturating_add(count.unwrap_or(0));
+    }
+    for (path, count) in errors.into_iter().filter(|(_, count)| *count > 0) {
+        tree.note(format!("{path} has counted {count} errors (`btrfs device stats`)"));
+    }
+}
+
+/// `btrfs --format json filesystem df` and `device stats`.
+pub(super) fn read_json(tree: &mut Tree, value: &Value) {
+    let stats = value.get("device-stats").and_then(Value::as_array).into_iter().flatten();
+    let line = |device: &Value| {
+        let path = device.get("device")?.as_str()?;
+        let errors = device.as_object()?.iter().filter(|(key, _)| key.ends_with("_errs"));
+        let count: u64 = errors
+            .filter_map(|(_, it)| it.as_u64().or_else(|| it.as_str()?.parse().ok()))
+            .fold(0, u64::saturating_add);
+        Some(format!("[{path}].errs {count}"))
+    };
+    let lines: Vec<String> = stats.filter_map(line).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    read_errors(tree, &lines);
+}
+
+fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
+    let made_up = format!("pasted-btrfs-{index}");
+    let fsid = found.fsid.as_ref().unwrap_or(&made_up);
+    let folder = format!("/sys/fs/btrfs/{fsid}");
+    if let Some(label) = &found.label {
+        tree.add(format!("{folder}/label"), label.clone());
+    }
+    let name = found.label.as_ref().unwrap_or(fsid);
+    if found.devices.len() > 1 && found.profiles.iter().all(|(kind, ..)| *kind != "data") {
+        tree.note(format!(
+            "the text has no profile of the data of {name}: taken for raid1; `btrfs filesystem \
+             df` says it"
+        ));
+        for kind in ["data", "metadata"] {
+            tree.add(format!("{folder}/allocation/{kind}/raid1/total_bytes"), "1");
+        }
+    }
+    for (kind, profile, bytes) in &found.profiles {
+        let path = format!("{folder}/allocation/{kind}/{profile}/total_bytes");
+        tree.add(path, bytes.to_string());
+    }
+    let used = found.used_bytes.unwrap_or(0);
+    let mut show = format!("Label: none  uuid: {fsid}\n\tTotal devices 0 FS bytes used {used}\n");
+    for (devid, device) in &found.devices {
+        let FileSystemDevice { path, size_bytes, used_bytes, .. } = device;
+        let missing = u8::from(device.is_missing).to_string();
+        tree.add(format!("{folder}/devinfo/{devid}/missing"), missing);
+        if device.is_missing {
+            continue;
+        }
+        show += &format!("\tdevid {devid} size {size_bytes} used {used_bytes} path {path}\n");
+        let (name, block) = match path.strip_prefix("/dev/mapper/") {
+            Some(name) => (format!("dm-{name}"), tree.device(&format!("dm-{name}"))),
+            None => (base_name(path).to_owned(), tree.device(base_name(path))),
+        };
+        if let Some(name) = path.strip_prefix("/dev/mapper/") {
+            tree.add(format!("{block}/dm/name"), name);
+        }
+        tree.link(format!("{folder}/devices/{name}"), block);
+    }
+    tree.append("/tools/btrfs-filesystem-show", &show);
+}

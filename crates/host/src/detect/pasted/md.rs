@@ -1,0 +1,417 @@
+//! Arrays of md: `/proc/mdstat`, and `mdadm --detail`, `--detail --scan` and `--examine`.
+
+use super::super::sysroot::base_name;
+use super::md_array::{MdArray, MdDevice};
+use super::text::{command, number_in, size_of};
+use super::tree::Tree;
+
+/// Works of md, as its outputs call them and as sysfs does.
+const ACTIONS: [(&str, &str); 6] = [
+    ("resync", "resync"),
+    ("recovery", "recover"),
+    ("recovering", "recover"),
+    ("check", "check"),
+    ("reshape", "reshape"),
+    ("resyncing", "resync"),
+];
+
+fn action_in<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
+    words.into_iter().find_map(|word| ACTIONS.iter().find(|it| it.0 == word).map(|it| it.1))
+}
+
+/// True for the name of an array: `md0`, `md_d1`.
+fn is_md_name(name: &str) -> bool {
+    let rest = name.strip_prefix("md");
+    rest.is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit() || it == '_'))
+        && !name.contains(char::is_whitespace)
+}
+
+/// Arrays of `/proc/mdstat`: `md0 : active raid1 sdb1[1] sda1[0](W)`.
+pub(super) fn read_mdstat(tree: &mut Tree, lines: &[&str]) {
+    let heading = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next().filter(|name| is_md_name(name))?.to_owned();
+        (words.next() == Some(":")).then_some(name)
+    };
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = heading(line) else { continue };
+        let ends = |line: &&&str| {
+            !line.trim().is_empty()
+                && heading(line).is_none()
+                && command(line).is_none()
+                && !line.trim_start().starts_with("unused devices")
+        };
+        let below = lines[at + 1..].iter().take_while(ends);
+        let words: Vec<&str> =
+            [*line].into_iter().chain(below.copied()).flat_map(str::split_whitespace).collect();
+        if let Some(array) = of_mdstat(&words[2..]) {
+            add(tree, &name, array);
+        }
+    }
+}
+
+/// The array of the words behind its name.
+fn of_mdstat(words: &[&str]) -> Option<MdArray> {
+    let mut array =
+        MdArray { is_inactive: words.first() == Some(&"inactive"), ..MdArray::default() };
+    let is_level = |word: &&&str| {
+        let rest = word.strip_prefix("raid");
+        rest.is_some_and(|rest| rest.parse::<u64>().is_ok())
+            || ["linear", "multipath"].contains(word)
+    };
+    array.level = words.iter().find(is_level).map_or(String::new(), |it| (*it).to_owned());
+    if array.level.is_empty() && !array.is_inactive {
+        return None;
+    }
+    let before = |word: &str| {
+        let at = words.iter().position(|it| it.trim_end_matches(',') == word)?;
+        words.get(at.checked_sub(1)?).copied()
+    };
+    let inside = |word: &&&str| word.starts_with('[') && word.ends_with(']') && word.contains('/');
+    let counts = words.iter().find(inside).map(|word| word.trim_matches(['[', ']']));
+    let counts = counts.and_then(|it| it.split_once('/'));
+    let counts = counts.and_then(|(slots, up)| Some((slots.parse().ok()?, up.parse().ok()?)));
+    let mut devices: Vec<(u64, &str, &str)> = words.iter().filter_map(|it| md_member(it)).collect();
+    devices.sort_unstable();
+    array.slots = counts.map_or(devices.len() as u64, |(slots, _)| slots);
+    array.up = counts.map(|(_, up)| up);
+    let copies = |kind: &str| before(kind).and_then(|it| it.parse::<u64>().ok());
+    let near = copies("near-copies");
+    let far = copies("far-copies").or_else(|| copies("offset-copies"));
+    array.layout = Some(layout(near, far, copies("offset-copies").is_some()))
+        .filter(|_| near.is_some() || far.is_some());
+    array.size_kib = before("blocks").and_then(|it| it.parse().ok());
+    array.chunk_bytes = before("chunks").or_else(|| before("chunk")).and_then(size_of);
+    array.action = action_in(words.iter().copied());
+    array.progress = words.iter().find_map(|word| {
+        let (done, all) = word.strip_prefix('(')?.strip_suffix(')')?.split_once('/')?;
+        Some((done.parse().ok()?, all.parse().ok()?))
+    });
+    let map = words.iter().rfind(|word| word.starts_with("[U") || word.starts_with("[_"));
+    let map = map.map_or("", |word| word.trim_matches(['[', ']']));
+    let is_taken = |slot: u64| devices.iter().any(|(number, ..)| *number == slot);
+    let mut free: Vec<u64> = (0..array.slots.min(64)).filter(|slot| !is_taken(*slot)).collect();
+    for (number, device, flags) in &devices {
+        // A new device has a number behind the slots until it is in sync.
+        let is_out = flags.contains('S') || flags.contains('F') || flags.contains('J');
+        let slot = if *number < array.slots { Some(*number) } else { free.first().copied() };
+        let slot = slot.filter(|_| !is_out);
+        free.retain(|other| Some(*other) != slot);
+        let letter = |slot: u64| usize::try_from(slot).ok().and_then(|at| map.chars().nth(at));
+        let is_up = slot.is_some_and(|slot| letter(slot) != Some('_'));
+        let mut state = vec![match () {
+            () if flags.contains('F') => "faulty",
+            () if is_up => "in_sync",
+            () => "spare",
+        }];
+        state.extend(flags.contains('W').then_some("write_mostly"));
+        state.extend(flags.contains('R').then_some("replacement"));
+        let state = state.join(",");
+        let device = base_name(device).to_owned();
+        array.devices.insert(device, MdDevice { slot, state, offset: None });
+    }
+    Some(array)
+}
+
+fn layout(near: Option<u64>, far: Option<u64>, is_offset: bool) -> u64 {
+    let byte = |copies: Option<u64>| copies.unwrap_or(1).min(255);
+    byte(near) | byte(far) << 8 | u64::from(is_offset) << 16
+}
+
+/// Number, device and flags of a member such as `sda1[0](W)`.
+fn md_member(word: &str) -> Option<(u64, &str, &str)> {
+    let (device, rest) = word.split_once('[')?;
+    let (number, flags) = rest.split_once(']')?;
+    Some((number.parse().ok()?, device, flags)).filter(|_| !device.is_empty())
+}
+
+/// `mdadm --detail`, `mdadm --examine`, and the lines `ARRAY …` of `--scan`.
+pub(super) fn read_mdadm(tree: &mut Tree, lines: &[&str]) {
+    let heading = |line: &str| {
+        let device = line.trim().strip_suffix(':')?.strip_prefix("/dev/")?;
+        (!device.contains(char::is_whitespace)).then(|| device.to_owned())
+    };
+    for (at, line) in lines.iter().enumerate() {
+        let Some(device) = heading(line) else { continue };
+        let below: Vec<&str> = lines[at + 1..]
+            .iter()
+            .copied()
+            .take_while(|line| heading(line).is_none() && command(line).is_none())
+            .collect();
+        let key = |name: &str| {
+            let value = |line: &&str| {
+                let (key, value) = line.split_once(" : ")?;
+                (key.trim() == name).then(|| value.trim().to_owned())
+            };
+            below.iter().find_map(value)
+        };
+        match key("Array UUID") {
+            Some(uuid) => examined(tree, &device, &uuid, &key),
+            None if key("Raid Level").is_some() => {
+                let array = detailed(&below, &key);
+                add(tree, &name_of(&device), array);
+            }
+            None => {}
+        }
+    }
+    let text = lines.join(" ");
+    for part in text.split("ARRAY /dev/").skip(1) {
+        scanned(tree, part);
+    }
+}
+
+/// The name of the kernel: `md0` of `md/0`, `md_data` of `md/data`.
+fn name_of(device: &str) -> String {
+    let name = base_name(device).trim_matches(|it: char| !it.is_ascii_alphanumeric());
+    match () {
+        () if is_md_name(name) => name.to_owned(),
+        () if name.starts_with(|it: char| it.is_ascii_digit()) => format!("md{name}"),
+        () => format!("md_{name}"),
+    }
+}
+
+/// The facts that all outputs of mdadm have in one way.
+fn common(key: &dyn Fn(&str) -> Option<String>) -> MdArray {
+    let number = |name: &str| key(name).and_then(|value| number_in(&value));
+    let layout_text = key("Layout").unwrap_or_default();
+    let copies = |name: &str| {
+        let rest = layout_text.split([',', ' ']).find_map(|it| it.strip_prefix(name))?;
+        number_in(rest)
+    };
+    let (near, offset) = (copies("near="), copies("offset="));
+    let far = copies("far=").or(offset);
+    MdArray {
+        level: key("Raid Level").unwrap_or_default(),
+        slots: number("Raid Devices").unwrap_or(0),
+        size_kib: number("Array Size"),
+        layout: (near.or(far).is_some()).then(|| layout(near, far, offset.is_some())),
+        chunk_bytes: key("Chunk Size").as_deref().and_then(size_of),
+        ..MdArray::default()
+    }
+}
+
+fn detailed(below: &[&str], key: &dyn Fn(&str) -> Option<String>) -> MdArray {
+    let number = |name: &str| key(name).and_then(|value| number_in(&value));
+    let mut array = common(key);
+    array.member_kib = number("Used Dev Size");
+    let state = key("State").unwrap_or_default();
+    array.is_inactive = state.contains("inactive");
+    array.action = action_in(state.split([',', ' ']));
+    let percent = ["Rebuild", "Resync", "Check", "Reshape"]
+        .iter()
+        .find_map(|work| number(&format!("{work} Status")));
+    array.progress = percent.map(|percent| (percent, 100));
+    let is_heading = |line: &&&str| line.trim_start().starts_with("Number ");
+    let rows = below.iter().skip_while(|line| !is_heading(line)).skip(1);
+    let text = rows.copied().collect::<Vec<_>>().join(" ");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut words = &words[..];
+    let mut up = 0;
+    // Number, major, minor and slot; then words of the state, and the device if it is there.
+    while let [_, major, minor, slot, rest @ ..] = words {
+        let is_row = number_in(major).is_some() && number_in(minor).is_some();
+        let is_next = |at: usize| {
+            let number = |word: &&str| *word == "-" || word.parse::<u64>().is_ok();
+            rest.len() >= at + 4 && rest[at..at + 4].iter().all(number)
+        };
+        if !is_row {
+            break;
+        }
+        let length = (0..rest.len()).find(|at| is_next(*at)).unwrap_or(rest.len());
+        let device = rest[..length].iter().find(|it| it.starts_with("/dev/"));
+        let is = |word: &str| rest[..length].contains(&word);
+        let mut state = vec![match () {
+            () if is("faulty") => "faulty",
+            () if is("sync") => "in_sync",
+            () => "spare",
+        }];
+        state.extend((is("writemostly") || is("write-mostly")).then_some("write_mostly"));
+        state.extend(is("replacement").then_some("replacement"));
+        let slot = slot.parse().ok().filter(|_| !is("faulty"));
+        up += u64::from(slot.is_some() && is("sync"));
+        if let Some(device) = device {
+            let state = state.join(",");
+            let device = device.strip_prefix("/dev/").unwrap_or(device);
+            let device = base_name(device).to_owned();
+            array.devices.insert(device, MdDevice { slot, state, offset: None });
+        }
+        words = &rest[length..];
+    }
+    array.up = Some(up).filter(|_| !array.devices.is_empty());
+    array
+}
+
+/// A member of an array by `mdadm --examine`: with the others of the same UUID it makes the array.
+fn examined(tree: &mut Tree, device: &str, uuid: &str, key: &dyn Fn(&str) -> Option<String>) {
+    let number = |name: &str| key(name).and_then(|value| number_in(&value));
+    let found = tree.md.iter().find(|(_, array)| array.uuid.as_deref() == Some(uuid));
+    let given = key("Name").unwrap_or_default();
+    let given = given.split_whitespace().next().unwrap_or_default().rsplit(':').next();
+    let name = found.map(|(name, _)| name.clone());
+    let name = name.unwrap_or_else(|| name_of(given.filter(|it| !it.is_empty()).unwrap_or("0")));
+    let mut array = common(key);
+    array.uuid = Some(uuid.to_owned());
+    // The size of a member is in sectors.
+    array.member_kib =
+        number("Used Dev Size").or_else(|| number("Avail Dev Size")).map(|it| it / 2);
+    let role = key("Device Role").unwrap_or_default();
+    let slot = role.strip_prefix("Active device ").and_then(number_in);
+    let state = if slot.is_some() { "in_sync" } else { "spare" };
+    let member = MdDevice { slot, state: state.to_owned(), offset: number("Data Offset") };
+    match tree.md.get_mut(&name).filter(|other| other.uuid.as_deref() == Some(uuid)) {
+        Some(array) => drop(array.devices.insert(base_name(device).to_owned(), member)),
+        None => {
+            array.devices.insert(base_name(device).to_owned(), member);
+            add(tree, &name, array);
+        }
+    }
+}
+
+/// `md0 level=raid1 num-devices=2 … devices=/dev/sda1,/dev/sdb1`, as `--verbose` prints.
+fn scanned(tree: &mut Tree, part: &str) {
+    let words: Vec<&str> = part.split_whitespace().collect();
+    let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
+    let (Some(name), Some(level)) = (words.first(), value("level=")) else { return };
+    let devices = value("devices=").unwrap_or_default().split(',').filter(|it| !it.is_empty());
+    let member = |(slot, device): (u64, &str)| {
+        let state = "in_sync".to_owned();
+        (base_name(device).to_owned(), MdDevice { slot: Some(slot), state, offset: None })
+    };
+    let array = MdArray {
+        level: level.to_owned(),
+        slots: value("num-devices=").and_then(number_in).unwrap_or(0),
+        devices: (0..).zip(devices).map(member).collect(),
+        ..MdArray::default()
+    };
+    add(tree, &name_of(name), array);
+}
+
+/// An array of which only the devices below it are known, as `lsblk` shows it.
+pub(super) fn add_plain(
+    tree: &mut Tree,
+    name: &str,
+    level: &str,
+    size_kib: Option<u64>,
+    below: &[String],
+) {
+    let member = |(slot, device): (u64, &String)| {
+        (device.clone(), MdDevice { slot: Some(slot), state: "in_sync".to_owned(), offset: None })
+    };
+    let array = MdArray {
+        level: level.to_owned(),
+        slots: below.len() as u64,
+        size_kib,
+        devices: (0..).zip(below).map(member).collect(),
+        ..MdArray::default()
+    };
+    add(tree, name, array);
+}
+
+/// Adds an array, or what a second part of the text says of it.
+fn add(tree: &mut Tree, name: &str, array: MdArray) {
+    let members = |array: &MdArray| -> Vec<String> { array.devices.keys().cloned().collect() };
+    let same = tree.md.iter().find(|(other, it)| {
+        *other == name || (!it.devices.is_empty() && members(it) == members(&array))
+    });
+    let Some(name_before) = same.map(|(other, _)| other.clone()) else {
+        tree.md.insert(name.to_owned(), array);
+        return;
+    };
+    let Some(before) = tree.md.get_mut(&name_before) else { return };
+    let mut contradictions = Vec::new();
+    let mut differ = |what: &str, a: String, b: String| {
+        if a != b && !a.is_empty() && !b.is_empty() && a != "0" && b != "0" {
+            contradictions.push(format!(
+                "the text contradicts itself: the {what} of {name_before} is {a} in one part and \
+                 {b} in another; the first is taken"
+            ));
+        }
+    };
+    differ("level", before.level.clone(), array.level.clone());
+    differ("number of members", before.slots.to_string(), array.slots.to_string());
+    // A spare or a device that was removed need not be in both.
+    let active = |array: &MdArray| -> String {
+        let active = array.devices.iter().filter(|(_, it)| it.slot.is_some());
+        active.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    differ("list of members", active(before), active(&array));
+    before.member_kib = before.member_kib.or(array.member_kib);
+    before.size_kib = before.size_kib.or(array.size_kib);
+    before.layout = before.layout.or(array.layout);
+    before.chunk_bytes = before.chunk_bytes.or(array.chunk_bytes);
+    before.action = before.action.or(array.action);
+    before.progress = before.progress.or(array.progress);
+    before.uuid = before.uuid.take().or(array.uuid);
+    before.up = before.up.or(array.up);
+    if before.level.is_empty() {
+        before.level = array.level;
+    }
+    if before.devices.is_empty() {
+        before.devices = array.devices;
+        before.slots = array.slots;
+    } else {
+        for (device, other) in array.devices {
+            if let Some(own) = before.devices.get_mut(&device) {
+                own.offset = own.offset.or(other.offset);
+            }
+        }
+    }
+    contradictions.into_iter().for_each(|note| tree.note(note));
+}
+
+/// Writes the files of all arrays.
+pub(super) fn write(tree: &mut Tree) {
+    for (name, array) in std::mem::take(&mut tree.md) {
+        array.write(&name, tree);
+    }
+}
+
+impl MdArray {
+    /// Writes the files of the array.
+    fn write(&self, name: &str, tree: &mut Tree) {
+        /// More than any array has.
+        const SLOTS_MAX: u64 = 512;
+        let folder = tree.device(name);
+        let md = format!("{folder}/md");
+        if self.is_inactive || self.level.is_empty() {
+            return tree.add(format!("{md}/array_state"), "inactive");
+        }
+        let slots = self.slots.clamp(1, SLOTS_MAX);
+        let up = self.up.unwrap_or(self.devices.len() as u64);
+        tree.add(format!("{md}/level"), self.level.clone());
+        tree.add(format!("{md}/raid_disks"), slots.to_string());
+        tree.add(format!("{md}/degraded"), slots.saturating_sub(up).to_string());
+        tree.add(format!("{md}/array_state"), "clean");
+        let number = self.layout.unwrap_or(2 | 1 << 8);
+        let copies = (number & 0xff).max(1) * (number >> 8 & 0xff).max(1);
+        let is_raid10 = self.level == "raid10";
+        if is_raid10 && self.layout.is_none() {
+            tree.note(format!("the text has no layout of {name}: taken for near=2"));
+        }
+        let of_array = self.size_kib.map(|kib| match self.level.as_str() {
+            "raid10" => kib.saturating_mul(copies) / slots,
+            _ => kib,
+        });
+        if let Some(kib) = self.member_kib.or(of_array) {
+            tree.add(format!("{md}/component_size"), kib.to_string());
+        }
+        tree.add(format!("{md}/layout"), if is_raid10 { number } else { 0 }.to_string());
+        tree.add(format!("{md}/chunk_size"), self.chunk_bytes.unwrap_or(0).to_string());
+        tree.add(format!("{md}/sync_action"), self.action.unwrap_or("idle"));
+        if let Some((done, all)) = self.progress {
+            tree.add(format!("{md}/sync_completed"), format!("{done} / {all}"));
+        }
+        for (device, member) in &self.devices {
+            let own = format!("{md}/dev-{}", device.replace('/', "!"));
+            let block = tree.device(device);
+            tree.link(format!("{own}/block"), block.clone());
+            tree.link(format!("{folder}/slaves/{device}"), block);
+            tree.add(format!("{own}/state"), member.state.clone());
+            let slot = member.slot.map_or("none".to_owned(), |it| it.to_string());
+            tree.add(format!("{own}/slot"), slot);
+            if let Some(offset) = member.offset {
+                tree.add(format!("{own}/offset"), offset.to_string());
+            }
+        }
+    }
+}

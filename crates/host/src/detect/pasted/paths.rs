@@ -1,0 +1,201 @@
+//! Paths: `multipath -ll` of all ages, and `nvme list-subsys`.
+
+use super::text::is_disk_name;
+use super::tree::Tree;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A group of paths: selector, state, and each path with its state.
+#[derive(Default)]
+struct PriorityGroup {
+    selector: String,
+    is_active: bool,
+    paths: Vec<(String, bool)>,
+}
+
+const SELECTORS: [&str; 5] =
+    ["round-robin", "queue-length", "service-time", "historical-service-time", "io-affinity"];
+
+/// `multipath -ll`: a map, its groups with their selector and state, and the paths of each.
+pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
+    let text = lines.join("\n").replace(['[', ']', '\''], " ").replace("policy=", " ");
+    let marks = ['|', '`', '+', '-', '\\', '_', '├', '└', '─', '│'];
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .map(|word| if word.contains(':') { word } else { word.trim_start_matches(marks) })
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is_map = |word: &&str| {
+        word.strip_prefix("dm-").is_some_and(|it| it.parse::<u32>().is_ok() && it.len() < 6)
+    };
+    let at: Vec<usize> = (1..words.len()).filter(|at| is_map(&words[*at])).collect();
+    for (index, begin) in at.iter().enumerate() {
+        let end = at.get(index + 1).copied().unwrap_or(words.len());
+        let is_id = words[begin - 1].starts_with('(');
+        let name = begin.checked_sub(if is_id { 2 } else { 1 }).map(|at| words[at]);
+        let groups = groups(&words[begin + 1..end]);
+        if let Some(name) = name.filter(|_| !groups.is_empty()) {
+            add_multipath(tree, name, &groups);
+        }
+    }
+}
+
+fn groups(words: &[&str]) -> Vec<PriorityGroup> {
+    let mut groups: Vec<PriorityGroup> = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        if SELECTORS.contains(word) {
+            let selector = (*word).to_owned();
+            groups.push(PriorityGroup { selector, ..PriorityGroup::default() });
+            continue;
+        }
+        let Some(group) = groups.last_mut() else { continue };
+        // Before its first path a group says its own state.
+        if group.paths.is_empty() && ["status=active", "active"].contains(word) {
+            group.is_active = true;
+        }
+        let is_place = |word: &str| word.split(':').count() == 2;
+        let is_path = is_disk_name(word) && words.get(at + 1).is_some_and(|it| is_place(it));
+        if is_path {
+            let state = words[at + 2..].iter().take(3);
+            let is_up = state.clone().all(|it| !["failed", "faulty", "offline"].contains(it));
+            group.paths.push(((*word).to_owned(), is_up));
+        }
+    }
+    groups.retain(|group| !group.paths.is_empty());
+    groups
+}
+
+fn add_multipath(tree: &mut Tree, name: &str, groups: &[PriorityGroup]) {
+    let all = groups.iter().flat_map(|group| &group.paths);
+    let paths: Vec<String> = all.map(|(path, _)| path.clone()).collect();
+    tree.mapped(name, "mpath-", &paths);
+    let mut lines =
+        ["table", "status"].map(|_| format!("{name}: 0 1 multipath 0 0 {} 1", groups.len()));
+    for group in groups {
+        let state = if group.is_active { "A" } else { "E" };
+        lines[0] += &format!(" {} 0 {} 0", group.selector, group.paths.len());
+        lines[1] += &format!(" {state} 0 {} 0", group.paths.len());
+        for (path, is_up) in &group.paths {
+            let state = if *is_up { "A" } else { "F" };
+            lines[0] += &format!(" pasted:{path}");
+            lines[1] += &format!(" pasted:{path} {state} 0");
+        }
+    }
+    for (file, line) in ["table", "status"].iter().zip(lines) {
+        tree.append(&format!("/tools/dmsetup-{file}"), &format!("{line}\n"));
+    }
+}
+
+/// A map of which only the paths are known, as `lsblk` shows it.
+pub(super) fn add_plain(tree: &mut Tree, name: &str, below: &[String]) {
+    tree.mapped(name, "mpath-", below);
+}
+
+/// A path to a subsystem.
+struct NvmePath {
+    controller: String,
+    transport: String,
+    state: String,
+    ana_state: Option<String>,
+}
+
+/// `nvme list-subsys` as text.
+pub(super) fn read_subsystems(tree: &mut Tree, lines: &[&str]) {
+    let text = lines.join("\n");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let number = |word: &str| word.strip_prefix("nvme-subsys").and_then(|it| it.parse().ok());
+    let at: Vec<usize> = (0..words.len()).filter(|at| number(words[*at]).is_some()).collect();
+    // The command names the namespace, whose states the paths have.
+    let name = words.iter().find_map(|word| word.strip_prefix("/dev/nvme")?.split_once('n'));
+    let namespace = name.and_then(|(_, it)| it.parse().ok()).unwrap_or(1);
+    for (index, begin) in at.iter().enumerate() {
+        let end = at.get(index + 1).copied().unwrap_or(words.len());
+        let own = &words[*begin..end];
+        let Some(subsystem) = number(own[0]) else { continue };
+        let value = |key: &str| own.iter().find_map(|word| word.strip_prefix(key));
+        let mut paths: Vec<NvmePath> = Vec::new();
+        for (at, _) in own.iter().enumerate().filter(|(_, word)| **word == "+-") {
+            let [controller, transport, rest @ ..] = &own[at + 1..] else { continue };
+            let rest: Vec<&str> = rest.iter().copied().take_while(|it| *it != "+-").collect();
+            let known = |names: &[&str]| {
+                rest.iter().find(|it| names.contains(it)).map(|it| (*it).to_owned())
+            };
+            let states =
+                ["live", "connecting", "resetting", "new", "deleting", "dead", "deleting (no IO)"];
+            paths.push(NvmePath {
+                controller: (*controller).to_owned(),
+                transport: (*transport).to_owned(),
+                state: known(&states).unwrap_or_else(|| "live".to_owned()),
+                ana_state: known(&ANA_STATES),
+            });
+        }
+        add_subsystem(tree, subsystem, namespace, value("NQN="), value("iopolicy="), &paths);
+    }
+}
+
+const ANA_STATES: [&str; 5] =
+    ["optimized", "non-optimized", "inaccessible", "persistent-loss", "change"];
+
+/// `nvme list-subsys -o json`: hosts with subsystems, or subsystems alone, in which the paths may
+/// stand in an object of their own.
+pub(super) fn read_json(tree: &mut Tree, value: &Value) {
+    for host in value.as_array().into_iter().flatten() {
+        read_json(tree, host);
+    }
+    let Some(all) = value.get("Subsystems").and_then(Value::as_array) else { return };
+    let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
+    let mut last: BTreeMap<&str, String> = BTreeMap::new();
+    for subsystem in all {
+        for key in ["Name", "NQN", "IOPolicy"] {
+            if let Some(value) = text(subsystem, key) {
+                last.insert(key, value);
+            }
+        }
+        let Some(paths) = subsystem.get("Paths").and_then(Value::as_array) else { continue };
+        let path = |path: &Value| {
+            Some(NvmePath {
+                controller: text(path, "Name")?,
+                transport: text(path, "Transport").unwrap_or_default(),
+                state: text(path, "State").unwrap_or_else(|| "live".to_owned()),
+                ana_state: text(path, "ANAState").filter(|it| ANA_STATES.contains(&it.as_str())),
+            })
+        };
+        let paths: Vec<NvmePath> = paths.iter().filter_map(path).collect();
+        let number = last.get("Name").and_then(|it| it.strip_prefix("nvme-subsys")?.parse().ok());
+        let get = |key| last.get(key).map(String::as_str);
+        if let Some(number) = number {
+            add_subsystem(tree, number, 1, get("NQN"), get("IOPolicy"), &paths);
+        }
+    }
+}
+
+fn add_subsystem(
+    tree: &mut Tree,
+    subsystem: u32,
+    namespace: u32,
+    nqn: Option<&str>,
+    policy: Option<&str>,
+    paths: &[NvmePath],
+) {
+    if paths.len() < 2 {
+        return;
+    }
+    let folder = format!("/sys/class/nvme-subsystem/nvme-subsys{subsystem}");
+    tree.add(format!("{folder}/subsysnqn"), nqn.unwrap_or("not known"));
+    if let Some(policy) = policy {
+        tree.add(format!("{folder}/iopolicy"), policy);
+    }
+    tree.device(&format!("nvme{subsystem}n{namespace}"));
+    for path in paths {
+        let Some(number) = path.controller.strip_prefix("nvme") else { continue };
+        let controller = format!("/sys/devices/pasted/nvme-fabrics/{}", path.controller);
+        tree.add(format!("{controller}/state"), path.state.clone());
+        tree.add(format!("{controller}/transport"), path.transport.clone());
+        let name = format!("nvme{subsystem}c{number}n{namespace}");
+        tree.add(format!("{controller}/{name}/dev"), format!("pasted:{name}"));
+        if let Some(state) = &path.ana_state {
+            tree.add(format!("{controller}/{name}/ana_state"), state.clone());
+        }
+        tree.link(format!("/sys/block/{name}"), format!("{controller}/{name}"));
+    }
+}

@@ -1,0 +1,270 @@
+//! Pools of ZFS: `zpool status`, `zpool list -v` and `zpool iostat -v`.
+
+use super::super::sysroot::base_name;
+use super::disks::model_in;
+use super::text::{command, disk_of, is_disk_name, size_of};
+use super::tree::{Fact, Tree};
+use serde_json::Value;
+
+/// A row of the table of a pool: how deep it stands, its name, and what follows.
+#[derive(Clone, Debug)]
+struct PoolRow {
+    depth: usize,
+    name: String,
+    rest: String,
+}
+
+/// Sections of a pool that hold no data of files.
+const SECTIONS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
+
+/// `zpool status`: its table gets the tabs back that pages make blanks of.
+pub(super) fn read_status(tree: &mut Tree, lines: &[&str]) {
+    const KEYS: [&str; 9] =
+        ["pool:", "state:", "scan:", "scrub:", "status:", "action:", "see:", "config:", "errors:"];
+    let mut text = String::new();
+    let mut rows: Vec<PoolRow> = Vec::new();
+    let (mut indent, mut is_config, mut pool) = (0, false, String::new());
+    for line in lines.iter().copied().chain(["errors:"]) {
+        let trimmed = line.trim_start();
+        let key = KEYS.iter().find(|key| trimmed.starts_with(**key));
+        if let Some(key) = key.copied() {
+            if !pool.is_empty() && !rows.is_empty() {
+                text += &table(tree, &pool, &std::mem::take(&mut rows));
+            }
+            is_config = key == "config:";
+            if key == "pool:" {
+                trimmed[key.len()..].trim().clone_into(&mut pool);
+            }
+            if !pool.is_empty() {
+                text += &format!(" {trimmed}\n");
+            }
+            continue;
+        }
+        let words: Vec<&str> = trimmed.split_whitespace().collect();
+        match words.as_slice() {
+            _ if pool.is_empty() => {}
+            [] => {}
+            _ if command(line).is_some() => (is_config, pool) = (false, String::new()),
+            ["NAME", ..] => indent = line.len() - trimmed.len(),
+            // What a scan does goes on in lines of its own.
+            _ if !is_config => text += &format!("\t{trimmed}\n"),
+            [name, rest @ ..] => {
+                let depth = (line.len() - trimmed.len()).saturating_sub(indent) / 2;
+                let is_row = rows.is_empty() || is_section(name) || is_state(rest.first());
+                let rest = rest.join(" ");
+                match rows.last_mut().filter(|_| !is_row) {
+                    // The end of a row that was broken.
+                    Some(last) => last.rest += &format!(" {name} {rest}"),
+                    None => rows.push(PoolRow { depth, name: (*name).to_owned(), rest }),
+                }
+            }
+        }
+    }
+    if !text.contains('\t') {
+        return;
+    }
+    tree.add("/sys/module/zfs/initstate", "live");
+    tree.add("/tools/zpool-status", text);
+}
+
+fn is_section(name: &str) -> bool {
+    SECTIONS.contains(&name)
+}
+
+fn is_state(word: Option<&&str>) -> bool {
+    let states =
+        ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "UNAVAIL", "REMOVED", "AVAIL", "INUSE"];
+    word.is_some_and(|word| states.contains(word))
+}
+
+/// True for a vdev that groups others, such as `mirror-0`.
+fn is_group(name: &str) -> bool {
+    let kinds = ["mirror", "raidz", "draid", "replacing", "spare-", "indirect"];
+    kinds.iter().any(|kind| name.starts_with(kind))
+}
+
+/// The table of a pool as `zpool status -LP` prints it.
+fn table(tree: &mut Tree, pool: &str, rows: &[PoolRow]) -> String {
+    let mut text = "\tNAME STATE READ WRITE CKSUM\n".to_owned();
+    // If the blanks before the names are gone, the names say how deep they stand.
+    let is_flat = rows.iter().all(|row| row.depth == rows[0].depth);
+    let mut group = None::<usize>;
+    // Disks that a vdev within another still has: the one that is replaced, and the new one.
+    let mut inner = 0_usize;
+    let mut is_data = true;
+    for row in rows {
+        let name = row.name.as_str();
+        let depth = match () {
+            () if !is_flat => row.depth,
+            () if name == pool || is_section(name) => 0,
+            () if name.starts_with("replacing") || name.starts_with("spare-") => 2,
+            () if is_group(name) => 1,
+            () if inner > 0 => 3,
+            () => group.map_or(1, |depth| depth + 1),
+        };
+        match depth {
+            0 => (group, inner, is_data) = (None, 0, name == pool),
+            1 if is_group(name) => (group, inner) = (Some(1), 0),
+            _ if is_group(name) => inner = 2,
+            _ => inner = inner.saturating_sub(1),
+        }
+        let is_leaf = depth > 0 && is_data && !is_group(name);
+        let path = if is_leaf { leaf(tree, name, &row.rest) } else { name.to_owned() };
+        text += &format!("\t{:1$}{path} {2}\n", "", depth * 2, row.rest);
+    }
+    text
+}
+
+/// The path of a disk of a pool, which gets a folder, and the model that its name has.
+fn leaf(tree: &mut Tree, name: &str, rest: &str) -> String {
+    let is_number = name.bytes().all(|it| it.is_ascii_digit());
+    if is_number || rest.starts_with("UNAVAIL") && !is_disk_name(base_name(name)) {
+        return name.to_owned();
+    }
+    let by_id = format!("/dev/disk/by-id/{}", base_name(name));
+    if tree.files.contains_key(&by_id) {
+        return by_id;
+    }
+    let name = base_name(name);
+    let id = disk_of(name);
+    if let Some((model, serial)) = model_in(id) {
+        tree.say(id, Fact::Model, &model);
+        tree.say(id, Fact::Serial, &serial);
+        let is_ssd = id.starts_with("nvme-") || model.contains("SSD");
+        if is_ssd {
+            tree.say(id, Fact::Rotational, "0");
+        }
+    }
+    tree.device(name);
+    format!("/dev/{name}")
+}
+
+/// `zpool list -v` and `zpool iostat -v`: allocated space, sizes of disks, and the vdevs, if
+/// `zpool status` does not say them.
+pub(super) fn read_list(tree: &mut Tree, lines: &[&str]) {
+    let mut columns: Vec<&str> = Vec::new();
+    let mut rows: Vec<PoolRow> = Vec::new();
+    let mut pools: Vec<(String, Vec<PoolRow>)> = Vec::new();
+    let mut indent = 0;
+    for line in lines.iter().copied().chain(["$ zpool list"]) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_heading =
+            matches!(words.as_slice(), ["NAME", "SIZE", "ALLOC", ..] | ["pool", "alloc", ..]);
+        let is_rule = words.first().is_some_and(|it| it.starts_with("---"));
+        if is_heading || words.is_empty() || command(line).is_some() {
+            pools.extend(by_pool(std::mem::take(&mut rows)));
+            columns = if is_heading { words } else { Vec::new() };
+            continue;
+        }
+        if columns.is_empty() || is_rule {
+            continue;
+        }
+        let blanks = line.len() - line.trim_start().len();
+        if rows.is_empty() {
+            indent = blanks;
+        }
+        let depth = blanks.saturating_sub(indent) / 2;
+        let is_row = words.len() > 2 || is_section(words[0]);
+        let rest = words[1..].join(" ");
+        match rows.last_mut().filter(|_| !is_row) {
+            Some(last) => last.rest += &format!(" {} {rest}", words[0]),
+            None => rows.push(PoolRow { depth, name: words[0].to_owned(), rest }),
+        }
+    }
+    let has_status = tree.files.contains_key("/tools/zpool-status");
+    for (pool, rows) in pools {
+        add_listed(tree, &pool, &rows, has_status);
+    }
+}
+
+/// The rows of each pool.
+fn by_pool(rows: Vec<PoolRow>) -> Vec<(String, Vec<PoolRow>)> {
+    let mut pools: Vec<(String, Vec<PoolRow>)> = Vec::new();
+    let is_flat = rows.iter().all(|row| row.depth == 0);
+    for (at, row) in rows.into_iter().enumerate() {
+        let is_inside = is_group(&row.name) || is_disk_name(base_name(&row.name));
+        let is_pool = match is_flat {
+            true => at == 0 || !is_inside && !is_section(&row.name),
+            false => row.depth == 0 && !is_section(&row.name),
+        };
+        match pools.last_mut().filter(|_| !is_pool) {
+            Some((_, rows)) => rows.push(row),
+            None => pools.push((row.name.clone(), vec![row])),
+        }
+    }
+    pools
+}
+
+fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
+    let sizes = |row: &PoolRow| {
+        let mut words = row.rest.split_whitespace().map(size_of);
+        (words.next().flatten(), words.next().flatten())
+    };
+    // `list` has size and allocated, `iostat` allocated and free; only the first has a health.
+    let is_list = rows[0].rest.split_whitespace().any(|word| is_state(Some(&word)));
+    let allocated = if is_list { sizes(&rows[0]).1 } else { sizes(&rows[0]).0 };
+    if let Some(bytes) = allocated {
+        tree.append("/tools/zpool-list", &format!("{pool}\t{bytes}\n"));
+    }
+    for row in rows {
+        let name = base_name(&row.name);
+        if let (true, Some(bytes), true) = (is_list, sizes(row).0, is_disk_name(name)) {
+            let id = disk_of(name);
+            // A vdev may be a partition of its disk.
+            if id == name {
+                tree.say(name, Fact::Size, &bytes.to_string());
+            }
+        }
+    }
+    if has_status || rows.len() < 2 {
+        return;
+    }
+    let states = rows.iter().map(|row| {
+        let mut words = row.rest.split_whitespace();
+        let state = words.find(|word| is_state(Some(word))).unwrap_or("ONLINE");
+        // Before 2.1 the vdevs of a list had no numbers.
+        let name = if row.name == "mirror" { "mirror-0".to_owned() } else { row.name.clone() };
+        PoolRow { depth: row.depth, name, rest: format!("{state} 0 0 0") }
+    });
+    let states: Vec<PoolRow> = states.collect();
+    let text = table(tree, pool, &states);
+    let state = states[0].rest.split(' ').next().unwrap_or_default();
+    tree.add("/sys/module/zfs/initstate", "live");
+    let head = format!("  pool: {pool}\n state: {state}\n  scan: not known\nconfig:\n");
+    tree.append("/tools/zpool-status", &format!("{head}{text}\nerrors: not known\n"));
+}
+
+/// `zpool status -j`.
+pub(super) fn read_json(tree: &mut Tree, value: &Value) {
+    for (name, pool) in value.get("pools").and_then(Value::as_object).into_iter().flatten() {
+        let Some(vdevs) = pool.get("vdevs").and_then(Value::as_object) else { continue };
+        let mut rows = Vec::new();
+        for (_, vdev) in vdevs {
+            nest(vdev, 0, &mut rows);
+        }
+        for section in SECTIONS {
+            let Some(vdevs) = pool.get(section).and_then(Value::as_object) else { continue };
+            rows.push(PoolRow { depth: 0, name: section.to_owned(), rest: String::new() });
+            vdevs.values().for_each(|vdev| nest(vdev, 1, &mut rows));
+        }
+        let text = table(tree, name, &rows);
+        let state = pool.get("state").and_then(Value::as_str).unwrap_or_default();
+        tree.add("/sys/module/zfs/initstate", "live");
+        let head = format!("  pool: {name}\n state: {state}\n  scan: not known\nconfig:\n");
+        tree.append("/tools/zpool-status", &format!("{head}{text}\nerrors: not known\n"));
+    }
+}
+
+fn nest(vdev: &Value, depth: usize, rows: &mut Vec<PoolRow>) {
+    /// More than any pool has.
+    const ROWS_MAX: usize = 4096;
+    let text = |key: &str| vdev.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if rows.len() > ROWS_MAX {
+        return;
+    }
+    rows.push(PoolRow { depth, name: text("name"), rest: format!("{} 0 0 0", text("state")) });
+    for below in vdev.get("vdevs").and_then(Value::as_object).into_iter().flat_map(|it| it.values())
+    {
+        nest(below, depth + 1, rows);
+    }
+}

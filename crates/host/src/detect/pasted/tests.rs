@@ -1,0 +1,287 @@
+//! Texts as people paste them, whole and mangled, with the arrays that they describe.
+
+use super::super::{DetectedArray, DetectedMember, detect_pasted};
+use mirrorball_disk::array_file::ArrayFile;
+
+fn only(text: &str) -> DetectedArray {
+    let mut found = detect_pasted(text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+fn names(array: &DetectedArray) -> Vec<&str> {
+    array.members.iter().filter_map(|it| it.kernel_name.as_deref()).collect()
+}
+
+const LSBLK: &str = "$ lsblk -o NAME,SIZE,ROTA,MODEL\n\
+    NAME      SIZE ROTA MODEL\nsda       3.6T    1 WDC WD40EFRX-68N32N0\n\
+    └─sda1    3.6T    1\nsdb     931.5G    0 Samsung SSD 870 EVO 1TB\n└─sdb1  931.5G    0\n";
+
+const MDSTAT: &str = "$ cat /proc/mdstat\nPersonalities : [raid1]\n\
+    md0 : active raid1 sdb1[2](W) sda1[0]\n      976630464 blocks super 1.2 [2/1] [U_]\n\
+    \x20     [==>..................]  recovery = 12.6% (123055438/976630464) finish=127.5min\n\
+    \x20     bitmap: 0/8 pages [0KB], 65536KB chunk\n\nunused devices: <none>\n";
+
+#[test]
+fn an_array_of_md_has_its_members_flags_and_disks() {
+    for text in [format!("{MDSTAT}\n{LSBLK}"), format!("{LSBLK}{MDSTAT}").replace('\n', "\n> ")] {
+        let array = only(&text);
+        assert_eq!((array.name.as_str(), names(&array)), ("md0", vec!["sda1", "sdb1"]));
+        assert!(array.members[1].write_mostly && array.members[1].is_rebuilding, "{array:?}");
+        assert_eq!(array.condition_text().as_deref(), Some("degraded; recover at 12.6 %"));
+        let models: Vec<&str> = array.members.iter().map(|it| &*it.model.profile).collect();
+        assert_eq!(models, ["hdd-5k4-4tb", "ssd-sata-consumer"]);
+    }
+    let guessed = only(MDSTAT);
+    assert!(guessed.array_file().contains("# Guessed models: 2"), "{}", guessed.array_file());
+}
+
+#[test]
+fn a_raid10_has_its_layout() {
+    let array = only(
+        "md1 : active raid10 sdd1[3] sdc1[2] sdb1[1] sda1[0]\n      \
+         1953259520 blocks super 1.2 512K chunks 2 far-copies [4/4] [UUUU]\n",
+    );
+    assert_eq!(array.layout.unwrap().to_string(), "md-raid10-far:2");
+    assert_eq!(array.members[0].size_bytes, Some(976_629_760 * 1024));
+}
+
+#[test]
+fn pools_of_zfs_are_read_with_spaces_for_tabs_and_names_without_paths() {
+    let array = only(
+        "# zpool status\n  pool: tank\n state: DEGRADED\n  scan: none requested\nconfig:\n\n\
+         \x20       NAME        STATE     READ WRITE CKSUM\n\
+         \x20       tank        DEGRADED     0     0     0\n\
+         \x20         mirror-0  DEGRADED     0     0     0\n\
+         \x20           sda     ONLINE       0     0     0\n\
+         \x20           sdb     FAULTED      0     0     0\n\
+         \x20         mirror-1  ONLINE       0     0     0\n\
+         \x20           sdc     ONLINE       0     0     0\n\
+         \x20           sdd     ONLINE       0     0     0\n\nerrors: No known data errors\n",
+    );
+    assert_eq!((array.name.as_str(), names(&array)), ("tank", vec!["sda", "sdb", "sdc", "sdd"]));
+    assert_eq!(array.condition.missing, 1);
+}
+
+#[test]
+fn file_systems_of_btrfs_have_devices_and_a_profile() {
+    let array = only(
+        "Label: 'pool'  uuid: 11111111-2222-4333-8444-555555555555\n\
+         \tTotal devices 2 FS bytes used 1.20TiB\n\
+         \tdevid    1 size 3.64TiB used 1.21TiB path /dev/sda\n\
+         \tdevid    2 size 3.64TiB used 1.21TiB path /dev/sdb1\n\n\
+         Data, RAID1: total=1.21TiB, used=1.20TiB\nMetadata, RAID1: total=2.00GiB\n",
+    );
+    assert_eq!((array.profile, names(&array)), ("raid1", vec!["sda", "sdb1"]));
+}
+
+#[test]
+fn of_multipath_the_active_group_is_read() {
+    let array = only(
+        "mpatha (3600508b4000156d70001200000b0000) dm-2 HP,HSV210\n\
+         size=100G features='1 queue_if_no_path' hwhandler='1 alua' wp=rw\n\
+         |-+- policy='queue-length 0' prio=50 status=active\n\
+         | |- 2:0:0:1 sda 8:0   active ready running\n\
+         | `- 3:0:0:1 sdc 8:32  failed faulty running\n\
+         `-+- policy='queue-length 0' prio=10 status=enabled\n\
+         \x20 |- 2:0:1:1 sdb 8:16  active ready running\n\
+         \x20 `- 3:0:1:1 sdd 8:48  active ready running\n",
+    );
+    assert_eq!((array.name.as_str(), names(&array)), ("mpatha", vec!["sda", "sdc"]));
+    assert_eq!(array.in_force().as_deref(), Some("dm/queue-length"));
+    assert_eq!(array.condition_text().as_deref(), Some("1 path down"));
+    assert!(array.notes.iter().any(|it| it.starts_with("2 paths serve, 2 stand by")));
+}
+
+#[test]
+fn a_text_without_an_array_has_none() {
+    for text in [
+        "",
+        "hello",
+        "md0 : ",
+        "> > >",
+        "NAME SIZE\n",
+        "pool:",
+        "uuid: ",
+        "md0 : active raid1 a[99999999999]",
+    ] {
+        let found = detect_pasted(text);
+        assert!(found.iter().all(Result::is_err), "{text}: {found:?}");
+    }
+}
+
+/// The array in one line: system, name, layout, and members with their flags.
+fn summary(array: &DetectedArray) -> String {
+    let member = |member: &DetectedMember| {
+        let name = member.kernel_name.clone().unwrap_or_else(|| "missing".to_owned());
+        let flags = [
+            (member.write_mostly, "(W)"),
+            (member.is_failed, "(F)"),
+            (member.is_rebuilding, "(R)"),
+        ];
+        let flags: String = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
+        format!(" {name}{flags}")
+    };
+    let members: String = array.members.iter().map(member).collect();
+    let layout = array.layout.map_or(array.profile.to_owned(), |layout| layout.to_string());
+    format!("{} {} {layout}:{members}", array.system.name(), array.name)
+}
+
+/// A text with the lines of its arrays, the models of their members, and parts of their notes.
+struct Case<'a> {
+    arrays: Vec<&'a str>,
+    models: Vec<&'a str>,
+    notes: Vec<&'a str>,
+    text: String,
+}
+
+/// Cases begin with `=== ` and an array for each line, `=== models`, `=== note`.
+fn cases() -> Vec<Case<'static>> {
+    let mut cases: Vec<Case<'_>> = Vec::new();
+    let mut is_text = true;
+    for line in include_str!("cases.txt").lines() {
+        let Some(summary) = line.strip_prefix("=== ") else {
+            is_text = true;
+            cases.last_mut().unwrap().text += &format!("{line}\n");
+            continue;
+        };
+        if std::mem::take(&mut is_text) {
+            let (arrays, models, notes) = (Vec::new(), Vec::new(), Vec::new());
+            cases.push(Case { arrays, models, notes, text: String::new() });
+        }
+        let case = cases.last_mut().unwrap();
+        match (summary.strip_prefix("models "), summary.strip_prefix("note ")) {
+            (Some(models), _) => case.models = models.split(' ').collect(),
+            (_, Some(note)) => case.notes.push(note),
+            _ => case.arrays.push(summary),
+        }
+    }
+    cases
+}
+
+/// Lines broken at blanks, as mails break them.
+fn broken(text: &str, width: usize) -> String {
+    let mut all = String::new();
+    for line in text.lines() {
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > width {
+            let Some(at) = (1..=width).rev().find(|at| rest[*at] == ' ') else { break };
+            if rest[..at].iter().all(|it| *it == ' ') {
+                break;
+            }
+            all.extend(&rest[..at]);
+            all.push('\n');
+            rest.drain(..at);
+            let blanks = rest.iter().take_while(|it| **it == ' ').count();
+            rest.drain(..blanks);
+        }
+        all.extend(&rest);
+        all.push('\n');
+    }
+    all
+}
+
+/// Lines cut at a width, as terminals break them.
+fn cut(text: &str, width: usize) -> String {
+    let mut all = String::new();
+    for line in text.lines() {
+        for (at, character) in line.chars().enumerate() {
+            if at > 0 && at % width == 0 {
+                all.push('\n');
+            }
+            all.push(character);
+        }
+        all.push('\n');
+    }
+    all
+}
+
+fn each_line(text: &str, change: impl Fn(&str) -> String) -> String {
+    text.lines().map(|line| change(line) + "\n").collect()
+}
+
+type Mangling = (&'static str, fn(&str) -> String);
+
+const MANGLINGS: [Mangling; 6] = [
+    ("as it is", str::to_owned),
+    ("quoted, with CRLF", |text| each_line(text, |line| format!("> > {line}\r"))),
+    ("broken at 76 columns", |text| broken(text, 76)),
+    ("coloured, with blanks for tabs", |text| {
+        each_line(&text.replace('\t', "        "), |line| {
+            let front = line.len() - line.trim_start().len();
+            let (blanks, rest) = line.split_at(front);
+            let (word, rest) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+            format!("{blanks}\u{1b}[01;32m{word}\u{1b}[0m{rest}\u{1b}[K")
+        })
+    }),
+    ("with one blank for many", |text| {
+        each_line(text, |line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+    }),
+    ("in a page", |text| {
+        let text = each_line(text, |line| format!("    {line}")).replace(' ', "\u{a0}");
+        format!(
+            "Hi all, my array is slow since the last update. Any idea?\n\n```\n{text}```\n\n\
+             Thanks, it is a raid of the best disks that I had: see above.\n"
+        )
+    }),
+];
+
+#[test]
+fn texts_of_forums_give_their_arrays_however_they_are_mangled() {
+    let cases = cases();
+    let mut wrong = Vec::new();
+    for (case, (name, mangle)) in cases.iter().flat_map(|it| MANGLINGS.map(|by| (it, by))) {
+        let found = detect_pasted(&mangle(&case.text));
+        let arrays: Vec<String> = found
+            .iter()
+            .map(|array| array.as_ref().map_or_else(|error| format!("{error:?}"), summary))
+            .collect();
+        if arrays != case.arrays {
+            wrong.push(format!("{name}: {arrays:#?}, not {:#?}\n{}", case.arrays, case.text));
+            continue;
+        }
+        let arrays: Vec<&DetectedArray> = found.iter().flatten().collect();
+        let members = arrays.iter().flat_map(|array| &array.members);
+        let models: Vec<&str> = members.map(|it| it.model.profile.as_str()).collect();
+        if !case.models.is_empty() && models != case.models {
+            wrong.push(format!("{name}: {models:?}, not {:?}\n{}", case.models, case.text));
+        }
+        let has = |note: &&str| arrays.iter().any(|it| it.notes.iter().any(|it| it.contains(note)));
+        for note in case.notes.iter().filter(|note| !has(note)) {
+            let notes: Vec<_> = arrays.iter().map(|array| &array.notes).collect();
+            wrong.push(format!("{name}: no note {note:?} in {notes:#?}\n{}", case.text));
+        }
+    }
+    let all = cases.len() * MANGLINGS.len();
+    assert!(wrong.is_empty(), "{} of {all}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(cases.len() >= 40, "{} texts", cases.len());
+}
+
+#[test]
+fn a_part_of_a_text_gives_an_array_with_a_sound_file_or_none() {
+    let check = |text: &str| {
+        for array in detect_pasted(text).into_iter().flatten() {
+            let file = array.array_file();
+            assert!(ArrayFile::parse(&file, "a.toml").is_ok(), "{text}\n{file}");
+        }
+    };
+    let all = cases();
+    for (case, other) in all.iter().zip(all.iter().rev()) {
+        for at in (0..case.text.len()).step_by(149).filter(|at| case.text.is_char_boundary(*at)) {
+            let (front, back) = case.text.split_at(at);
+            check(front);
+            check(&format!("{back}{}", other.text));
+            check(&format!("{front}{}", &back.replacen(['0', '1', ' '], "9", 2)));
+        }
+    }
+}
+
+#[test]
+fn lines_that_a_terminal_cut_are_joined() {
+    let long = cases().into_iter().filter(|it| it.text.lines().any(|line| line.len() > 80));
+    for case in long {
+        let found = detect_pasted(&cut(&case.text, 80));
+        let arrays: Vec<String> = found.iter().flatten().map(summary).collect();
+        assert_eq!(arrays, case.arrays, "{}", cut(&case.text, 80));
+    }
+}

@@ -1,0 +1,218 @@
+//! Pasted text without what terminals, mails and pages put around it.
+
+/// The lines of a text: without colours, quoting marks and marks of code, with blanks for tabs.
+pub(super) fn lines(text: &str) -> Vec<String> {
+    let mut plain = without_colours(text);
+    for mark in ["```", "[code]", "[/code]", "[CODE]", "[/CODE]", "<pre>", "</pre>", "<code>"] {
+        plain = plain.replace(mark, "");
+    }
+    let entities = [("</code>", ""), ("&gt;", ">"), ("&lt;", "<"), ("&nbsp;", " "), ("&amp;", "&")];
+    for (entity, plain_text) in entities {
+        plain = plain.replace(entity, plain_text);
+    }
+    let mut lines: Vec<String> = plain.replace("\r\n", "\n").lines().map(unquoted).collect();
+    // A bar is a mark of quoting only if all lines have it: tools draw trees with it.
+    let is_barred = |line: &String| line.is_empty() || line.starts_with("| ") || line == "|";
+    if lines.iter().any(|line| !line.is_empty()) && lines.iter().all(is_barred) {
+        let inner = |line: &String| line.strip_prefix("| ").unwrap_or_default().to_owned();
+        lines = lines.iter().map(inner).collect();
+    }
+    // Some pages put a blank line behind each.
+    let is_spaced = lines.len() > 4 && lines.iter().skip(1).step_by(2).all(String::is_empty);
+    if is_spaced {
+        lines.retain(|line| !line.is_empty());
+    }
+    lines
+}
+
+/// The lines with those joined again that a terminal of `width` columns broke.
+pub(super) fn joined_at(lines: &[String], width: usize) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in lines {
+        match joined.last_mut() {
+            Some(last) if is_open => last.push_str(line),
+            _ => joined.push(line.clone()),
+        }
+        is_open = line.chars().count() == width;
+    }
+    joined
+}
+
+/// A line without marks of quoting before it, and with blanks for tabs.
+fn unquoted(line: &str) -> String {
+    const TAB: usize = 8;
+    let mut rest = line.trim_end();
+    while let Some(inner) = rest.strip_prefix("> ").or_else(|| rest.strip_prefix('>')) {
+        rest = inner;
+    }
+    let mut text = String::new();
+    let mut column = 0;
+    for character in rest.chars() {
+        let width = if character == '\t' { TAB - column % TAB } else { 1 };
+        column += width;
+        match character {
+            '\t' => text.extend(std::iter::repeat_n(' ', width)),
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+/// The text without escape sequences, also those whose first character was lost, and with plain
+/// characters for those that pages make of them.
+fn without_colours(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '\u{1b}' => match rest.next() {
+                Some('[') => while rest.next().is_some_and(|it| !('@'..='~').contains(&it)) {},
+                Some(']') => while rest.next().is_some_and(|it| it != '\u{7}') {},
+                _ => {}
+            },
+            '[' => {
+                let code: String = rest.clone().take_while(|it| *it != 'm').take(9).collect();
+                let is_code = |it: char| it.is_ascii_digit() || it == ';';
+                let is_colour = (1..9).contains(&code.len())
+                    && code.chars().all(is_code)
+                    && rest.clone().nth(code.len()) == Some('m');
+                match is_colour {
+                    true => drop(rest.nth(code.len())),
+                    false => plain.push('['),
+                }
+            }
+            '\u{a0}' | '\u{2007}' | '\u{202f}' => plain.push(' '),
+            '\u{2018}' | '\u{2019}' => plain.push('\''),
+            '\u{201c}' | '\u{201d}' => plain.push('"'),
+            '\u{200b}' | '\u{feff}' => {}
+            '\n' | '\r' | '\t' => plain.push(character),
+            other if other.is_control() => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// The words of a command behind a prompt, such as `root@nas:~# smartctl -i /dev/sda`.
+pub(super) fn command(line: &str) -> Option<Vec<&str>> {
+    const TOOLS: [&str; 16] = [
+        "lsblk", "mdadm", "zpool", "zfs", "btrfs", "lvs", "pvs", "vgs", "multipath", "nvme",
+        "smartctl", "uname", "fdisk", "dmsetup", "ls", "cat",
+    ];
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_tool = |word: &&str| TOOLS.contains(&word.rsplit('/').next().unwrap_or_default());
+    let at = words.iter().position(is_tool)?;
+    let is_prompt = |word: &&str| *word == "sudo" || word.ends_with(['$', '#', '%', '>']);
+    let follows = at == 0 || is_prompt(&words[at - 1]);
+    // The name alone may be a word of a table.
+    (follows && (at > 0 || words.len() > 1)).then(|| words[at..].to_vec())
+}
+
+/// A size as tools write it: `9.1T`, `3.64TiB`, `512k`, `976,5g`, or `4000787030016`.
+pub(super) fn size_of(text: &str) -> Option<u64> {
+    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.' && it != ',');
+    let Some(end) = end else { return text.parse().ok() };
+    let (number, unit) = text.split_at(end);
+    let letter = unit.chars().next()?.to_ascii_uppercase();
+    let power = "BKMGTPE".find(letter).filter(|_| unit.len() <= 3)?;
+    // Tools write units of 1024, but for those with a `B` and without an `i`.
+    let base: f64 = match unit.get(1..) {
+        Some("B") if unit.starts_with(|it: char| it.is_ascii_uppercase()) => 1000.0,
+        Some("" | "iB" | "B" | "b" | "ib") => 1024.0,
+        _ => return None,
+    };
+    let number: f64 = number.replace(',', ".").parse().ok()?;
+    let bytes = number * base.powi(i32::try_from(power).ok()?);
+    (bytes < 1e19).then_some(bytes as u64)
+}
+
+/// The whole number in front of a word.
+pub(super) fn number_in(text: &str) -> Option<u64> {
+    let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    text[..digits].parse().ok()
+}
+
+/// The disk of a partition, by its name: `sda` of `sda1`, `nvme0n1` of `nvme0n1p1`.
+pub(super) fn disk_of(name: &str) -> &str {
+    let front = name.trim_end_matches(|it: char| it.is_ascii_digit());
+    let is_numbered = |front: &str| front.ends_with(|it: char| it.is_ascii_digit());
+    if front.len() < name.len() {
+        if let Some(disk) = front.strip_suffix("-part") {
+            return disk;
+        }
+        if let Some(disk) = front.strip_suffix('p').filter(|front| is_numbered(front)) {
+            return disk;
+        }
+    }
+    match ["sd", "vd", "hd", "xvd"].iter().any(|it| front.starts_with(it)) {
+        true if !front.contains('-') => front,
+        _ => name,
+    }
+}
+
+/// True for the name of a disk or a partition, such as `sdaa1`, `nvme0n1p2`, `ada0` or
+/// `ata-WDC_WD40EFRX_WD-1`.
+pub(super) fn is_disk_name(name: &str) -> bool {
+    let letters = |rest: &str| {
+        let rest = rest.trim_end_matches(|it: char| it.is_ascii_digit());
+        (1..=4).contains(&rest.len()) && rest.bytes().all(|it| it.is_ascii_lowercase())
+    };
+    let numbered = |rest: &str| rest.starts_with(|it: char| it.is_ascii_digit());
+    let by_letter = ["sd", "vd", "hd", "xvd", "dasd"];
+    let by_number = ["nvme", "mmcblk", "ada", "da", "nvd", "nda", "loop", "vtbd", "pmem", "bcache"];
+    let by_id = ["ata-", "nvme-", "scsi-", "wwn-", "usb-", "virtio-", "google-", "dm-", "luks-"];
+    by_letter.iter().any(|it| name.strip_prefix(it).is_some_and(letters))
+        || by_number.iter().any(|it| name.strip_prefix(it).is_some_and(numbered))
+        || by_id.iter().any(|it| name.len() > it.len() && name.starts_with(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_quoting_and_tabs_are_taken_out() {
+        let text =
+            "> \u{1b}[01;32mmd0\u{1b}[0m : [2/2] [UU]\r\n>>\ta[0m\u{a0}b\r\n\u{1b}]0;t\u{7}c";
+        assert_eq!(lines(text), ["md0 : [2/2] [UU]", "        a b", "c"]);
+        assert_eq!(lines("| a\n|\n| | b"), ["a", "", "| b"]);
+        assert_eq!(lines("a\n| b"), ["a", "| b"]);
+    }
+
+    #[test]
+    fn commands_are_found_behind_prompts() {
+        for line in ["# smartctl -i /dev/sda", "me@nas:~$ sudo smartctl -i /dev/sda"] {
+            assert_eq!(command(line), Some(vec!["smartctl", "-i", "/dev/sda"]));
+        }
+        assert_eq!(command("I ran zpool status"), None);
+    }
+
+    #[test]
+    fn sizes_have_the_units_of_their_tools() {
+        assert_eq!(size_of("1K"), Some(1024));
+        assert_eq!(size_of("1.50TiB"), Some(3 << 39));
+        assert_eq!(size_of("1,5g"), Some(3 << 29));
+        assert_eq!(size_of("2.00GB"), Some(2_000_000_000));
+        assert_eq!(size_of("512"), Some(512));
+        for text in ["", "x", "1X", "1Kxyz", "-1K", "99999999999999999999E"] {
+            assert_eq!(size_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_partitions_have_those_of_their_disks() {
+        for (name, disk) in [
+            ("sda1", "sda"),
+            ("nvme0n1p2", "nvme0n1"),
+            ("nvme0n1", "nvme0n1"),
+            ("ada0p3", "ada0"),
+            ("ata-WDC_WD40-1_A-part9", "ata-WDC_WD40-1_A"),
+            ("md127", "md127"),
+        ] {
+            assert_eq!(disk_of(name), disk);
+        }
+        assert!(["sda1", "nvme0n1", "da3", "wwn-0x5"].into_iter().all(is_disk_name));
+        assert!(!["sdata-long", "tank", "mirror-0", "data", "sd"].into_iter().any(is_disk_name));
+    }
+}

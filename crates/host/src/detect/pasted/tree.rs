@@ -1,0 +1,154 @@
+//! The tree of files that a text describes, and what its parts say of one thing differently.
+
+use super::super::sysroot::TreeEntry;
+use super::md_array::MdArray;
+use super::text::disk_of;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A fact about a disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fact {
+    /// Size in bytes.
+    Size,
+    /// Name of the model.
+    Model,
+    /// Serial number.
+    Serial,
+    /// 1 for a disk that turns.
+    Rotational,
+}
+
+/// The files of the tree.
+#[derive(Default)]
+pub(super) struct Tree {
+    pub(super) files: BTreeMap<String, TreeEntry>,
+    /// Arrays of md, by their names.
+    pub(super) md: BTreeMap<String, MdArray>,
+    /// Disks behind a bridge of USB.
+    usb: BTreeSet<String>,
+    /// Parts that contradict each other, and what is guessed.
+    notes: Vec<String>,
+}
+
+impl Tree {
+    /// Adds a file; the first text of a file stays.
+    pub(super) fn add(&mut self, path: impl Into<String>, text: impl Into<String>) {
+        self.files.entry(path.into()).or_insert_with(|| TreeEntry::Text(text.into()));
+    }
+
+    /// Adds lines to a file.
+    pub(super) fn append(&mut self, path: &str, text: &str) {
+        match self.files.get_mut(path) {
+            Some(TreeEntry::Text(all)) => all.push_str(text),
+            _ => self.add(path, text),
+        }
+    }
+
+    pub(super) fn link(&mut self, path: impl Into<String>, target: impl Into<String>) {
+        self.files.entry(path.into()).or_insert_with(|| TreeEntry::Link(target.into()));
+    }
+
+    /// Adds a note about the text.
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// The files, with the notes of the text in one of them.
+    pub(super) fn into_files(mut self) -> BTreeMap<String, TreeEntry> {
+        if !self.notes.is_empty() {
+            self.add(super::NOTES, self.notes.join("\n"));
+        }
+        self.files
+    }
+
+    /// Marks a disk as one behind USB. To be called before it gets a folder.
+    pub(super) fn set_usb(&mut self, name: &str) {
+        self.usb.insert(disk_of(name).to_owned());
+    }
+
+    /// The folder of a device, made if it is new.
+    pub(super) fn device(&mut self, name: &str) -> String {
+        let name = name.replace('/', "!");
+        let disk = disk_of(&name);
+        let bus = if self.usb.contains(disk) { "/usb1" } else { "" };
+        let of_disk = format!("/sys/devices/pasted{bus}/{disk}");
+        self.add(format!("{of_disk}/dev"), format!("pasted:{disk}"));
+        self.link(format!("/sys/block/{disk}"), of_disk.clone());
+        self.link(format!("/sys/class/block/{disk}"), of_disk.clone());
+        self.link(format!("/sys/dev/block/pasted:{disk}"), of_disk.clone());
+        if disk == name {
+            return of_disk;
+        }
+        let folder = format!("{of_disk}/{name}");
+        self.add(format!("{folder}/partition"), "1");
+        self.add(format!("{folder}/dev"), format!("pasted:{name}"));
+        self.link(format!("/sys/class/block/{name}"), folder.clone());
+        folder
+    }
+
+    /// A device of the device mapper over others.
+    pub(super) fn mapped(&mut self, name: &str, uuid: &str, below: &[String]) -> String {
+        let folder = self.device(&format!("dm-{name}"));
+        self.add(format!("{folder}/dm/name"), name);
+        self.add(format!("{folder}/dm/uuid"), format!("{uuid}{name}"));
+        for device in below {
+            let block = self.device(device);
+            let device = device.replace('/', "!");
+            self.link(format!("{folder}/slaves/{device}"), block);
+        }
+        folder
+    }
+
+    /// Adds a fact about a disk or a partition, and notes if another part says something else.
+    pub(super) fn say(&mut self, name: &str, fact: Fact, value: &str) {
+        let folder = self.device(name);
+        let (file, what, value) = match fact {
+            Fact::Size => {
+                let Some(sectors) = value.parse::<u64>().ok().map(|it| it / 512) else { return };
+                ("size", "size", sectors.to_string())
+            }
+            Fact::Model => ("device/model", "model", value.replace('_', " ")),
+            Fact::Serial => ("device/serial", "serial number", value.to_owned()),
+            Fact::Rotational => ("queue/rotational", "kind", value.to_owned()),
+        };
+        let path = format!("{folder}/{file}");
+        let Some(TreeEntry::Text(before)) = self.files.get(&path).cloned() else {
+            return self.add(path, value);
+        };
+        let is_same = match fact {
+            // Tools round sizes.
+            Fact::Size => {
+                let [a, b] = [&before, &value].map(|it| it.parse::<f64>().unwrap_or(0.0));
+                (a - b).abs() <= a.max(b) * 0.05
+            }
+            // Some tools cut names, or put the vendor before them.
+            Fact::Model => {
+                let [a, b] = [&before, &value].map(|it| it.to_lowercase());
+                a.contains(&b) || b.contains(&a)
+            }
+            Fact::Serial | Fact::Rotational => before == value,
+        };
+        if is_same {
+            if fact == Fact::Model && value.len() > before.len() && value.starts_with(&before) {
+                self.files.insert(path, TreeEntry::Text(value));
+            }
+            return;
+        }
+        let shown = |text: &str| match fact {
+            Fact::Size => {
+                let bytes = text.parse::<f64>().unwrap_or(0.0) * 512.0;
+                format!("{:.1} GB", bytes / 1e9)
+            }
+            Fact::Rotational if text == "1" => "rotating".to_owned(),
+            Fact::Rotational => "not rotating".to_owned(),
+            Fact::Model | Fact::Serial => text.to_owned(),
+        };
+        let (first, other) = (shown(&before), shown(&value));
+        self.note(format!(
+            "the text contradicts itself: the {what} of {name} is {first} in one part and {other} \
+             in another; the first is taken"
+        ));
+    }
+}

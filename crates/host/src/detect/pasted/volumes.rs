@@ -1,0 +1,225 @@
+//! Volumes of LVM: `lvs -a -o +devices` and `pvs`, with any columns, as text or JSON.
+
+use super::super::sysroot::base_name;
+use super::table::{TableRow, rows};
+use super::text::size_of;
+use super::tree::{Fact, Tree};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A logical volume.
+#[derive(Clone, Default)]
+struct LogicalVolume {
+    attributes: String,
+    size_bytes: Option<u64>,
+    kind: Option<String>,
+    pool: Option<String>,
+    percent: Option<f64>,
+    /// Physical or logical volumes that it lies on.
+    below: Vec<String>,
+}
+
+/// Group and name of a volume.
+type VolumeName = (String, String);
+
+/// True if a line begins a row: it has attributes, or the row before it has, and it is no end of a
+/// broken line.
+fn begins(before: &[&str], words: &[&str]) -> bool {
+    let is_letter = |it: u8| it.is_ascii_alphabetic() || it == b'-';
+    let is_attributes = |word: &&str| {
+        (9..=10).contains(&word.len())
+            && word.bytes().all(is_letter)
+            && word.bytes().filter(|it| *it == b'-').count() >= 3
+    };
+    let at = words.iter().position(is_attributes);
+    let is_complete = before.iter().any(is_attributes);
+    match at {
+        Some(at) => at > 0,
+        // The heading may have gone on.
+        None => words.len() > 2 && (is_complete || before.is_empty() && words.len() > 3),
+    }
+}
+
+/// `lvs`.
+pub(super) fn read_lvs(tree: &mut Tree, lines: &[&str]) {
+    let is_heading = |words: &[&str]| words.contains(&"LV") && words.contains(&"VG");
+    let found = rows(lines, is_heading, begins);
+    add_volumes(tree, found.into_iter().map(|(_, row)| row).collect());
+}
+
+/// `pvs`: the sizes of physical volumes.
+pub(super) fn read_pvs(tree: &mut Tree, lines: &[&str]) {
+    let is_heading = |words: &[&str]| words.contains(&"PV") && words.contains(&"PSize");
+    let begins = |_: &[&str], words: &[&str]| words.iter().any(|word| word.starts_with("/dev/"));
+    for (_, row) in rows(lines, is_heading, begins) {
+        let path = row.get("PV").and_then(|path| path.strip_prefix("/dev/"));
+        let bytes = row.get("PSize").and_then(|size| size_of(size.trim_start_matches('<')));
+        if let (Some(name), Some(bytes)) = (path.filter(|it| !it.contains('/')), bytes) {
+            tree.say(name, Fact::Size, &bytes.to_string());
+        }
+    }
+}
+
+/// `lvs --reportformat json`.
+pub(super) fn read_json(tree: &mut Tree, value: &Value) {
+    const KEYS: [(&str, &str); 8] = [
+        ("lv_name", "LV"),
+        ("vg_name", "VG"),
+        ("lv_attr", "Attr"),
+        ("lv_size", "LSize"),
+        ("segtype", "Type"),
+        ("pool_lv", "Pool"),
+        ("copy_percent", "Cpy%Sync"),
+        ("devices", "Devices"),
+    ];
+    let reports = value.get("report").and_then(Value::as_array).into_iter().flatten();
+    let volumes = reports.filter_map(|it| it.get("lv")?.as_array()).flatten();
+    let row = |volume: &Value| {
+        let cell = |(key, heading): &(&str, &str)| {
+            let value = volume.get(*key)?.as_str()?;
+            Some(((*heading).to_owned(), value.to_owned()))
+        };
+        TableRow::of(KEYS.iter().filter_map(cell))
+    };
+    add_volumes(tree, volumes.map(row).collect());
+}
+
+fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>) {
+    let mut volumes: BTreeMap<VolumeName, LogicalVolume> = BTreeMap::new();
+    for row in rows {
+        let (Some(name), Some(group)) = (row.get("LV"), row.get("VG")) else { continue };
+        let name = name.trim_matches(['[', ']']).to_owned();
+        let volume = volumes.entry((group.to_owned(), name)).or_default();
+        let size = row.get("LSize").and_then(|size| size_of(size.trim_start_matches('<')));
+        volume.size_bytes = volume.size_bytes.or(size);
+        if let Some(attributes) = row.get("Attr") {
+            attributes.clone_into(&mut volume.attributes);
+        }
+        let text = |heading: &str| row.get(heading).map(str::to_owned);
+        volume.kind = volume.kind.take().or_else(|| text("Type"));
+        volume.pool = volume.pool.take().or_else(|| text("Pool"));
+        // Where blanks are gone the only percentage of a RAID volume may stand below another.
+        let is_raid = volume.attributes.starts_with(['r', 'R']);
+        let headings: &[&str] = match is_raid {
+            true => &["Cpy%Sync", "Copy%", "Data%", "Meta%"],
+            false => &["Cpy%Sync", "Copy%"],
+        };
+        let percent = headings.iter().find_map(|heading| row.get(heading));
+        volume.percent =
+            volume.percent.or(percent.and_then(|it| it.replace(',', ".").parse().ok()));
+        let devices = row.get("Devices").unwrap_or_default();
+        let devices = devices.split([',', ' ']).filter(|it| !it.is_empty());
+        for device in devices.map(|it| it.split('(').next().unwrap_or(it).to_owned()) {
+            if !volume.below.contains(&device) {
+                volume.below.push(device);
+            }
+        }
+    }
+    let names: Vec<VolumeName> = volumes.keys().cloned().collect();
+    for name in names {
+        add_volume(tree, &volumes, &name);
+    }
+}
+
+/// The name of a volume in the device mapper: hyphens within a name are doubled.
+fn mapped_name(group: &str, name: &str) -> String {
+    format!("{}-{}", group.replace('-', "--"), name.replace('-', "--"))
+}
+
+fn add_volume(tree: &mut Tree, volumes: &BTreeMap<VolumeName, LogicalVolume>, name: &VolumeName) {
+    let Some(volume) = volumes.get(name) else { return };
+    let mapped = mapped_name(&name.0, &name.1);
+    let device = |below: &String| match below.strip_prefix("/dev/mapper/") {
+        Some(name) => format!("dm-{name}"),
+        None if below.starts_with("/dev/") => base_name(below).to_owned(),
+        None => format!("dm-{}", mapped_name(&name.0, below)),
+    };
+    let is_gone = |below: &String| below.starts_with("unknown") || below.starts_with('[');
+    let mut below: Vec<String> =
+        volume.below.iter().filter(|it| !is_gone(it)).map(device).collect();
+    if below.is_empty() {
+        below.extend(volume.pool.iter().map(device));
+    }
+    let folder = tree.mapped(&mapped, "LVM-", &below);
+    if let Some(bytes) = volume.size_bytes {
+        tree.add(format!("{folder}/size"), (bytes / 512).to_string());
+    }
+    let images: Vec<&String> = volume.below.iter().filter(|it| it.contains("_rimage_")).collect();
+    if !images.is_empty() {
+        add_raid(tree, volumes, name, volume, &images);
+    }
+}
+
+/// The lines of `dmsetup table` and `status` of a RAID volume.
+fn add_raid(
+    tree: &mut Tree,
+    volumes: &BTreeMap<VolumeName, LogicalVolume>,
+    name: &VolumeName,
+    volume: &LogicalVolume,
+    images: &[&String],
+) {
+    let image = |image: &str| volumes.get(&(name.0.clone(), image.to_owned()));
+    let sizes = image(images[0]).and_then(|image| image.size_bytes).zip(volume.size_bytes);
+    let level = match volume.kind.as_deref() {
+        Some(kind) if kind.starts_with("raid") => kind.to_owned(),
+        _ => guessed_level(tree, name, sizes, images.len()),
+    };
+    let mut flags = String::new();
+    let mut health = String::new();
+    for (index, own) in images.iter().enumerate() {
+        let found = image(own);
+        let attributes = found.map_or("", |image| image.attributes.as_str());
+        if attributes.as_bytes().get(8) == Some(&b'w') {
+            flags += &format!(" write_mostly {index}");
+        }
+        let is_gone = found.is_some_and(|it| it.below.iter().all(|it| !it.contains("/dev/")))
+            && found.is_some_and(|it| it.below.iter().any(|it| it.contains("unknown")));
+        health.push(match () {
+            () if is_gone => 'D',
+            () if attributes.starts_with('I') => 'a',
+            () => 'A',
+        });
+    }
+    let mapped = mapped_name(&name.0, &name.1);
+    let parameters = 1 + flags.split_whitespace().count();
+    let devices = " -".repeat(images.len() * 2);
+    let count = images.len();
+    let line = format!("{mapped}: 0 1 raid {level} {parameters} 0{flags} {count}{devices}\n");
+    tree.append("/tools/dmsetup-table", &line);
+    let percent = volume.percent.unwrap_or(100.0).clamp(0.0, 100.0);
+    let action = match () {
+        () if percent >= 100.0 => "idle",
+        () if health.contains('a') => "recover",
+        () => "resync",
+    };
+    let done = (percent * 100.0) as u64;
+    let line = format!("{mapped}: 0 1 raid {level} {count} {health} {done}/10000 {action} 0 0 -\n");
+    tree.append("/tools/dmsetup-status", &line);
+}
+
+/// The level of a RAID volume by its size and that of its images.
+fn guessed_level(
+    tree: &mut Tree,
+    name: &VolumeName,
+    sizes: Option<(u64, u64)>,
+    count: usize,
+) -> String {
+    let ratio = sizes.map(|(image, volume)| volume as f64 / (image as f64).max(1.0));
+    let is = |value: f64| ratio.is_none_or(|ratio| (ratio - value).abs() < 0.1);
+    let all = count as f64;
+    let (level, is_sure) = match () {
+        () if is(1.0) => ("raid1", ratio.is_some()),
+        () if is(all) => ("raid0", true),
+        () if is(all / 2.0) => ("raid10", count != 4),
+        () if is(all - 1.0) => ("raid5_ls", true),
+        () if is(all - 2.0) => ("raid6_zr", true),
+        () => ("raid1", false),
+    };
+    if !is_sure {
+        let (group, name) = name;
+        tree.note(format!(
+            "the text has no level of {group}/{name}: taken for {level}; `lvs -o +segtype` says it"
+        ));
+    }
+    level.to_owned()
+}
