@@ -38,7 +38,9 @@ enum From {
 /// and policy become repeats, also when they are imported later. A file that was imported before is
 /// skipped.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "json+ has complete latency histograms; json has percentiles only.
+#[command(after_help = "json+ has complete latency histograms; json has percentiles only. \
+Of several states of one run (--status-interval) the last counts; a run without latencies \
+(gtod_reduce) has its throughput.
 
 Examples:
   mirrorball import fio pid-*.json -o live --policy pid --array my-array.toml
@@ -46,7 +48,7 @@ Examples:
   mirrorball report live
   mirrorball import fio run.json --log run_bw.1.log --log run_lat.1.log -o run")]
 struct FioArgs {
-    /// Output files of fio; text before the JSON is ignored
+    /// Output files of fio 2 or 3, in UTF-8 or UTF-16; text around the JSON is ignored
     #[arg(required = true, value_name = "RESULT.json")]
     files: Vec<PathBuf>,
 
@@ -68,8 +70,8 @@ struct FioArgs {
     #[arg(short, long)]
     job: Option<String>,
 
-    /// Bandwidth, IOPS or latency log that fio wrote with the RESULT.json. May be given several
-    /// times
+    /// Bandwidth, IOPS, latency or histogram log that fio wrote with the RESULT.json. May be given
+    /// several times
     #[arg(short, long = "log", value_name = "FILE")]
     logs: Vec<PathBuf>,
 }

@@ -201,6 +201,9 @@ pub struct IntervalsRecord {
     pub width_us: Vec<u64>,
     /// Bytes read by foreground jobs.
     pub read_bytes: Vec<u64>,
+    /// Bytes written by foreground jobs, if an imported log has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written_bytes: Vec<u64>,
     /// Latencies of foreground reads that completed in it, 8 bins to the octave.
     pub read_latency: Vec<CoarseLatency>,
     /// One per member.

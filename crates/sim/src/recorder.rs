@@ -337,6 +337,7 @@ fn intervals_record(intervals: &[Interval], devids: &[u64]) -> IntervalsRecord {
         from_us: intervals.iter().map(|interval| micros(interval.from)).collect(),
         width_us: intervals.iter().map(|interval| micros(interval.width)).collect(),
         read_bytes: intervals.iter().map(|interval| interval.read_bytes).collect(),
+        written_bytes: Vec::new(),
         read_latency: read_latency.collect(),
         members: members.collect(),
         counters: counter_series(intervals, devids),

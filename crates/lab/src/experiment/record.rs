@@ -87,6 +87,8 @@ pub enum LatencySource {
     TotalPercentiles,
     /// From the submission to the kernel on, known at a few percentiles only.
     CompletionPercentiles,
+    /// None: the program counted requests and bytes only.
+    Absent,
 }
 
 /// What the imported latencies of an interval are.

@@ -164,6 +164,10 @@ fn percent(value: f64) -> String {
     if value > 0.0 && value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
+/// A latency; that of a run without latencies is not a number.
 fn micros(value: f64) -> String {
+    if value.is_nan() {
+        return "-".to_owned();
+    }
     Nanos::from_secs_f64(value / 1e6).to_string()
 }

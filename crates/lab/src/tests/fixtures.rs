@@ -121,6 +121,7 @@ pub(crate) fn measurement(achieved: Achieved) -> RunRecord {
         from_us: vec![0, 5_000_000],
         width_us: vec![5_000_000; 2],
         read_bytes: vec![reads * 2048; 2],
+        written_bytes: Vec::new(),
         read_latency: vec![CoarseLatency::from(&latencies(reads / 2, latency_us)); 2],
         members: vec![series(1), series(4)],
         counters: vec![CounterSeries {

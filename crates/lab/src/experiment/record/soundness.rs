@@ -64,6 +64,7 @@ fn are_intervals_sound(intervals: &IntervalsRecord) -> bool {
     let ends = intervals.from_us.iter().zip(&intervals.width_us);
     intervals.width_us.len() == length
         && intervals.read_bytes.len() == length
+        && [0, length].contains(&intervals.written_bytes.len())
         && intervals.read_latency.len() == length
         && ends.into_iter().all(|(&from, &width)| from.max(width) <= TIME_NS_MAX)
         && intervals.read_latency.iter().all(is_coarse_sound)

@@ -130,8 +130,13 @@ impl RowFigures {
         let mean = |pick: &dyn Fn(&DirectionRecord) -> f64| {
             estimate(repeats.iter().map(|it| pick(it)).sum::<f64>() / repeats.len() as f64, pick)
         };
+        // An imported run may have requests without latencies.
+        let has_none = merged.count() == 0 && repeats.iter().any(|repeat| repeat.ios > 0);
         let percentile = |pick: &dyn Fn(&Percentiles) -> u64| {
-            let micros = |percentiles: &Percentiles| pick(percentiles) as f64 / 1e3;
+            let micros = |percentiles: &Percentiles| match has_none {
+                true => f64::NAN,
+                false => pick(percentiles) as f64 / 1e3,
+            };
             estimate(micros(&together), &|repeat| micros(&repeat.percentiles))
         };
         RowFigures {

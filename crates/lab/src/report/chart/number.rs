@@ -35,6 +35,9 @@ pub(crate) fn short(value: f64) -> String {
 
 /// A time with three digits and its unit, given in microseconds: `812 µs`, `12.3 ms`.
 pub(crate) fn duration(micros: f64) -> String {
+    if micros.is_nan() {
+        return "-".to_owned();
+    }
     if micros <= 0.0 {
         return "0 s".to_owned();
     }

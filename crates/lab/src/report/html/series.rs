@@ -6,7 +6,7 @@
 
 use super::grid::TimeGrid;
 use crate::experiment::record::{
-    CellRecord, CoarseLatency, CounterSeries, DirectionRecord, IntervalsRecord, LatencyOverTime,
+    CellRecord, CoarseLatency, CounterSeries, IntervalsRecord, LatencyOverTime,
 };
 use crate::experiment::study::IoKind;
 use crate::report::chart::scale::Scale;
@@ -148,16 +148,13 @@ fn spread(
 /// imported log may have a line per while and not per request, so its bytes are asked.
 fn requests(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
     let intervals = &cell.run.intervals;
+    if cell.imported.is_some() {
+        let parts = || cell.run.sections.iter().map(|section| section.direction(judged_by));
+        let ios: f64 = parts().map(|part| part.ios as f64).sum();
+        let mean_bytes = parts().map(|part| part.bytes as f64).sum::<f64>() / ios.max(1.0);
+        return bytes(cell, index, judged_by) as f64 / mean_bytes.max(1.0);
+    }
     let count: u64 = match judged_by {
-        IoKind::Read if cell.imported.is_some() => {
-            let sum = |pick: fn(&DirectionRecord) -> u64| {
-                let parts = cell.run.sections.iter().map(|section| pick(&section.read));
-                parts.fold(0.0, |sum, part| sum + part as f64)
-            };
-            let mean_bytes = sum(|read| read.bytes) / sum(|read| read.ios).max(1.0);
-            let bytes = intervals.read_bytes.get(index).copied().unwrap_or(0) as f64;
-            return bytes / mean_bytes.max(1.0);
-        }
         IoKind::Read => {
             intervals.read_latency.get(index).map_or(0, |latency| latency.counts.iter().sum())
         }
@@ -168,15 +165,21 @@ fn requests(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
     count as f64
 }
 
-fn mebibytes(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
+/// Bytes of an interval: of writes those to members, if the run was not imported.
+fn bytes(cell: &CellRecord, index: usize, judged_by: IoKind) -> u64 {
     let intervals = &cell.run.intervals;
-    let bytes: u64 = match judged_by {
-        IoKind::Read => intervals.read_bytes.get(index).copied().unwrap_or(0),
+    let at = |bytes: &[u64]| bytes.get(index).copied().unwrap_or(0);
+    match judged_by {
+        IoKind::Read => at(&intervals.read_bytes),
+        IoKind::Write if cell.imported.is_some() => at(&intervals.written_bytes),
         IoKind::Write | IoKind::Trim | IoKind::Fsync => {
             intervals.members.iter().map(|member| member.bytes[index]).sum()
         }
-    };
-    bytes as f64 / MIB as f64
+    }
+}
+
+fn mebibytes(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
+    bytes(cell, index, judged_by) as f64 / MIB as f64
 }
 
 fn is_of_means(cell: &CellRecord) -> bool {

@@ -4,13 +4,14 @@
 //! now and then a float in their place.
 
 use anyhow::{Result, bail};
+use mirrorball_core::units::KIB;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::error::Category;
 use std::collections::BTreeMap;
 
-/// Lines that begin like JSON and are tried; text before the document rarely has one.
-const STARTS_MAX: usize = 64;
+/// Most documents of a text that are read: those of an hour with one each second.
+const DOCUMENTS_MAX: usize = 4_096;
 
 /// Options by name, as the user wrote them.
 pub(super) type Options = BTreeMap<String, Value>;
@@ -76,6 +77,13 @@ pub(super) struct Direction {
     /// From the intended submission on.
     #[serde(default)]
     pub(super) lat_ns: Latency,
+    /// Of fio 2, in microseconds.
+    #[serde(default)]
+    clat: Latency,
+    #[serde(default)]
+    lat: Latency,
+    #[serde(default)]
+    iops: f64,
 }
 
 /// Latencies in nanoseconds.
@@ -87,9 +95,9 @@ pub(super) struct Latency {
     pub(super) max: u64,
     #[serde(default)]
     pub(super) mean: f64,
-    /// How many were counted.
-    #[serde(rename = "N", default, deserialize_with = "amount")]
-    pub(super) count: u64,
+    /// How many were counted; fio before 3.19 does not say.
+    #[serde(rename = "N", default, deserialize_with = "some_amount")]
+    pub(super) count: Option<u64>,
     /// By percentage, as `99.000000`.
     #[serde(default)]
     pub(super) percentile: BTreeMap<String, u64>,
@@ -119,60 +127,90 @@ pub(super) struct Disk {
 }
 
 impl Document {
-    /// The document in what fio printed: from the first line that begins it, since fio writes its
-    /// notes, and the report for people if both were asked for, into the same file.
-    pub(super) fn read(text: &[u8]) -> Result<Document> {
-        let line_starts = std::iter::once(0).chain(
-            text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1),
-        );
-        let starts = line_starts.filter(|&at| text.get(at) == Some(&b'{'));
+    /// The document in what fio printed, wherever it begins: fio writes its notes, its progress and
+    /// the report for people into the same file. Of several, as `--status-interval` prints them,
+    /// the last whole one counts.
+    pub(super) fn read(bytes: &[u8]) -> Result<Document> {
+        let text = decoded(bytes);
+        let mut found: Option<Document> = None;
         let mut failure = None;
-        for start in starts.take(STARTS_MAX) {
-            let mut values = serde_json::Deserializer::from_slice(&text[start..]).into_iter();
+        let mut from = 0;
+        for start in starts(&text) {
+            if start < from {
+                continue;
+            }
+            let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter();
             match values.next() {
-                Some(Ok(document)) => return Document::checked(document),
+                Some(Ok(document)) => {
+                    let document: Document = document;
+                    if found.as_ref().is_some_and(|before| !document.continues(before)) {
+                        bail!(
+                            "has the results of several runs of fio\n  help: give each a file of \
+                             its own"
+                        );
+                    }
+                    found = Some(document);
+                    from = start + values.byte_offset();
+                }
                 Some(Err(error)) => failure = failure.or(Some(error)),
                 None => {}
             }
         }
-        let Some(error) = failure else {
-            if serde_json::from_slice::<Value>(text).is_ok() {
-                let help = "run fio with --output-format=json+";
-                bail!("is JSON, but not output of fio: it is not an object\n  help: {help}");
-            }
-            bail!("contains no JSON\n  help: run fio with --output-format=json+");
-        };
-        let is_ours = |it: Value| it.get("schema_version").is_some();
-        match error.classify() {
-            Category::Data if serde_json::from_slice(text).is_ok_and(is_ours) => {
-                bail!("was written by mirrorball, not by fio")
-            }
-            Category::Eof => bail!(
-                "is cut off: its JSON ends too early\n  help: run fio again, and let it finish"
-            ),
-            Category::Data if error.to_string().contains("fio version") => {
-                bail!("is JSON, but not output of fio: it has no `fio version`")
-            }
-            _ => bail!("is not output of fio that this program can read: {error}"),
+        match (found, failure) {
+            (Some(document), _) => document.checked(),
+            (None, Some(_)) if !text.contains("\"fio version\"") => bail!(without_document(&text)),
+            (None, Some(error)) => match error.classify() {
+                Category::Eof => bail!(
+                    "is cut off: its JSON ends too early\n  help: run fio again, and let it finish"
+                ),
+                _ => bail!("is not output of fio that this program can read: {error}"),
+            },
+            (None, None) => bail!(without_document(&text)),
         }
     }
 
-    fn checked(mut document: Document) -> Result<Document> {
-        let version = &document.version;
+    /// Whether it is a later state of the same run: the same jobs that went on for as long as the
+    /// clock did.
+    fn continues(&self, before: &Document) -> bool {
+        /// fio's clock counts whole seconds, and its states take a while.
+        const SLACK_MS: u64 = 3_000;
+        let pairs = || self.jobs.iter().zip(&before.jobs);
+        let clock_ms = match (self.timestamp, before.timestamp) {
+            (Some(now), Some(then)) => now.saturating_sub(then).saturating_mul(1_000),
+            _ => 0,
+        };
+        let went_on = pairs().map(|(now, then)| now.runtime().saturating_sub(then.runtime())).max();
+        self.jobs.len() == before.jobs.len()
+            && pairs().all(|(now, then)| now.jobname == then.jobname)
+            && pairs().all(|(now, then)| now.done() >= then.done())
+            && clock_ms <= went_on.unwrap_or(0).saturating_add(SLACK_MS)
+    }
+
+    fn checked(mut self) -> Result<Document> {
+        let version = &self.version;
         let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
         let major: Option<u32> = digits.split('.').next().and_then(|major| major.parse().ok());
-        if major.is_some_and(|major| major < 3) {
-            bail!(
-                "was written by {version}, whose histogram has other bins\n  help: use fio 3 or \
-                 newer"
-            );
+        match major {
+            Some(0 | 1) => bail!("was written by {version}\n  help: use fio 3 or newer"),
+            Some(2) => self.jobs.iter_mut().for_each(FioJob::convert_from_2),
+            _ => {}
         }
         // A client adds up all servers in one more entry.
-        document.jobs.retain(|job| job.jobname != "All clients");
-        if document.jobs.is_empty() {
+        self.jobs.retain(|job| job.jobname != "All clients");
+        // Servers that run the same jobs are clones of them.
+        if self.jobs.iter().any(|job| job.hostname.is_some()) {
+            let names: Vec<String> = self.jobs.iter().map(|job| job.jobname.clone()).collect();
+            let place = |job: &FioJob| names.iter().position(|name| *name == job.jobname);
+            self.jobs.sort_by_key(|job| (job.groupid, place(job)));
+        }
+        for job in &mut self.jobs {
+            // fio does not add up what `fdatasync` did, but counts its latencies.
+            job.sync.total_ios = job.sync.total_ios.max(job.sync.lat_ns.count.unwrap_or(0));
+        }
+        if self.jobs.is_empty() {
             bail!("is output of fio without a job");
         }
-        Ok(document)
+        Ok(self)
     }
 
     /// The disks at the bottom: those that are not made of others.
@@ -180,6 +218,101 @@ impl Document {
         let any_below = self.disk_util.iter().any(|disk| disk.aggr_read_ios.is_none());
         self.disk_util.iter().filter(move |disk| !any_below || disk.aggr_read_ios.is_none())
     }
+}
+
+impl FioJob {
+    fn directions(&mut self) -> [&mut Direction; 3] {
+        [&mut self.read, &mut self.write, &mut self.trim]
+    }
+
+    /// Milliseconds of its longest direction.
+    pub(super) fn runtime(&self) -> u64 {
+        self.read.runtime.max(self.write.runtime).max(self.trim.runtime)
+    }
+
+    /// Requests of all directions; bytes where fio counts no requests.
+    fn done(&self) -> u64 {
+        let all = [&self.read, &self.write, &self.trim];
+        all.iter().fold(0, |sum, it| sum.saturating_add(it.total_ios.max(it.io_bytes)))
+    }
+
+    /// From the units of fio 2: KiB and microseconds. Early ones do not count requests.
+    fn convert_from_2(&mut self) {
+        for direction in self.directions() {
+            direction.io_bytes = direction.io_bytes.saturating_mul(KIB);
+            let by_rate = direction.iops.max(0.0) * direction.runtime as f64 / 1e3;
+            if direction.total_ios == 0 && direction.io_bytes > 0 {
+                direction.total_ios = by_rate.round() as u64;
+            }
+            direction.clat_ns = std::mem::take(&mut direction.clat).times_1000();
+            direction.lat_ns = std::mem::take(&mut direction.lat).times_1000();
+        }
+    }
+}
+
+impl Latency {
+    fn times_1000(mut self) -> Latency {
+        self.min = self.min.saturating_mul(1_000);
+        self.max = self.max.saturating_mul(1_000);
+        self.mean *= 1e3;
+        self.percentile.values_mut().for_each(|value| *value = value.saturating_mul(1_000));
+        // Its bins are others.
+        self.bins.clear();
+        self
+    }
+}
+
+/// The text of a file: without a byte order mark, also of UTF-16, as shells of Windows write it.
+fn decoded(bytes: &[u8]) -> String {
+    let wide = |bytes: &[u8], of: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        [first, 0, ..] if *first != 0 => wide(bytes, u16::from_le_bytes),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+/// Where documents may begin: before each version, and, should that not be the first key of its
+/// document, wherever an object begins.
+fn starts(text: &str) -> impl Iterator<Item = usize> + '_ {
+    const OTHERS_MAX: usize = 64;
+    let marks = text.match_indices("\"fio version\"").take(DOCUMENTS_MAX);
+    let before = marks.filter_map(|(at, _)| {
+        let start = text[..at].rfind('{')?;
+        text[start + 1..at].trim().is_empty().then_some(start)
+    });
+    let has_one = before.clone().next().is_some();
+    let others = text.match_indices('{').map(|(at, _)| at);
+    before.chain(others.take(if has_one { 0 } else { OTHERS_MAX }))
+}
+
+/// Why a text without a document of fio is none.
+fn without_document(text: &str) -> &'static str {
+    let starts = text.match_indices('{').map(|(at, _)| at);
+    let mut values = starts.take(64).map(|start| {
+        serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>().next()
+    });
+    match values.find_map(|value| value?.ok()) {
+        Some(value) if value.get("schema_version").is_some() => {
+            "was written by mirrorball, not by fio"
+        }
+        Some(_) => "is JSON, but not output of fio: it has no `fio version`",
+        None if serde_json::from_str::<Value>(text).is_ok() => {
+            "is JSON, but not output of fio: it is not an object\n  help: run fio with \
+             --output-format=json+"
+        }
+        None => "contains no JSON\n  help: run fio with --output-format=json+",
+    }
+}
+
+/// As [`amount`], if there is one.
+fn some_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    amount(deserializer).map(Some)
 }
 
 /// A count, from any kind of JSON number.

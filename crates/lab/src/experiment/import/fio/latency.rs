@@ -12,6 +12,7 @@ const COUNT_MAX: u128 = 1 << 48;
 /// The latencies of a direction that has some, and where they come from: the best there is.
 pub(super) fn histogram(direction: &Direction) -> Result<(Histogram, LatencySource)> {
     let Direction { clat_ns, lat_ns, total_ios, .. } = direction;
+    let of_percentiles = |latency| of_percentiles(latency, *total_ios);
     if !lat_ns.bins.is_empty() {
         return Ok((of_bins(lat_ns)?, LatencySource::TotalBins));
     }
@@ -27,10 +28,8 @@ pub(super) fn histogram(direction: &Direction) -> Result<(Histogram, LatencySour
     if *total_ios == 0 {
         return Ok((Histogram::default(), LatencySource::TotalBins));
     }
-    bail!(
-        "has no latencies beyond their mean (run fio with --output-format=json+, without \
-         gtod_reduce and with clat_percentiles or lat_percentiles)"
-    )
+    // `gtod_reduce` and the like leave the throughput.
+    Ok((Histogram::default(), LatencySource::Absent))
 }
 
 /// The bins as they are.
@@ -50,8 +49,10 @@ fn of_bins(latency: &Latency) -> Result<Histogram> {
 }
 
 /// As many latencies as fio counted, each at the least percentile that it does not exceed. What
-/// fio printed reads off it unchanged.
-fn of_percentiles(latency: &Latency) -> Result<Histogram> {
+/// fio printed reads off it unchanged. Where fio does not say how many it counted, there is one for
+/// each request.
+fn of_percentiles(latency: &Latency, total_ios: u64) -> Result<Histogram> {
+    let count = latency.count.unwrap_or(total_ios);
     let mut points: Vec<(f64, u64)> = Vec::new();
     for (key, &value) in &latency.percentile {
         let percent: f64 = key
@@ -66,7 +67,7 @@ fn of_percentiles(latency: &Latency) -> Result<Histogram> {
     let mut bins = Vec::new();
     let mut counted = 0;
     for (percent, value) in points {
-        let until = ((percent / 100.0 * latency.count as f64).ceil() as u64).min(latency.count);
+        let until = ((percent / 100.0 * count as f64).ceil() as u64).min(count);
         if until > counted {
             bins.push((bin_of(Nanos(value)), until - counted));
             counted = until;

@@ -122,8 +122,7 @@ impl Section {
             let error = std::io::Error::from_raw_os_error(job.error.min(4_095) as i32);
             bail!("job `{name}` ended before its time: {error}");
         }
-        let runtime = |job: &FioJob| job.read.runtime.max(job.write.runtime).max(job.trim.runtime);
-        let runtime_ms = clones.iter().map(runtime).max().unwrap_or(0);
+        let runtime_ms = clones.iter().map(FioJob::runtime).max().unwrap_or(0);
         let measured = Nanos(runtime_ms.saturating_mul(NS_PER_MS));
         let mut latency = LatencySource::TotalBins;
         let mut direction = |pick: fn(&FioJob) -> &Direction| -> Result<DirectionRecord> {

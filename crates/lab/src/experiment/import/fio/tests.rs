@@ -236,13 +236,11 @@ fn a_file_that_fio_did_not_write_is_recognised() {
             "job `a` has no finished requests, so there is nothing to import",
         ),
         ("{\"fio version\": \"fio-3.33\"}", "is output of fio without a job"),
-        ("{\"fio version\": \"fio-2.16\", \"jobs\": []}", "was written by fio-2.16"),
+        ("{\"fio version\": \"fio-1.57\", \"jobs\": []}", "was written by fio-1.57"),
         (&GROUPS[..GROUPS.len() / 2], "is cut off: its JSON ends too early\n  help: run fio again"),
         (&PLAIN[..PLAIN.len() / 2], "is cut off"),
         (FAILED, "job `plain` ended before its time: Inappropriate ioctl for device"),
-        (&GROUPS.replace("\"bins\"", "\"no\"").replace("\"percentile\"", "\"not\""), {
-            "job `reader` has no latencies beyond their mean"
-        }),
+        (&format!("{GROUPS}{PLAIN}"), "has the results of several runs of fio"),
         (&GROUPS.replace("\"total_ios\" : 300", "\"total_ios\" : \"x\""), {
             "is not output of fio that this program can read: invalid type: string"
         }),
@@ -261,11 +259,13 @@ fn a_file_that_fio_did_not_write_is_recognised() {
 
 #[test]
 fn logs_that_are_none_are_refused() {
-    let error = Log::new("run_hist.1.log", String::new()).unwrap_err().to_string();
-    assert!(
-        error.starts_with("run_hist.1.log: the file name does not show the kind of log"),
-        "{error}"
-    );
+    for (name, expected) in [
+        ("run_x.1.log", "run_x.1.log: the file name does not show the kind of log"),
+        ("run_slat.1.log", "run_slat.1.log: a log of submission latencies, which are a part of"),
+    ] {
+        let error = Log::new(name, String::new()).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
     let with = |text: &str| {
         let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
         cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
@@ -328,6 +328,125 @@ fn a_folder_of_something_else_is_refused() {
     std::fs::remove_file(folder.path().join("plan.json")).unwrap();
     std::fs::rename(folder.path().join("cells"), folder.path().join("photos")).unwrap();
     assert!(refusal(&about()).contains("is not empty and is not a results folder"));
+}
+
+/// A document of one job, with these members of it and these reads.
+fn document_of(version: &str, time_s: u64, runtime_ms: u64, ios: u64, reads: &str) -> String {
+    format!(
+        "{{\"fio version\": \"{version}\", \"timestamp\": {time_s}, \"jobs\": [{{\"jobname\": \
+         \"a\", \"read\": {{\"io_bytes\": {}, \"runtime\": {runtime_ms}, \"total_ios\": {ios}, \
+         {reads}}}}}]}}\n",
+        ios * 4096
+    )
+}
+
+const PERCENTILES: &str = r#""clat_ns": {"min": 4166543, "max": 124553100, "mean": 15739230.28,
+    "percentile": {"50.000000": 12910592, "99.000000": 110624768}}"#;
+
+#[test]
+fn percentiles_without_a_count_are_of_all_requests() {
+    let record = imported(&document_of("fio-3.7", 1, 30_112, 284, PERCENTILES));
+    let latency = &read(&record.run.sections[0]).latency;
+    assert_eq!((latency.count(), latency.mean().0), (284, 15_739_230));
+    assert_eq!(bin_middle(bin_of(latency.quantile(0.99))).0, 110_624_768);
+}
+
+#[test]
+fn results_without_latencies_have_their_throughput() {
+    let reads = "\"clat_ns\": {\"min\": 0, \"max\": 0, \"mean\": 0.0, \"N\": 0}";
+    let record = imported(&document_of("fio-3.33", 1, 10_000, 284, reads));
+    assert_eq!(read(&record.run.sections[0]).iops, 28.4);
+    assert_eq!(record.imported.as_ref().unwrap().latency, LatencySource::Absent);
+    let folder = TempDir::new().unwrap();
+    add(folder.path(), vec![record]).unwrap();
+    let mut set = load(&[folder.path().to_owned()], &Criteria::default()).sets.remove(0);
+    let figures = &set.study.jobs.remove(0).rows.remove(0).sections.remove(0).figures.clone();
+    assert!(figures.p99_us.value.is_nan() && figures.iops.value == 28.4, "{figures:?}");
+}
+
+#[test]
+fn the_last_state_of_a_run_counts_and_a_second_run_is_refused() {
+    let state = |time, runtime, ios| document_of("fio-3.33", time, runtime, ios, PERCENTILES);
+    let text =
+        format!("{}\n{}{}", state(100, 1_000, 10), state(101, 2_001, 21), state(101, 2_400, 25));
+    assert_eq!(read(&imported(&text).run.sections[0]).ios, 25);
+    // The last one may be cut off.
+    let cut = format!("{}{}", state(100, 1_000, 10), &state(101, 2_000, 20)[..90]);
+    assert_eq!(read(&imported(&cut).run.sections[0]).ios, 10);
+    let twice = format!("{}{}", state(100, 10_000, 10), state(111, 10_001, 12));
+    assert!(failure(&twice).starts_with("has the results of several runs of fio"));
+}
+
+#[test]
+fn documents_are_found_in_any_encoding_and_behind_any_text() {
+    let plain = document_of("fio-3.33", 1, 1_000, 10, PERCENTILES);
+    let sorted = plain.replacen('{', "{\"disk_util\": [{\"name\": \"sda\"}], ", 1);
+    let wide = |order: fn(u16) -> [u8; 2], mark: &str| -> Vec<u8> {
+        format!("{mark}{plain}").encode_utf16().flat_map(order).collect()
+    };
+    for bytes in [
+        format!("\u{feff}{plain}").into_bytes(),
+        wide(u16::to_le_bytes, "\u{feff}"),
+        wide(u16::to_be_bytes, "\u{feff}"),
+        wide(u16::to_le_bytes, ""),
+        format!("Jobs: 1 (f=1): [r(1)][100.0%][r=9KiB/s][eta 00m:00s]{plain}").into_bytes(),
+        format!("note: {{x}}\n   {}\n\nRun status group 0", plain.replace('\n', "\n  "))
+            .into_bytes(),
+        sorted.into_bytes(),
+    ] {
+        let record = cell(&bytes, &[], &about()).unwrap();
+        assert_eq!(read(&record.run.sections[0]).ios, 10);
+    }
+}
+
+#[test]
+fn fio_2_counts_kib_and_microseconds() {
+    let text = r#"{"fio version": "fio-2.1.4", "jobs": [{"jobname": "reads", "read": {
+        "io_bytes": 1136, "bw": 37, "iops": 9.43, "runtime": 30112, "clat": {"min": 4166,
+        "max": 124553, "mean": 15739.2, "percentile": {"50.000000": 12910, "99.000000": 110624}},
+        "lat": {"min": 4201, "mean": 15769.3}}}]}"#;
+    let record = imported(text);
+    let section = read(&record.run.sections[0]);
+    assert_eq!((section.ios, section.bytes), (284, 1136 * 1024));
+    assert_eq!(section.latency.mean().0, 15_739_200);
+    assert_eq!(record.imported.unwrap().latency, LatencySource::CompletionPercentiles);
+}
+
+#[test]
+fn servers_that_run_one_job_are_clones_and_fdatasync_is_counted_by_its_latencies() {
+    let job = |host: &str, name: &str, ios: u64| {
+        format!(
+            r#"{{"jobname": "{name}", "hostname": "{host}",
+            "write": {{"total_ios": {ios}, "runtime": 1000, {PERCENTILES}}},
+            "sync": {{"total_ios": 0, "lat_ns": {{"min": 98143, "max": 3582354,
+            "mean": 581522.1, "N": 255, "percentile": {{"50.0": 399360}}}}}}}}"#
+        )
+    };
+    let jobs = [job("a", "x", 3), job("a", "y", 4), job("b", "x", 5), job("b", "y", 6)];
+    let all = job("c", "All clients", 18);
+    let text =
+        format!("{{\"fio version\": \"fio-3.33\", \"client_stats\": [{},{all}]}}", jobs.join(","));
+    let record = imported(&text);
+    let found: Vec<(&str, u64, u64)> =
+        record.run.sections.iter().map(|it| (&*it.name, it.write.ios, it.flush.ios)).collect();
+    assert_eq!(found, [("x", 8, 510), ("y", 10, 510)]);
+}
+
+#[test]
+fn logs_of_writes_and_histograms_are_read() {
+    let read_log = |name: &str, text: &str| {
+        let log = Log::new(name, text.to_owned()).unwrap();
+        let text = document_of("fio-3.33", 1, 30_000, 300, PERCENTILES);
+        cell(text.as_bytes(), &[log], &about()).unwrap().run.intervals
+    };
+    let writes = read_log("writes_bw.1.log", "1000, 4096, 1, 0, 0\n2000, 4096, 1, 0, 0\n");
+    assert_eq!(writes.written_bytes.iter().sum::<u64>(), 2 * 4096 * 1024);
+    assert_eq!(writes.read_bytes.iter().sum::<u64>(), 0);
+    let clock = read_log("x_bw.log", "1795211697000, 4096, 0, 4096\n1795211698000, 1, 0, 4096\n");
+    assert_eq!(clock.read_bytes.iter().sum::<u64>(), 8192);
+    let bins = read_log("run_clat_hist.1.log", "10002, 0, 4096, 0, 0, 3, 0, 1\n");
+    assert_eq!(bins.read_bytes.iter().sum::<u64>(), 4 * 4096);
+    assert_eq!(bins.read_latency.iter().flat_map(|it| &it.counts).sum::<u64>(), 4);
 }
 
 /// What fio wrote, with bytes overwritten that matter in JSON, and cut off somewhere.
