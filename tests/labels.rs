@@ -75,7 +75,10 @@ fn assert_reads(folder: &Folder, offset: u64, fill: u8) {
 }
 
 fn wait_until_in_sync(folder: &Folder) {
-    wait_until("the rebuild", || folder.ctl(&["status"]).contains("pair: in sync"));
+    wait_until("the rebuild", || {
+        let status = folder.ctl(&["status"]);
+        status.contains("pair: in sync") && !status.contains("is being copied to")
+    });
 }
 
 fn data(folder: &Folder, name: &str) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Members on a filesystem that is full. Skipped where the user may not mount one.
 
-use super::{BLOCK, SIZE_BYTES, client, serve};
+use super::{BLOCK, SIZE_BYTES, client, created, serve, wait_until_in_sync};
 use crate::common::external::{skip_unless, try_run};
 use crate::common::nbd_client::NbdRequest;
 use crate::common::service::wait_until;
@@ -31,6 +31,33 @@ impl Drop for SmallFilesystem {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").args(["--lazy", &self.0]).status();
     }
+}
+
+/// A device that cannot be written is given up, and the member stays.
+#[test]
+fn a_device_that_cannot_take_the_place_of_a_member_is_named() {
+    let folder = created(2);
+    let Some(_filesystem) = SmallFilesystem::new(&folder) else { return };
+    for name in ["full/new.img", "other.img"] {
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    folder.ctl(&["members", "replace", "2", "full/new.img"]);
+    let text = "new.img cannot take the place of devid 2 (";
+    wait_until("the end of the space", || folder.ctl(&["status"]).contains(text));
+    let status = folder.ctl(&["status"]);
+    for part in ["pair: in sync", "which stays in use: write of ", "No space left on device"] {
+        assert!(status.contains(part), "no `{part}` in {status}");
+    }
+    wait_until("a line on stderr", || service.has_printed(text));
+    client(&folder).write(0, &[2; BLOCK]);
+    folder.ctl(&["members", "replace", "2", "other.img"]);
+    wait_until_in_sync(&folder);
+    assert!(!folder.ctl(&["status"]).contains(text));
+    service.terminate();
+    let data = |name: &str| fs::read(folder.path(name)).unwrap()[1 << 20..].to_vec();
+    assert!(data("a.img") == data("other.img"));
 }
 
 /// The volume cannot do without the member that is full, so it stays, and has an error.

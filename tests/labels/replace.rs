@@ -175,6 +175,60 @@ fn a_working_member_is_moved_to_another_device() {
     service.terminate();
 }
 
+/// Until it is replaced, a member is as it was, also after a crash.
+#[test]
+fn a_member_that_is_replaced_stays_in_use_until_the_new_device_has_all() {
+    let folder = created(2);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[4; BLOCK]);
+    let text = folder.ctl(&["members", "replace", "1", "new.img", "--rate", "1M"]);
+    for part in ["devid 1 is being copied to `", "new.img`, and stays in use until that takes"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    let status = folder.ctl(&["status"]);
+    for part in ["a.img) is being copied to ", "new.img, which takes its place then: ", "in sync"] {
+        assert!(status.contains(part), "no `{part}` in {status}");
+    }
+    let members = folder.ctl(&["members"]);
+    assert!(members.contains("devid 1: in sync") && members.contains("a.img"), "{members}");
+    let error = refused(&folder, &["replace", "1", "other.img"]);
+    assert!(error.contains("devid 1 is being copied to `"), "{error}");
+    client(&folder).write(BLOCK as u64, &[5; BLOCK]);
+    service.stop("-KILL");
+    let service = serve(&folder, &["a.img", "b.img"]);
+    wait_until_in_sync(&folder);
+    assert_reads(&folder, BLOCK as u64, 5);
+    folder.ctl(&["members", "replace", "1", "new.img", "--rate", "1M"]);
+    for block in 0..100 {
+        client(&folder).write(block * BLOCK as u64, &[block as u8; BLOCK]);
+    }
+    folder.ctl(&["members", "rebuild", "1", "--rate", "1G"]);
+    wait_until_in_sync(&folder);
+    client(&folder).write(7 * BLOCK as u64, &[9; BLOCK]);
+    assert!(folder.ctl(&["members"]).contains("new.img"));
+    service.terminate();
+    assert!(data(&folder, "new.img") == data(&folder, "b.img"));
+    assert!(data(&folder, "a.img")[7 * BLOCK..8 * BLOCK] == [7; BLOCK], "it was in use until then");
+    serve(&folder, &["new.img", "b.img"]).terminate();
+}
+
+#[test]
+fn a_member_that_fails_while_it_is_replaced_is_rebuilt_on_the_new_device() {
+    let folder = created(2);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[4; BLOCK]);
+    folder.ctl(&["members", "replace", "1", "new.img", "--rate", "1M"]);
+    folder.ctl(&["members", "fail", "1"]);
+    client(&folder).write(0, &[5; BLOCK]);
+    folder.ctl(&["members", "rebuild", "1"]);
+    wait_until_in_sync(&folder);
+    assert_reads(&folder, 0, 5);
+    service.terminate();
+    assert!(data(&folder, "new.img") == data(&folder, "b.img"));
+}
+
 #[test]
 fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
     let folder = created(2);

@@ -93,3 +93,38 @@ fn the_last_copy_stays_in_use_with_its_errors_and_is_reported() {
     ours.terminate();
     drop(theirs);
 }
+
+/// The old disk is the only one that has the sector, and it is on another machine.
+#[test]
+fn a_working_disk_is_replaced_though_the_other_one_has_a_bad_sector() {
+    let folder = place();
+    let single = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"64MiB\"\n";
+    let fault = "fault = [{ bad = { offset = \"40MiB\", length = \"4K\" } }]\n";
+    let peers = [("bad", fault), ("peer", "")].map(|(name, fault)| {
+        let file = format!("{name}.toml");
+        fs::write(folder.path(&file), format!("{single}{fault}")).unwrap();
+        let export = format!("nbd:unix:{name}");
+        Service::start(&folder, &["emulate", &file, "--members", "--export", &export])
+    });
+    let [bad, peer] = ["bad", "peer"].map(|name| folder.nbd_uri(name));
+    let uris = [&bad, &peer].map(|uri| format!("[[member]]\nuri = \"{uri}\"\n"));
+    fs::write(folder.path("pair.toml"), format!("profile = \"raid1\"\n{}", uris.concat())).unwrap();
+    folder.create("pair.toml");
+    let places = ["--export", "nbd:unix:socket", "--control", "control", "--metrics", "0"];
+    let members = ["serve", &bad, &peer, "--policy", "first"];
+    let ours = Service::start(&folder, &[&members[..], &places].concat());
+    let errors = "mirrorball_member_errors_total{devid=\"1\"}";
+    NbdClient::connect(&folder, "socket").write(0, &[7; BLOCK]);
+    assert_eq!(metric(&ours, errors), 0);
+    File::create(folder.path("new.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    folder.ctl(&["members", "replace", "2", "new.img"]);
+    wait_until("the end", || folder.ctl(&["members"]).contains("new.img"));
+    wait_until("the end", || folder.ctl(&["status"]).contains("pair: in sync"));
+    assert_eq!(metric(&ours, errors), 1, "its bad sector was repaired from the old disk");
+    folder.ctl(&["members", "fail", "1"]);
+    let [bad, peer] = peers;
+    peer.stop("-KILL");
+    assert_eq!(read(&folder), Ok(vec![7; BLOCK]));
+    ours.terminate();
+    bad.terminate();
+}

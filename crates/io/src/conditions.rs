@@ -8,6 +8,7 @@ mod state;
 mod tests;
 
 use crate::executor::MemberFault;
+use crate::rebuild::MemberCopy;
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::io::VolumeError;
 use mirrorball_core::units::{Nanos, counted, format_bytes};
@@ -78,6 +79,10 @@ pub enum Problem<'a> {
     MemberUnreachable,
     /// A member is not in sync everywhere.
     MemberRebuilding(Recovery),
+    /// A member is copied to this device, and stays in use until that takes its place.
+    MemberReplacing(Recovery, &'a MemberCopy),
+    /// A device could not take the place of a member, which stays in use.
+    ReplaceFailed(&'a MemberCopy),
     /// A step of a rebuild failed.
     RebuildStalled(VolumeError),
     /// Number of blocks of a member that did not match their checksums.
@@ -192,6 +197,10 @@ impl Problem<'_> {
                 ("member-unreachable", Warning, "its server can be reached again")
             }
             Problem::MemberRebuilding(_) => ("member-rebuilding", Warning, "its rebuild ended"),
+            Problem::MemberReplacing(..) => {
+                ("member-replacing", Warning, "it is not copied any more")
+            }
+            Problem::ReplaceFailed(_) => ("replace-failed", Error, "its replacement began again"),
             Problem::RebuildStalled(_) => ("rebuild-stalled", Error, "its rebuild goes on"),
             Problem::ChecksumMismatch(_) => {
                 ("checksum-mismatch", Warning, "a scrub has checked all blocks")
@@ -236,7 +245,8 @@ impl Problem<'_> {
     pub(crate) fn step(&self) -> u64 {
         let doublings = |count: u64| u64::from(count.checked_ilog2().unwrap_or(0));
         match self {
-            Problem::MemberRebuilding(Recovery { recovered_bytes, total_bytes, .. }) => {
+            Problem::MemberRebuilding(Recovery { recovered_bytes, total_bytes, .. })
+            | Problem::MemberReplacing(Recovery { recovered_bytes, total_bytes, .. }, _) => {
                 let total_bytes = (*total_bytes).max(1);
                 (5 * u128::from(*recovered_bytes) / u128::from(total_bytes)).min(4) as u64
             }
@@ -276,6 +286,16 @@ impl Problem<'_> {
                 format!("{subject} cannot be reached: no connection with its server is open")
             }
             Problem::MemberRebuilding(recovery) => recovery_text(recovery, subject, situation),
+            Problem::MemberReplacing(recovery, copy) => format!(
+                "{subject} is being copied to {}, which takes its place then: {}",
+                copy.device(),
+                progress_text(recovery)
+            ),
+            Problem::ReplaceFailed(copy) => format!(
+                "{} cannot take the place of {subject}, which stays in use: {}",
+                copy.device(),
+                copy.error.as_deref().unwrap_or_default()
+            ),
             Problem::RebuildStalled(error) => {
                 format!("the rebuild of {subject} does not go on: {error}")
             }
@@ -342,6 +362,9 @@ impl Problem<'_> {
                     .to_owned()
             }
             Problem::MemberUnreachable => "check the server and the network".to_owned(),
+            Problem::ReplaceFailed(_) if is_writable => {
+                format!("`ctl members replace {devid} DEVICE` copies it to another device")
+            }
             Problem::RebuildStalled(_) => "it is tried again every 10 s; `ctl members` shows the \
                                            last error of each member"
                 .to_owned(),
@@ -408,8 +431,7 @@ fn failed_help(subject: &ConditionSubject, situation: Situation) -> Option<Strin
 /// How far the rebuild of a member is.
 fn recovery_text(recovery: &Recovery, subject: &ConditionSubject, situation: Situation) -> String {
     let Recovery { recovered_bytes, total_bytes, only_missed, rate } = *recovery;
-    let percent = 100.0 * recovered_bytes as f64 / total_bytes.max(1) as f64;
-    let progress = format!("{percent:.1} %, {recovered_bytes} of {total_bytes} bytes");
+    let progress = share_text(recovery);
     match situation {
         Situation::ReadOnly => format!(
             "{subject} is in sync in {progress}; it is not rebuilt while the volume is read-only"
@@ -421,6 +443,17 @@ fn recovery_text(recovery: &Recovery, subject: &ConditionSubject, situation: Sit
             format!("{subject} is being rebuilt: {progress}{what}{limit}")
         }
     }
+}
+
+fn share_text(recovery: &Recovery) -> String {
+    let Recovery { recovered_bytes, total_bytes, .. } = *recovery;
+    let percent = 100.0 * recovered_bytes as f64 / total_bytes.max(1) as f64;
+    format!("{percent:.1} %, {recovered_bytes} of {total_bytes} bytes")
+}
+
+fn progress_text(recovery: &Recovery) -> String {
+    let left_bytes = recovery.total_bytes.saturating_sub(recovery.recovered_bytes);
+    share_text(recovery) + &limit_text(recovery.rate, left_bytes)
 }
 
 fn failed_text(counts: &FailedCounts) -> String {

@@ -361,7 +361,7 @@ impl Control {
         result: &Result<RebuildOpened, RebuildError>,
         executor: &Executor,
     ) {
-        if let Ok(RebuildOpened { devid, place, .. }) = result
+        if let Ok(RebuildOpened { devid, place, is_copied: false, .. }) = result
             && let Some(device) = place.new_device()
         {
             let (devid, device) = (*devid, device.to_string());

@@ -16,14 +16,17 @@
 //! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
 //! pause.
 
+mod copies;
 mod error;
 mod refusals;
 
 use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
-use crate::executor::{Executor, IoReply, IoRequest, Target};
+use crate::executor::{Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use crate::reopen::{MemberPlace, OpenRequest, ReopenedMember, Reopener};
+pub use copies::MemberCopy;
+use copies::can_copy;
 pub use error::{RebuildError, RebuildTask};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -62,8 +65,10 @@ pub enum RebuildStart {
 pub struct RebuildOpened {
     /// The devid of the member.
     pub devid: u64,
-    /// Where it is.
+    /// Where it is, or will be.
     pub place: MemberPlace,
+    /// True if the member is copied to the device and stays in use until then.
+    pub is_copied: bool,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
 }
@@ -123,6 +128,10 @@ pub struct Rebuild {
     /// Members to start with when no step is in flight.
     starting: Vec<(MemberIndex, Option<u64>)>,
     replies: Vec<DelayedReply>,
+    /// Members that are copied to other devices.
+    copies: Vec<MemberCopy>,
+    /// Members whose places were taken by their successors.
+    replaced: Vec<RebuildOpened>,
 }
 
 impl Rebuild {
@@ -143,6 +152,8 @@ impl Rebuild {
             requests: Vec::new(),
             starting: Vec::new(),
             replies: Vec::new(),
+            copies: Vec::new(),
+            replaced: Vec::new(),
         }
     }
 
@@ -208,10 +219,11 @@ impl Rebuild {
             return self.open(member, request, executor);
         }
         if is_replaced {
+            self.refuse_copied(member, devid)?;
             refuse_needed(member, executor)?;
             return self.open(member, request, executor);
         }
-        if state == MemberState::InSync {
+        if state == MemberState::InSync && !self.is_copying(member) {
             return Err(RebuildError::InSync(devid));
         }
         (self.rate, self.next_step) = (rate, executor.driver.now());
@@ -255,8 +267,8 @@ impl Rebuild {
         Ok(RebuildStart::Opening)
     }
 
-    /// Attaches the members that were opened. No step is in flight, so none that wrote to the old
-    /// storage is counted for the new one.
+    /// Attaches the members that were opened, or begins to copy those that work. No step is in
+    /// flight, so none that wrote to the old storage is counted for the new one.
     fn install(&mut self, executor: &mut Executor) {
         while let Some(reopener) = &mut self.reopener
             && let Some(ReopenedMember { member, place, result }) = reopener.poll()
@@ -272,6 +284,9 @@ impl Rebuild {
                 // Another member may have failed since the request.
                 Ok(opened) => match refuse_needed(member, executor) {
                     Err(error) if !is_failed(member, executor) => Err(error),
+                    _ if can_copy(member, &opened.source, executor) => {
+                        self.begin_copy(member, place, opened, request.rate, executor)
+                    }
                     _ => {
                         let attached = executor.attach(member, opened.source);
                         if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
@@ -287,13 +302,15 @@ impl Rebuild {
                             reopener.on_attached(member, place.clone());
                         }
                         let notes = opened.notes;
-                        attached.map(|()| RebuildOpened { devid, place, notes }).map_err(|error| {
-                            RebuildError::NotBack { devid, why: error.to_string() }
+                        let opened = RebuildOpened { devid, place, is_copied: false, notes };
+                        attached.map(|()| opened).map_err(|error| RebuildError::NotBack {
+                            devid,
+                            why: error.to_string(),
                         })
                     }
                 },
             };
-            if installed.is_ok() {
+            if installed.as_ref().is_ok_and(|opened| !opened.is_copied) {
                 self.start(member, request.rate, executor);
             }
             self.replies.push((request.client, installed));
@@ -316,6 +333,7 @@ impl Rebuild {
             self.start(member, rate, executor);
         }
         self.install(executor);
+        self.end_copies(executor);
         let (kind, from, until) = self.next(executor)?;
         let now = executor.driver.now();
         let is_urgent = executor.records().is_some_and(StoreGate::waits_for_resync);
@@ -369,12 +387,16 @@ impl Rebuild {
         }
         let rebuilt = volume.members().iter().filter_map(|(index, member)| match member.state {
             MemberState::Rebuilding { recovered_bytes } => {
-                Some((index, recovered_bytes, member.config.size_bytes))
+                // Of one that has all data, the last block is copied again, which records that.
+                let until = member.config.size_bytes;
+                let from = recovered_bytes.min(until.saturating_sub(SCRUB_BLOCK_BYTES));
+                Some((index, from, until))
             }
             MemberState::InSync | MemberState::Failed => None,
         });
         // The first one, but of those whose last step failed the one that waits longest.
-        let rebuild = rebuilt.min_by_key(|(member, ..)| self.retry_at(*member));
+        let copied = rebuilt.chain(self.uncopied(executor));
+        let rebuild = copied.min_by_key(|(member, ..)| self.retry_at(*member));
         let rebuild =
             rebuild.map(|(member, from, until)| (RequestKind::Rebuild(member), from, until));
         // A resync whose last step failed does not hold up rebuilds, which may bring what it lacks.
@@ -398,6 +420,9 @@ impl Rebuild {
             return;
         }
         if let RequestKind::Rebuild(member) = kind {
+            if ended.result.is_ok() {
+                self.on_copied(member, length);
+            }
             self.stalled.retain(|stalled| stalled.member != member);
             let retry_at = now + ERROR_PAUSE;
             // One that failed meanwhile has an event of its own.

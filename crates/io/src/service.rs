@@ -142,6 +142,13 @@ impl Service {
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
         let volume = self.executor.volume().filter(|volume| !volume.is_read_only());
         let unfinished = volume.and_then(unfinished_note);
+        let copies = self.rebuild.copies().iter().filter(|copy| copy.error.is_none());
+        let copies = copies.map(|copy| {
+            format!(
+                "`{0}` did not take the place of its member: repeat `ctl members replace`",
+                copy.device()
+            )
+        });
         let cached = match self.executor.cached_bytes() {
             0 if self.executor.has_lost_cached_data() => {
                 Some("data in the cache of the controller could not be written".to_owned())
@@ -152,7 +159,7 @@ impl Service {
                 format_bytes(bytes)
             )),
         };
-        files.into_iter().chain(devices).chain(unfinished).chain(cached).collect()
+        files.into_iter().chain(devices).chain(unfinished).chain(copies).chain(cached).collect()
     }
 
     /// The executor.
@@ -310,6 +317,10 @@ impl Service {
                 }
             }
         }
+        while let Some(opened) = self.rebuild.poll_replaced() {
+            let control = self.control.iter_mut();
+            control.for_each(|it| it.on_replaced(&Ok(opened.clone()), &self.executor));
+        }
         while let Some((client, result)) = self.spares.poll_added(&mut self.executor) {
             owner(&mut self.control).reply_text(client, result, &mut self.executor);
         }
@@ -330,6 +341,7 @@ impl Service {
             EventOwner::FuseRequest => owner(&mut self.fuse).on_reply(reply, executor),
             EventOwner::UblkRequest => owner(&mut self.ublk).on_reply(reply, executor),
             EventOwner::MemberFile
+            | EventOwner::SuccessorFile
             | EventOwner::RemoteReceive
             | EventOwner::RemoteSend
             | EventOwner::RemoteConnect
@@ -358,6 +370,7 @@ impl Service {
         let executor = &mut self.executor;
         match event.token.owner() {
             EventOwner::MemberFile
+            | EventOwner::SuccessorFile
             | EventOwner::RemoteReceive
             | EventOwner::RemoteSend
             | EventOwner::RemoteConnect => executor.on_event(&event),

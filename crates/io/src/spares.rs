@@ -109,7 +109,8 @@ impl Spares {
             return None;
         }
         let failed: Vec<MemberIndex> = (volume.members().iter())
-            .filter(|(index, it)| it.state == MemberState::Failed && !rebuild.is_opening(*index))
+            .filter(|(_, it)| it.state == MemberState::Failed)
+            .filter(|(index, _)| !rebuild.is_opening(*index) && !rebuild.is_copying(*index))
             .map(|(index, _)| index)
             .collect();
         let now = executor.driver.now();

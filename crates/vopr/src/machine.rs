@@ -331,7 +331,10 @@ impl Machine {
         let (replies, ends) = (served.take_replies()?, served.take_command_ends()?);
         self.changes += u64::from(served.take_copied());
         for (effect, result) in ends {
-            if let (CommandEffect::Replaced { member, disk }, Ok(())) = (effect, result) {
+            // A disk of this machine takes the place once all is copied to it: `find_rows`.
+            if let (CommandEffect::Replaced { member, disk }, Ok(())) = (effect, result)
+                && self.disk(disk).server.is_some()
+            {
                 self.rows[member] = disk;
                 self.changes += 1;
             }

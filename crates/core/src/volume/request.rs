@@ -254,7 +254,7 @@ impl<G: Gate> Volume<G> {
                 if member.get() >= self.members().len() {
                     return Err(VolumeError::OutOfRange);
                 }
-                if !matches!(self.members()[member].state, MemberState::Rebuilding { .. }) {
+                if self.states.is_failed(member) {
                     return Err(VolumeError::NotRebuilding);
                 }
                 self.requests.get_mut(key).member_changes = self.states.changes(member);
@@ -380,10 +380,14 @@ impl<G: Gate> Volume<G> {
         self.replies.push_back(Reply { request: request.id, result });
     }
 
-    /// Moves the recovery offset of a member whose range was rebuilt.
+    /// Moves the recovery offset of a member whose range was rebuilt. One that is in sync has none:
+    /// it is copied to another device.
     fn end_rebuild(&mut self, key: RequestKey, member: MemberIndex) -> Result<(), VolumeError> {
         let open = self.requests.get(key);
         let range = open.request.offset..open.request.offset.saturating_add(open.request.length);
+        if self.members()[member].state == MemberState::InSync {
+            return Ok(());
+        }
         self.states.on_rebuilt(member, range)?;
         self.report(GateEvent::Rebuilt(member, key));
         self.notify_members_change();

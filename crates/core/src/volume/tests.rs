@@ -387,9 +387,13 @@ fn a_rebuild_moves_the_recovery_offset() {
     world.request(2, RequestKind::Rebuild(target), half, half);
     world.settle();
     assert_eq!(world.volume.members()[target].state, MemberState::InSync);
+    // One in sync is copied, for a device that takes its place.
     world.request(3, RequestKind::Rebuild(target), 0, half);
-    world.reply();
-    assert_eq!(world.reply(), Some((3, Err(VolumeError::NotRebuilding))));
+    world.settle();
+    assert_eq!([2, 3].map(|id| world.reply() == Some((id, Ok(())))), [true; 2]);
+    world.volume.set_member_state(target, MemberState::Failed);
+    world.request(4, RequestKind::Rebuild(target), 0, half);
+    assert_eq!(world.reply(), Some((4, Err(VolumeError::NotRebuilding))));
 }
 
 #[test]

@@ -33,9 +33,20 @@ fn a_failed_member_is_shown_with_its_device_its_error_and_the_commands() {
     assert_eq!(help(Situation::Emulated).unwrap(), "`ctl members rebuild 3` takes it back");
 }
 
+fn copy() -> MemberCopy {
+    let address = crate::device_address::DeviceAddress::parse("/dev/sdd").unwrap();
+    MemberCopy {
+        member: mirrorball_core::member::MemberIndex(2),
+        place: crate::reopen::MemberPlace::Moved(address),
+        copied_bytes: 1,
+        error: Some("flush: no space".to_owned()),
+    }
+}
+
 fn all() -> Vec<Problem<'static>> {
     let recovery =
         Recovery { recovered_bytes: 1, total_bytes: 8, only_missed: true, rate: Some(50) };
+    let copy = Box::leak(Box::new(copy()));
     let last_error = Some(("devid 1".to_owned(), MemberFault::Ended, Nanos::from_secs(150)));
     vec![
         failed(),
@@ -44,6 +55,8 @@ fn all() -> Vec<Problem<'static>> {
         Problem::MemberRemoved,
         Problem::MemberUnreachable,
         Problem::MemberRebuilding(recovery),
+        Problem::MemberReplacing(recovery, copy),
+        Problem::ReplaceFailed(copy),
         Problem::RebuildStalled(VolumeError::Unreadable),
         Problem::ChecksumMismatch(9),
         Problem::ChecksumsLost(2),

@@ -7,7 +7,7 @@ use crate::conditions::{
     Condition, ConditionSubject, FailedCounts, Problem, Recovery, Severity, Situation,
 };
 use crate::executor::{Executor, FailedRequests, MemberFault};
-use crate::rebuild::Rebuild;
+use crate::rebuild::{MemberCopy, Rebuild};
 use crate::scrub::Scrub;
 use crate::spares::{SpareUse, Spares};
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -79,6 +79,13 @@ impl<'a> WatchedParts<'a> {
                 let fault = executor.last_error(index).map(|(fault, _)| fault);
                 findings.push((About::Member(index), Problem::MemberFailing(fault)));
             }
+        }
+        for copy in self.rebuild.copies() {
+            let problem = match copy.error {
+                Some(_) => Problem::ReplaceFailed(copy),
+                None => Problem::MemberReplacing(copied(copy, executor, self.rebuild), copy),
+            };
+            findings.push((About::Member(copy.member), problem));
         }
         for stalled in self.rebuild.stalled() {
             let problem = Problem::RebuildStalled(stalled.error);
@@ -254,6 +261,14 @@ pub(super) fn recovery(executor: &Executor, rebuild: &Rebuild, index: MemberInde
     };
     let only_missed = volume.gate().is_some_and(|store| store.is_catching_up(index));
     Recovery { recovered_bytes, total_bytes, only_missed, rate: rebuild.rate() }
+}
+
+/// How far a member is copied to the device that takes its place.
+fn copied(copy: &MemberCopy, executor: &Executor, rebuild: &Rebuild) -> Recovery {
+    let allocated = executor.volume().map(|volume| volume.map().allocated(copy.member));
+    let total_bytes = allocated.map_or(0, |range| range.end);
+    let (recovered_bytes, rate) = (copy.copied_bytes.min(total_bytes), rebuild.rate());
+    Recovery { recovered_bytes, total_bytes, only_missed: false, rate }
 }
 
 /// Bytes in which mirrors may differ; none while a single member is left, which has no other.

@@ -133,9 +133,15 @@ fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<Stri
 /// it failed.
 pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> String {
     match result {
-        Ok(RebuildOpened { devid, place, notes }) => {
+        Ok(RebuildOpened { devid, place, is_copied, notes }) => {
             let notes = notes.iter().map(|note| format!("; {note}")).collect::<String>();
             encode(Ok(match place {
+                MemberPlace::New(address, _) | MemberPlace::Spare(address, _) if is_copied => {
+                    format!(
+                        "devid {devid} is being copied to `{address}`, and stays in use until \
+                         that takes its place{notes}"
+                    )
+                }
                 MemberPlace::New(address, _) | MemberPlace::Spare(address, _) => {
                     format!(
                         "`{address}` took the place of devid {devid} and is being rebuilt{notes}"

@@ -7,6 +7,8 @@
 pub enum EventOwner {
     /// Executor: I/O on the file or device of a member.
     MemberFile,
+    /// Executor: a write of the device that takes the place of a member.
+    SuccessorFile,
     /// Remote member: bytes from its server.
     RemoteReceive,
     /// Remote member: requests sent to its server.

@@ -7,7 +7,7 @@
 
 use super::member_fault::FailedIo;
 use super::member_slot::MemberSlot;
-use super::request::{ActiveIoKey, IoRequestKey};
+use super::request::{ActiveIoKey, IoPlace, IoRequestKey};
 use super::{Executor, IoRequest, MemberStats, Target};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, EventOwner, Handle, Token};
@@ -39,6 +39,8 @@ pub(super) struct ActiveIo {
     pub(super) request: IoRequestKey,
     pub(super) member: MemberIndex,
     pub(super) op: Op,
+    /// The storage that it goes to.
+    pub(super) place: IoPlace,
     /// First byte, on the member.
     pub(super) offset: u64,
     pub(super) length: u64,
@@ -115,6 +117,7 @@ impl Executor {
             request: key,
             member,
             op,
+            place: IoPlace::Member,
             offset: request.offset,
             length: request.length,
             within: 0,
@@ -135,6 +138,13 @@ impl Executor {
         let slot = &mut self.slots[io.member.get()];
         slot.stats.in_flight += 1;
         self.active.get_mut(key).attachment = slot.attachment;
+        if io.place != IoPlace::Member {
+            self.start_successor_part(key, &io, place(&self.requests, &io));
+        }
+        if io.place == IoPlace::Successor {
+            return;
+        }
+        let slot = &mut self.slots[io.member.get()];
         let handle = match &mut slot.store {
             Store::Real(handle) => {
                 let handle = *handle;
@@ -357,6 +367,7 @@ fn count(stats: &mut MemberStats, io: &ActiveIo, now: Nanos) {
     stats.in_flight -= 1;
     let wait = now - io.submitted_at;
     match (io.result, io.op) {
+        _ if io.place == IoPlace::Successor => {}
         (Err(IoError::Cancelled), _) => {}
         (Err(_), _) => stats.errors += 1,
         (Ok(()), Op::Read) => {

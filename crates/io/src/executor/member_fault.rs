@@ -46,6 +46,13 @@ pub enum FaultCause {
     Model(IoError),
 }
 
+impl MemberFault {
+    /// An I/O failed with an error of the system.
+    pub(super) fn of_system(io: FailedIo, errno: Errno) -> MemberFault {
+        MemberFault::Io(io, FaultCause::System(errno))
+    }
+}
+
 impl fmt::Display for MemberFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -145,8 +152,7 @@ impl Executor {
         io: FailedIo,
         errno: Option<Errno>,
     ) {
-        let system = |errno| MemberFault::Io(io, FaultCause::System(errno));
-        let fault = errno.map_or(MemberFault::Ended, system);
+        let fault = errno.map_or(MemberFault::Ended, |errno| MemberFault::of_system(io, errno));
         self.note_fault(member, fault);
     }
 

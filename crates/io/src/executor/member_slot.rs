@@ -3,7 +3,9 @@
 use super::MemberStats;
 use super::member_fault::MemberFault;
 use super::shared_flush::SharedFlush;
+use crate::driver::Handle;
 use crate::member::Store;
+use crate::member::remote::Remote;
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
 
@@ -24,6 +26,17 @@ pub(super) struct MemberSlot {
     pub(super) attachment: u32,
     /// True until a discard fails or is not supported.
     pub(super) discards: bool,
+    /// The device that takes its place when it is copied.
+    pub(super) successor: Option<Successor>,
+    /// The server that it was on before, with I/Os that have not ended.
+    pub(super) retired: Option<Box<Remote>>,
+}
+
+/// The device that takes the place of a member.
+pub(super) struct Successor {
+    pub(super) handle: Handle,
+    /// The first error, after which it gets no more writes.
+    pub(super) fault: Option<MemberFault>,
 }
 
 impl MemberSlot {
@@ -38,11 +51,23 @@ impl MemberSlot {
             flush: SharedFlush::default(),
             attachment: 0,
             discards: true,
+            successor: None,
+            retired: None,
         }
     }
 
-    /// Forgets what is known of the storage, because it was replaced.
+    /// The server that it is on, or was on before.
+    pub(super) fn remotes(&mut self) -> impl Iterator<Item = &mut Box<Remote>> {
+        let current = match &mut self.store {
+            Store::Remote(remote) => Some(remote),
+            _ => None,
+        };
+        current.into_iter().chain(&mut self.retired)
+    }
+
+    /// Forgets what is known and counted of the storage, because it was replaced.
     pub(super) fn on_replaced(&mut self) {
+        self.stats = MemberStats { in_flight: self.stats.in_flight, ..MemberStats::default() };
         self.attachment = self.attachment.wrapping_add(1);
         (self.is_missing, self.discards, self.fault) = (false, true, None);
     }
@@ -50,6 +75,7 @@ impl MemberSlot {
     /// True if discarded ranges are known to read as zeroes.
     pub(super) fn discards_zero(&self) -> bool {
         self.discards
+            && self.successor.is_none()
             && match &self.store {
                 Store::Remote(remote) => remote.discards_zero(),
                 _ => true,

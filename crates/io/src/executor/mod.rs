@@ -37,6 +37,7 @@ mod replace;
 mod request;
 mod shared_flush;
 mod stripe_buffers;
+mod successor;
 #[cfg(test)]
 mod tests;
 mod volume_io;
@@ -45,7 +46,7 @@ use crate::Volume;
 use crate::clock::Clock;
 use crate::driver::{Driver, Event, EventOwner, Output};
 use crate::member::remote::{self, RemoteReply};
-use crate::member::{NewMember, Source, Store, io_error};
+use crate::member::{NewMember, Source, io_error};
 use active_io::{ActiveIo, LateData, Origin, zeroing_step};
 use controller_cache::ControllerCache;
 pub use member_fault::{FailedIo, FaultCause, MemberFault};
@@ -316,7 +317,7 @@ impl Executor {
         let due = self.volume.as_ref().and_then(Volume::poll_timeout);
         let mut due = due.map(|due| self.real_until(due));
         for slot in &mut self.slots {
-            if let Store::Remote(remote) = &mut slot.store {
+            for remote in slot.remotes() {
                 remote.flush(&mut self.driver);
                 let timer = remote.on_time(self.driver.now(), &mut self.driver);
                 due = due.into_iter().chain(timer).min();
@@ -330,8 +331,10 @@ impl Executor {
 
     /// Handles an event of a member.
     pub fn on_event(&mut self, done: &Event) {
-        if done.token.owner() != EventOwner::MemberFile {
-            return self.on_remote_event(done);
+        match done.token.owner() {
+            EventOwner::MemberFile => {}
+            EventOwner::SuccessorFile => return self.on_successor_event(done),
+            _ => return self.on_remote_event(done),
         }
         let key = ActiveIoKey::from_slot(done.token.key());
         let io = *self.active.get(key);
@@ -376,9 +379,7 @@ impl Executor {
 
     fn on_remote_event(&mut self, done: &Event) {
         let slot = &mut self.slots[remote::member_of(done.token).get()];
-        let Store::Remote(remote) = &mut slot.store else {
-            unreachable!("only a remote member starts such an operation")
-        };
+        let remote = slot.remotes().next().expect("only a remote member starts such operations");
         remote.on_event(done, &mut self.driver, &mut self.ended_parts);
         let is_lost = remote.is_lost();
         self.end_parts();

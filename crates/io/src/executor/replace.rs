@@ -64,32 +64,46 @@ impl Executor {
     /// in flight end on the old storage.
     ///
     /// # Errors
-    /// If the driver cannot adopt it, or it is local and was remote.
+    /// If the driver cannot adopt it.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
         match (&mut slot.store, source) {
             (Store::Remote(remote), Source::Remote(peer)) => {
                 remote.detach(&mut self.driver);
                 remote.attach(peer, &mut self.driver)?;
+                slot.on_replaced();
+                self.end_flushes_of_replaced(member);
             }
-            // Operations on its connections end later than it would.
-            (Store::Remote(_), _) => {
-                return Err(io::Error::other(
-                    "it is on another machine, and only a device of another machine can replace \
-                     it while the server runs\n  help: restart the server without it, with \
-                     --degraded, and replace it then",
-                ));
+            (_, Source::Remote(peer)) if slot.retired.is_some() => {
+                let mut remote = slot.retired.take().expect("it was there");
+                let attached = remote.attach(peer, &mut self.driver);
+                match attached {
+                    Ok(()) => self.install(member, Store::Remote(remote)),
+                    Err(_) => slot.retired = Some(remote),
+                }
+                return attached;
             }
             (_, source) => {
                 let store = store(member, source, &mut self.driver)?;
-                if let Store::Real(handle) = std::mem::replace(&mut slot.store, store) {
-                    self.driver.close(handle);
-                }
+                self.install(member, store);
             }
+        }
+        Ok(())
+    }
+
+    /// Replaces the storage of a member. Operations on the connections of a server end later.
+    pub(super) fn install(&mut self, member: MemberIndex, store: Store) {
+        let slot = &mut self.slots[member.get()];
+        match std::mem::replace(&mut slot.store, store) {
+            Store::Real(handle) => self.driver.close(handle),
+            Store::Remote(mut remote) => {
+                remote.detach(&mut self.driver);
+                slot.retired = Some(remote);
+            }
+            _ => {}
         }
         slot.on_replaced();
         self.end_flushes_of_replaced(member);
-        Ok(())
     }
 
     /// Identity of the open file or device of a real member; `None` for other members.

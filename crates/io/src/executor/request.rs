@@ -15,6 +15,17 @@ mirrorball_core::slab_key! {
     pub(super) struct ActiveIoKey;
 }
 
+/// Where an I/O of a member goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum IoPlace {
+    /// To the member.
+    Member,
+    /// To the member and its successor.
+    Both,
+    /// To the successor, because it copies what the member has.
+    Successor,
+}
+
 /// The volume, or a member, that a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {

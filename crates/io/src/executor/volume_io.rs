@@ -92,6 +92,7 @@ impl Executor {
             request,
             member: io.member,
             op: io.op,
+            place: self.place_of(io),
             offset: io.offset,
             length: io.length,
             within,

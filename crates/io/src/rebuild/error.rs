@@ -61,6 +61,17 @@ pub enum RebuildError {
     /// It is being opened for an earlier request.
     #[error("the member with devid {0} is already being opened for a rebuild")]
     Opening(u64),
+    /// It is being replaced.
+    #[error(
+        "the member with devid {devid} is being copied to `{device}`, which takes its place then\n\
+         \x20 help: `ctl status` shows how far that is"
+    )]
+    Copying {
+        /// The member.
+        devid: u64,
+        /// The device.
+        device: String,
+    },
     /// It works, and may have the only copy of some data.
     #[error(
         "cannot replace the storage of devid {devid} now: it may have the only copy of some data, \

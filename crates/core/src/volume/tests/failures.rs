@@ -144,7 +144,7 @@ fn a_member_with_many_read_errors_in_an_hour_is_failed_or_failing() {
             false => half_rebuilt(200 * MIB),
         };
         for error in 1..=21 {
-            world.now = world.now + Nanos::from_secs(100);
+            world.now += Nanos::from_secs(100);
             world.volume.on_timeout(world.now);
             let mirrors = world.volume.map().map(0, 4096).mirrors.to_vec();
             let mirror = mirrors.iter().find(|it| it.member.0 == 0).unwrap();

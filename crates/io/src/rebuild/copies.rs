@@ -1,0 +1,147 @@
+//! Replacement of a member that works: it is copied to its successor while it stays in use, and
+//! keeps what no other member can give.
+
+use super::refusals::refuse_needed;
+use super::{Rebuild, RebuildError, RebuildOpened};
+use crate::executor::Executor;
+use crate::member::Source;
+use crate::reopen::{MemberPlace, OpenedMember};
+use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_store::StoreGate;
+
+/// A member that is copied to a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberCopy {
+    /// The member.
+    pub member: MemberIndex,
+    /// The device.
+    pub place: MemberPlace,
+    /// The offset on the member up to which it is copied.
+    pub copied_bytes: u64,
+    /// Why the device cannot take its place; then it gets nothing more.
+    pub error: Option<String>,
+}
+
+impl MemberCopy {
+    /// Path or URI of the device.
+    pub fn device(&self) -> String {
+        self.place.new_device().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+/// Returns true if a member stays in use while it is copied to this device: it is in sync, and the
+/// device is of this machine.
+pub(super) fn can_copy(member: MemberIndex, source: &Source, executor: &Executor) -> bool {
+    let volume = executor.volume().expect("it is a member of one");
+    let is_in_sync = volume.members()[member].state == MemberState::InSync;
+    is_in_sync && matches!(source, Source::Real(_))
+}
+
+impl Rebuild {
+    /// The members that are copied to devices, and those of which that failed.
+    pub fn copies(&self) -> &[MemberCopy] {
+        &self.copies
+    }
+
+    /// True while a member is copied to another device.
+    pub fn is_copying(&self, member: MemberIndex) -> bool {
+        self.copies.iter().any(|copy| copy.member == member && copy.error.is_none())
+    }
+
+    /// Begins to copy a member to its successor.
+    pub(super) fn begin_copy(
+        &mut self,
+        member: MemberIndex,
+        place: MemberPlace,
+        opened: OpenedMember,
+        rate: Option<u64>,
+        executor: &mut Executor,
+    ) -> Result<RebuildOpened, RebuildError> {
+        let OpenedMember { source, notes, .. } = opened;
+        let volume = executor.volume().expect("it is a member of one");
+        let devid = volume.members()[member].config.devid;
+        let copied_bytes = volume.map().allocated(member).start;
+        let added = executor.add_successor(member, source);
+        added.map_err(|error| RebuildError::Unfit { devid, why: error.to_string() })?;
+        self.copies.retain(|copy| copy.member != member);
+        self.copies.push(MemberCopy { member, place: place.clone(), copied_bytes, error: None });
+        (self.rate, self.next_step) = (rate, executor.driver.now());
+        Ok(RebuildOpened { devid, place, is_copied: true, notes })
+    }
+
+    /// The ranges that are to be copied.
+    pub(super) fn uncopied<'a>(
+        &'a self,
+        executor: &'a Executor,
+    ) -> impl Iterator<Item = (MemberIndex, u64, u64)> + 'a {
+        let map = executor.volume().map(|volume| volume.map());
+        self.copies.iter().filter(|copy| copy.error.is_none()).filter_map(move |copy| {
+            let end = map?.allocated(copy.member).end;
+            (copy.copied_bytes < end).then_some((copy.member, copy.copied_bytes, end))
+        })
+    }
+
+    /// Notes that a step copied the next bytes of a member, if it is copied.
+    pub(super) fn on_copied(&mut self, member: MemberIndex, length: u64) {
+        let copy = self.copies.iter_mut().find(|it| it.member == member && it.error.is_none());
+        copy.into_iter().for_each(|copy| copy.copied_bytes += length);
+    }
+
+    /// Puts successors in the places of their members: of those that are copied, once the other
+    /// members are in sync, and of those that failed, which are rebuilt whole.
+    pub(super) fn end_copies(&mut self, executor: &mut Executor) {
+        for at in (0..self.copies.len()).rev() {
+            let copy = self.copies[at].clone();
+            let Some(volume) = executor.volume().filter(|_| copy.error.is_none()) else { continue };
+            let member = copy.member;
+            let end = volume.map().allocated(member).end;
+            if let Some(fault) = executor.successor_fault(member) {
+                executor.drop_successor(member);
+                self.copies[at].error = Some(fault.to_string());
+                continue;
+            }
+            let recovered_bytes = match volume.members()[member].state {
+                MemberState::InSync if copy.copied_bytes < end => continue,
+                MemberState::InSync if refuse_needed(member, executor).is_err() => continue,
+                MemberState::InSync => end,
+                MemberState::Rebuilding { .. } | MemberState::Failed => 0,
+            };
+            self.copies.remove(at);
+            self.end_copy(copy, recovered_bytes, executor);
+        }
+    }
+
+    fn end_copy(&mut self, copy: MemberCopy, recovered_bytes: u64, executor: &mut Executor) {
+        let MemberCopy { member, place, .. } = copy;
+        executor.use_successor(member);
+        let volume = executor.volume_mut().expect("its member is copied");
+        volume.change_gate(|store: &mut StoreGate, array| match place {
+            MemberPlace::Spare(_, uuid) => store.on_spare_used(member, uuid, array),
+            _ => store.on_storage_replaced(member, None, array),
+        });
+        volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes });
+        let devid = volume.members()[member].config.devid;
+        self.stalled.retain(|stalled| stalled.member != member);
+        let reopener = self.reopener.as_mut().expect("its successor was opened");
+        reopener.on_attached(member, place.clone());
+        self.replaced.push(RebuildOpened { devid, place, is_copied: false, notes: Vec::new() });
+    }
+
+    /// The next member whose place was taken by its successor.
+    pub fn poll_replaced(&mut self) -> Option<RebuildOpened> {
+        self.replaced.pop()
+    }
+
+    /// Refuses to replace a member that is being replaced.
+    pub(super) fn refuse_copied(
+        &self,
+        member: MemberIndex,
+        devid: u64,
+    ) -> Result<(), RebuildError> {
+        let copied = self.copies.iter().find(|it| it.member == member && it.error.is_none());
+        match copied {
+            None => Ok(()),
+            Some(copy) => Err(RebuildError::Copying { devid, device: copy.device() }),
+        }
+    }
+}
