@@ -35,7 +35,8 @@ impl Deref for Place {
 fn saved_results_say_in_every_format_what_the_run_said() {
     let place = Place::new();
     for format in ["table", "json", "csv", "markdown"] {
-        let at_the_run = place.compare("two-delays-raid1", &["-o", "out", "--format", format]);
+        let at_the_run = place
+            .compare("two-delays-raid1", &["-o", "out", "--format", format, "--all", "--tables"]);
         let later = stdout(&place.run(&["report", "out", "--format", format]));
         assert_eq!(later, at_the_run, "{format}");
     }

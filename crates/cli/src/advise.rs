@@ -19,6 +19,7 @@ use crate::screen;
 use anyhow::{Context, anyhow};
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::advice::answer::{Answer, WhatIf};
+use mirrorball_lab::evaluation::advice::state::first_steps;
 use mirrorball_lab::evaluation::advice::{page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
 use mirrorball_lab::experiment::study::Criteria;
@@ -190,16 +191,18 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let source = question.inputs.array.source.as_ref();
     let condition = source.and_then(|source| source.condition.clone());
     let changed = what_if::changed(args, &changes, &question)?;
-    let layout = question.inputs.array.layout;
+    let (spec, system) = (question.inputs.array.clone(), question.chosen.system);
+    let out_of_service = question.out_of_service.clone();
     let Some((mut array, is_dead)) = question.answer(args)? else {
         return Ok(Ending::Interrupted);
     };
     array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
+    array.first = first_steps(system, &spec, array.condition.as_deref(), &out_of_service);
     let mut answer = Answer { array, what_if: None };
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
-        let changes = changes.iter().map(|change| change.described(layout)).collect();
+        let changes = changes.iter().map(|change| change.described(spec.layout)).collect();
         answer.what_if = Some(WhatIf::new(changes, &answer.array, after));
     }
     finish(args, existing, &answer, !is_dead && measured.is_complete)

@@ -15,10 +15,10 @@ use crate::{programs, progress, report, screen};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::diagnostic::quoted;
-use mirrorball_core::policies::rounding_notes;
+use mirrorball_core::policies::{PROGRAM_FAMILY, Spec, rounding_notes};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_lab::evaluation::advice::text;
+use mirrorball_lab::evaluation::advice::{effort, text};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::experiment::plan::{Choices, Plan, Reference};
@@ -27,7 +27,7 @@ use mirrorball_lab::experiment::run::{self, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
 use mirrorball_lab::experiment::study::Study;
 use mirrorball_lab::experiment::study::goal::RankedSection;
-use mirrorball_lab::report::{FORMATS, Findings};
+use mirrorball_lab::report::{FORMATS, Findings, Format, TableExtent, brief};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use system::{ChosenSystem, Offered};
@@ -35,6 +35,8 @@ use system::{ChosenSystem, Offered};
 const REPEATS: u32 = 5;
 const SEED: u64 = 1;
 const ALL_POLICIES: &str = "all";
+/// The policy whose runs tell how fast an array is: it makes use of all members.
+const PILOT_POLICY: &str = "mirrorball/auto";
 
 /// Compare read policies on a simulated array
 ///
@@ -82,7 +84,7 @@ pub(crate) struct Args {
     seed: u64,
 
     /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: the
-    /// `runtime` in the job]
+    /// `runtime` in the job; of built-in jobs less if all runs would take over 15 s on two CPUs]
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
@@ -91,6 +93,15 @@ pub(crate) struct Args {
     /// with more than four times the requests in flight that the disks accept at once
     #[arg(long)]
     no_oracle: bool,
+
+    /// Show every policy in the tables, not only the ten best, the baseline and those that --policy
+    /// names one by one
+    #[arg(long)]
+    all: bool,
+
+    /// Also show the tables of each job: rates, latencies and shares of the members
+    #[arg(long)]
+    tables: bool,
 
     /// Output format
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
@@ -161,7 +172,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
     };
     Results::check(&folder, &plan).map_err(other_folder)?;
-    print_notes(args, &inputs, &plan);
     let results = Results::open(&folder, &plan).map_err(other_folder)?;
     let ending = run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
     let shown = folder.display();
@@ -177,18 +187,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let mut study = Study::new(plan, summaries, args.ranking.criteria_against(in_force));
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let format = format.expect("clap lets known formats pass");
-    if offered.is_some() && format.is_for_people && !study.has_dead_job() {
-        // It may name a policy that the system does not have. The advice below says what to use.
-        study.verdict.sentence.clear();
-    }
-    screen::print(&(format.render)(&Findings::of_study(&study), screen::style()))?;
-    if let Some(offered) = offered.filter(|_| format.is_for_people) {
-        let width = screen::style().width_columns;
-        screen::print(&format!(
-            "\n{}",
-            text::render(&offered.advice(&study, &inputs.array, &[]), width)
-        ))?;
-    }
+    screen::print(&match format.is_for_people {
+        true => answer(args, &mut study, offered.as_ref(), &inputs, format),
+        false => (format.render)(&Findings::of_study(&study), screen::style()),
+    })?;
+    print_notes(args, &inputs, &study.plan);
     screen::say(format_args!("results are in {shown}"));
     if args.report {
         let path = report::write_page(&folder, &study.criteria).map_err(Failure::Fault)?;
@@ -196,6 +199,35 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     // The verdict says which; there is no result to go by.
     Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
+}
+
+/// The decision and its tables for people: as a table for a terminal, the decision first.
+fn answer(
+    args: &Args,
+    study: &mut Study,
+    offered: Option<&Offered>,
+    inputs: &Inputs,
+    format: &Format,
+) -> String {
+    let style = screen::style();
+    let advice = offered.map(|offered| offered.advice(study, &inputs.array, &[]));
+    if advice.is_some() && !study.has_dead_job() {
+        // It may name a policy that the system does not have. The advice says what to use.
+        study.verdict.sentence.clear();
+    }
+    let advised = advice.as_ref().map_or(String::new(), |it| text::render(it, style.width_columns));
+    if format.name != FORMATS[0].name {
+        let text = (format.render)(&Findings::of_study(study), style);
+        return if advised.is_empty() { text } else { format!("{text}\n{advised}") };
+    }
+    let mut named = advice.map_or(Vec::new(), |advice| advice.policies());
+    // What a glob stands for was not named.
+    let written = args.policy.split(',').filter_map(|name| Spec::parse(name.trim()).ok());
+    named.extend(written.map(|spec| spec.to_string()));
+    let is_program = |policy: &&String| policy.starts_with(PROGRAM_FAMILY);
+    named.extend(study.plan.policies.iter().filter(is_program).cloned());
+    let extent = TableExtent { all_rows: args.all, job_tables: args.tables, named: &named };
+    brief(study, &advised, &extent, style)
 }
 
 /// Prints what the user should know of the jobs, the oracle and the policies.
@@ -211,6 +243,13 @@ fn print_notes(args: &Args, inputs: &Inputs, plan: &Plan) {
             "note: the oracle is left out: the jobs have more than four times the requests in \
              flight that the disks accept at once",
         );
+    }
+    if let (None, Some(duration_ns)) = (args.duration, plan.duration_ns) {
+        screen::say(format_args!(
+            "note: each job is simulated for {}, so that all runs take about 15 s on two CPUs; \
+             --duration sets another time",
+            Nanos(duration_ns)
+        ));
     }
     for note in rounding_notes(&args.policy) {
         screen::say(format_args!("note: {note}"));
@@ -230,7 +269,7 @@ pub(crate) fn run_cells(
     };
     let (ending, counts) = progress::run_cells(all, "finishing the running cells", threads, work)?;
     let CellCounts { saved, run } = counts;
-    screen::say(format_args!(
+    screen::say_later(format_args!(
         "{} cells: {saved} reused from an earlier run, {run} simulated",
         saved + run
     ));
@@ -284,23 +323,44 @@ fn plan(
         let repeats = args.repeats;
         return Err(anyhow!("--seed: {repeats} repeats need a seed of at most {most}"));
     }
+    let duration = match args.duration {
+        Some(duration) => Some(duration),
+        None => shortened(args, inputs, specs.len())?,
+    };
     let choices = Choices {
         policies: specs.iter().map(ToString::to_string).collect(),
         repeats: args.repeats,
         seed: args.seed,
-        duration_ns: args.duration.map(|duration| duration.0),
+        duration_ns: duration.map(|duration| duration.0),
     };
     let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
-    let mut plan = Plan::new(build, array, jobs, choices, command(args));
+    let mut plan = Plan::new(build, array, jobs, choices, command(args, duration));
     if args.no_oracle || inputs.has_costly_oracle() {
         plan.reference = Reference::Nothing;
     }
     Ok(plan.with_programs(inputs.registry.programs()))
 }
 
+/// The simulated time of built-in jobs on an array that is so fast that their `runtime` would take
+/// more than some 15 s on two CPUs; `None` if all of it is simulated.
+fn shortened(args: &Args, inputs: &Inputs, policies: usize) -> Result<Option<Nanos>> {
+    let is_builtin = |job: &String| builtin_job_names().any(|name| name == job);
+    if !args.jobs.iter().all(is_builtin) {
+        return Ok(None);
+    }
+    let sections = inputs.jobs.iter().flat_map(|job| &job.sections);
+    let Some(runtime) = sections.filter_map(|section| section.runtime).max() else {
+        return Ok(None);
+    };
+    // The oracle runs, too.
+    let runs = u64::from(args.repeats) * (policies as u64 + 1);
+    let affordable = effort::affordable(inputs, PILOT_POLICY, runs)?;
+    Ok(Some(affordable).filter(|affordable| *affordable < runtime))
+}
+
 /// The command that makes the same plan, with every option written out. The results folder, the
 /// output format and the number of threads are not part of a plan.
-fn command(args: &Args) -> String {
+fn command(args: &Args, duration: Option<Nanos>) -> String {
     let mut words = vec!["mirrorball".to_owned(), "compare".to_owned(), quoted(&args.array)];
     words.extend(args.jobs.iter().map(|job| quoted(job)));
     if let Some(system) = &args.system {
@@ -308,7 +368,7 @@ fn command(args: &Args) -> String {
     }
     words.push(format!("--policy {}", quoted(&args.policy)));
     words.push(format!("--repeats {} --seed {}", args.repeats, args.seed));
-    if let Some(duration) = args.duration {
+    if let Some(duration) = duration {
         words.push(format!("--duration {}", exact(duration)));
     }
     if args.no_oracle {

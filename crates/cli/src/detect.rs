@@ -193,7 +193,7 @@ pub(crate) fn unreadable(found: &[DetectedArray], mut errors: Vec<Failure>) -> O
 /// Writes the array file, and says on stderr what is unusual.
 fn write(args: &Args, existing: Existing, array: &DetectedArray) -> Result<(), Failure> {
     if let Some(condition) = array.condition_text() {
-        screen::say(format_args!("warning: {} is not idle and complete: {condition}", array.name));
+        screen::say_later(format_args!("warning: {}: {condition}", array.name));
     }
     let text = array.array_file();
     let path = args.output.as_deref().filter(|path| !output_file::is_stdout(path));

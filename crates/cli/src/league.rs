@@ -255,7 +255,7 @@ fn listed(option: &str, list: &str) -> Result<Vec<String>> {
         false => anyhow!("{option}: {error}"),
     })?;
     for note in rounding_notes(list) {
-        screen::say(format_args!("note: {note}"));
+        screen::say_later(format_args!("note: {note}"));
     }
     Ok(specs.iter().map(ToString::to_string).collect())
 }

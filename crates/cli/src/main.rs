@@ -117,6 +117,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };
+    screen::say_kept();
     let ending = result.unwrap_or_else(|failure| {
         screen::say(format_args!("error: {:#}", failure.cause()));
         failure.ending()

@@ -6,6 +6,7 @@ use mirrorball_core::diagnostic::Escaped;
 use mirrorball_lab::report::{ColourMode, Style, whole_phrases};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::sync::{Mutex, PoisonError};
 use terminal_size::terminal_size_of;
 
 /// Narrower than this nothing can be shown in columns.
@@ -33,9 +34,27 @@ fn columns_asked() -> Option<usize> {
     std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok())
 }
 
-/// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
+/// Notes that [`say_later`] keeps.
+static LATER: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps a note for stderr until the answer is on stdout, or the program ends: the answer is what
+/// users read first.
+pub(crate) fn say_later(line: impl Display) {
+    LATER.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_string());
+}
+
+/// Writes the notes that were kept.
+pub(crate) fn say_kept() {
+    let kept = std::mem::take(&mut *LATER.lock().unwrap_or_else(PoisonError::into_inner));
+    kept.iter().for_each(say);
+}
+
+/// Writes to stdout, then the notes that were kept. A reader that has seen enough (`| head`) is no
+/// failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    write(text).map(|_| ())
+    let written = write(text).map(|_| ());
+    say_kept();
+    written
 }
 
 /// Writes a line to stdout at once. Returns false if the reader has seen enough.

@@ -5,6 +5,7 @@
 //! `table` and `markdown` only differ in the drawing. A report never measures and never computes
 //! what the study does not hold. **Adding a format is one file and one row.**
 
+mod brief;
 pub(crate) mod chart;
 mod csv;
 pub mod explain;
@@ -18,8 +19,9 @@ mod table;
 pub(crate) mod text;
 mod titled_tables;
 
+pub use brief::TableExtent;
 pub use grid::{Align, Column, Emphasis, Grid, GridBuilder, GridRow, Layout, TableLimits};
-pub use table::draw;
+pub use table::{brief, draw};
 pub use text::{whole_phrases, whole_words, wrapped};
 
 use crate::experiment::results::ResultSet;

@@ -56,7 +56,7 @@ impl Question {
         target::check_running(&array.name, condition)?;
         let stated = array.source.as_ref().and_then(|source| source.policy.as_deref());
         if let (Some(policy), None) = (stated, stated_policy(&array, chosen.system)) {
-            screen::say(format_args!(
+            screen::say_later(format_args!(
                 "note: the policy in force, `{policy}`, is not known to Mirrorball"
             ));
         }
@@ -196,7 +196,7 @@ pub(super) fn chosen_system(args: &Args, name: &str, array: &ArraySpec) -> Resul
     }
     let Some(source) = &array.source else {
         if !Path::new(name).exists() {
-            screen::say(format_args!(
+            screen::say_later(format_args!(
                 "note: a built-in array names no storage system; md is assumed, and --system names \
                  another"
             ));

@@ -73,7 +73,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
         },
     };
     for note in &detected.notes {
-        screen::say(format_args!("note: {note}"));
+        screen::say_later(format_args!("note: {note}"));
     }
     check_running(&detected.name, detected.condition_text().as_deref())?;
     let out_of_service = taken_into_service(&detected)?;
@@ -88,7 +88,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
     let (condition, activity) = (detected.condition_text(), detected.condition.activity.clone());
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
-    screen::say(format_args!("the array is described in {array}"));
+    screen::say_later(format_args!("the array is described in {array}"));
     Ok(AdviseTarget {
         condition,
         is_detected: true,
@@ -298,7 +298,7 @@ pub(super) fn as_advised(array: String, spec: &ArraySpec, chosen: &ChosenSystem)
     let settings = system.settings(spec, chosen.version.as_ref());
     edit.set_in_force(system.name, &policy_in_force(spec, system, &settings));
     let path = save(&spec.name, &edit.text())?;
-    screen::say(format_args!(
+    screen::say_later(format_args!(
         "write-mostly is compared as a setting: the array without it is in {}",
         path.display()
     ));
@@ -317,7 +317,7 @@ fn whole(array: String, spec: &ArraySpec) -> Result<String> {
         edit.take_into_service(member.devid);
     }
     let path = save(&spec.name, &edit.text())?;
-    screen::say(format_args!("the array, whole again, is in {}", path.display()));
+    screen::say_later(format_args!("the array, whole again, is in {}", path.display()));
     Ok(path.display().to_string())
 }
 

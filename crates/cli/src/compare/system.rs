@@ -63,7 +63,7 @@ impl ChosenSystem {
             Ok(()) => true,
             Err(error) => {
                 let what = error.message;
-                screen::say(format_args!("note: {what}; the newest version is assumed"));
+                screen::say_later(format_args!("note: {what}; the newest version is assumed"));
                 false
             }
         });
@@ -74,7 +74,7 @@ impl ChosenSystem {
     pub(crate) fn print_note(&self) {
         let version = self.version.as_ref();
         if let Some(note) = version.and_then(|version| self.system.note_if_newer(version)) {
-            screen::say(format_args!("note: {note}"));
+            screen::say_later(format_args!("note: {note}"));
         }
     }
 

@@ -124,13 +124,26 @@ impl DetectedArray {
     /// Unusual state; `None` for an array that is complete and idle.
     pub fn condition_text(&self) -> Option<String> {
         if !self.has_paths() {
-            return self.condition.text();
+            let full = self.filled_percent().filter(|percent| *percent >= NEARLY_FULL);
+            let full = full.map(|percent| format!("nearly full, {percent} % is allocated"));
+            let parts: Vec<String> = self.condition.text().into_iter().chain(full).collect();
+            return (!parts.is_empty()).then(|| parts.join("; "));
         }
         match self.condition.missing {
             0 => None,
             1 => Some("1 path down".to_owned()),
             down => Some(format!("{down} paths down")),
         }
+    }
+
+    /// How much of the members that are there is allocated, in percent, if that is known.
+    fn filled_percent(&self) -> Option<u64> {
+        let there = self.members.iter().filter(|member| !member.is_failed);
+        let parts = there.map(|member| Some((member.used_bytes?, member.size_bytes?)));
+        let (used, sizes): (Vec<u64>, Vec<u64>) =
+            parts.collect::<Option<Vec<(u64, u64)>>>()?.into_iter().unzip();
+        let size = sizes.iter().sum::<u64>();
+        (used.iter().sum::<u64>() * 100).checked_div(size)
     }
 
     /// Bytes of a member that its running rebuild has recovered, in whole MiB; 0 if none runs or
@@ -247,6 +260,9 @@ pub struct SharedLink {
     /// The link in words.
     pub reason: String,
 }
+
+/// Percent of its space from which on an array is nearly full.
+const NEARLY_FULL: u64 = 95;
 
 /// Whether an array is complete, and what it does at the moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

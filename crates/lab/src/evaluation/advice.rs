@@ -11,6 +11,7 @@ mod confidence;
 pub mod effort;
 pub mod maintenance;
 pub mod page;
+pub mod state;
 pub mod text;
 
 use crate::experiment::study::Study;

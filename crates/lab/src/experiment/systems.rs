@@ -14,7 +14,7 @@ mod release;
 mod setting;
 mod version;
 
-pub use commands::{Commands, InForce};
+pub use commands::{Commands, InForce, state_command};
 pub use setting::{Availability, Setting};
 pub use version::Version;
 
@@ -83,6 +83,10 @@ pub struct System {
     pub reset: Option<String>,
     /// Command that restores what was in force, after `reset`.
     pub restore: Option<String>,
+    /// Command that puts the disk `/dev/NEW` in the place of a failed member.
+    pub replace: Option<String>,
+    /// Command that shows the state of the members and what runs in the background.
+    pub state: Option<String>,
     /// What it offers, in the order of the file.
     #[serde(rename = "offer")]
     pub offers: Vec<Offer>,

@@ -274,16 +274,24 @@ impl Grid {
             let heading = clipped(&group[0].group, GROUP_MIN * group.len());
             group.iter_mut().for_each(|column| column.group.clone_from(&heading));
         }
+        let of_column =
+            |index: usize| self.rows.iter().map(|row| row.texts[index].clone()).collect();
+        let whole: Vec<Vec<String>> = (0..self.columns.len()).map(of_column).collect();
+        let mut shortest = vec![NAME_MIN; whole.len()];
         while !is_narrow(self) {
             let widths = self.widths();
             let is_name = |index: &usize| {
-                self.columns[*index].align == Align::Left && widths[*index] > NAME_MIN
+                self.columns[*index].align == Align::Left && widths[*index] > shortest[*index]
             };
             let names = (0..self.columns.len()).filter(is_name);
             let Some(widest) = names.max_by_key(|&index| widths[index]) else { return };
             let length_max = widths[widest] - 1;
-            for row in &mut self.rows {
-                row.texts[widest] = clipped(&row.texts[widest], length_max);
+            let Some(names) = all_clipped(&whole[widest], length_max) else {
+                shortest[widest] = widths[widest];
+                continue;
+            };
+            for (row, name) in self.rows.iter_mut().zip(names) {
+                row.texts[widest] = name;
             }
             let column = &mut self.columns[widest];
             column.title = clipped(&column.title, length_max);
@@ -316,6 +324,47 @@ pub(crate) fn clipped(name: &str, length_max: usize) -> String {
         return name.to_owned();
     }
     name.chars().take(length_max.saturating_sub(2)).chain("..".chars()).collect()
+}
+
+/// Names, those longer than `length_max` shortened: to their start, or to their start and as much
+/// of their end as tells them from others. `None` if different names cannot stay different.
+fn all_clipped(names: &[String], length_max: usize) -> Option<Vec<String>> {
+    let mut shown: Vec<String> =
+        names.iter().map(|name| clipped_before(name, counted_others(name), length_max)).collect();
+    for end in 1..length_max.saturating_sub(2) {
+        let is_mistaken = |index: usize, shown: &[String]| {
+            let mut others = names.iter().zip(shown);
+            others.any(|(name, other)| *name != names[index] && *other == shown[index])
+        };
+        let mistaken: Vec<usize> =
+            (0..names.len()).filter(|&index| is_mistaken(index, &shown)).collect();
+        if mistaken.is_empty() {
+            return Some(shown);
+        }
+        for index in mistaken {
+            let end = end + counted_others(&names[index]);
+            if end + 2 < length_max {
+                shown[index] = clipped_before(&names[index], end, length_max);
+            }
+        }
+    }
+    None
+}
+
+/// The name without a part before its last `end` characters, where it is longer than `length_max`.
+fn clipped_before(name: &str, end: usize, length_max: usize) -> String {
+    let count = name.chars().count();
+    if count <= length_max || end + 2 > length_max {
+        return clipped(name, length_max);
+    }
+    let start = name.chars().take(length_max - end - 2);
+    start.chain("..".chars()).chain(name.chars().skip(count - end)).collect()
+}
+
+/// Number of characters of ` and 8 others` or ` +8` at the end of a name.
+fn counted_others(name: &str) -> usize {
+    let end = name.rfind(" and ").filter(|_| name.ends_with("other") || name.ends_with("others"));
+    end.or_else(|| name.rfind(" +")).map_or(0, |start| name[start..].chars().count())
 }
 
 #[cfg(test)]
@@ -351,6 +400,20 @@ mod tests {
         let each = ["rand-4k 1.00", "rand-4k 162.88", "rand-4k 162.88"];
         assert_eq!(texts(18), each);
         assert_eq!(texts(3), each);
+    }
+
+    #[test]
+    fn shortened_names_stay_distinct() {
+        let clip = |names: &[&str], length| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            all_clipped(&names, length)
+        };
+        let releases = ["md/raid1-2012", "md/raid1-2016", "zfs/mirror", "md/raid1-2012"];
+        let shown = ["md/ra..2", "md/ra..6", "zfs/mi..", "md/ra..2"].map(str::to_owned).to_vec();
+        assert_eq!(clip(&releases, 8), Some(shown));
+        assert_eq!(clip(&["md/raid1-2012", "md/raid1-2022"], 4), None, "no room for a difference");
+        let counted = clip(&["md/raid1-weighted and 12 others", "md/raid1 +8"], 22).unwrap();
+        assert_eq!(counted, ["md/rai.. and 12 others", "md/raid1 +8"]);
     }
 
     #[test]

@@ -1,23 +1,27 @@
 //! Tables for a terminal, as wide as it is.
 
+use super::brief::{self, EVERYTHING, TableExtent};
 use super::grid::{Align, Emphasis, Grid, Layout, TableLimits};
 use super::text::wrapped;
 use super::titled_tables::{self, TitledTable};
 use super::{ColourMode, Findings, Style};
-use crate::experiment::study::{Comparison, Study};
+use crate::experiment::study::{Comparison, JobStudy, Matrix, Study};
+use mirrorball_core::units::counted;
 use std::borrow::Borrow;
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
 /// Before remarks below a table.
 const INDENT: &str = "  ";
+/// Warnings that are shown without the tables of the jobs.
+const WARNINGS: usize = 5;
 
 pub(super) fn render(findings: &Findings<'_>, style: Style) -> String {
     let mut parts: Vec<String> = findings
         .labelled()
         .map(|(label, study)| {
             let heading = label.map_or(String::new(), |label| format!("== {label} ==\n\n"));
-            painted(&heading, "1", style) + &study_part(study, style)
+            painted(&heading, "1", style) + &brief(study, "", &EVERYTHING, style)
         })
         .collect();
     parts.extend(findings.comparison.as_ref().map(|comparison| {
@@ -27,16 +31,61 @@ pub(super) fn render(findings: &Findings<'_>, style: Style) -> String {
     parts.join("\n")
 }
 
-fn study_part(study: &Study, style: Style) -> String {
-    let titled = titled_tables::all(study, limits(style));
-    let mut text =
-        running(&titled_tables::title(study), style) + "\n" + &tables(&titled, style) + "\n";
-    text += &legend(&titled_tables::legend(study), style);
-    text += &left_out(&titled, style);
-    match study.verdict.sentence.as_str() {
-        "" => text,
-        sentence => text + "\n" + &painted(&running(sentence, style), "1", style) + "\n",
+/// Draws a study: its verdict and `advice`, then the policies against the jobs, then what qualifies
+/// both. Under a single job the table of that job stands in the place of the matrix.
+pub fn brief(study: &Study, advice: &str, extent: &TableExtent<'_>, style: Style) -> String {
+    let has_matrix = study.jobs.len() > 1 && !study.has_dead_job();
+    let has_job_tables = extent.job_tables || !has_matrix;
+    let repeats = study.plan.seeds.len();
+    let mut titled: Vec<TitledTable> = Vec::new();
+    let mut hidden = 0;
+    if has_matrix {
+        let rows;
+        (rows, hidden) = brief::matrix_rows(study, extent, style);
+        let matrix = Matrix { jobs: study.matrix.jobs.clone(), rows };
+        titled.extend(titled_tables::of_matrix(&matrix, limits(style)));
     }
+    if has_job_tables {
+        for job in &study.jobs {
+            let (rows, hidden_here) = brief::job_rows(study, job, extent, style);
+            hidden = hidden.max(hidden_here);
+            let job = JobStudy { rows, ..job.clone() };
+            titled.extend(titled_tables::of_job(&job, repeats, limits(style)));
+        }
+    }
+    let mut text = match study.verdict.sentence.as_str() {
+        "" => advice.to_owned(),
+        sentence => painted(&running(sentence, style), "1", style) + "\n" + advice,
+    };
+    text +=
+        &format!("\n{}\n{}", running(&titled_tables::title(study), style), tables(&titled, style));
+    let more = (hidden > 0).then(|| {
+        format!("{}: --all", counted(hidden, "policy is not shown", "policies are not shown"))
+    });
+    let each = (!has_job_tables).then(|| "the tables of each job: --tables".to_owned());
+    let more: Vec<String> = more.into_iter().chain(each).collect();
+    text += &legend(&[more], style);
+    text.push('\n');
+    text += &match has_job_tables {
+        true => legend(&titled_tables::legend(study), style),
+        false => legend(&titled_tables::matrix_legend(study), style),
+    };
+    text += &left_out(&titled, style);
+    if !has_job_tables {
+        text += &warnings(study, style);
+    }
+    text
+}
+
+/// Warnings about figures that no table of a job shows.
+fn warnings(study: &Study, style: Style) -> String {
+    let all: Vec<String> = study.jobs.iter().flat_map(titled_tables::notes).collect();
+    let mut lines: Vec<String> = all.iter().take(WARNINGS).map(|it| format!("! {it}")).collect();
+    if all.len() > WARNINGS {
+        let more = counted(all.len() - WARNINGS, "more warning", "more warnings");
+        lines.push(format!("! {more}: --tables"));
+    }
+    lines.iter().map(|line| running(line, style) + "\n").collect()
 }
 
 fn comparison_part(comparison: &Comparison, style: Style) -> String {

@@ -10,6 +10,8 @@ mod matrix;
 mod remarks;
 
 pub(super) use comparison::{all as comparisons, legend as comparison_legend};
+pub(super) use job::{notes, ranked, tables as of_job};
+pub(super) use matrix::{legend as matrix_legend, tables as of_matrix};
 
 use super::grid::{Grid, TableLimits, clipped};
 use crate::experiment::record::ORACLE;
@@ -37,6 +39,12 @@ impl TitledTable {
     }
 }
 
+/// How far a single repeat can be trusted.
+const ONE_REPEAT: &str = "one repeat: no confidence interval, so differences may be chance";
+/// Which policy the oracle is.
+const ORACLE_REMARK: &str = "oracle: knows which mirror would complete a read first; does not plan \
+                             ahead, so it can be beaten";
+
 /// One line: the array and the numbers of policies, jobs and repeats.
 pub(super) fn title(study: &Study) -> String {
     let plan = &study.plan;
@@ -55,11 +63,11 @@ pub(super) fn title(study: &Study) -> String {
 /// Every table of a study.
 pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
     let repeats = study.plan.seeds.len();
-    let of_job = |job| job::tables(job, repeats, limits);
-    let mut tables: Vec<TitledTable> = study.jobs.iter().flat_map(of_job).collect();
+    let tables = study.jobs.iter().flat_map(|job| of_job(job, repeats, limits));
+    let mut tables: Vec<TitledTable> = tables.collect();
     // Without a request that succeeded there is no best to compare with.
     if study.jobs.iter().all(|job| job.best.is_some()) {
-        tables.extend(matrix::tables(&study.matrix, limits));
+        tables.extend(of_matrix(&study.matrix, limits));
     }
     tables
 }
@@ -74,12 +82,7 @@ pub(super) fn warnings(job: &JobStudy) -> Vec<String> {
 pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
     let merged = "latencies: from the merged histograms of all repeats";
     let mut lines = match study.plan.seeds.len() {
-        1 => {
-            vec![vec![
-                "* best of the job",
-                "one repeat: no confidence interval, so differences may be chance",
-            ]]
-        }
+        1 => vec![vec!["* best of the job", ONE_REPEAT]],
         _ => vec![
             vec![
                 "* best of the job",
@@ -100,10 +103,7 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
         lines.push(vec!["withdrawn reads: redundant reads cancelled before a member began them"]);
     }
     if study.plan.contenders().any(|policy| policy == ORACLE) {
-        lines.push(vec![
-            "oracle: knows which mirror would complete a read first; does not plan ahead, so it \
-             can be beaten",
-        ]);
+        lines.push(vec![ORACLE_REMARK]);
     }
     let mut lines: Vec<Vec<Cow<'_, str>>> =
         lines.into_iter().map(|line| line.into_iter().map(Cow::Borrowed).collect()).collect();

@@ -33,6 +33,8 @@ pub struct ArrayAnswer {
     pub is_example_because: Option<String>,
     /// What is unusual about its state.
     pub condition: Option<String>,
+    /// What comes before any setting: a member to replace, work to wait for, space to free.
+    pub first: Vec<String>,
     /// Its members.
     pub members: Vec<AnsweredMember>,
     /// What to do.
@@ -157,6 +159,7 @@ impl ArrayAnswer {
             file: array.file_name.clone(),
             is_example_because: None,
             condition: None,
+            first: Vec::new(),
             members: array.members.iter().map(member).collect(),
             advice,
             jobs,

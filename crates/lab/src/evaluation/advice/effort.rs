@@ -12,8 +12,10 @@ use mirrorball_sim::first_stream;
 
 /// Number of member I/Os that all cells of an advice simulate together: about 15 s on two cores.
 const IO_BUDGET: u64 = 30_000_000;
-/// Simulated time of the run of each job that tells how many I/Os a longer one makes.
-const PILOT: Nanos = Nanos(20_000_000);
+/// Simulated times of the runs of each job that tell how many I/Os a longer one makes: the first
+/// that makes [`PILOT_IOS`] counts, else the last.
+const PILOTS: [Nanos; 2] = [Nanos(20_000_000), Nanos(2_000_000_000)];
+const PILOT_IOS: u64 = 2000;
 /// Limits of the simulated time of a job: a hard disk serves some ten requests in the least, and
 /// what a hard disk does in the most is decided by the repeats.
 const SHORTEST: Nanos = Nanos(200_000_000);
@@ -39,29 +41,44 @@ pub fn balanced_seeds(first: u64, count: u32, copies: usize) -> Vec<u64> {
     seeds
 }
 
-/// The simulated time of each job with which `runs` runs of every job stay within the budget, in
-/// steps of 100 ms. `policy` is in force.
+/// The simulated time of each job of an advice with which `runs` runs of every job stay within the
+/// budget. `policy` is in force.
 ///
 /// # Errors
 /// If the array cannot be simulated.
 pub fn duration(inputs: &Inputs, policy: &str, runs: u64) -> Result<Nanos> {
+    Ok(affordable(inputs, policy, runs)?.min(LONGEST))
+}
+
+/// The simulated time of each job with which `runs` runs of every job stay within the budget, in
+/// steps of 100 ms, and never too short to say something. `policy` is in force.
+///
+/// # Errors
+/// If the array cannot be simulated.
+pub fn affordable(inputs: &Inputs, policy: &str, runs: u64) -> Result<Nanos> {
     let spec = Spec::parse(policy).expect("a setting of a system is a policy");
-    let mut ios = 0;
-    for job in &inputs.jobs {
-        let record = engine::run(&Simulation {
-            array: &inputs.array,
-            job,
-            policy: PolicyUnderTest::Parsed(&spec),
-            seed: 1,
-            duration: Some(PILOT),
-            checks: Checks::Off,
-        })?;
-        ios += record.member_ios;
+    let (mut ios, mut pilot) = (0, Nanos::ZERO);
+    for time in PILOTS {
+        if ios >= PILOT_IOS {
+            break;
+        }
+        (ios, pilot) = (0, time);
+        for job in &inputs.jobs {
+            let record = engine::run(&Simulation {
+                array: &inputs.array,
+                job,
+                policy: PolicyUnderTest::Parsed(&spec),
+                seed: 1,
+                duration: Some(pilot),
+                checks: Checks::Off,
+            })?;
+            ios += record.member_ios;
+        }
     }
-    const STEP: u64 = 100_000_000;
-    let affordable = u128::from(IO_BUDGET) * u128::from(PILOT.0) / u128::from((ios * runs).max(1));
-    let steps = (affordable / u128::from(STEP)).min(u128::from(LONGEST.0 / STEP)) as u64;
-    Ok(Nanos(steps * STEP).clamp(SHORTEST, LONGEST))
+    const STEP: u128 = 100_000_000;
+    let affordable = u128::from(IO_BUDGET) * u128::from(pilot.0) / u128::from((ios * runs).max(1));
+    let time = u64::try_from(affordable / STEP * STEP).unwrap_or(u64::MAX);
+    Ok(Nanos(time).max(SHORTEST))
 }
 
 #[cfg(test)]

@@ -46,11 +46,11 @@ fn heading(answer: &ArrayAnswer, width: usize) -> String {
         let example = format!("An example: {reason}. Give the path of an array, or an array file.");
         text = format!("{}\n{text}", wrapped(&example, width));
     }
-    if let Some(condition) = &answer.condition {
-        let state = format!("its state: {condition}; {}", what_is_advised(answer));
-        text += &format!("  {}\n", wrapped(&state, width - 4).replace('\n', "\n    "));
+    if let Some(advised) = answer.advised_array() {
+        text += &format!("  {}\n", wrapped(&advised, width - 4).replace('\n', "\n    "));
     }
-    text
+    let state: String = answer.first.iter().map(|step| entry("State", step, width)).collect();
+    state + &text
 }
 
 /// The members, with how sure their models are, of an array that had the members `before`.
@@ -77,29 +77,6 @@ fn members(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> Str
         text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
     }
     text
-}
-
-/// Which array the advice is for, if the real one is not as it should be.
-fn what_is_advised(answer: &ArrayAnswer) -> String {
-    let is_unknown = |member: &&AnsweredMember| !member.is_in_service && member.remark.is_none();
-    let missing = answer.members.iter().filter(is_unknown);
-    let devids: Vec<String> = missing.map(|member| member.devid.to_string()).collect();
-    let in_service: Vec<&AnsweredMember> =
-        answer.members.iter().filter(|member| member.is_in_service).collect();
-    match &devids[..] {
-        [] if answer.advice.is_of_paths => "the advice is for the time when all are up".to_owned(),
-        [] => {
-            let alone = match &in_service[..] {
-                [one] => format!("; until then devid {} serves all reads", one.devid),
-                _ => String::new(),
-            };
-            format!("the advice is for the array when it is whole and idle{alone}")
-        }
-        devids => format!(
-            "the disk of devid {} is not known, so the advice is for the array without it",
-            devids.join(", ")
-        ),
-    }
 }
 
 /// The advice for a terminal of `width` characters. Commands are never broken.

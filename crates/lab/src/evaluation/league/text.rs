@@ -26,18 +26,19 @@ const TEXT_WIDTH: usize = 100;
 pub(super) struct Part {
     pub(super) heading: String,
     pub(super) grid: Grid,
-    /// Sentences below the table.
+    /// Sentences above the table, in Markdown below it.
     pub(super) remarks: Vec<String>,
 }
 
-/// For a terminal.
+/// For a terminal: the sentences about the subjects first.
 pub fn text(standings: &Standings, detail: Detail, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH);
     let mut text = String::new();
     for part in parts(standings, detail) {
-        text += &format!("{}\n{}", wrapped(&part.heading, width), drawn(part.grid, style));
+        text += &format!("{}\n", wrapped(&part.heading, width));
         part.remarks.iter().for_each(|remark| text += &(wrapped(remark, width) + "\n"));
-        text.push('\n');
+        text += if part.remarks.is_empty() { "" } else { "\n" };
+        text += &format!("{}\n", drawn(part.grid, style));
     }
     text + &wrapped(&legend(standings), width) + "\n"
 }

@@ -13,6 +13,7 @@ pub fn render(repetition: &Repetition, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
     let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
     let mut text = wrapped(&format!("{}: {}", repetition.recipe, repetition.title), width);
+    text += &wrapped(&summary(repetition), width);
     for source in &repetition.sources {
         text += &format!("  {source}\n");
     }
@@ -28,6 +29,39 @@ pub fn render(repetition: &Repetition, style: Style) -> String {
         text += &("\n".to_owned() + &wrapped(&line, width));
     }
     text + "\n" + &wrapped(&repetition.mismatch, width)
+}
+
+/// How far the repetition agrees with its source, over all tables.
+fn summary(repetition: &Repetition) -> String {
+    let tables = || repetition.tables.iter();
+    let taus: Vec<String> = tables()
+        .filter_map(|table| table.agreement.as_ref()?.tau)
+        .map(|tau| format!("{tau:.2}"))
+        .collect();
+    let claims: Vec<&ClaimComparison> = tables().flat_map(|table| &table.claims).collect();
+    let held: Vec<bool> = tables().flat_map(within_tolerance).collect();
+    let mut parts = Vec::new();
+    if !taus.is_empty() {
+        parts.push(format!("rank agreement (tau) {}", taus.join(", ")));
+    }
+    for (name, held) in [
+        ("claims that hold here", claims.iter().map(|claim| claim.holds).collect::<Vec<bool>>()),
+        ("values within the tolerance", held),
+    ] {
+        if !held.is_empty() {
+            let count = held.iter().filter(|holds| **holds).count();
+            parts.push(format!("{name}: {count} of {}", held.len()));
+        }
+    }
+    match parts.is_empty() {
+        true => "nothing of it has a published value".to_owned(),
+        false => parts.join("; "),
+    }
+}
+
+/// Whether each value is within the tolerance of the published one.
+fn within_tolerance(table: &TableComparison) -> Vec<bool> {
+    table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.within).collect()
 }
 
 /// The table of a comparison.
@@ -62,8 +96,7 @@ pub(super) fn grid(table: &TableComparison) -> Grid {
 pub(super) fn remarks(table: &TableComparison) -> Vec<String> {
     let mut lines: Vec<String> = table.agreement.iter().map(agreement).collect();
     lines.extend(table.alternatives.iter().map(alternative));
-    let held: Vec<bool> =
-        table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.within).collect();
+    let held = within_tolerance(table);
     if !held.is_empty() {
         let within = held.iter().filter(|within| **within).count();
         lines.push(format!("within the tolerance: {within} of {} values", held.len()));

@@ -225,6 +225,23 @@ impl System {
     }
 }
 
+/// A command about the state of an array, or of a member of it, from a template of its system.
+pub fn state_command(template: &str, array: &ArraySpec, member: Option<&MemberSpec>) -> String {
+    let source = array.source.clone().unwrap_or_default();
+    let known = |value: Option<String>, unknown: &str| {
+        value.filter(|value| is_plain(value)).unwrap_or_else(|| unknown.to_owned())
+    };
+    let devid = member.map_or(0, |member| member.devid);
+    let device = member.and_then(|member| member.device.clone());
+    let words = [
+        ("{array}", known(source.name, "ARRAY")),
+        ("{mount}", known(source.mount, "MOUNT")),
+        ("{devid}", devid.to_string()),
+        ("{device}", known(device, &format!("{UNKNOWN_DEVICE}{devid}"))),
+    ];
+    words.iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
+}
+
 /// The parameters of a policy string, with its defaults, as plain numbers.
 fn parameters(spec: &str) -> Vec<(String, String)> {
     let Ok(parsed) = Spec::parse(spec) else { return Vec::new() };

@@ -16,12 +16,12 @@ use std::cmp::Reverse;
 const SHARE_COLUMNS_MAX: usize = 10;
 
 /// Every table of a job. `repeats` is the number of seeds.
-pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec<TitledTable> {
-    let mut rows: Vec<&Row> = job.rows.iter().collect();
-    rows.sort_by(|left, right| {
-        let by_score = right.score.value.total_cmp(&left.score.value);
-        left.is_oracle().cmp(&right.is_oracle()).then(by_score)
-    });
+pub(in crate::report) fn tables(
+    job: &JobStudy,
+    repeats: usize,
+    limits: TableLimits,
+) -> Vec<TitledTable> {
+    let rows = ranked(job);
     let table = Table { job, rows: &rows, repeats };
     let mut tables = match &job.sections[..] {
         [only] => {
@@ -48,18 +48,35 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
         }
     };
     let first = &mut tables[0];
-    first.notes = rows.iter().filter_map(|row| remarks::failures(row)).collect();
-    first.notes.extend(remarks::missed_rates(job, &rows));
-    first.notes.extend(remarks::few_requests(job, &rows));
-    if job.had_choice == Some(false) {
-        first.notes.push(format!("no policy had a choice: {}", job.why_no_choice()));
-    }
+    first.notes = notes(job);
     first.remarks = remarks::unsteady(&rows);
     first.remarks.extend(remarks::changing_writes(job));
     first.remarks.extend(remarks::cached_writes(job));
     first.remarks.extend(remarks::array_cache(job));
     first.remarks.extend(remarks::controller(job));
     tables
+}
+
+/// The rows of a job, the best first and the oracle last.
+pub(in crate::report) fn ranked(job: &JobStudy) -> Vec<&Row> {
+    let mut rows: Vec<&Row> = job.rows.iter().collect();
+    rows.sort_by(|left, right| {
+        let by_score = right.score.value.total_cmp(&left.score.value);
+        left.is_oracle().cmp(&right.is_oracle()).then(by_score)
+    });
+    rows
+}
+
+/// Warnings about the figures of a job.
+pub(in crate::report) fn notes(job: &JobStudy) -> Vec<String> {
+    let rows = ranked(job);
+    let mut notes: Vec<String> = rows.iter().filter_map(|row| remarks::failures(row)).collect();
+    notes.extend(remarks::missed_rates(job, &rows));
+    notes.extend(remarks::few_requests(job, &rows));
+    if job.had_choice == Some(false) {
+        notes.push(format!("no policy had a choice: {}", job.why_no_choice()));
+    }
+    notes
 }
 
 /// How a section is judged, for its heading: empty for reads that are judged by their throughput.

@@ -3,18 +3,34 @@
 //! As many jobs as fit are columns of one table, their names folded more tightly if that helps;
 //! further jobs follow in further tables. The column of the worst job is dropped first.
 
-use super::{TitledTable, clipped, percent};
+use super::{ONE_REPEAT, ORACLE_REMARK, TitledTable, clipped, percent, score};
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::{Matrix, MatrixRow};
+use crate::experiment::study::{Matrix, MatrixRow, Study};
 use crate::report::grid::{Column, Emphasis, Grid, TableLimits};
 use mirrorball_core::policies::short_policy_name;
+use std::borrow::Cow;
 
 /// Most jobs in one table; further jobs follow in further tables.
 const COLUMNS_MAX: usize = 7;
 /// Widths at which names of jobs are folded in a heading: the first that fits is taken.
 const FOLDED_WIDTHS: [usize; 2] = [9, 6];
 
-pub(super) fn tables(matrix: &Matrix, limits: TableLimits) -> Vec<TitledTable> {
+/// What the marks and the rows mean, where the tables of jobs are not shown.
+pub(in crate::report) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
+    let mut lines = vec![vec!["* best geometric mean"]];
+    if study.plan.seeds.len() == 1 {
+        lines[0].push(ONE_REPEAT);
+    }
+    if study.plan.contenders().any(|policy| policy == ORACLE) {
+        lines.push(vec![ORACLE_REMARK]);
+    }
+    let lines = lines.into_iter().map(|line| line.into_iter().map(Cow::Borrowed).collect());
+    let mut lines: Vec<Vec<Cow<'_, str>>> = lines.collect();
+    lines.extend(score(study).map(|line| vec![Cow::Owned(line)]));
+    lines
+}
+
+pub(in crate::report) fn tables(matrix: &Matrix, limits: TableLimits) -> Vec<TitledTable> {
     let places: Vec<usize> = (0..matrix.jobs.len()).collect();
     let is_narrow = |tables: &[TitledTable]| {
         tables.iter().all(|table| table.grid.width(limits.layout) <= limits.columns)

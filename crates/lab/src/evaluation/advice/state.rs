@@ -1,0 +1,89 @@
+//! What comes before any setting: a member to replace, work in the background to wait for, space to
+//! free.
+
+use super::answer::{ArrayAnswer, OutOfService};
+use crate::experiment::systems::{System, state_command};
+use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
+
+/// The steps for an array with this condition, as `detect` words it, the most urgent first. The
+/// members `out` of `array` are not in service on the machine.
+pub fn first_steps(
+    system: &System,
+    array: &ArraySpec,
+    condition: Option<&str>,
+    out: &[OutOfService],
+) -> Vec<String> {
+    let Some(condition) = condition else { return Vec::new() };
+    let show = system.state.as_ref().map(|template| state_command(template, array, None));
+    let step = |state: &str| {
+        let shown = show.as_ref().map_or(String::new(), |command| format!(" (`{command}`)"));
+        if system.is_multipath {
+            return format!("{state}: repair it first{shown}");
+        }
+        if state.starts_with("degraded") {
+            return format!("{state}: {}", replacement(system, array, out, &shown));
+        }
+        match state.split(' ').next() {
+            Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
+            Some("resync" | "recover" | "resilver") => {
+                format!("{state}: wait for its end first{shown}")
+            }
+            _ => format!("{state}: until it ends, reads are slower than below{shown}"),
+        }
+    };
+    condition.split("; ").map(step).collect()
+}
+
+/// Which members are to be replaced, and how.
+fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: &str) -> String {
+    let is_failed = |member: &&MemberSpec| {
+        let is_out = out.iter().any(|it| it.is_failed && it.devid == member.devid);
+        is_out || !member.is_in_service()
+    };
+    let failed: Vec<&MemberSpec> = array.members.iter().filter(is_failed).collect();
+    if failed.is_empty() {
+        return format!("find the member that is missing first{shown}");
+    }
+    let devids: Vec<String> = failed.iter().map(|member| member.devid.to_string()).collect();
+    let mut text = format!("replace devid {} first", devids.join(" and "));
+    if let Some(template) = &system.replace {
+        let commands = failed.iter().map(|member| state_command(template, array, Some(member)));
+        let mut commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
+        commands.dedup();
+        text += &format!(": {}", commands.join(", "));
+    }
+    let copies = array.chunk_map().map_or(0, |map| map.copies());
+    if failed.len() + 1 >= copies {
+        text += "; one more failure may lose data";
+    }
+    text
+}
+
+impl ArrayAnswer {
+    /// The array that the advice is for, if the real one is not as it should be.
+    pub(super) fn advised_array(&self) -> Option<String> {
+        self.condition.as_ref()?;
+        let is_unknown = |member: &&super::answer::AnsweredMember| {
+            !member.is_in_service && member.remark.is_none()
+        };
+        let missing = self.members.iter().filter(is_unknown);
+        let devids: Vec<String> = missing.map(|member| member.devid.to_string()).collect();
+        let mut in_service = self.members.iter().filter(|member| member.is_in_service);
+        if !devids.is_empty() {
+            return Some(format!(
+                "The disk of devid {} is not known, so the advice is for the array without it",
+                devids.join(", ")
+            ));
+        }
+        if self.advice.is_of_paths {
+            return Some("The advice is for the time when all paths are up".to_owned());
+        }
+        let whole = "The advice is for the array when it is whole and idle";
+        Some(match (in_service.next(), in_service.next()) {
+            (Some(one), None) => {
+                format!("{whole}; until then devid {} serves all reads", one.devid)
+            }
+            _ => whole.to_owned(),
+        })
+    }
+}
