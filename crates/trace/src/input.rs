@@ -16,6 +16,28 @@ pub(crate) enum Framing {
     Lines,
     /// Records of so many bytes.
     Bytes(usize),
+    /// Records of blktrace, each with a payload whose length is its last field.
+    Blktrace,
+}
+
+/// Bytes of a record of blktrace before its payload.
+const BLKTRACE_BYTES: usize = 48;
+
+/// Length of the record of blktrace at the start of some bytes, if they have its header.
+fn blktrace_length(bytes: &[u8]) -> Option<usize> {
+    let payload = bytes.get(BLKTRACE_BYTES - 2..BLKTRACE_BYTES)?;
+    Some(BLKTRACE_BYTES + usize::from(u16::from_le_bytes([payload[0], payload[1]])))
+}
+
+/// The end of the last whole record of blktrace in some bytes.
+pub(crate) fn blktrace_end(bytes: &[u8]) -> usize {
+    let mut end = 0;
+    while let Some(next) = blktrace_length(&bytes[end..]).map(|length| end + length)
+        && next <= bytes.len()
+    {
+        end = next;
+    }
+    end
 }
 
 /// A file, divided into frames: lines or records.
@@ -67,6 +89,10 @@ impl FrameReader {
         let waiting = &self.buffer[self.start..self.end];
         match self.framing {
             Framing::Bytes(length) => (waiting.len() >= length).then_some((length, 0)),
+            Framing::Blktrace => {
+                let length = blktrace_length(waiting)?;
+                (waiting.len() >= length).then_some((length, 0))
+            }
             Framing::Lines => {
                 let length = waiting.iter().position(|&byte| byte == b'\n')?;
                 let trimmed = length - usize::from(waiting[..length].ends_with(b"\r"));
@@ -83,7 +109,14 @@ impl FrameReader {
             return Ok(None);
         }
         self.number += 1;
-        if let Framing::Bytes(length) = self.framing {
+        let whole = match self.framing {
+            Framing::Lines => None,
+            Framing::Bytes(length) => Some(length),
+            Framing::Blktrace => {
+                Some(blktrace_length(&self.buffer[begin..end]).unwrap_or(BLKTRACE_BYTES))
+            }
+        };
+        if let Some(length) = whole {
             let message = format!("the last record has {} of {length} bytes", end - begin);
             return Err(Diagnostic::new(message).with_help("was the file cut off? copy it again"));
         }

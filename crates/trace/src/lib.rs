@@ -26,6 +26,8 @@ mod summary;
 mod trace_file;
 
 #[cfg(test)]
+mod binary_tests;
+#[cfg(test)]
 mod tests;
 
 pub use formats::{FORMATS, TraceFormat};

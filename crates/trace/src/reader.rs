@@ -197,7 +197,7 @@ impl TraceReader {
         let error = error.in_file(&*self.file);
         match self.frames.framing() {
             Framing::Lines => error.at_line(number),
-            Framing::Bytes(_) => {
+            Framing::Bytes(_) | Framing::Blktrace => {
                 let message = format!("record {number}: {}", error.message);
                 Diagnostic { message, ..error }
             }

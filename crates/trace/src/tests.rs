@@ -10,7 +10,34 @@ use std::io::Cursor;
 
 /// A synthetic trace of each text format: a read of 4096 bytes at 8192, and 2 ms later a write of
 /// 512 bytes at 1 MiB, of another device where there are several.
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 15] = [
+    (
+        "tracepoints",
+        "# ========\n# perf version : 6.1\n\
+         fio  77 [002]  51.000000: block:block_bio_queue: 8,0 R 16 + 8 [fio]\n\
+         fio  77 [002]  51.000001: block:block_rq_issue: 8,0 R 4096 () 16 + 8 [fio]\n\
+         swapper 0 [002]  51.000009: block:block_rq_complete: 8,0 R () 16 + 8 [0]\n\
+         my job  78 [003]  51.002000:  1 block:block_bio_queue: 8,16 WS 2048 + 1 [my job]\n",
+    ),
+    (
+        "tracepoints",
+        "cpus=4\n   fio-77 [002] 51.000000: block_rq_issue: 8,0 R 4096 () 16 + 8 be,0,4 [fio]\n\
+         fio-77 [002] d..1 51.000900: block_rq_insert: 8,16 WS 512 () 2048 + 1 [fio]\n\
+         fio-77 [002] d..1 51.002000: block_rq_issue: 8,16 WS 512 () 2048 + 1 [fio]\n",
+    ),
+    ("disksim", "0.000000 0 16 8 1\n2.000000 1 2048 1 0\n"),
+    ("mqsim", "1000 0 16 8 1\n2001000 1 2048 1 0\n"),
+    (
+        "msr",
+        "Size, Offset, Op, Time, Disk, Response_Time\n4096,8192,R,128166372003061629,1,700\n\
+         512,1048576,W,128166372003081629,2,900\n",
+    ),
+    (
+        "biosnoop",
+        "Tracing block device I/O... Hit Ctrl-C to end.\n\
+         TIME(s)     COMM           PID     DISK    T SECTOR     BYTES   LAT(ms)\n\
+         0.002070 my app 7 sda RA 16 4096 2.07\n0.002090 jbd2/sda 8 sdb WS 2048 512 0.09\n",
+    ),
     (
         "fio-v2",
         "fio version 2 iolog\nf add\nf open\nf read 8192 4096\nf wait 2000\nf wait 99\n\
@@ -59,11 +86,16 @@ const EXAMPLES: [(&str, &str); 9] = [
     ),
 ];
 
-fn reader(text: &[u8], format: &TraceFormat, device: Option<&str>, seed: u64) -> TraceReader {
+pub(super) fn reader(
+    text: &[u8],
+    format: &TraceFormat,
+    device: Option<&str>,
+    seed: u64,
+) -> TraceReader {
     TraceReader::new(Box::new(Cursor::new(text.to_vec())), "a.trace", format, device, seed)
 }
 
-fn read_all(mut reader: TraceReader) -> Result<Vec<TraceRecord>, String> {
+pub(super) fn read_all(mut reader: TraceReader) -> Result<Vec<TraceRecord>, String> {
     let mut records = Vec::new();
     while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
         records.push(record);
@@ -149,7 +181,14 @@ fn the_nearest_format_and_compression_are_named() {
     }
 }
 
-fn detected(head: &[u8]) -> Result<&'static str, String> {
+#[test]
+fn traces_without_places_say_so() {
+    let bpftrace =
+        b"Attaching 4 probes...\nTIME(ms)     DISK    COMM     PID    LAT(ms)\n1 sda a 7 0.1\n";
+    assert!(detected(bpftrace).unwrap_err().starts_with("biosnoop of bpftrace has no sectors"));
+}
+
+pub(super) fn detected(head: &[u8]) -> Result<&'static str, String> {
     TraceFormat::detect(head).map(|format| format.name).map_err(|error| error.to_string())
 }
 
@@ -185,7 +224,7 @@ fn every_format_is_detected_by_its_content() {
 fn what_is_no_trace_is_not_detected() {
     let error = detected(b"[global]\nrw=read\n").unwrap_err();
     assert!(error.starts_with("the first lines are in no known trace format"), "{error}");
-    assert!(error.contains("fio-v2, fio-v3, blkparse, msr"), "{error}");
+    assert!(error.contains("fio-v2, fio-v3, blkparse, blktrace, tracepoints, msr"), "{error}");
     assert!(detected(b"").unwrap_err().starts_with("the trace is empty"));
     assert!(detected(&[0x1f, 0x8b, 8, 0]).unwrap_err().contains("gunzip"));
     assert!(detected(b"fio version 3 iolog\n").unwrap_err().starts_with("the first lines"));

@@ -34,6 +34,9 @@ impl TraceFile {
         device: Option<String>,
     ) -> Result<TraceFile, Diagnostic> {
         let path = path.into();
+        if let Some(error) = one_of_several(&path) {
+            return Err(error);
+        }
         let (head, version) = read_head(&path).map_err(|error| unreadable(&path, &error))?;
         let format = match format {
             Some(name) => TraceFormat::by_name(name)?,
@@ -65,6 +68,22 @@ impl TraceFile {
     pub fn shown(&self) -> String {
         self.path.display().to_string()
     }
+}
+
+/// The error for a file of one CPU: blktrace writes one for each, and a part of the requests is no
+/// trace of the device.
+fn one_of_several(path: &Path) -> Option<Diagnostic> {
+    let name = path.file_name()?.to_str()?;
+    let (front, number) = name.rsplit_once(".blktrace.")?;
+    number.parse::<u32>().ok()?;
+    let count =
+        (0..1024).filter(|cpu| path.with_file_name(format!("{front}.blktrace.{cpu}")).exists());
+    let count = count.count();
+    (count > 1).then(|| {
+        let message = format!("`{name}` is one of {count} files, one for each CPU");
+        let help = format!("join them: blkparse -i {front} -d {front}.bin -O");
+        Diagnostic::new(message).with_help(help)
+    })
 }
 
 fn read_head(path: &Path) -> io::Result<(Vec<u8>, FormatVersion)> {

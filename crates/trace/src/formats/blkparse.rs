@@ -3,7 +3,7 @@
 //! A request appears once for each action, so the other actions are skipped: `Q` is the time at
 //! which the file system or the application asked. The summary at the end is skipped too.
 
-use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
+use super::{FrameParser, Parsed, TimeOrder, TraceFormat, operation};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
 use crate::input::Framing;
@@ -42,18 +42,7 @@ impl FrameParser for Parser {
         }
         let kind = next()?;
         let has = |letter| kind.contains(&letter);
-        if has(b'Z') {
-            // A command to a zone, such as a reset, moves no data.
-            return Ok(None);
-        }
-        let op = match () {
-            () if has(b'R') => TraceOp::Read,
-            () if has(b'D') => TraceOp::Trim,
-            () if has(b'W') => TraceOp::Write,
-            () if has(b'F') => TraceOp::Flush,
-            () if has(b'N') => return Ok(None),
-            () => return Err(unexpected(kind, "kind", "one with R, W, D, F or N")),
-        };
+        let Some(op) = operation(kind)? else { return Ok(None) };
         let device = devices.number(device)?;
         let (mut offset, mut length) = (0, 0);
         let sector = fields.next().filter(|field| !(has(b'F') && field.starts_with(b"[")));

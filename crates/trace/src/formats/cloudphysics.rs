@@ -82,10 +82,10 @@ fn u16_at(frame: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([frame[at], frame[at + 1]])
 }
 
-fn u32_at(frame: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(frame: &[u8], at: usize) -> u32 {
     u32::from(u16_at(frame, at)) | u32::from(u16_at(frame, at + 2)) << 16
 }
 
-fn u64_at(frame: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(frame: &[u8], at: usize) -> u64 {
     u64::from(u32_at(frame, at)) | u64::from(u32_at(frame, at + 4)) << 32
 }

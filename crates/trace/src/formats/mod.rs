@@ -3,16 +3,20 @@
 mod alibaba;
 mod biosnoop;
 mod blkparse;
+mod blktrace;
 mod cloudphysics;
+mod disksim;
 mod fio_v2;
 mod fio_v3;
 mod msr;
+mod oracle_general;
 mod spc;
 mod systor;
 mod tencent;
+mod tracepoints;
 
 use crate::device_names::DeviceNames;
-use crate::input::{FrameReader, Framing};
+use crate::input::{FrameReader, Framing, blktrace_end};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
 use std::fmt;
@@ -56,10 +60,12 @@ pub struct TraceFormat {
 }
 
 /// All formats.
-pub static FORMATS: [TraceFormat; 11] = [
+pub static FORMATS: [TraceFormat; 16] = [
     fio_v2::FORMAT,
     fio_v3::FORMAT,
     blkparse::FORMAT,
+    blktrace::FORMAT,
+    tracepoints::FORMAT,
     msr::FORMAT,
     alibaba::FORMAT,
     tencent::FORMAT,
@@ -68,6 +74,9 @@ pub static FORMATS: [TraceFormat; 11] = [
     cloudphysics::V2,
     spc::FORMAT,
     biosnoop::FORMAT,
+    disksim::DISKSIM,
+    disksim::MQSIM,
+    oracle_general::FORMAT,
 ];
 
 /// First bytes of compressed files, with the program and the command that unpacks them.
@@ -76,6 +85,12 @@ const COMPRESSIONS: [(&[u8], &str, &str); 4] = [
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "unzstd --keep"),
     (&[0xfd, b'7', b'z', b'X', b'Z'], "xz", "unxz --keep"),
     (b"BZh", "bzip2", "bunzip2 --keep"),
+];
+
+/// First words of what has no places of requests, and what to use instead.
+const WITHOUT_PLACES: [(&[u8], &str, &str); 2] = [
+    (b"TIME(ms) ", "biosnoop of bpftrace has no sectors", "use biosnoop of bcc or libbpf-tools"),
+    (b"TIMESTAMP ", "the columns have no sectors", "use blktrace, or biosnoop of bcc"),
 ];
 
 /// Bytes at the start of a file that detection looks at.
@@ -124,6 +139,13 @@ impl TraceFormat {
                     return Err(Diagnostic::new(format!("the trace is compressed with {name}"))
                         .with_help(format!("unpack it first: {command} FILE")));
                 }
+                let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+                let placeless = lines.find_map(|line| {
+                    WITHOUT_PLACES.iter().find(|(first, ..)| line.starts_with(first))
+                });
+                if let Some((_, what, help)) = placeless {
+                    return Err(Diagnostic::new((*what).to_owned()).with_help((*help).to_owned()));
+                }
                 let message = match TraceFormat::nearest(head) {
                     _ if head.is_empty() => "the trace is empty".to_owned(),
                     Some((format, reason)) => format!(
@@ -158,6 +180,7 @@ impl TraceFormat {
     fn understands(&self, head: &[u8]) -> Result<(), (usize, usize, Diagnostic)> {
         let whole = match self.framing {
             Framing::Bytes(length) => &head[..head.len() / length * length],
+            Framing::Blktrace => &head[..blktrace_end(head)],
             Framing::Lines if head.len() < HEAD_BYTES => head,
             Framing::Lines => {
                 &head[..head.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)]
@@ -179,6 +202,22 @@ impl TraceFormat {
             0 => Err((0, 0, Diagnostic::new("there is no request"))),
             _ => Ok(()),
         }
+    }
+}
+
+/// The operation of the letters of blktrace and of tracepoints; `None` for what moves no data and
+/// flushes nothing. A flush may be one before or after a write.
+fn operation(kind: &[u8]) -> Result<Option<TraceOp>, Diagnostic> {
+    let has = |letter| kind.contains(&letter);
+    match () {
+        // A command to a zone, such as a reset.
+        () if has(b'Z') => Ok(None),
+        () if has(b'R') => Ok(Some(TraceOp::Read)),
+        () if has(b'D') => Ok(Some(TraceOp::Trim)),
+        () if has(b'W') => Ok(Some(TraceOp::Write)),
+        () if has(b'F') => Ok(Some(TraceOp::Flush)),
+        () if has(b'N') => Ok(None),
+        () => Err(crate::fields::unexpected(kind, "kind", "one with R, W, D, F or N")),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::{FrameParser, Parsed, TimeOrder, TraceFormat, read_or_write};
 use crate::device_names::DeviceNames;
-use crate::fields::{comma_fields, times, whole};
+use crate::fields::{comma_fields, times, unexpected, whole};
 use crate::input::Framing;
-use crate::record::RawRecord;
+use crate::record::{RawRecord, TraceOp};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
@@ -15,32 +16,78 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     has_response: true,
     framing: Framing::Lines,
     order: TimeOrder::Sorted,
-    parser: || Box::new(Parser { name: Vec::new() }),
+    parser: || Box::new(Parser { name: Vec::new(), places: None }),
 };
 
 /// Nanoseconds in a unit of its clock.
 const TICK_NS: u64 = 100;
 
+/// The columns in their order, with the names that headers have for them.
+const COLUMNS: [&[&str]; 7] = [
+    &["timestamp", "time", "arrivaltime"],
+    &["hostname", "host", "server"],
+    &["disknumber", "disk", "diskid", "volume", "lun"],
+    &["type", "op", "operation", "iotype", "rw"],
+    &["offset", "byteoffset"],
+    &["size", "length", "bytes", "iosize"],
+    &["responsetime", "response", "latency"],
+];
+
 struct Parser {
     /// Host and disk, as `host.disk`.
     name: Vec<u8>,
+    /// Where each column is, if a header said so: `None` within for one that is not there.
+    places: Option<[Option<usize>; 7]>,
+}
+
+/// Where the columns of a header are.
+fn header(line: &[u8]) -> Result<[Option<usize>; 7], Diagnostic> {
+    let text = String::from_utf8_lossy(line).to_lowercase();
+    let names: Vec<String> = text
+        .split(',')
+        .map(|name| name.chars().filter(char::is_ascii_alphanumeric).collect())
+        .collect();
+    let places = COLUMNS.map(|known| names.iter().position(|it| known.contains(&it.as_str())));
+    // Host, disk and response time may be missing.
+    match [0, 3, 4, 5].iter().all(|column| places[*column].is_some()) {
+        true => Ok(places),
+        false => Err(unexpected(line, "header", "one with Timestamp, Type, Offset and Size")),
+    }
 }
 
 impl FrameParser for Parser {
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
-        if line.is_empty() || line.starts_with(b"Timestamp,") {
+        if line.is_empty() {
             return Ok(None);
         }
-        let [time, host, disk, op, offset, length, response] = comma_fields(line)?;
+        if line[0].is_ascii_alphabetic() {
+            self.places = Some(header(line)?);
+            return Ok(None);
+        }
+        let [time, host, disk, op, offset, length, response] = match self.places {
+            None => comma_fields(line)?,
+            Some(places) => {
+                let fields: Vec<&[u8]> =
+                    line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+                places.map(|at| at.and_then(|at| fields.get(at)).copied().unwrap_or(b""))
+            }
+        };
         let time = times(whole(time, "Timestamp")?, TICK_NS, "Timestamp")?;
-        let op = read_or_write(op, "Read", "Write")?;
+        let op = match op {
+            b"R" | b"r" => TraceOp::Read,
+            b"W" | b"w" => TraceOp::Write,
+            _ => read_or_write(op, "Read", "Write")?,
+        };
         let (offset, length) = (whole(offset, "Offset")?, whole(length, "Size")?);
-        let response = times(whole(response, "ResponseTime")?, TICK_NS, "ResponseTime")?;
+        let response = match response {
+            b"" => None,
+            ticks => Some(Nanos(times(whole(ticks, "ResponseTime")?, TICK_NS, "ResponseTime")?)),
+        };
         self.name.clear();
         self.name.extend_from_slice(host);
         self.name.push(b'.');
         self.name.extend_from_slice(disk);
         let device = devices.number(&self.name)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response: Some(Nanos(response)) }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response }))
     }
 }
