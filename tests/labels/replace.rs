@@ -56,9 +56,12 @@ fn a_disk_that_was_replaced_nine_departures_ago_is_left_out_in_either_order() {
     folder.ctl(&["members", "add", "new.img"]);
     wait_until_in_sync(&folder);
     for fill in 3..12 {
-        folder.ctl(&["members", "fail", ["1", "2"][usize::from(fill) % 2]]);
+        let devid = ["1", "2"][usize::from(fill) % 2];
+        let fail = ["ctl", "--control", "control", "members", "fail", devid];
+        // The labels say a moment later that the other member is in sync.
+        wait_until("the labels", || folder.run(&fail).status.success());
         client(&folder).write(0, &[fill; BLOCK]);
-        folder.ctl(&["members", "rebuild", ["1", "2"][usize::from(fill) % 2]]);
+        folder.ctl(&["members", "rebuild", devid]);
         wait_until_in_sync(&folder);
     }
     service.terminate();
@@ -138,7 +141,7 @@ fn a_member_that_is_missing_at_the_start_is_replaced() {
     client(&folder).write(0, &[3; BLOCK]);
     for request in ["rebuild", "fail"] {
         let error = refused(&folder, &[request, "3"]);
-        let help = "`ctl members replace 3 DEVICE` rebuilds the member on any device";
+        let help = "ctl members replace 3 DEVICE` rebuilds the member on any device";
         assert!(error.contains(help), "{error}");
     }
     let status = folder.ctl(&["status"]);
@@ -173,6 +176,46 @@ fn a_working_member_is_moved_to_another_device() {
     assert!(has_line(&service, "a.img`: not a member any more"), "{:?}", service.lines);
     assert_reads(&folder, 0, 5);
     service.terminate();
+}
+
+/// The counters start at zero when it is back.
+#[test]
+fn a_member_comes_back_under_another_name_and_gets_what_it_missed() {
+    let folder = created(2);
+    image(&folder, "new.img", SIZE_BYTES);
+    let written = || {
+        let text = folder.ctl(&["members", "--format", "json"]);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json[1]["written_bytes"].as_u64().unwrap()
+    };
+    let service = serve(&folder, &["a.img", "b.img"]);
+    for _ in 0..200 {
+        client(&folder).write(0, &[1; BLOCK]);
+    }
+    assert!(written() > 200 * BLOCK as u64);
+    let error = refused(&folder, &["rebuild", "2", "--device", "b.img"]);
+    assert!(error.contains("has not failed") && error.contains("replace 2 DEVICE`"), "{error}");
+    folder.ctl(&["members", "fail", "2"]);
+    client(&folder).write(0, &[2; BLOCK]);
+    fs::rename(folder.path("b.img"), folder.path("moved.img")).unwrap();
+    for other in ["new.img", "a.img"] {
+        refused(&folder, &["rebuild", "2", "--device", other]);
+    }
+    assert!(fs::read(folder.path("new.img")).unwrap().iter().all(|&byte| byte == 0));
+    folder.ctl(&["members", "rebuild", "2", "--device", "moved.img"]);
+    wait_until_in_sync(&folder);
+    assert!(written() < 100 * BLOCK as u64, "{} bytes", written());
+    assert!(folder.ctl(&["members"]).contains("moved.img"));
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "moved.img"));
+    // As well if it was missing at the start.
+    let service = serve(&folder, &["a.img", "--degraded"]);
+    client(&folder).write(0, &[3; BLOCK]);
+    folder.ctl(&["members", "rebuild", "2", "--device", "moved.img"]);
+    wait_until_in_sync(&folder);
+    assert!(written() < 100 * BLOCK as u64, "{} bytes", written());
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "moved.img"));
 }
 
 /// Until it is replaced, a member is as it was, also after a crash.
@@ -353,7 +396,7 @@ fn a_removed_member_stays_out_until_another_device_takes_its_place() {
     assert!(folder.ctl(&["members"]).contains("devid 2: removed"));
     let status = folder.ctl(&["status"]);
     assert!(
-        status.contains("the device of devid 2 was removed\n    help: `ctl members replace 2"),
+        status.contains("the device of devid 2 was removed\n    help: `mirrorball ctl members"),
         "{status}"
     );
     let error = refused(&folder, &["remove", "2"]);

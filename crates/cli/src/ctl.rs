@@ -1,6 +1,7 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
 mod scrub_text;
+mod sockets;
 mod text;
 
 use crate::ending::{Ending, Failure};
@@ -24,7 +25,9 @@ use text::{member, member_stats, requests, sentence, spare, status};
 /// Show the state and events of a running volume, change its policy or members, or scrub it
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "mirrorball ctl --control <PATH> [OPTIONS] <COMMAND>")]
-#[command(after_help = "PATH is the path given to `emulate` or `serve` as --control.
+#[command(
+    after_help = "PATH is the path given to `emulate` or `serve` as --control. It may be left
+out if one volume is served by the units of the package: the socket in /run/mirrorball.
 
 Examples:
   mirrorball ctl --control /tmp/volume.ctl status
@@ -34,10 +37,11 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl members add --spare /dev/sde
   mirrorball ctl --control /tmp/volume.ctl scrub start
   mirrorball ctl --control /tmp/volume.ctl events --follow
-  mirrorball ctl stats --format json --control /tmp/volume.ctl")]
+  mirrorball ctl stats --format json --control /tmp/volume.ctl"
+)]
 pub(crate) struct Args {
-    /// Control socket of the running `emulate` or `serve`; required
-    // Required, but clap does not allow that of a global option.
+    /// Control socket of the running `emulate` or `serve` [default: the only one in
+    /// /run/mirrorball]
     #[arg(short, long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 
@@ -140,13 +144,16 @@ enum MemberAction {
     },
     /// Rebuild a member that failed, or whose file was replaced, from the others
     ///
-    /// The member's path is reopened, so that a replaced file or device is used. What it contains
-    /// is overwritten.
+    /// The member's path is reopened, so that a replaced file or device is used. What it missed is
+    /// overwritten, or everything if that is not known.
     #[command(override_usage = "mirrorball ctl --control <PATH> members rebuild [OPTIONS] <DEVID>")]
     Rebuild {
         /// devid of the member, as `ctl members` shows it
         #[arg(allow_hyphen_values = true, value_parser = numbers::devid)]
         devid: u64,
+        /// The device of the member, if it has another path or URI now
+        #[arg(long)]
+        device: Option<String>,
         /// Rate limit in bytes per second, for example 50M [default: no limit]. Run the command
         /// again to change it
         #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
@@ -251,11 +258,11 @@ enum StatusFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let control = args.control.as_deref().ok_or_else(|| {
-        let text = "missing --control PATH\n  help: give the path given to `emulate` or `serve` as \
-                    --control";
-        Failure::WrongUse(anyhow!("{text}"))
-    })?;
+    let control = match &args.control {
+        Some(control) => control.clone(),
+        None => sockets::only_control(Path::new(sockets::RUN_FOLDER))?,
+    };
+    let control = control.as_path();
     let format = args.format;
     match &args.action {
         CtlAction::Status { check } => {
@@ -320,9 +327,11 @@ fn members(
             };
             return print(format, &members, text);
         }
-        Some(MemberAction::Rebuild { devid, rate }) => {
-            ControlRequest::Rebuild { devid: *devid, rate_bytes_per_s: *rate }
-        }
+        Some(MemberAction::Rebuild { devid, device, rate }) => ControlRequest::Rebuild {
+            devid: *devid,
+            device: device.as_deref().map(absolute).transpose()?,
+            rate_bytes_per_s: *rate,
+        },
         Some(MemberAction::Fail { devid }) => ControlRequest::Fail { devid: *devid },
         Some(MemberAction::Remove { spare: Some(device), .. }) => {
             ControlRequest::RemoveSpare { device: spare_name(device)? }

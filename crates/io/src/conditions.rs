@@ -268,7 +268,8 @@ impl Problem<'_> {
             severity,
             devid: subject.devid,
             text: self.text(subject, situation),
-            help: self.help(subject, situation),
+            // Texts name `ctl` as the documentation does; these are to be run as they are.
+            help: self.help(subject, situation).map(|it| it.replace("`ctl ", "`mirrorball ctl ")),
         }
     }
 

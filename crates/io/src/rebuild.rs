@@ -182,13 +182,15 @@ impl Rebuild {
         executor: &mut Executor,
     ) -> Result<RebuildStart, RebuildError> {
         let RebuildRequest { devid, rate, .. } = request;
-        let is_replaced = request.replacement.is_some();
+        let has_place = request.replacement.is_some();
+        let is_replaced =
+            request.replacement.as_ref().is_some_and(|place| place.new_device().is_some());
         let task = if is_replaced { RebuildTask::Replace } else { RebuildTask::Rebuild };
         let volume = executor.volume().ok_or(RebuildError::NoVolume(task))?;
         if volume.is_read_only() {
             return Err(RebuildError::ReadOnly(task));
         }
-        if is_replaced && self.reopener.is_none() {
+        if has_place && self.reopener.is_none() {
             return Err(RebuildError::Emulated);
         }
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
@@ -217,6 +219,9 @@ impl Rebuild {
                 return Ok(RebuildStart::Started);
             }
             return self.open(member, request, executor);
+        }
+        if has_place && !is_replaced {
+            return Err(RebuildError::Works(devid));
         }
         if is_replaced {
             self.refuse_copied(member, devid)?;

@@ -22,6 +22,8 @@ pub enum MemberPlace {
     Original,
     /// Where an earlier request put it.
     Moved(DeviceAddress),
+    /// The device of the member, which has this name by now.
+    Renamed(DeviceAddress),
     /// A device that takes the place of the one before, and what to do if it contains data.
     New(DeviceAddress, Occupied),
     /// A spare with this UUID, which takes the place of the device before.
@@ -33,7 +35,7 @@ impl MemberPlace {
     pub fn new_device(&self) -> Option<&DeviceAddress> {
         match self {
             MemberPlace::New(address, _) | MemberPlace::Spare(address, _) => Some(address),
-            MemberPlace::Original | MemberPlace::Moved(_) => None,
+            MemberPlace::Original | MemberPlace::Moved(_) | MemberPlace::Renamed(_) => None,
         }
     }
 }
@@ -134,8 +136,11 @@ impl Reopener {
 
     /// Records the place of storage that was attached.
     pub fn on_attached(&mut self, member: MemberIndex, place: MemberPlace) {
-        if let Some(address) = place.new_device() {
-            self.moved.insert(member, address.clone());
+        match place {
+            MemberPlace::Original | MemberPlace::Moved(_) => {}
+            MemberPlace::Renamed(address)
+            | MemberPlace::New(address, _)
+            | MemberPlace::Spare(address, _) => drop(self.moved.insert(member, address)),
         }
     }
 

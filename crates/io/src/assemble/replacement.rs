@@ -73,7 +73,7 @@ impl MemberOpener {
                 let opened = self.open(request.member, notes).map(|(_, open)| open);
                 (opened, self.place(request.member))
             }
-            MemberPlace::Moved(address) => {
+            MemberPlace::Moved(address) | MemberPlace::Renamed(address) => {
                 (self.open_source(&address.source(), notes), address.to_string())
             }
             MemberPlace::New(address, occupied) => {
@@ -146,6 +146,9 @@ pub(crate) fn check(
 ) -> Result<Option<FoundMember>, String> {
     let label = request.label.as_ref().expect("members with a device have labels");
     let is_refused = matches!(request.place, MemberPlace::New(_, Occupied::Refuse));
+    let is_renamed = matches!(request.place, MemberPlace::Renamed(_));
+    let other = "is not the device of this member\n  help: `ctl members replace` has it take the \
+                 place of the member";
     let give_up = "give another device, or --occupied to destroy what it contains";
     if let MemberPlace::Spare(_, uuid) = request.place {
         return check_spare(label, uuid, read);
@@ -153,6 +156,7 @@ pub(crate) fn check(
     let metadata = match metadata_from(read) {
         Ok(metadata) => metadata,
         Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
+        Err(DeviceError::Label(_)) if is_renamed => return Err(other.to_owned()),
         Err(DeviceError::Label(_)) => {
             let occupant = occupant().filter(|_| is_refused);
             return match occupant {
@@ -197,6 +201,7 @@ pub(crate) fn check(
             ))
         }
         Some(_) if request.own_uuid == Some(found.member) => Ok(Some(metadata)),
+        _ if is_renamed => Err(other.to_owned()),
         None if is_refused => {
             Err(format!("was a member of this volume, and may have data of it\n  help: {give_up}"))
         }

@@ -22,15 +22,19 @@ fn a_failed_member_is_shown_with_its_device_its_error_and_the_commands() {
     let condition = failed().describe(&member(), Situation::SERVED);
     assert_eq!(
         condition.to_string(),
-        "devid 3 (/dev/sdc) has failed: flush: Input/output error (os error 5)\n  help: `ctl \
-         members rebuild 3` takes it back; `ctl members replace 3 DEVICE` rebuilds it on \
-         another device; `ctl members remove 3` closes the device, so that it can be taken out"
+        "devid 3 (/dev/sdc) has failed: flush: Input/output error (os error 5)\n  help: \
+         `mirrorball ctl members rebuild 3` takes it back; `mirrorball ctl members replace 3 \
+         DEVICE` rebuilds it on another device; `mirrorball ctl members remove 3` closes the \
+         device, so that it can be taken out"
     );
     assert_eq!((condition.severity, condition.devid), (Severity::Error, Some(3)));
     let help = |situation| failed().describe(&member(), situation).help;
     assert!(help(served(true, true)).unwrap().starts_with("a spare that is large enough"));
     assert!(help(served(false, true)).unwrap().contains("replace 3 /dev/sdc` copies all"));
-    assert_eq!(help(Situation::Emulated).unwrap(), "`ctl members rebuild 3` takes it back");
+    assert_eq!(
+        help(Situation::Emulated).unwrap(),
+        "`mirrorball ctl members rebuild 3` takes it back"
+    );
 }
 
 fn copy() -> MemberCopy {
@@ -75,7 +79,7 @@ fn all() -> Vec<Problem<'static>> {
 fn no_help_for_a_read_only_volume_names_a_command_that_is_refused() {
     for problem in all() {
         let text = problem.describe(&member(), Situation::ReadOnly).to_string();
-        for command in ["`ctl members re", "`ctl scrub start", "being rebuilt", "being sync"] {
+        for command in ["ctl members re", "ctl scrub start", "being rebuilt", "being sync"] {
             assert!(!text.contains(command), "`{command}` in {text}");
         }
     }

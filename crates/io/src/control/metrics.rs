@@ -15,7 +15,7 @@ use super::{Control, ServiceParts};
 use crate::Volume;
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
-use mirrorball_core::member::MemberConfig;
+use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
 use mirrorball_store::StoreGate;
 use prometheus_client::collector::Collector;
@@ -142,6 +142,7 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
     let mut families = vec![
         gauge("volume_info", "What is served, and by which policy", served),
         gauge("connections", "Clients that are connected", connected),
+        members_family(parts),
         conditions_family(&WatchedParts::of(parts).conditions()),
     ];
     families.extend(OF_MEMBER.iter().map(|(name, help, find)| {
@@ -177,6 +178,18 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
         families.push(gauge("policy_counter", help, samples.collect()));
     }
     families
+}
+
+/// The device of each member, for joins with the other metrics of members.
+fn members_family(parts: &ServiceParts<'_>) -> Family {
+    let members = (0..).map(MemberIndex).zip(parts.executor.members());
+    let samples = members.map(|(index, (config, _))| {
+        let device = parts.rebuild.device(index, parts.executor);
+        let mut labels = devid(config);
+        labels.push(("device", device.map_or(String::new(), |device| device.absolute())));
+        (labels, Value::Gauge(1))
+    });
+    gauge("member_info", "Where a member is", samples.collect())
 }
 
 fn gauge(name: &'static str, help: &'static str, samples: Vec<Sample>) -> Family {

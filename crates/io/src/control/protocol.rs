@@ -81,6 +81,9 @@ pub enum ControlRequest {
     Rebuild {
         /// The member.
         devid: u64,
+        /// Path or URI of the device of a member that failed, if that has another name by now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<String>,
         /// Rate limit; none if missing. It applies to rebuilds that already run, too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bytes_per_s: Option<u64>,

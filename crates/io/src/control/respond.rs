@@ -12,6 +12,7 @@ use super::protocol::{
 use super::scrub_state::scrub_report;
 use super::status::status;
 use super::{ClientKey, Control, ServiceParts, spare_commands};
+use crate::device_address::DeviceAddress;
 use crate::executor::{Executor, MemberStats};
 use crate::lateness::Lateness;
 use crate::programs::ProgramReference;
@@ -63,11 +64,15 @@ pub(super) fn respond(
             let message = "the rate limit must be greater than zero";
             failed(RequestErrorKind::Refused, message.to_owned())
         }
-        ControlRequest::Rebuild { devid, rate_bytes_per_s } => {
+        ControlRequest::Rebuild { devid, device, rate_bytes_per_s: rate } => {
             let client = client.slot();
-            let request =
-                RebuildRequest { devid, replacement: None, rate: rate_bytes_per_s, client };
-            return rebuild(request, parts);
+            match device.as_deref().map(DeviceAddress::parse).transpose() {
+                Ok(device) => {
+                    let replacement = device.map(MemberPlace::Renamed);
+                    return rebuild(RebuildRequest { devid, replacement, rate, client }, parts);
+                }
+                Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+            }
         }
         ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s } => {
             let request = replacement(devid, &device, occupied, parts);
@@ -147,7 +152,7 @@ pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> Str
                         "`{address}` took the place of devid {devid} and is being rebuilt{notes}"
                     )
                 }
-                MemberPlace::Original | MemberPlace::Moved(_) => {
+                MemberPlace::Original | MemberPlace::Moved(_) | MemberPlace::Renamed(_) => {
                     format!("devid {devid} is being rebuilt{notes}")
                 }
             }))

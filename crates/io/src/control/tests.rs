@@ -142,6 +142,7 @@ fn metrics_are_served_over_http() {
         "mirrorball_member_read_wait_seconds_bucket{le=\"+Inf\",devid=\"1\"} 0",
         "mirrorball_condition{name=\"member-failed\",severity=\"error\",devid=\"2\"} 1",
         "mirrorball_connections 0",
+        "mirrorball_member_info{devid=\"2\",device=\"\"} 1",
         "mirrorball_volume_info{name=\"pair\",profile=\"raid1\",policy=\"kakra/latency-rr\"} 1",
     ] {
         assert!(body.contains(line), "no `{line}` in\n{body}");
@@ -202,7 +203,8 @@ fn requests_are_answered() {
 fn bad_requests_are_refused_and_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _) = start(&folder);
-    let rebuild = |devid, rate_bytes_per_s| ControlRequest::Rebuild { devid, rate_bytes_per_s };
+    let rebuild =
+        |devid, rate_bytes_per_s| ControlRequest::Rebuild { devid, device: None, rate_bytes_per_s };
     let name = "first".to_owned();
     let keep_policy = ControlRequest::SetPolicy { name, object: None, keep: true };
     for (request, kind, part) in [
@@ -316,7 +318,8 @@ fn events_are_kept_and_followed() {
     assert_eq!(first.change, StateChange::ServiceStarted);
     assert_eq!(first.number, 1);
     let _: String = answer(&path, ControlRequest::Fail { devid: 2 });
-    let _: String = answer(&path, ControlRequest::Rebuild { devid: 2, rate_bytes_per_s: None });
+    let _: String =
+        answer(&path, ControlRequest::Rebuild { devid: 2, device: None, rate_bytes_per_s: None });
     let followed: Vec<ServiceEvent> = events.iter().collect();
     assert!((2..).zip(&followed).all(|(number, event)| event.number == number), "{followed:?}");
     let lines = followed.into_iter().filter_map(|event| match event.change {

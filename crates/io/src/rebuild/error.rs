@@ -29,6 +29,12 @@ pub enum RebuildError {
          shows the states of the members"
     )]
     InSync(u64),
+    /// It has not failed, so its device is open.
+    #[error(
+        "the member with devid {0} has not failed, and has its device\n  help: `ctl members \
+         replace {0} DEVICE` moves it to another one"
+    )]
+    Works(u64),
     /// The profile has no redundancy.
     #[error(
         "the profile of the volume keeps a single copy of the data: there is nothing to rebuild \

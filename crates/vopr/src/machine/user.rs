@@ -40,7 +40,7 @@ impl Machine {
     pub(crate) fn rebuild(&mut self, member: usize) {
         self.damage.has_lost_good = true;
         let devid = member as u64 + 1;
-        self.send(&ControlRequest::Rebuild { devid, rate_bytes_per_s: None });
+        self.send(&ControlRequest::Rebuild { devid, device: None, rate_bytes_per_s: None });
     }
 
     /// Has an empty disk put in the place of a member. One on another machine replaces one there.

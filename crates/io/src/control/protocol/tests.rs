@@ -28,11 +28,11 @@ fn requests_keep_their_form() {
             json!({ "request": "set-policy", "name": "pid" }),
         ),
         (
-            ControlRequest::Rebuild { devid: 2, rate_bytes_per_s: None },
+            ControlRequest::Rebuild { devid: 2, device: None, rate_bytes_per_s: None },
             json!({ "request": "rebuild", "devid": 2 }),
         ),
         (
-            ControlRequest::Rebuild { devid: 2, rate_bytes_per_s: Some(50) },
+            ControlRequest::Rebuild { devid: 2, device: None, rate_bytes_per_s: Some(50) },
             json!({ "request": "rebuild", "devid": 2, "rate_bytes_per_s": 50 }),
         ),
         (ControlRequest::Remove { devid: 2 }, json!({ "request": "remove", "devid": 2 })),
