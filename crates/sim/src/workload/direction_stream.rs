@@ -190,7 +190,12 @@ impl DirectionStream {
             AddressModifier::Runs { is_identical: true, .. } => self.last_start,
             _ => self.position,
         };
-        Some(if next + self.block_bytes <= self.region_bytes { next } else { 0 })
+        match next + self.block_bytes <= self.region_bytes {
+            true => Some(next),
+            // As in fio, what does not fit ends a job that skips.
+            false if self.ends => None,
+            false => Some(0),
+        }
     }
 
     /// The address after a skip of bytes, which may be negative. As in fio, a job that ends exactly

@@ -72,6 +72,7 @@ fn modifiers_zones_and_files_order_requests_as_in_fio() {
     for (options, expected) in [
         ("size=64k\nrw=read:4k", &*twice("r0 r8 r16 r24 r32 r40 r48 r56")),
         ("size=36k\nrw=read:4k", "r0 r8 r16 r24 r32"),
+        ("size=64k\nbs=8k\nrw=read:4k", "r0+8 r12+8 r24+8 r36+8 r48+8"),
         ("size=64k\nrw=read:-8k\nnumber_ios=5", "r0 r56 r52 r48 r44"),
         ("size=64k\nrw=write:12k", &twice(to_16)),
         ("size=20k\noffset=16k\nrw=read:4k", "r16 r24 r32"),
