@@ -78,8 +78,8 @@ pub enum Purpose {
     Scrub,
     /// The rebuild of a member, or a resync.
     Rebuild,
-    /// An update of the metadata of a member. Its bytes come from
-    /// the [gate](crate::volume::gate) of the volume, and it serves no request.
+    /// An update of the metadata of a member. Its bytes come from the [gate](crate::volume::gate)
+    /// of the volume, and it serves no request.
     Metadata,
 }
 

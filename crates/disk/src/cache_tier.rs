@@ -20,8 +20,8 @@
 //!
 //! The tier is a state machine without devices and without a clock: the caller submits requests,
 //! hands the I/Os that [`CacheTier::poll_io`] returns to the device that each names, and reports
-//! their ends. `cached_disk` puts it in front of the model of a disk, the
-//! engine of the simulator in front of the whole array.
+//! their ends. `cached_disk` puts it in front of the model of a disk, the engine of the simulator
+//! in front of the whole array.
 //!
 //! Non-goals: the rate controller of bcache's write-back, write-back of an idle cache, the average
 //! size of the I/O of each task (the rules know no tasks), the thresholds of a congested cache

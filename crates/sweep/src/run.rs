@@ -1,10 +1,10 @@
 //! Runs cells of a sweep and writes their rows in parts.
 //!
 //! A unit of the work loop is a pair and a repeat, under all its policies, because policies that
-//! choose alike share one simulation. A part is written when enough cells are
-//! done or enough time has passed; a process that is killed loses no more than that. Before each
-//! unit the threads leave out what another process has written meanwhile. Each process begins at
-//! another unit, so that two of them meet in the end and not at every step.
+//! choose alike share one simulation. A part is written when enough cells are done or enough time
+//! has passed; a process that is killed loses no more than that. Before each unit the threads leave
+//! out what another process has written meanwhile. Each process begins at another unit, so that two
+//! of them meet in the end and not at every step.
 //!
 //! A cell that fails does not take the others along: it is reported at the end.
 

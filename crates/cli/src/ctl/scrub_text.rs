@@ -115,8 +115,7 @@ fn rebuilt_text(scrub: &ScrubReport) -> String {
     )
 }
 
-/// Advice for blocks that were left as they were, and for those without a right
-/// copy.
+/// Advice for blocks that were left as they were, and for those without a right copy.
 fn next_steps(scrub: &ScrubReport, left: u64) -> String {
     if scrub.state == ReportedScrubState::Running || scrub.read_only {
         return String::new();

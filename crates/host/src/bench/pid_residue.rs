@@ -2,10 +2,10 @@
 //!
 //! A run with one process reads one mirror of each chunk: which one is a toss of a coin, and the
 //! same for the whole run. So fio is started again, at once, until the number of its first process
-//! has the remainder that the runs before had least often. Further
-//! processes of a run have the numbers after the first. The number that counts is that of the
-//! thread that reads, as the kernel accounts it. What a run really had is recorded, and the spread
-//! between the remainders is a result.
+//! has the remainder that the runs before had least often. Further processes of a run have the
+//! numbers after the first. The number that counts is that of the thread that reads, as the kernel
+//! accounts it. What a run really had is recorded, and the spread between the remainders is a
+//! result.
 
 use super::outcome::{BenchOutcome, SavedRun};
 use super::pid_remainders::{PidRemainders, applies_to};

@@ -2,9 +2,8 @@
 //!
 //! Each file is written under a temporary name and renamed, so that no reader sees half of one. It
 //! is not synced: after a power failure a cell may be cut off, and a cell that cannot be read (cut
-//! off, edited) is run again. A folder belongs to one plan. Running the plan
-//! again reuses the saved cells and runs the rest; another plan is refused, so that no folder holds
-//! cells of two plans.
+//! off, edited) is run again. A folder belongs to one plan. Running the plan again reuses the saved
+//! cells and runs the rest; another plan is refused, so that no folder holds cells of two plans.
 //!
 //! [`load`] reads what is saved into [`ResultSet`]s, which reports are made of.
 

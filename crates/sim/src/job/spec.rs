@@ -337,8 +337,8 @@ impl Mix {
 
 impl Section {
     /// Whether all its directions have a rate (`rate` or `rate_iops`), or a trace sets the times of
-    /// its requests. The throughput of such a
-    /// section says nothing about the array; its latency does.
+    /// its requests. The throughput of such a section says nothing about the array; its latency
+    /// does.
     pub fn has_rate(&self) -> bool {
         if let Some(replay) = &self.replay {
             return replay.pace == ReplayPace::Open;

@@ -103,8 +103,8 @@ impl SectionRow {
         }
     }
 
-    /// True if the write rate changed by more than 20 % within the run: a longer
-    /// run would give another rate.
+    /// True if the write rate changed by more than 20 % within the run: a longer run would give
+    /// another rate.
     pub fn is_write_rate_unsteady(&self) -> bool {
         self.write_rate_change.is_some_and(|change| change.abs() > STEADY_CHANGE_MAX)
     }

@@ -2,8 +2,8 @@
 //!
 //! Templates have words in braces: `{value}`, `{devid}`, `{member}`, `{array}`, …. A command that
 //! names a member is given once for each member of the setting, and each line of a template is a
-//! command. `{previous}` is what is in force as
-//! the system writes it, `{previous.1}` to `{previous.9}` are the parameters of its policy.
+//! command. `{previous}` is what is in force as the system writes it, `{previous.1}` to
+//! `{previous.9}` are the parameters of its policy.
 
 use super::{Availability, Setting, System};
 use mirrorball_core::policies::Spec;
