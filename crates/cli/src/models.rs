@@ -11,7 +11,7 @@ use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, obse
 use mirrorball_disk::figure::MeasuredAt;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_disk::workload::ModelWorkload;
-use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
+use mirrorball_lab::report::{Column, Emphasis, Grid, Style, draw};
 use serde_json::{Value, json};
 
 /// Every model is measured with this seed.
@@ -138,39 +138,30 @@ impl ProfileFigures {
     }
 
     fn figures(&self, style: Style) -> String {
-        let columns = vec![
-            Column::left("figure"),
-            Column::right("published"),
-            Column::right("simulated"),
-            Column::right("off by").droppable(1),
-            Column::right("allowed").droppable(2),
-            Column::left("source").droppable(3),
-        ];
-        let row = |comparison: &FigureCheck| {
-            let expected = &comparison.expected;
-            let unit = expected.unit.name;
-            let texts = vec![
-                format!("{}/{}", expected.workload.name, expected.statistic.name),
-                format!("{} {unit}", figure(expected.value)),
-                format!("{} {unit}", figure(comparison.simulated)),
-                format!("{:+.1}%", 100.0 * comparison.deviation()),
-                format!("{:.0}%", 100.0 * expected.tolerance),
-                expected.source.clone(),
-            ];
-            let emphasis = if comparison.holds() { Emphasis::None } else { Emphasis::Wrong };
-            GridRow { emphasis, texts }
+        let name = |check: &FigureCheck| {
+            format!("{}/{}", check.expected.workload.name, check.expected.statistic.name)
         };
-        let grid = Grid { columns, rows: self.comparisons.iter().map(row).collect() };
-        let columns = screen::width_columns().unwrap_or(usize::MAX);
-        let limits = TableLimits { columns, layout: Layout::Open };
-        let (grid, left_out) = grid.fitted(limits);
+        let in_unit =
+            |check: &FigureCheck, value| format!("{} {}", figure(value), check.expected.unit.name);
+        let emphasis = |holds| if holds { Emphasis::None } else { Emphasis::Wrong };
+        let grid = Grid::of(&self.comparisons)
+            .marked(|it| emphasis(it.holds()))
+            .column(Column::left("figure"), |it| name(it))
+            .column(Column::right("published"), |it| in_unit(it, it.expected.value))
+            .column(Column::right("simulated"), |it| in_unit(it, it.simulated))
+            .column(Column::right("off by").droppable(1), |it| {
+                format!("{:+.1}%", 100.0 * it.deviation())
+            })
+            .column(Column::right("allowed").droppable(2), |it| {
+                format!("{:.0}%", 100.0 * it.expected.tolerance)
+            })
+            .column(Column::left("source").droppable(3), |it| it.expected.source.clone());
+        let (grid, left_out) = grid.build().fitted(screen::width_columns().unwrap_or(usize::MAX));
         let mut text = draw(&grid, style);
         if !left_out.is_empty() {
-            let sources = self.comparisons.iter().map(|comparison| {
-                let FigureCheck { expected, .. } = comparison;
-                let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
-                format!("  source of {figure}: {}\n", expected.source)
-            });
+            let sources = self.comparisons.iter();
+            let sources =
+                sources.map(|it| format!("  source of {}: {}\n", name(it), it.expected.source));
             text += &screen::broken(&sources.collect::<String>());
         }
         text

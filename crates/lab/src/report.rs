@@ -20,7 +20,7 @@ pub(crate) mod text;
 mod titled_tables;
 
 pub use brief::TableExtent;
-pub use grid::{Align, Column, Emphasis, Grid, GridBuilder, GridRow, Layout, TableLimits};
+pub use grid::{Align, Column, Emphasis, Grid, GridBuilder, GridRow};
 pub use table::{brief, draw};
 pub use text::{whole_phrases, whole_words, wrapped};
 

@@ -18,7 +18,7 @@ use mirrorball_lab::evaluation::league::{self, LeagueRequest, PairingFiles};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
 use mirrorball_lab::experiment::record::{
-    CellIdentity, DirectionRecord, MemberRecord, Percentiles, RunRecord, SectionRecord,
+    CellIdentity, DirectionRecord, Percentiles, RunRecord, SectionRecord,
 };
 use mirrorball_lab::experiment::study::CellSummary;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -116,9 +116,7 @@ fn summary(rows: &[CellRow]) -> Option<CellSummary> {
         seed: whole(row, "seed")?,
         ..CellIdentity::default()
     };
-    let extra_reads = whole(row, "extra_reads")?;
-    let members = vec![MemberRecord { extra_reads, ..MemberRecord::default() }];
-    let run = RunRecord { sections, members, ..RunRecord::default() };
+    let run = RunRecord { sections, ..RunRecord::default() };
     Some(CellSummary { identity, score: 0.0, run })
 }
 

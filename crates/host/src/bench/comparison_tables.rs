@@ -6,7 +6,7 @@ use super::block_statistics::Effect;
 use super::outcome::{BenchOutcome, SavedRun};
 use super::request::Bench;
 use mirrorball_lab::experiment::study::Study;
-use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
+use mirrorball_lab::report::{Column, Grid};
 
 /// Pairs of settings whose rates differ by less than this part are not ranked.
 const RANKED_MIN: f64 = 0.1;
@@ -28,34 +28,25 @@ impl BenchOutcome {
     /// out. None with one setting.
     pub fn effect_grid(&self, bench: &Bench, job: usize) -> Option<Grid> {
         let policies = &bench.plan.policies;
-        let row = |(arm, policy): (usize, &String)| {
-            let effect = self.effect(bench, job, arm)?;
-            let ratio = |ratio: f64| format!("{ratio:.3}");
-            let interval = |it: Option<(f64, f64)>| {
-                it.map_or_else(String::new, |(low, high)| format!("{low:.3} to {high:.3}"))
-            };
-            let texts = vec![
-                policy.clone(),
-                effect.units.to_string(),
-                ratio(effect.ratio),
-                interval(effect.interval),
-                effect.flip_p.map_or_else(String::new, |p| format!("{p:.3}")),
-                interval(effect.sequence),
-                effect.verdict().name().to_owned(),
-            ];
-            Some(GridRow { emphasis: Emphasis::None, texts })
+        let settings = policies.iter().enumerate().skip(1);
+        let effects: Vec<(&String, Effect)> = settings
+            .filter_map(|(arm, policy)| Some((policy, self.effect(bench, job, arm)?)))
+            .collect();
+        let interval = |it: Option<(f64, f64)>| {
+            it.map_or_else(String::new, |(low, high)| format!("{low:.3} to {high:.3}"))
         };
-        let rows: Vec<GridRow> = policies.iter().enumerate().skip(1).filter_map(row).collect();
-        let columns = vec![
-            Column::left("setting"),
-            Column::right("units"),
-            Column::right("ratio"),
-            Column::left("95 % interval"),
-            Column::right("sign-flip p"),
-            Column::left("at any time"),
-            Column::left(format!("against {}", policies.first()?)),
-        ];
-        (!rows.is_empty()).then_some(Grid { columns, rows })
+        let against = format!("against {}", policies.first()?);
+        let grid = Grid::of(&effects)
+            .column(Column::left("setting"), |(policy, _)| (*policy).clone())
+            .column(Column::right("units"), |(_, it)| it.units.to_string())
+            .column(Column::right("ratio"), |(_, it)| format!("{:.3}", it.ratio))
+            .column(Column::left("95 % interval"), |(_, it)| interval(it.interval))
+            .column(Column::right("sign-flip p"), |(_, it)| {
+                it.flip_p.map_or_else(String::new, |p| format!("{p:.3}"))
+            })
+            .column(Column::left("at any time"), |(_, it)| interval(it.sequence))
+            .column(Column::left(against), |(_, it)| it.verdict().name().to_owned());
+        (!effects.is_empty()).then(|| grid.build())
     }
 
     /// True if more rounds of a job are not needed, because each setting is known to be faster,
@@ -93,29 +84,22 @@ pub fn prediction_table(predicted: &Study, measured: &Study) -> Option<Predictio
             let found = other.rows.iter().find(|found| found.policy == row.policy);
             let Some(found) = found.filter(|_| row.score.value > 0.0) else { continue };
             let (before, after) = (found.score.value, row.score.value);
-            let difference = before / after - 1.0;
-            worst = worst.max(difference.abs());
+            worst = worst.max((before / after - 1.0).abs());
             pairs.push((before, after));
-            let texts = vec![
-                job.job.clone(),
-                row.policy.clone(),
-                format!("{before:.1}"),
-                format!("{after:.1}"),
-                format!("{:+.1} %", 100.0 * difference),
-            ];
-            rows.push(GridRow { emphasis: Emphasis::None, texts });
+            rows.push((&job.job, &row.policy, before, after));
         }
         ranks.extend(agreements(&pairs));
     }
-    let columns = vec![
-        Column::left("job"),
-        Column::left("setting"),
-        Column::right("predicted"),
-        Column::right("measured"),
-        Column::right("difference"),
-    ];
+    let grid = Grid::of(&rows)
+        .column(Column::left("job"), |(job, ..)| (*job).clone())
+        .column(Column::left("setting"), |(_, policy, ..)| (*policy).clone())
+        .column(Column::right("predicted"), |(_, _, before, _)| format!("{before:.1}"))
+        .column(Column::right("measured"), |(.., after)| format!("{after:.1}"))
+        .column(Column::right("difference"), |(_, _, before, after)| {
+            format!("{:+.1} %", 100.0 * (before / after - 1.0))
+        });
     let tau = (!ranks.is_empty()).then(|| ranks.iter().sum::<f64>() / ranks.len() as f64);
-    (!rows.is_empty()).then_some(PredictionTable { grid: Grid { columns, rows }, worst, tau })
+    (!rows.is_empty()).then(|| PredictionTable { grid: grid.build(), worst, tau })
 }
 
 /// For each pair of settings that were measured more than 10 % apart: 1 if they were predicted in

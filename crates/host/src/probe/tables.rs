@@ -1,11 +1,10 @@
 //! Outcome of a probe, as tables and as a page.
 
-use super::estimate::ParameterEstimate;
 use super::outcome::{ProbeOutcome, ProbeVerdict};
 use super::workload_fit::WorkloadFit;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::report::model_page::{DistributionPair, ModelPage};
-use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
+use mirrorball_lab::report::{Column, Grid};
 use std::fmt;
 
 /// Longest text of a value in the table.
@@ -28,65 +27,38 @@ impl fmt::Display for ProbeVerdict {
 impl ProbeOutcome {
     /// The parameters with their intervals and origins.
     pub fn parameter_grid(&self) -> Grid {
-        let row = |parameter: &ParameterEstimate| {
-            let bare = |text: &str| text.trim_matches('"').to_owned();
-            let value = match parameter.text.chars().count() > VALUE_MAX {
+        let bare = |text: &str| text.trim_matches('"').to_owned();
+        Grid::of(&self.parameters)
+            .column(Column::left("parameter"), |it| it.name.to_owned())
+            .column(Column::right("value"), |it| match it.text.chars().count() > VALUE_MAX {
                 true => "(see the profile)".to_owned(),
-                false => bare(&parameter.text),
-            };
-            let interval = parameter.interval.as_ref();
-            let interval = interval.map(|(low, high)| format!("{} to {}", bare(low), bare(high)));
-            let texts = vec![
-                parameter.name.to_owned(),
-                value,
-                interval.unwrap_or_default(),
-                parameter.origin.name().to_owned(),
-                parameter.note.clone(),
-            ];
-            GridRow { emphasis: Emphasis::None, texts }
-        };
-        Grid {
-            columns: vec![
-                Column::left("parameter"),
-                Column::right("value"),
-                Column::left("interval"),
-                Column::left("origin"),
-                Column::left("note").droppable(1),
-            ],
-            rows: self.parameters.iter().map(row).collect(),
-        }
+                false => bare(&it.text),
+            })
+            .column(Column::left("interval"), |it| {
+                let interval = it.interval.as_ref();
+                let text = interval.map(|(low, high)| format!("{} to {}", bare(low), bare(high)));
+                text.unwrap_or_default()
+            })
+            .column(Column::left("origin"), |it| it.origin.name().to_owned())
+            .column(Column::left("note").droppable(1), |it| it.note.clone())
+            .build()
     }
 
     /// The workloads with the distance of the model from each.
     pub fn workload_grid(&self) -> Grid {
-        let row = |workload: &WorkloadFit| {
-            let texts = vec![
-                workload.name.to_owned(),
-                if workload.is_held_out { "held out" } else { "fitted" }.to_owned(),
-                workload.reads.to_string(),
-                time(workload.mean_seconds),
-                time(workload.demerit_seconds),
-                format!("{:.1} %", 100.0 * workload.demerit_of_mean()),
-                format!("{:.1} %", 100.0 * workload.floor_of_mean()),
-                format!("{:.1}", workload.iops),
-                format!("{:+.1} %", 100.0 * workload.iops_error()),
-            ];
-            GridRow { emphasis: Emphasis::None, texts }
-        };
-        Grid {
-            columns: vec![
-                Column::left("workload"),
-                Column::left("use"),
-                Column::right("reads"),
-                Column::right("mean"),
-                Column::right("demerit"),
-                Column::right("of mean"),
-                Column::right("floor"),
-                Column::right("IOPS"),
-                Column::right("of model"),
-            ],
-            rows: self.workloads.iter().map(row).collect(),
-        }
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+        let part = |it: &WorkloadFit| if it.is_held_out { "held out" } else { "fitted" };
+        Grid::of(&self.workloads)
+            .column(Column::left("workload"), |it| it.name.to_owned())
+            .column(Column::left("use"), |it| part(it).to_owned())
+            .column(Column::right("reads"), |it| it.reads.to_string())
+            .column(Column::right("mean"), |it| time(it.mean_seconds))
+            .column(Column::right("demerit"), |it| time(it.demerit_seconds))
+            .column(Column::right("of mean"), |it| percent(it.demerit_of_mean()))
+            .column(Column::right("floor"), |it| percent(it.floor_of_mean()))
+            .column(Column::right("IOPS"), |it| format!("{:.1}", it.iops))
+            .column(Column::right("of model"), |it| format!("{:+.1} %", 100.0 * it.iops_error()))
+            .build()
     }
 
     /// A page with the distributions measured and modelled.

@@ -11,7 +11,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, Nanos};
 use mirrorball_io::driver::buffers::{BufferKey, Slice};
 use mirrorball_io::driver::{Driver, EventOwner, Handle, Output, Token};
-use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
+use mirrorball_lab::report::{Column, Grid};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -238,27 +238,15 @@ fn short_read() -> std::io::Error {
 impl SharedRates {
     /// The rates as a table.
     pub fn grid(&self) -> Grid {
-        let row = |device: &DeviceRate| GridRow {
-            emphasis: Emphasis::None,
-            texts: vec![
-                device.path.display().to_string(),
-                rate_text(device.alone),
-                rate_text(device.together),
-                match device.alone > 0.0 {
-                    true => format!("{:.0} %", 100.0 * device.together / device.alone),
-                    false => "-".to_owned(),
-                },
-            ],
-        };
-        Grid {
-            columns: vec![
-                Column::left("device"),
-                Column::right("alone"),
-                Column::right("together"),
-                Column::right("of its own"),
-            ],
-            rows: self.devices.iter().map(row).collect(),
-        }
+        Grid::of(&self.devices)
+            .column(Column::left("device"), |it| it.path.display().to_string())
+            .column(Column::right("alone"), |it| rate_text(it.alone))
+            .column(Column::right("together"), |it| rate_text(it.together))
+            .column(Column::right("of its own"), |it| match it.alone > 0.0 {
+                true => format!("{:.0} %", 100.0 * it.together / it.alone),
+                false => "-".to_owned(),
+            })
+            .build()
     }
 
     /// The link of the devices that slow each other; `None` if fewer than two are slowed.

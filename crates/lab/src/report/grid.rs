@@ -35,24 +35,6 @@ pub struct Column {
     pub drop_order: u8,
 }
 
-/// How a table is drawn, as far as that decides its width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// Columns parted by blanks, the mark in front.
-    Open,
-    /// Columns between bars, the mark within the first.
-    Ruled,
-}
-
-/// The space that a table may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableLimits {
-    /// Characters in a line.
-    pub columns: usize,
-    /// How tables are drawn.
-    pub layout: Layout,
-}
-
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
@@ -199,19 +181,15 @@ impl Grid {
     }
 
     /// How many characters a line of it takes.
-    pub fn width(&self, layout: Layout) -> usize {
-        let widths: usize = self.widths().iter().sum();
-        match layout {
-            Layout::Open => MARK + widths + self.gaps().iter().sum::<usize>(),
-            // A bar before each column and one at the end, a blank on each side of a text.
-            Layout::Ruled => widths + 3 * self.columns.len() + 1,
-        }
+    pub fn width(&self) -> usize {
+        MARK + self.widths().iter().sum::<usize>() + self.gaps().iter().sum::<usize>()
     }
 
-    /// The table without the droppable columns that do not fit, and the titles of those.
-    pub fn fitted(mut self, limits: TableLimits) -> (Grid, Vec<String>) {
+    /// The table without the droppable columns that do not fit into lines of `width` characters, and
+    /// the titles of those.
+    pub fn fitted(mut self, width: usize) -> (Grid, Vec<String>) {
         let mut left_out = Vec::new();
-        while self.width(limits.layout) > limits.columns {
+        while self.width() > width {
             let rank = self.columns.iter().map(|column| column.drop_order).max().unwrap_or(0);
             if rank == 0 {
                 break;
@@ -224,23 +202,23 @@ impl Grid {
             left_out.extend(titles);
             self.remove(&going);
         }
-        self.clip_names(limits);
+        self.clip_names(width);
         (self, left_out)
     }
 
     /// The table in parts to draw one below the other, each with the first column; one part if it
     /// fits. Nothing is left out.
-    pub fn folded(self, limits: TableLimits) -> Vec<Grid> {
+    pub fn folded(self, width: usize) -> Vec<Grid> {
         let mut parts = Vec::new();
         let mut rest = self;
-        while rest.width(limits.layout) > limits.columns && rest.columns.len() > 2 {
-            let fits = |&count: &usize| rest.first(count).width(limits.layout) <= limits.columns;
+        while rest.width() > width && rest.columns.len() > 2 {
+            let fits = |&count: &usize| rest.first(count).width() <= width;
             let count = (2..rest.columns.len()).rev().find(fits).unwrap_or(2);
             parts.push(rest.first(count));
             rest.remove(&(1..count).collect::<Vec<usize>>());
         }
         parts.push(rest);
-        parts.iter_mut().for_each(|part| part.clip_names(limits));
+        parts.iter_mut().for_each(|part| part.clip_names(width));
         parts
     }
 
@@ -265,8 +243,8 @@ impl Grid {
 
     /// Shortens group headings to their columns, and then the longest names, until the table fits
     /// or names have [`NAME_MIN`] characters.
-    fn clip_names(&mut self, limits: TableLimits) {
-        let is_narrow = |grid: &Grid| grid.width(limits.layout) <= limits.columns;
+    fn clip_names(&mut self, width: usize) {
+        let is_narrow = |grid: &Grid| grid.width() <= width;
         if is_narrow(self) {
             return;
         }
@@ -391,8 +369,8 @@ mod tests {
             columns: columns.clone(),
             rows: vec![GridRow { emphasis: Emphasis::None, texts: texts.clone() }],
         };
-        let texts = |columns| {
-            let parts = grid().folded(TableLimits { columns, layout: Layout::Open });
+        let texts = |width| {
+            let parts = grid().folded(width);
             parts.iter().map(|part| part.rows[0].texts.join(" ")).collect::<Vec<String>>()
         };
         assert_eq!(texts(40), ["rand-4k 1.00 162.88 162.88"]);
@@ -418,12 +396,11 @@ mod tests {
 
     #[test]
     fn columns_are_dropped_before_names_are_shortened() {
-        let limits = |columns| TableLimits { columns, layout: Layout::Open };
-        let (wide, left_out) = grid().fitted(limits(120));
+        let (wide, left_out) = grid().fitted(120);
         assert!(left_out.is_empty() && wide.rows[0].texts[0] == "btrfs/inverse-square");
-        let (narrow, left_out) = grid().fitted(limits(40));
+        let (narrow, left_out) = grid().fitted(40);
         assert_eq!(left_out, ["of oracle"]);
-        assert!(narrow.width(Layout::Open) <= 40, "{}", narrow.width(Layout::Open));
+        assert!(narrow.width() <= 40, "{}", narrow.width());
         assert_eq!(narrow.rows[0].texts, ["btrfs/inver..", "1.203", "raid10-eig.."]);
         assert_eq!(narrow.columns[1].group, "a very ..");
     }

@@ -1,13 +1,10 @@
 //! Tables for a page, in GitHub's dialect of Markdown.
 
-use super::grid::{Align, Column, Emphasis, Grid, Layout, TableLimits};
-use super::titled_tables::{self, TitledTable};
+use super::grid::{Align, Column, Emphasis, Grid};
+use super::titled_tables::{self, PAGE_WIDTH, TitledTable};
 use super::{Findings, Style};
 use crate::experiment::study::{Comparison, Study};
 use std::borrow::Borrow;
-
-/// A page scrolls, so nothing is left out.
-const LIMITS: TableLimits = TableLimits { columns: usize::MAX, layout: Layout::Ruled };
 
 pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
     let mut parts: Vec<String> = findings
@@ -26,7 +23,7 @@ fn study_part(study: &Study) -> String {
     if !study.plan.command.is_empty() {
         text += &format!("\n```sh\n{}\n```\n", study.plan.command);
     }
-    text += &tables(&titled_tables::all(study, LIMITS));
+    text += &tables(&titled_tables::all(study, PAGE_WIDTH));
     text += &legend(&titled_tables::legend(study));
     match study.verdict.sentence.as_str() {
         "" => text,
@@ -36,7 +33,7 @@ fn study_part(study: &Study) -> String {
 
 fn comparison_part(comparison: &Comparison) -> String {
     let mut text = format!("# {}\n", escaped(&comparison.labels.join(" / ")));
-    text += &tables(&titled_tables::comparisons(comparison, LIMITS));
+    text += &tables(&titled_tables::comparisons(comparison, PAGE_WIDTH));
     text += &legend(&titled_tables::comparison_legend());
     for remark in &comparison.remarks {
         text += &format!("\n> {}\n", escaped(remark));

@@ -1,7 +1,7 @@
 //! Tables for a terminal, as wide as it is.
 
 use super::brief::{self, EVERYTHING, TableExtent};
-use super::grid::{Align, Emphasis, Grid, Layout, TableLimits};
+use super::grid::{Align, Emphasis, Grid};
 use super::text::wrapped;
 use super::titled_tables::{self, TitledTable};
 use super::{ColourMode, Findings, Style};
@@ -43,14 +43,14 @@ pub fn brief(study: &Study, advice: &str, extent: &TableExtent<'_>, style: Style
         let rows;
         (rows, hidden) = brief::matrix_rows(study, extent, style);
         let matrix = Matrix { jobs: study.matrix.jobs.clone(), rows };
-        titled.extend(titled_tables::of_matrix(&matrix, limits(style)));
+        titled.extend(titled_tables::of_matrix(&matrix, style.width_columns));
     }
     if has_job_tables {
         for job in &study.jobs {
             let (rows, hidden_here) = brief::job_rows(study, job, extent, style);
             hidden = hidden.max(hidden_here);
             let job = JobStudy { rows, ..job.clone() };
-            titled.extend(titled_tables::of_job(&job, repeats, limits(style)));
+            titled.extend(titled_tables::of_job(&job, repeats, style.width_columns));
         }
     }
     let mut text = match study.verdict.sentence.as_str() {
@@ -89,7 +89,7 @@ fn warnings(study: &Study, style: Style) -> String {
 }
 
 fn comparison_part(comparison: &Comparison, style: Style) -> String {
-    let titled = titled_tables::comparisons(comparison, limits(style));
+    let titled = titled_tables::comparisons(comparison, style.width_columns);
     let mut text = tables(&titled, style) + "\n";
     text += &legend(&titled_tables::comparison_legend(), style);
     text += &left_out(&titled, style);
@@ -115,10 +115,6 @@ fn tables(titled: &[TitledTable], style: Style) -> String {
         }
     }
     text
-}
-
-fn limits(style: Style) -> TableLimits {
-    TableLimits { columns: style.width_columns, layout: Layout::Open }
 }
 
 /// Running text, wrapped.

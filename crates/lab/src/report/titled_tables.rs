@@ -13,11 +13,15 @@ pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 pub(super) use job::{notes, ranked, tables as of_job};
 pub(super) use matrix::{legend as matrix_legend, tables as of_matrix};
 
-use super::grid::{Grid, TableLimits, clipped};
+use super::grid::{Grid, clipped};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{JobStudy, Row, Study};
 use mirrorball_core::units::{Nanos, counted};
 use std::borrow::Cow;
+
+/// Width of a page that scrolls, so that nothing is left out, and that has no headings over several
+/// columns.
+pub(super) const PAGE_WIDTH: usize = usize::MAX;
 
 /// A table with its heading and remarks.
 pub(super) struct TitledTable {
@@ -32,9 +36,9 @@ pub(super) struct TitledTable {
 }
 
 impl TitledTable {
-    /// A table without the columns that do not fit into `limits`.
-    fn fitted(heading: String, grid: Grid, limits: TableLimits) -> TitledTable {
-        let (grid, left_out) = grid.fitted(limits);
+    /// A table without the columns that do not fit into `width`.
+    fn fitted(heading: String, grid: Grid, width: usize) -> TitledTable {
+        let (grid, left_out) = grid.fitted(width);
         TitledTable { heading, grid, notes: Vec::new(), remarks: Vec::new(), left_out }
     }
 }
@@ -61,13 +65,13 @@ pub(super) fn title(study: &Study) -> String {
 }
 
 /// Every table of a study.
-pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
+pub(super) fn all(study: &Study, width: usize) -> Vec<TitledTable> {
     let repeats = study.plan.seeds.len();
-    let tables = study.jobs.iter().flat_map(|job| of_job(job, repeats, limits));
+    let tables = study.jobs.iter().flat_map(|job| of_job(job, repeats, width));
     let mut tables: Vec<TitledTable> = tables.collect();
     // Without a request that succeeded there is no best to compare with.
     if study.jobs.iter().all(|job| job.best.is_some()) {
-        tables.extend(of_matrix(&study.matrix, limits));
+        tables.extend(of_matrix(&study.matrix, width));
     }
     tables
 }

@@ -4,9 +4,7 @@ use super::answer::{Answer, AnsweredMember, ArrayAnswer, WhatIf, WhatIfJob};
 use super::maintenance::{Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
-use crate::report::{
-    Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, whole_words, wrapped,
-};
+use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
 use mirrorball_core::units::Nanos;
 
 /// Width of the entries' names.
@@ -212,8 +210,7 @@ fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: S
         emphasis: Emphasis::None,
     };
     let grid = Grid { columns, rows: rows.into_iter().map(row).collect() };
-    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
-    grid.folded(limits).iter().map(|part| draw(part, style)).collect()
+    grid.folded(style.width_columns).iter().map(|part| draw(part, style)).collect()
 }
 
 /// What each candidate reaches under each job, as a factor of what is in force.

@@ -130,7 +130,6 @@ fn entry(policy: &str, scores: &[f64], tail_us: f64) -> EntryRecord {
     let section = |(place, &score): (usize, &f64)| SectionFigures {
         name: format!("s{place}"),
         score,
-        iops: score,
         reads: 10_000,
         p99_us: tail_us,
         p99_9_us: 2.0 * tail_us,
@@ -139,7 +138,6 @@ fn entry(policy: &str, scores: &[f64], tail_us: f64) -> EntryRecord {
         policy: policy.to_owned(),
         build: BuildIdentity::with_hash("test"),
         sections: scores.iter().enumerate().map(section).collect(),
-        extra_reads: 0,
     }
 }
 

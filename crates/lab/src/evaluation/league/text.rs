@@ -5,7 +5,7 @@ use super::bootstrap::Bounded;
 use super::record::PairingRecord;
 use super::standings::{ClassRow, LeagueRow, RATIO_MIN, Standings, TAIL_MOST, WIN, is_reference};
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, Layout, Style, TableLimits, draw, markdown};
+use crate::report::{Column, Emphasis, Grid, Style, draw, markdown};
 use mirrorball_core::units::counted;
 
 /// Extent of the tables.
@@ -73,8 +73,7 @@ pub fn listed(pairings: &[PairingRecord], style: Style) -> String {
 }
 
 fn drawn(grid: Grid, style: Style) -> String {
-    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
-    draw(&grid.fitted(limits).0, style)
+    draw(&grid.fitted(style.width_columns).0, style)
 }
 
 fn legend(standings: &Standings) -> String {

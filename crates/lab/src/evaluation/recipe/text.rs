@@ -3,7 +3,7 @@
 use super::compare::{
     Alternative, ClaimComparison, RankAgreement, Repetition, RowComparison, TableComparison,
 };
-use crate::report::{self, Column, Emphasis, Grid, Layout, Style, TableLimits, draw};
+use crate::report::{self, Column, Emphasis, Grid, Style, draw};
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
@@ -11,14 +11,13 @@ const TEXT_WIDTH_MAX: usize = 100;
 /// Writes a repetition.
 pub fn render(repetition: &Repetition, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
-    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
     let mut text = wrapped(&format!("{}: {}", repetition.recipe, repetition.title), width);
     text += &wrapped(&summary(repetition), width);
     for source in &repetition.sources {
         text += &format!("  {source}\n");
     }
     for table in &repetition.tables {
-        let grid = grid(table).fitted(limits).0;
+        let grid = grid(table).fitted(style.width_columns).0;
         text += &format!("\n{}{}", wrapped(&table.title, width), draw(&grid, style));
         for line in remarks(table) {
             text += &wrapped(&line, width);

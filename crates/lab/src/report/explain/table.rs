@@ -4,7 +4,7 @@ use crate::experiment::explain::{
     Explained, ExplainedChoice, MirrorChoice, NamedValue, READS_MAX, ReadOrder, shown_bytes,
 };
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, Layout, Style, TableLimits, draw};
+use crate::report::{Column, Emphasis, Grid, Style, draw};
 use mirrorball_core::units::Nanos;
 
 /// Width of running text where the terminal is wider.
@@ -26,14 +26,13 @@ const LEGEND: [&str; 3] = [
 
 pub(super) fn render(explained: &Explained, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
-    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
-    let (grid, left_out) = choices(explained).fitted(limits);
+    let (grid, left_out) = choices(explained).fitted(style.width_columns);
     let mut text = wrapped(&explained.title(), width) + "\n\n" + &draw(&grid, style) + "\n";
     let legend = LEGEND.map(str::to_owned);
     for line in legend.into_iter().chain(remarks(explained, &left_out)) {
         text += &(wrapped(&line, width) + "\n");
     }
-    let (grid, _) = members(explained).fitted(limits);
+    let (grid, _) = members(explained).fitted(style.width_columns);
     text += &format!("\n{}\n", draw(&grid, style));
     text + &wrapped(&explained.summary.sentences(&explained.policy), width) + "\n"
 }

@@ -2,10 +2,9 @@
 
 use super::View;
 use super::gather::JobView;
-use super::rates::{columns, time_axis};
 use super::series::HEAT_ROWS;
 use super::subject::Subject;
-use crate::report::chart::frame::{Axis, Frame, Unit, values};
+use crate::report::chart::frame::{Axis, Unit, values};
 use crate::report::chart::scale::Scale;
 use crate::report::chart::{number, path};
 use maud::{Markup, html};
@@ -22,21 +21,11 @@ pub(super) fn panel(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup
     }
     let scale = job.heat;
     let names: Vec<String> = HEAT_ROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let frame = Frame {
-        kind: "heat",
-        job: job.number,
-        part: subject.set.part,
-        section: None,
-        policy: Some(run.policy),
-        label: subject.label(view, "Percentiles of read latency over time"),
-        caption: html! {
-            @if run.series.is_of_means { span.unit { "of means, as fio’s log has them" } }
-        },
-        x: time_axis(job),
-        y: Axis::rows(&names),
-        steps: columns(job),
-        unit: Unit::Micros,
-    };
+    let what = ("heat", "Percentiles of read latency over time");
+    let mut frame = subject.frame(view, what, Axis::rows(&names), Unit::Micros);
+    if run.series.is_of_means {
+        frame.caption = html! { span.unit { "of means, as fio’s log has them" } };
+    }
     let row = |row: usize| columns_known.iter().map(move |column| Some((*column)?[row]));
     Some(frame.draw(&html! {
         @for (level, shape) in shapes(columns_known, scale).iter().enumerate() {

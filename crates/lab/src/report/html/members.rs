@@ -2,10 +2,9 @@
 
 use super::View;
 use super::gather::{JobView, PolicyRun};
-use super::rates::{columns, time_axis};
 use super::series::MemberCurves;
 use super::subject::Subject;
-use crate::report::chart::frame::{Axis, Frame, Unit, values};
+use crate::report::chart::frame::{Axis, Unit, values};
 use crate::report::chart::scale::{SMALL, Scale};
 use crate::report::chart::{number, path};
 use maud::{Markup, html};
@@ -21,19 +20,9 @@ pub(super) fn share(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup
         return None;
     }
     let y = Scale::Linear { from: 0.0, to: 1.0 };
-    let frame = Frame {
-        kind: "share",
-        job: job.number,
-        part: subject.set.part,
-        section: None,
-        policy: Some(run.policy),
-        label: subject.label(view, "Share of reads per member over time"),
-        caption: html! {},
-        x: time_axis(job),
-        y: Axis::new(y, SMALL, |share| format!("{:.0} %", 100.0 * share)),
-        steps: columns(job),
-        unit: Unit::Word("%"),
-    };
+    let axis = Axis::new(y, SMALL, |share| format!("{:.0} %", 100.0 * share));
+    let what = ("share", "Share of reads per member over time");
+    let frame = subject.frame(view, what, axis, Unit::Word("%"));
     let piles = piles(members);
     Some(frame.draw(&html! {
         // From the top of the pile down, so that hovering lists them as they stand.
@@ -64,58 +53,39 @@ pub(super) fn piles(members: &[MemberCurves]) -> Vec<Vec<Option<(f64, f64)>>> {
 
 /// I/O in flight.
 pub(super) fn queue(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup> {
-    let what = Lines {
-        kind: "queue",
-        label: "Queue depth per member over time",
-        unit: "in flight",
-        pick: |member| &member.queue,
-    };
-    lines(view, subject, &what)
-}
-
-/// Lines per member over time.
-pub(super) struct Lines {
-    /// As in [`Frame`].
-    pub(super) kind: &'static str,
-    /// As in [`Frame`].
-    pub(super) label: &'static str,
-    /// As in [`Frame`].
-    pub(super) unit: &'static str,
-    /// What is drawn.
-    pub(super) pick: fn(&MemberCurves) -> &Vec<Option<f64>>,
+    let what = ("queue", "Queue depth per member over time");
+    lines(view, subject, what, "in flight", |member| &member.queue)
 }
 
 /// A line per member; none without data. All panels share the scale of the policies that are shown
 /// initially. A panel that exceeds it gets its own scale and a remark, since one policy with
 /// thousands of I/O in flight would flatten all other lines.
-pub(super) fn lines(view: &View<'_>, subject: &Subject<'_, '_>, what: &Lines) -> Option<Markup> {
+pub(super) fn lines(
+    view: &View<'_>,
+    subject: &Subject<'_, '_>,
+    what: (&'static str, &str),
+    unit: &'static str,
+    pick: fn(&MemberCurves) -> &Vec<Option<f64>>,
+) -> Option<Markup> {
     let Subject { job, run, .. } = subject;
     if run.series.members.is_empty() {
         return None;
     }
     let most = |run: &PolicyRun<'_>| {
-        let all = run.series.members.iter().flat_map(|member| (what.pick)(member)).flatten();
+        let all = run.series.members.iter().flat_map(pick).flatten();
         all.copied().fold(0.0, f64::max)
     };
     let shown = job.runs().filter(|run| view.styles.get(run.policy).is_shown);
     let usual = shown.map(most).fold(0.0, f64::max);
     let has_own_scale = most(run) > usual;
     let y = Scale::up_to_a_tick(if has_own_scale { most(run) } else { usual }, SMALL);
-    let frame = Frame {
-        kind: what.kind,
-        job: job.number,
-        part: subject.set.part,
-        section: None,
-        policy: Some(run.policy),
-        label: subject.label(view, what.label),
-        caption: html! { @if has_own_scale { span.unit { "different scale" } } },
-        x: time_axis(job),
-        y: Axis::new(y, SMALL, number::short),
-        steps: columns(job),
-        unit: Unit::Word(what.unit),
-    };
+    let axis = Axis::new(y, SMALL, number::short);
+    let mut frame = subject.frame(view, what, axis, Unit::Word(unit));
+    if has_own_scale {
+        frame.caption = html! { span.unit { "different scale" } };
+    }
     let line = |member: &MemberCurves| {
-        let line = (what.pick)(member);
+        let line = pick(member);
         let middle = |column: usize| (column as f64 + 0.5) / line.len() as f64;
         let places = line.iter().enumerate();
         let path = path::line(places.map(|(at, value)| Some((middle(at), y.place((*value)?)))));

@@ -9,11 +9,10 @@
 use super::View;
 use super::gather::JobView;
 use super::heat;
-use super::members::{Lines, lines};
-use super::rates::{columns, time_axis};
+use super::members::lines;
 use super::series::Dot;
 use super::subject::Subject;
-use crate::report::chart::frame::{Axis, Frame, Unit};
+use crate::report::chart::frame::{Axis, Unit};
 use crate::report::chart::number;
 use crate::report::chart::scale::Scale;
 use maud::{Markup, html};
@@ -28,32 +27,17 @@ pub(super) fn panel(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup
         return None;
     }
     let names: Vec<String> = job.devids.iter().map(|devid| format!("devid {devid}")).collect();
-    let frame = Frame {
-        kind: "offsets",
-        job: job.number,
-        part: subject.set.part,
-        section: None,
-        policy: Some(run.policy),
-        label: subject.label(view, "Offset of sampled reads over time"),
-        caption: html! {},
-        x: time_axis(job),
-        y: Axis::rows(&names),
-        steps: columns(job),
-        unit: Unit::Word("dots"),
-    };
+    let what = ("offsets", "Offset of sampled reads over time");
+    let frame = subject.frame(view, what, Axis::rows(&names), Unit::Word("dots"));
     let canvas = html! {
         canvas data-reach=(reach(job)) data-heat=(heat_ends(job))
             data-dots=(dots(job, &run.series.dots)) {}
     };
-    let seeks = Lines {
-        kind: "seeks",
-        label: "Seeks per second and member",
-        unit: "seeks/s",
-        pick: |member| &member.seeks,
-    };
+    let what = ("seeks", "Seeks per second and member");
+    let seeks = lines(view, subject, what, "seeks/s", |member| &member.seeks);
     Some(html! {
         (frame.draw_with(&html! {}, Some(&canvas), &html! {}))
-        @if let Some(seeks) = lines(view, subject, &seeks) {
+        @if let Some(seeks) = seeks {
             p.between { "seeks per second" }
             (seeks)
         }

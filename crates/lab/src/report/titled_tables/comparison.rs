@@ -2,18 +2,18 @@
 
 use super::{TitledTable, clipped, micros, number};
 use crate::experiment::study::{Comparison, Estimate, JobComparison, Significance, Yardstick};
-use crate::report::grid::{Column, Emphasis, Grid, TableLimits};
+use crate::report::grid::{Column, Emphasis, Grid};
 use mirrorball_core::policies::short_policy_name;
 
 /// Longest label above a column, in characters.
 const LABEL_MAX: usize = 14;
 
 /// Every table of a comparison.
-pub(in crate::report) fn all(comparison: &Comparison, limits: TableLimits) -> Vec<TitledTable> {
+pub(in crate::report) fn all(comparison: &Comparison, width: usize) -> Vec<TitledTable> {
     let places = 0..comparison.overall.len();
     let of_set = |place| {
         let jobs = comparison.jobs.iter();
-        jobs.filter_map(move |job| table(comparison, job, place, limits))
+        jobs.filter_map(move |job| table(comparison, job, place, width))
     };
     places.flat_map(of_set).collect()
 }
@@ -31,7 +31,7 @@ fn table(
     comparison: &Comparison,
     job: &JobComparison,
     place: usize,
-    limits: TableLimits,
+    width: usize,
 ) -> Option<TitledTable> {
     let (first, other) = (&comparison.labels[0], &comparison.labels[place + 1]);
     let what = match job.yardstick {
@@ -40,7 +40,7 @@ fn table(
         Yardstick::Score => "score",
     };
     let figure = |label: &str| Column::right(what).under(clipped(label, LABEL_MAX));
-    let width = |label: &str| Column::right("±").under(clipped(label, LABEL_MAX)).droppable(2);
+    let half_width = |label: &str| Column::right("±").under(clipped(label, LABEL_MAX)).droppable(2);
     let value = |estimate: &Estimate| match job.yardstick {
         Yardstick::Iops | Yardstick::Score => number(estimate.value),
         Yardstick::MeanLatency => micros(estimate.value),
@@ -50,9 +50,9 @@ fn table(
         .marked(|(_, change)| emphasis(change.significance))
         .column(Column::left("policy"), |(row, _)| short_policy_name(&row.policy))
         .column(figure(first), |(row, _)| value(&row.first))
-        .column(width(first), |(row, _)| relative(&row.first))
+        .column(half_width(first), |(row, _)| relative(&row.first))
         .column(figure(other), |(_, change)| value(&change.figure))
-        .column(width(other), |(_, change)| relative(&change.figure))
+        .column(half_width(other), |(_, change)| relative(&change.figure))
         .column(Column::right("speed"), |(_, change)| {
             let speed = change.speed.map(|speed| format!("{:+.1}%", 100.0 * (speed.value - 1.0)));
             speed.unwrap_or("-".to_owned())
@@ -66,7 +66,7 @@ fn table(
         return None;
     }
     let heading = format!("{}, {other} against {first}", job.job);
-    let mut table = TitledTable::fitted(heading, grid, limits);
+    let mut table = TitledTable::fitted(heading, grid, width);
     table.remarks.extend(job.rank_agreement[place].map(|tau| {
         format!("order of the policies: Kendall's tau {tau:.2} (1 the same, -1 the reverse)")
     }));

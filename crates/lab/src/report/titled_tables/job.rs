@@ -4,11 +4,11 @@
 //! figures per section, with the policies in the same order; marks are of the job as a whole, so
 //! only the table of scores has them.
 
-use super::{TitledTable, clipped, micros, number, percent, remarks, whole};
+use super::{PAGE_WIDTH, TitledTable, clipped, micros, number, percent, remarks, whole};
 use crate::experiment::study::{
     Estimate, Figure, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Term,
 };
-use crate::report::grid::{Column, Emphasis, Grid, GridBuilder, Layout, TableLimits};
+use crate::report::grid::{Column, Emphasis, Grid, GridBuilder};
 use mirrorball_core::policies::short_policy_name;
 use std::cmp::Reverse;
 
@@ -16,11 +16,7 @@ use std::cmp::Reverse;
 const SHARE_COLUMNS_MAX: usize = 10;
 
 /// Every table of a job. `repeats` is the number of seeds.
-pub(in crate::report) fn tables(
-    job: &JobStudy,
-    repeats: usize,
-    limits: TableLimits,
-) -> Vec<TitledTable> {
+pub(in crate::report) fn tables(job: &JobStudy, repeats: usize, width: usize) -> Vec<TitledTable> {
     let rows = ranked(job);
     let table = Table { job, rows: &rows, repeats };
     let mut tables = match &job.sections[..] {
@@ -30,19 +26,19 @@ pub(in crate::report) fn tables(
             if !job.terms.iter().all(is_throughput) {
                 grid = table.terms(grid, |_| "ranked by".to_owned(), 0);
             }
-            let grid = table.whole(table.figures(grid, 0), limits);
-            vec![TitledTable::fitted(heading, grid.build(), limits)]
+            let grid = table.whole(table.figures(grid, 0), width);
+            vec![TitledTable::fitted(heading, grid.build(), width)]
         }
         sections => {
             let heading = format!("{} ({} sections)", job.job, sections.len());
-            let scores = table.whole(table.scores(table.policies()), limits);
-            let mut tables = vec![TitledTable::fitted(heading, scores.build(), limits)];
+            let scores = table.whole(table.scores(table.policies()), width);
+            let mut tables = vec![TitledTable::fitted(heading, scores.build(), width)];
             tables.extend(sections.iter().enumerate().map(|(index, section)| {
                 let declared = declared(job, section);
                 let heading = format!("{}, section {}{declared}", job.job, section.name);
                 let grid = table.figures(table.policies(), index);
                 let grid = grid.marked(|row| table.emphasis(row).unmarked());
-                TitledTable::fitted(heading, grid.build(), limits)
+                TitledTable::fitted(heading, grid.build(), width)
             }));
             tables
         }
@@ -241,8 +237,8 @@ impl<'a> Table<'a> {
 
     /// Adds what is known of the job as a whole: shares of the members, reads that were not needed,
     /// the oracle.
-    fn whole(&self, grid: PolicyGrid<'a>, limits: TableLimits) -> PolicyGrid<'a> {
-        let mut grid = self.shares(grid, limits);
+    fn whole(&self, grid: PolicyGrid<'a>, width: usize) -> PolicyGrid<'a> {
+        let mut grid = self.shares(grid, width);
         if self.rows.iter().any(|row| row.extra_per_read > 0.0) {
             // What a policy that reads twice costs: never left out.
             grid = grid.column(Column::right("reads, %").under("extra"), |row| {
@@ -263,9 +259,9 @@ impl<'a> Table<'a> {
 
     /// Adds the members' shares of the reads, in one column or in one for each member. An imported
     /// result does not have them.
-    fn shares(&self, grid: PolicyGrid<'a>, limits: TableLimits) -> PolicyGrid<'a> {
+    fn shares(&self, grid: PolicyGrid<'a>, width: usize) -> PolicyGrid<'a> {
         let devids: Vec<u64> = self.job.rows[0].shares.iter().map(|share| share.devid).collect();
-        match (devids.len(), limits.layout) {
+        match (devids.len(), width) {
             (0, _) => grid,
             (count, _) if count > SHARE_COLUMNS_MAX => {
                 let column = Column::right("most reads by devid, %").droppable(2);
@@ -277,19 +273,19 @@ impl<'a> Table<'a> {
                     text.collect::<Vec<String>>().join(" ")
                 })
             }
-            (_, Layout::Open) => devids.iter().fold(grid, |grid, devid| {
+            (_, PAGE_WIDTH) => {
+                grid.column(Column::right("reads by\ndevid, %").droppable(2), |row| {
+                    let shares = row.shares.iter().map(|share| whole_percent(share.share));
+                    shares.collect::<Vec<String>>().join("/")
+                })
+            }
+            _ => devids.iter().fold(grid, |grid, devid| {
                 let column = Column::right(devid.to_string()).under("reads by devid, %");
                 grid.column(column.droppable(2), |row| {
                     let share = row.shares.iter().find(|share| share.devid == *devid);
                     share.map_or("-".to_owned(), |share| whole_percent(share.share))
                 })
             }),
-            (_, Layout::Ruled) => {
-                grid.column(Column::right("reads by\ndevid, %").droppable(2), |row| {
-                    let shares = row.shares.iter().map(|share| whole_percent(share.share));
-                    shares.collect::<Vec<String>>().join("/")
-                })
-            }
         }
     }
 

@@ -6,7 +6,7 @@
 use super::{ONE_REPEAT, ORACLE_REMARK, TitledTable, clipped, percent, score};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Matrix, MatrixRow, Study};
-use crate::report::grid::{Column, Emphasis, Grid, TableLimits};
+use crate::report::grid::{Column, Emphasis, Grid};
 use mirrorball_core::policies::short_policy_name;
 use std::borrow::Cow;
 
@@ -30,17 +30,14 @@ pub(in crate::report) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
     lines
 }
 
-pub(in crate::report) fn tables(matrix: &Matrix, limits: TableLimits) -> Vec<TitledTable> {
+pub(in crate::report) fn tables(matrix: &Matrix, width: usize) -> Vec<TitledTable> {
     let places: Vec<usize> = (0..matrix.jobs.len()).collect();
-    let is_narrow = |tables: &[TitledTable]| {
-        tables.iter().all(|table| table.grid.width(limits.layout) <= limits.columns)
-    };
+    let is_narrow = |tables: &[TitledTable]| tables.iter().all(|table| table.grid.width() <= width);
     let mut tables = Vec::new();
     for count in (1..=COLUMNS_MAX.min(places.len())).rev() {
         for fold in FOLDED_WIDTHS {
             let parts = places.chunks(count).enumerate();
-            tables =
-                parts.map(|(part, places)| table(matrix, places, part, fold, limits)).collect();
+            tables = parts.map(|(part, places)| table(matrix, places, part, fold, width)).collect();
             let is_whole = tables.iter().all(|table: &TitledTable| table.left_out.is_empty());
             if is_narrow(&tables) && (is_whole || fold == FOLDED_WIDTHS[1]) {
                 return tables;
@@ -51,13 +48,7 @@ pub(in crate::report) fn tables(matrix: &Matrix, limits: TableLimits) -> Vec<Tit
     tables
 }
 
-fn table(
-    matrix: &Matrix,
-    places: &[usize],
-    part: usize,
-    fold: usize,
-    limits: TableLimits,
-) -> TitledTable {
+fn table(matrix: &Matrix, places: &[usize], part: usize, fold: usize, width: usize) -> TitledTable {
     let is_first = part == 0;
     let is_oracle = |row: &&MatrixRow| row.policy == ORACLE;
     let mut grid = Grid::of(&matrix.rows)
@@ -81,7 +72,7 @@ fn table(
     }
     let continued = if is_first { "" } else { ", continued" };
     let heading = format!("speed in % of the best policy{continued}");
-    TitledTable::fitted(heading, grid, limits)
+    TitledTable::fitted(heading, grid, width)
 }
 
 /// A long name on several lines of about `width`, broken behind its hyphens; a part that is far
