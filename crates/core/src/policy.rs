@@ -8,7 +8,7 @@
 //! [`ReadPolicy::reconstructs`] is asked which columns a read leaves out.
 
 use crate::column_set::ColumnSet;
-use crate::io::{MemberIo, Outcome};
+use crate::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
 use crate::member::{MemberIndex, Members};
 use crate::rng::Rng;
 use crate::units::Nanos;
@@ -100,6 +100,26 @@ pub enum Choice {
 /// A set of indexes into a slice of mirrors; never empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MirrorSet(u16);
+
+impl Read {
+    /// The read of the whole from a mirror, as a volume without other requests hands it out.
+    pub fn io(&self, mirror: &Mirror, submitted_at: Nanos) -> MemberIo {
+        MemberIo {
+            id: IoId(0),
+            request: RequestId(0),
+            member: mirror.member,
+            op: Op::Read,
+            purpose: Purpose::User,
+            offset: mirror.offset,
+            length: self.length,
+            volume_offset: self.offset,
+            stream: self.stream,
+            background: self.background,
+            role: ReadRole::Only,
+            submitted_at,
+        }
+    }
+}
 
 impl Choice {
     /// Asserts that the choice names mirrors among the `count` that the policy was shown, and that a
@@ -201,12 +221,21 @@ impl MirrorSet {
     }
 }
 
-/// The sources of time and randomness of a policy; it has no other.
+/// The sources of time and randomness of a policy, which has no other, and the statistics.
 pub struct Ctx<'a> {
     /// The time on the volume's clock.
     pub now: Nanos,
+    /// The members with their statistics.
+    pub members: &'a Members,
     /// The volume's random generator.
     pub rng: &'a mut Rng,
+}
+
+impl Ctx<'_> {
+    /// The same with another random generator.
+    pub fn with_rng<'b>(&'b self, rng: &'b mut Rng) -> Ctx<'b> {
+        Ctx { rng, ..*self }
+    }
 }
 
 /// A counter of a policy, for example `ignored` of the member with devid 6.
@@ -273,22 +302,29 @@ pub struct PolicyFault {
 }
 
 /// Chooses which mirror serves a read.
+///
+/// A policy may wrap another, its `inner` one, which answers what the wrapper leaves out. A wrapper
+/// that handles an event passes it on.
 pub trait ReadPolicy: Send {
+    /// The policy that this one wraps.
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        None
+    }
+
+    /// The policy that this one wraps, to change.
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        None
+    }
+
     /// Chooses among `mirrors`: never empty, all eligible, in the order of their chunk's stripes.
     /// With a single eligible mirror the volume does not ask.
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice;
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice;
 
     /// Returns true if the policy may have data of a full stripe recovered, which it decides when
     /// it is built. Then the volume calls [`ReadPolicy::leave_out`]; else it reads each column from
     /// its member.
     fn reconstructs(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.reconstructs())
     }
 
     /// Chooses the columns that a read of a full stripe leaves out: at most `read.spare` of the
@@ -297,49 +333,49 @@ pub trait ReadPolicy: Send {
     ///
     /// If a column that is left out is wanted, the volume reads the other wanted columns, and of
     /// the rest as many as it takes to recover what is missing, under the lock of the rows.
-    fn leave_out(
-        &mut self,
-        _read: &StripeRead,
-        _columns: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        ColumnSet::default()
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
+        self.inner_mut().map_or_else(ColumnSet::default, |it| it.leave_out(read, columns, ctx))
     }
 
     /// A member I/O was handed to its member; the statistics include it. Also called for writes,
     /// and for reads that the policy did not choose (scrub, the only mirror left).
-    fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_submit(io, ctx);
+        }
+    }
 
     /// A member I/O ended whose submission [`ReadPolicy::on_submit`] reported; the statistics
     /// include the end.
-    fn on_complete(&mut self, _io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {}
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_complete(io, outcome, ctx);
+        }
+    }
 
     /// The volume starts, or a member changed its state.
-    fn on_members_change(&mut self, _members: &Members) {}
+    fn on_members_change(&mut self, members: &Members) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_members_change(members);
+        }
+    }
 
     /// The policy's own counters, in a fixed order.
     fn counters(&self) -> Vec<Counter> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, ReadPolicy::counters)
     }
 
     /// The fault since which another rule decides in place of this policy's own; `None` while there
     /// was none. Only programs have faults.
     fn fault(&self) -> Option<&PolicyFault> {
-        None
+        self.inner()?.fault()
     }
 
     /// The scores by which [`ReadPolicy::choose`] would decide now, one for each of `mirrors` in
     /// their order, to show to people; empty if the policy has none. Called only while decisions
     /// are explained, so it may allocate.
-    fn explain(
-        &self,
-        _read: &Read,
-        _mirrors: &[Mirror],
-        _members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
-        Vec::new()
+    fn explain(&self, read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
+        self.inner().map_or_else(Vec::new, |inner| inner.explain(read, mirrors, ctx))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::instance::ProgramInstance;
 use crate::policy::ask;
 use crate::program::Program;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
+use mirrorball_core::io::Outcome;
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policies::MIRRORS_MAX;
 use mirrorball_core::policy::{Mirror, PolicyFault, Read};
@@ -191,7 +191,7 @@ impl Trial {
         let choice =
             asked.map_err(|fault| (fault, choose_text(&read, &mirrors, &self.members, now)))?;
         self.account(costs, "choose", CHOOSE_FUEL);
-        let io = member_io(&read, &mirrors[choice.first()], now);
+        let io = read.io(&mirrors[choice.first()], now);
         let outcome = Outcome {
             result: Ok(()),
             completed_at: now,
@@ -236,7 +236,7 @@ impl Trial {
     /// Mean time of a call of a batch.
     fn time_batch(&mut self, operation: &str) -> Result<f64, CallFault> {
         let (read, mirrors) = self.read();
-        let io = member_io(&read, &mirrors[0], self.now);
+        let io = read.io(&mirrors[0], self.now);
         let mut rng = self.draw.clone();
         let start = Instant::now();
         for _ in 0..TIMED_CALLS {
@@ -284,22 +284,5 @@ impl Trial {
         let read = Read { offset, length, stream, cpu: 0, background, copies };
         let mirror = |index| Mirror { member: MemberIndex(index), offset, copy: index as u8 };
         (read, (0..self.mirrors).map(mirror).collect())
-    }
-}
-
-fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
-    MemberIo {
-        id: IoId(0),
-        request: RequestId(0),
-        member: mirror.member,
-        op: Op::Read,
-        purpose: Purpose::User,
-        offset: mirror.offset,
-        length: read.length,
-        volume_offset: read.offset,
-        stream: read.stream,
-        background: read.background,
-        role: ReadRole::Only,
-        submitted_at: now,
     }
 }

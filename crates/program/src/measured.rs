@@ -9,12 +9,8 @@ use crate::policy::ProgramPolicy;
 use crate::program::Program;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::{MemberIo, Outcome};
-use mirrorball_core::member::Members;
 use mirrorball_core::policies::{PolicyProgram, ProgramLoader, ProgramParameter};
-use mirrorball_core::policy::{
-    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy,
-};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A loader whose programs record the fuel of their calls.
@@ -95,14 +91,16 @@ impl MeasuredPolicy {
 }
 
 impl ReadPolicy for MeasuredPolicy {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let choice = self.policy.choose(read, mirrors, members, ctx);
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(&self.policy)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(&mut self.policy)
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let choice = self.policy.choose(read, mirrors, ctx);
         self.record("choose", CHOOSE_FUEL);
         choice
     }
@@ -115,27 +113,5 @@ impl ReadPolicy for MeasuredPolicy {
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
         self.policy.on_complete(io, outcome, ctx);
         self.record("complete", EVENT_FUEL);
-    }
-
-    fn on_members_change(&mut self, members: &Members) {
-        self.policy.on_members_change(members);
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        self.policy.counters()
-    }
-
-    fn fault(&self) -> Option<&PolicyFault> {
-        self.policy.fault()
-    }
-
-    fn explain(
-        &self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        now: Nanos,
-    ) -> Vec<MirrorScore> {
-        self.policy.explain(read, mirrors, members, now)
     }
 }

@@ -94,7 +94,7 @@ impl ProgramPolicy {
             }
             None => &mut *ctx.rng,
         };
-        let mut ctx = Ctx { now: ctx.now, rng };
+        let mut ctx = Ctx { rng, ..*ctx };
         match outcome {
             None => self.fallback.on_submit(io, &mut ctx),
             Some(outcome) => self.fallback.on_complete(io, outcome, &mut ctx),
@@ -121,22 +121,16 @@ impl ProgramPolicy {
 
 impl ReadPolicy for ProgramPolicy {
     #[inline]
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         if let Some(instance) = &mut self.instance {
             let asks_members = self.asks_members;
-            match ask(instance, read, mirrors, members, ctx.now, ctx.rng, asks_members) {
+            match ask(instance, read, mirrors, ctx.members, ctx.now, ctx.rng, asks_members) {
                 Ok(choice) => return choice,
-                Err(fault) => self.fail(&fault, &choose_text(read, mirrors, members, ctx.now)),
+                Err(fault) => self.fail(&fault, &choose_text(read, mirrors, ctx.members, ctx.now)),
             }
         }
         self.fallback_reads += 1;
-        self.fallback.choose(read, mirrors, members, ctx)
+        self.fallback.choose(read, mirrors, ctx)
     }
 
     #[inline]
@@ -182,15 +176,9 @@ impl ReadPolicy for ProgramPolicy {
 
     /// Asks another instance that has the same memory; the scores are those that it noted. The
     /// compilers keep all variables in memory, and globals for the stack pointer only.
-    fn explain(
-        &self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        now: Nanos,
-    ) -> Vec<MirrorScore> {
+    fn explain(&self, read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
         let Some(instance) = &self.instance else {
-            return self.fallback.explain(read, mirrors, members, now);
+            return self.fallback.explain(read, mirrors, ctx);
         };
         let mut cached = self.explainer.borrow_mut();
         let Some(mut explainer) = cached.take().or_else(|| self.source.start().ok()) else {
@@ -200,7 +188,8 @@ impl ReadPolicy for ProgramPolicy {
         explainer.memory_mut().copy_from_slice(instance.memory());
         explainer.state_mut().notes = Some(Vec::new());
         let mut rng = Rng::new(0);
-        let asked = ask(&mut explainer, read, mirrors, members, now, &mut rng, self.asks_members);
+        let asked =
+            ask(&mut explainer, read, mirrors, ctx.members, ctx.now, &mut rng, self.asks_members);
         let notes = explainer.state_mut().notes.take().unwrap_or_default();
         // After a fault it may be half changed. When the choice is made, the fault is reported.
         if asked.is_ok() {

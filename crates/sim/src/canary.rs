@@ -3,7 +3,6 @@
 //! It chooses mirror 0 until its hundredth choice, for which it names a mirror that does not exist.
 //! A run with it must panic.
 
-use mirrorball_core::member::Members;
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 const VALID_CHOICES: u32 = 99;
@@ -15,13 +14,7 @@ pub(crate) struct Canary {
 }
 
 impl ReadPolicy for Canary {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         self.choices += 1;
         Choice::Mirror(if self.choices > VALID_CHOICES { mirrors.len() } else { 0 })
     }

@@ -17,7 +17,7 @@
 //! The models say both times; like the oracle, it does not know later reads.
 
 use mirrorball_core::io::{MemberIo, Op, Outcome};
-use mirrorball_core::member::{MemberIndex, Members};
+use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
@@ -88,13 +88,7 @@ impl FairOracle {
 }
 
 impl ReadPolicy for FairOracle {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let stored = self.forecast.impacts.lock().expect("no holder of this lock panics");
         assert_eq!(stored.len(), mirrors.len(), "the engine updates the forecast before a choice");
         let own_worth = if read.background { 0 } else { self.worth(read.stream, read) };
@@ -105,7 +99,7 @@ impl ReadPolicy for FairOracle {
             let others = u128::from(added.0) * self.worth_on(member, read);
             // A dead disk comes last, also for a background read.
             let is_dead = completion == Nanos::MAX;
-            (is_dead, own + others, completion, members[member].in_flight())
+            (is_dead, own + others, completion, ctx.members[member].in_flight())
         };
         let best = (0..mirrors.len()).min_by_key(key);
         Choice::Mirror(best.expect("a policy is asked only if there is a choice"))

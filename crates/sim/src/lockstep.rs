@@ -17,11 +17,8 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::Members;
 use mirrorball_core::policies::Spec;
-use mirrorball_core::policy::{
-    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy, StripeRead,
-};
+use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, StripeRead};
 use mirrorball_core::rng::Rng;
-use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -151,39 +148,27 @@ impl Lockstep {
 }
 
 impl ReadPolicy for Lockstep {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.policy.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.policy.as_mut())
+    }
+
     #[inline]
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let choice = self.policy.choose(read, mirrors, members, ctx);
-        let now = ctx.now;
-        self.keep(|other| {
-            let ctx = &mut Ctx { now, rng: &mut other.rng };
-            other.policy.choose(read, mirrors, members, ctx) == choice
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let choice = self.policy.choose(read, mirrors, ctx);
+        self.keep(|OtherPolicy { policy, rng, .. }| {
+            policy.choose(read, mirrors, &mut ctx.with_rng(rng)) == choice
         });
         choice
     }
 
-    fn reconstructs(&self) -> bool {
-        self.policy.reconstructs()
-    }
-
-    fn leave_out(
-        &mut self,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        let left_out = self.policy.leave_out(read, columns, members, ctx);
-        let now = ctx.now;
-        self.keep(|other| {
-            let ctx = &mut Ctx { now, rng: &mut other.rng };
-            other.policy.leave_out(read, columns, members, ctx) == left_out
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
+        let left_out = self.policy.leave_out(read, columns, ctx);
+        self.keep(|OtherPolicy { policy, rng, .. }| {
+            policy.leave_out(read, columns, &mut ctx.with_rng(rng)) == left_out
         });
         left_out
     }
@@ -191,16 +176,16 @@ impl ReadPolicy for Lockstep {
     #[inline]
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
         self.policy.on_submit(io, ctx);
-        for other in &mut self.others {
-            other.policy.on_submit(io, &mut Ctx { now: ctx.now, rng: &mut other.rng });
+        for OtherPolicy { policy, rng, .. } in &mut self.others {
+            policy.on_submit(io, &mut ctx.with_rng(rng));
         }
     }
 
     #[inline]
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
         self.policy.on_complete(io, outcome, ctx);
-        for other in &mut self.others {
-            other.policy.on_complete(io, outcome, &mut Ctx { now: ctx.now, rng: &mut other.rng });
+        for OtherPolicy { policy, rng, .. } in &mut self.others {
+            policy.on_complete(io, outcome, &mut ctx.with_rng(rng));
         }
     }
 
@@ -210,24 +195,6 @@ impl ReadPolicy for Lockstep {
             other.policy.on_members_change(members);
         }
         self.keep_without_counters();
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        self.policy.counters()
-    }
-
-    fn fault(&self) -> Option<&PolicyFault> {
-        self.policy.fault()
-    }
-
-    fn explain(
-        &self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        now: Nanos,
-    ) -> Vec<MirrorScore> {
-        self.policy.explain(read, mirrors, members, now)
     }
 }
 

@@ -61,16 +61,10 @@ impl Oracle {
 }
 
 impl ReadPolicy for Oracle {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let stored = self.forecast.completions.lock().expect("no holder of this lock panics");
         assert_eq!(stored.len(), mirrors.len(), "the engine updates the forecast before a choice");
-        Choice::Mirror(earliest(&stored, mirrors, members))
+        Choice::Mirror(earliest(&stored, mirrors, ctx.members))
     }
 }
 

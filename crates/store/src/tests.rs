@@ -36,7 +36,7 @@ const FLUSH: Span = (RequestKind::Flush, 0, 0);
 struct First;
 
 impl ReadPolicy for First {
-    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(0)
     }
 }

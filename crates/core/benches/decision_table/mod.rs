@@ -2,7 +2,7 @@
 //!
 //! The bench of `program` includes this file too, so that its figures are for the same reads.
 
-use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
+use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
@@ -85,10 +85,13 @@ impl DecisionTable {
         for mirror in mirrors {
             let wait = Nanos(4_000_000 + draw.below(1 << 22));
             let completed_at = Nanos::from_millis(900);
-            let io = member_io(read, mirror, completed_at - wait);
+            let io = read.io(mirror, completed_at - wait);
             let outcome = Outcome { result: Ok(()), completed_at, wait, superseded: false };
-            self.policy.on_submit(&io, &mut Ctx { now: io.submitted_at, rng: &mut self.rng });
-            let mut ctx = Ctx { now: completed_at, rng: &mut self.rng };
+            self.policy.on_submit(
+                &io,
+                &mut Ctx { now: io.submitted_at, members: &self.members, rng: &mut self.rng },
+            );
+            let mut ctx = Ctx { now: completed_at, members: &self.members, rng: &mut self.rng };
             self.policy.on_complete(&io, &outcome, &mut ctx);
         }
     }
@@ -97,15 +100,15 @@ impl DecisionTable {
     pub(crate) fn choose(&mut self) -> Choice {
         let (read, mirrors) = &self.reads[self.next % READS];
         self.next += 1;
-        let mut ctx = Ctx { now: time_of(self.next), rng: &mut self.rng };
-        black_box(self.policy.choose(read, mirrors, &self.members, &mut ctx))
+        let mut ctx = Ctx { now: time_of(self.next), members: &self.members, rng: &mut self.rng };
+        black_box(self.policy.choose(read, mirrors, &mut ctx))
     }
 
     /// A choice and its submission.
     pub(crate) fn decide(&mut self) -> Choice {
         let choice = self.choose();
         let (now, io) = (time_of(self.next), self.io_of(choice));
-        self.policy.on_submit(&io, &mut Ctx { now, rng: &mut self.rng });
+        self.policy.on_submit(&io, &mut Ctx { now, members: &self.members, rng: &mut self.rng });
         self.in_flight.push(io);
         choice
     }
@@ -133,7 +136,7 @@ impl DecisionTable {
         for io in self.in_flight.drain(..) {
             let wait = completed_at.saturating_sub(io.submitted_at) + SERVICE;
             let outcome = Outcome { result: Ok(()), completed_at, wait, superseded: false };
-            let mut ctx = Ctx { now: completed_at, rng: &mut self.rng };
+            let mut ctx = Ctx { now: completed_at, members: &self.members, rng: &mut self.rng };
             self.policy.on_complete(&io, &outcome, &mut ctx);
         }
     }
@@ -141,7 +144,7 @@ impl DecisionTable {
     /// The I/O of the last choice.
     fn io_of(&self, choice: Choice) -> MemberIo {
         let (read, mirrors) = &self.reads[(self.next - 1) % READS];
-        member_io(read, &mirrors[choice.first()], time_of(self.next))
+        read.io(&mirrors[choice.first()], time_of(self.next))
     }
 }
 
@@ -166,21 +169,4 @@ fn random_read(number: usize, mirrors: u16, load: Load, draw: &mut Rng) -> (Read
     };
     let mirror = |index| Mirror { member: MemberIndex(index), offset, copy: index as u8 };
     (read, (0..mirrors).map(mirror).collect())
-}
-
-fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
-    MemberIo {
-        id: IoId(0),
-        request: RequestId(0),
-        member: mirror.member,
-        op: Op::Read,
-        purpose: Purpose::User,
-        offset: mirror.offset,
-        length: read.length,
-        volume_offset: read.offset,
-        stream: read.stream,
-        background: read.background,
-        role: ReadRole::Only,
-        submitted_at: now,
-    }
 }

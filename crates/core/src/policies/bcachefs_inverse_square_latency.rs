@@ -36,8 +36,7 @@
 //! the low five bits of the clock, which are not random on a simulated clock; only successful reads
 //! count; latencies above two seconds count as two seconds, because the square would overflow.
 
-use super::Build;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -55,18 +54,12 @@ struct InverseSquareLatency {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(InverseSquareLatency::default()))
 }
 
 impl ReadPolicy for InverseSquareLatency {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let squared = |mirror: &Mirror| self.latency_ns[mirror.member.get()].pow(2);
         let mut picked = (0, squared(&mirrors[0]));
         for (place, mirror) in mirrors.iter().enumerate().skip(1) {

@@ -19,10 +19,9 @@
 //! value the kernel takes the device of the highest generation. Here it is the array's first
 //! device, because all devices of an array in sync have the same generation.
 
-use super::Build;
 use super::shared::lowest_live::or_lowest_live;
-use crate::diagnostic::Diagnostic;
-use crate::member::{MemberIndex, Members};
+use super::{Build, Built};
+use crate::member::MemberIndex;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Devid {
@@ -30,18 +29,12 @@ struct Devid {
 }
 
 /// Builds the policy from a devid of the array.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Devid { named: build.member(build.values[0])? }))
 }
 
 impl ReadPolicy for Devid {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let is_named = |mirror: &Mirror| mirror.member == self.named;
         // Without the named member the kernel prefers the first stripe. Whether that is live or
         // not, the result is the lowest live stripe.

@@ -26,30 +26,22 @@
 //! the lowest stripe. Added here: a member that was never read counts as 0 and is tried at once, as
 //! in his later `btrfs/latency`; both reads and writes count as in flight.
 
-use super::Build;
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Inflight;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Inflight))
 }
 
 impl ReadPolicy for Inflight {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let mean_ns = mean_wait_ns(member.reads_completed, member.read_wait);
             mean_ns + mean_ns * u64::from(member.in_flight() / 10)
         }))

@@ -25,44 +25,29 @@
 //! Anand Jain <anand.jain@oracle.com>, "raid1 balancing methods" v2 on linux-btrfs, October 2024;
 //! not merged.
 
-use super::Build;
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::Nanos;
 
 struct BtrfsLatency;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(BtrfsLatency))
 }
 
 impl ReadPolicy for BtrfsLatency {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             mean_wait_ns(member.reads_completed, member.read_wait)
         }))
     }
 
-    fn explain(
-        &self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
+    fn explain(&self, _read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let mean_ns = mean_wait_ns(member.reads_completed, member.read_wait);
             MirrorScore::new("mean_wait_ns", mean_ns).with("reads", member.reads_completed)
         };

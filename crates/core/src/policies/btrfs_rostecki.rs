@@ -31,10 +31,9 @@
 //! device's queue. Added here: the stripe is counted within the read's mirrors; a dead one is
 //! replaced by the next.
 
-use super::Build;
 use super::shared::per_cpu::PerCpu;
 use super::shared::round_robin::next_in_cycle;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -45,20 +44,14 @@ struct Rostecki {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Rostecki::default()))
 }
 
 impl ReadPolicy for Rostecki {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let is_not_full = |mirror: &Mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let is_seek = member.submitted_end != mirror.offset;
             let penalty = u32::from(self.is_mixed && member.config.rotational && is_seek);
             member.in_flight() + penalty < member.config.queue_depth

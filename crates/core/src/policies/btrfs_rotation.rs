@@ -22,11 +22,9 @@
 //! `btrfs_read_rotation`; not merged in this form. The first read counts as one. Its counter is a
 //! signed integer that would overflow; here it is unsigned and wraps.
 
-use super::Build;
 use super::shared::block_rotation::nth_by_devid;
 use super::shared::lowest_live::or_lowest_live;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::SECTOR_BYTES;
 
@@ -36,22 +34,16 @@ struct Rotation {
 }
 
 /// Builds the policy from the bytes of a turn.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Rotation { reads_per_turn: build.values[0] / SECTOR_BYTES, reads: 0 }))
 }
 
 impl ReadPolicy for Rotation {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         self.reads = self.reads.wrapping_add(1);
         let slot = u64::from(self.reads) / self.reads_per_turn;
         let turn = (slot % u64::from(read.copies)) as u32;
-        Choice::Mirror(or_lowest_live(nth_by_devid(mirrors, members, turn, |_| true)))
+        Choice::Mirror(or_lowest_live(nth_by_devid(mirrors, ctx.members, turn, |_| true)))
     }
 
     fn counters(&self) -> Vec<Counter> {

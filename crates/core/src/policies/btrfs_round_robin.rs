@@ -25,12 +25,10 @@
 //! sees only eligible mirrors, so a missing copy is assumed to be the last by devid. The shares are
 //! those of the kernel; the position of the missing turn in the round may differ.
 
-use super::Build;
 use super::shared::block_rotation::{BlockRotation, nth_by_devid};
 use super::shared::lowest_live::or_lowest_live;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::MemberIo;
-use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 
 struct RoundRobin {
@@ -38,20 +36,14 @@ struct RoundRobin {
 }
 
 /// Builds the policy from the bytes of a turn.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(RoundRobin { rotation: BlockRotation::new(build.values[0]) }))
 }
 
 impl ReadPolicy for RoundRobin {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let turn = self.rotation.turn(u32::from(read.copies));
-        Choice::Mirror(or_lowest_live(nth_by_devid(mirrors, members, turn, |_| true)))
+        Choice::Mirror(or_lowest_live(nth_by_devid(mirrors, ctx.members, turn, |_| true)))
     }
 
     fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {

@@ -24,30 +24,22 @@
 //! some but not all are non-rotational, the first of those is selected; of equally short queues the
 //! first is taken.
 
-use super::Build;
 use super::shared::lowest_live::stripe_of;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Titovets;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Titovets))
 }
 
 impl ReadPolicy for Titovets {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let non_rotational = |mirror: &Mirror| !members[mirror.member].config.rotational;
-        let queue = |mirror: &Mirror| members[mirror.member].in_flight();
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let non_rotational = |mirror: &Mirror| !ctx.members[mirror.member].config.rotational;
+        let queue = |mirror: &Mirror| ctx.members[mirror.member].in_flight();
         let is_uniform = |kind| mirrors.iter().all(|mirror| non_rotational(mirror) == kind);
         let (threshold, preferred) = if is_uniform(true) || is_uniform(false) {
             (if is_uniform(true) { 2 } else { 8 }, stripe_of(read.stream, read, mirrors))

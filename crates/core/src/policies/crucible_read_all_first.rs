@@ -21,26 +21,18 @@
 //! acknowledges it. There a repair in progress restricts which of them may answer; here the
 //! volume's eligibility rules do.
 
-use super::Build;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
 struct ReadAllFirst;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(ReadAllFirst))
 }
 
 impl ReadPolicy for ReadAllFirst {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::All(MirrorSet::all(mirrors))
     }
 }

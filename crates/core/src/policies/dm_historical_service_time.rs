@@ -27,11 +27,10 @@
 //! long as all paths need for one I/O each. The comparisons are not transitive, so the list is
 //! reduced from its head, as there. Failed members are no paths. The repeat count is left out.
 
-use super::Build;
 use super::shared::path_list::PathList;
 use super::shared::serial_service::SerialService;
 use super::shared::time_weighted::{ONE, TimeWeights};
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::{Member, MemberState, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -62,7 +61,7 @@ struct Path {
 }
 
 /// Builds the policy from the base of the weights and the multiplier.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(HistoricalServiceTime {
         paths: PathList::default(),
         services: SerialService::default(),
@@ -109,15 +108,9 @@ impl Path {
 }
 
 impl ReadPolicy for HistoricalServiceTime {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let path = |place: usize| {
-            let member: &Member = &members[mirrors[place].member];
+            let member: &Member = &ctx.members[mirrors[place].member];
             let history = self.histories[mirrors[place].member.get()];
             Path { history, in_flight: u64::from(member.in_flight()) }
         };

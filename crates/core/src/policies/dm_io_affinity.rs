@@ -23,27 +23,19 @@
 //! that path is dead, the first CPU of the same NUMA node with a live path decides, then one of any
 //! node. Here there is one node, so the lowest live stripe serves.
 
-use super::Build;
 use super::shared::lowest_live::stripe_of;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct IoAffinity;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(IoAffinity))
 }
 
 impl ReadPolicy for IoAffinity {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(stripe_of(u64::from(read.cpu), read, mirrors))
     }
 }

@@ -19,9 +19,8 @@
 //! each member is a path. The list begins in the order of the members. Reads and writes count
 //! alike.
 
-use super::Build;
 use super::shared::path_list::PathList;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -30,19 +29,13 @@ struct QueueLength {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(QueueLength { paths: PathList::default() }))
 }
 
 impl ReadPolicy for QueueLength {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let queue = |mirror: &Mirror| members[mirror.member].in_flight();
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let queue = |mirror: &Mirror| ctx.members[mirror.member].in_flight();
         Choice::Mirror(self.paths.take_smallest(mirrors, queue))
     }
 

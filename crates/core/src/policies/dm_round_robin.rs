@@ -25,9 +25,8 @@
 //! about more than 1 and use 1. A turn ends early if its member has no mirror of what is read. Path
 //! weights are left out.
 
-use super::Build;
 use super::shared::path_list::PathList;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -39,7 +38,7 @@ struct RoundRobin {
 }
 
 /// Builds the policy from the number of reads in a turn.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(RoundRobin {
         paths: PathList::default(),
         reads_per_turn: build.values[0],
@@ -49,13 +48,7 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic
 }
 
 impl ReadPolicy for RoundRobin {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let current = mirrors.iter().position(|mirror| mirror.member == self.current);
         let place = match current {
             Some(place) if self.reads_left > 0 => place,

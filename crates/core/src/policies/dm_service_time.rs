@@ -21,31 +21,23 @@
 //! administrator assigns to each path. With the default, 1 for all, the request's own bytes cancel
 //! out. Other throughputs are left out, because members have none.
 
-use super::Build;
 use super::shared::path_list::PathList;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::Nanos;
 
 struct ServiceTime {
     paths: PathList,
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(ServiceTime { paths: PathList::default() }))
 }
 
 impl ReadPolicy for ServiceTime {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let queue = |mirror: &Mirror| members[mirror.member].bytes_in_flight;
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let queue = |mirror: &Mirror| ctx.members[mirror.member].bytes_in_flight;
         Choice::Mirror(self.paths.take_smallest(mirrors, queue))
     }
 
@@ -53,15 +45,9 @@ impl ReadPolicy for ServiceTime {
         self.paths.update(members);
     }
 
-    fn explain(
-        &self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
+    fn explain(&self, _read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             MirrorScore::new("bytes_in_flight", member.bytes_in_flight)
                 .with("in_flight", member.in_flight())
         };

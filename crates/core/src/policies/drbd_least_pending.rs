@@ -22,10 +22,8 @@
 //! included; here it is all I/O in flight on its member. Added here: a peer uses up its turn only
 //! when it is read.
 
-use super::Build;
 use super::shared::drbd_peers::{PeerCursor, local};
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct LeastPending {
@@ -33,20 +31,14 @@ struct LeastPending {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(LeastPending { peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for LeastPending {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let (local, peer) = (local(mirrors), self.peers.peek(mirrors));
-        let in_flight = |place: usize| members[mirrors[place].member].in_flight();
+        let in_flight = |place: usize| ctx.members[mirrors[place].member].in_flight();
         if in_flight(local) > in_flight(peer) {
             return Choice::Mirror(self.peers.advance(mirrors));
         }

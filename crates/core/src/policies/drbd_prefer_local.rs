@@ -17,27 +17,19 @@
 //! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`; DRBD's default. An array has no
 //! local side, so here the local copy is the eligible mirror on the member of lowest index.
 
-use super::Build;
 use super::shared::drbd_peers::local;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct PreferLocal;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(PreferLocal))
 }
 
 impl ReadPolicy for PreferLocal {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(local(mirrors))
     }
 }

@@ -18,10 +18,8 @@
 //! here the local copy is the eligible mirror on the member of lowest index, and the others are
 //! peers that take turns.
 
-use super::Build;
 use super::shared::drbd_peers::PeerCursor;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct PreferRemote {
@@ -29,18 +27,12 @@ struct PreferRemote {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(PreferRemote { peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for PreferRemote {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(self.peers.advance(mirrors))
     }
 }

@@ -20,10 +20,8 @@
 //! here the local copy is the eligible mirror on the member of lowest index, and the others are
 //! peers that take turns. One bit is flipped at each read; the first read goes to the local copy.
 
-use super::Build;
 use super::shared::drbd_peers::{PeerCursor, local};
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct RoundRobin {
@@ -32,18 +30,12 @@ struct RoundRobin {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(RoundRobin { next_is_remote: false, peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for RoundRobin {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let place = if self.next_is_remote { self.peers.advance(mirrors) } else { local(mirrors) };
         self.next_is_remote = !self.next_is_remote;
         Choice::Mirror(place)

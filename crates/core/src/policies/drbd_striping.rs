@@ -24,10 +24,8 @@
 //! `1M-striping`, powers of two; here `drbd/striping:32K`. Added here: 256K without a value, and
 //! any multiple of 32K up to 1M. A read that crosses stripes goes where its first byte lies.
 
-use super::Build;
 use super::shared::drbd_peers::{PeerCursor, local};
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Striping {
@@ -36,18 +34,12 @@ struct Striping {
 }
 
 /// Builds the policy from the bytes of a stripe.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Striping { stripe_bytes: build.values[0], peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for Striping {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let is_odd = !(read.offset / self.stripe_bytes).is_multiple_of(2);
         Choice::Mirror(if is_odd { self.peers.advance(mirrors) } else { local(mirrors) })
     }

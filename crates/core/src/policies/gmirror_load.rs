@@ -26,14 +26,12 @@
 //! to the last of the list. There, every disk belongs to the one mirror; here every member of the
 //! array is updated at each decision, whichever chunk it was for.
 
-use super::Build;
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::Nanos;
 use std::cmp::Reverse;
 
 struct GmirrorLoad {
@@ -48,18 +46,12 @@ struct DiskLoad {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(GmirrorLoad { order: ListOrder::default(), disks: Vec::new() }))
 }
 
 impl ReadPolicy for GmirrorLoad {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let place = first_smallest(mirrors, |mirror| {
             let disk = &self.disks[mirror.member.get()];
             let bonus = head_bonus(disk.last_end.abs_diff(mirror.offset));
@@ -67,7 +59,7 @@ impl ReadPolicy for GmirrorLoad {
         });
         let chosen = &mirrors[place];
         self.disks[chosen.member.get()].last_end = chosen.offset + read.length;
-        for ((index, member), disk) in members.iter().zip(&mut self.disks) {
+        for ((index, member), disk) in ctx.members.iter().zip(&mut self.disks) {
             // The read that is about to be sent counts as well.
             let queue = i64::from(member.in_flight()) + i64::from(index == chosen.member);
             disk.load = smoothed_load(disk.load, queue);
@@ -88,13 +80,7 @@ impl ReadPolicy for GmirrorLoad {
         self.disks.iter().enumerate().map(show).collect()
     }
 
-    fn explain(
-        &self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
+    fn explain(&self, _read: &Read, mirrors: &[Mirror], _ctx: &Ctx<'_>) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let disk = &self.disks[mirror.member.get()];
             let bonus = head_bonus(disk.last_end.abs_diff(mirror.offset));

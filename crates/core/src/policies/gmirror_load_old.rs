@@ -24,10 +24,9 @@
 //! never used counts as unused for two seconds, as in a kernel that has been up for that long; and
 //! any I/O given to a member counts as use.
 
-use super::Build;
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::MemberIo;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -42,7 +41,7 @@ struct LoadOld {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(LoadOld { order: ListOrder::default(), used_at_second: Vec::new() }))
 }
 
@@ -54,18 +53,12 @@ impl LoadOld {
 }
 
 impl ReadPolicy for LoadOld {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let now_second = whole_seconds(ctx.now);
         Choice::Mirror(first_smallest(mirrors, |mirror| {
             let unused = self.is_unused(mirror, now_second);
             // Among unused members the wait does not matter: the first of the list wins.
-            let wait = if unused { Nanos::ZERO } else { members[mirror.member].last_wait };
+            let wait = if unused { Nanos::ZERO } else { ctx.members[mirror.member].last_wait };
             (!unused, wait, self.order.rank(mirror))
         }))
     }

@@ -18,10 +18,9 @@
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. `gmirror label` gives the i-th provider priority
 //! i - 1, so the last-named disk serves by default.
 
-use super::Build;
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -30,18 +29,12 @@ struct Prefer {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Prefer { order: ListOrder::default() }))
 }
 
 impl ReadPolicy for Prefer {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| self.order.rank(mirror)))
     }
 

@@ -20,9 +20,8 @@
 //! may have their mirrors on different members: they share the position, and a chunk takes its
 //! first mirror at or after it.
 
-use super::Build;
 use super::shared::list_order::ListPointer;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -31,18 +30,12 @@ struct RoundRobin {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(RoundRobin { pointer: ListPointer::default() }))
 }
 
 impl ReadPolicy for RoundRobin {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(self.pointer.next(mirrors))
     }
 

@@ -24,9 +24,8 @@
 //! reads the first piece may differ, and pieces are whole blocks of 512 bytes instead of the
 //! provider's blocks.
 
-use super::Build;
 use super::shared::list_order::ListPointer;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
@@ -36,18 +35,12 @@ struct Split {
 }
 
 /// Builds the policy from the slice in bytes.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Split { pointer: ListPointer::default(), slice_bytes: build.values[0] }))
 }
 
 impl ReadPolicy for Split {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         if read.length <= self.slice_bytes {
             Choice::Mirror(self.pointer.next(mirrors))
         } else {

@@ -24,10 +24,9 @@
 //! 65536 here. Left out: the 2^22 for each error recovery in progress, which a policy here cannot
 //! see.
 
-use super::Build;
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -46,20 +45,14 @@ struct DiskLoad {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Raid1 { disks: Vec::new() }))
 }
 
 impl ReadPolicy for Raid1 {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let bonus = head_bonus(member.submitted_end.abs_diff(mirror.offset));
             let state = if member.state == MemberState::InSync { 0 } else { LESSER_STATE };
             (self.disks[mirror.member.get()].load + state - bonus, mirror.member)

@@ -28,10 +28,9 @@
 //! first read, the other reading of the text. Only eligible mirrors age, and only when there are
 //! two.
 
-use super::Build;
 use super::shared::checkpointed_mean::{CheckpointedMeans, Probe};
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 
@@ -40,19 +39,13 @@ struct KakraLatency {
 }
 
 /// Builds the policy from the length of a probe.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(KakraLatency { means: CheckpointedMeans::new(Probe::from_value(build.values[0])) }))
 }
 
 impl ReadPolicy for KakraLatency {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        self.means.begin_decision(mirrors, members);
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        self.means.begin_decision(mirrors, ctx.members);
         let place = first_smallest(mirrors, |mirror| self.means.mean_ns(mirror));
         self.means.end_decision(&mirrors[place]);
         Choice::Mirror(place)

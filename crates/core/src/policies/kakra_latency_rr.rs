@@ -28,14 +28,12 @@
 //! candidates; 1.25 times the lowest is rounded down to a nanosecond. `:bytes:once` ends a probe at
 //! its first read.
 
-use super::Build;
 use super::shared::block_rotation::{BlockRotation, nth_by_devid};
 use super::shared::checkpointed_mean::{CheckpointedMeans, Probe};
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::MemberIo;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::Nanos;
 
 struct LatencyRoundRobin {
     means: CheckpointedMeans,
@@ -43,7 +41,7 @@ struct LatencyRoundRobin {
 }
 
 /// Builds the policy from the bytes of a turn and the length of a probe.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(LatencyRoundRobin {
         means: CheckpointedMeans::new(Probe::from_value(build.values[1])),
         rotation: BlockRotation::new(build.values[0]),
@@ -58,19 +56,13 @@ fn limit_ns(means: &CheckpointedMeans, mirrors: &[Mirror]) -> u64 {
 }
 
 impl ReadPolicy for LatencyRoundRobin {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        self.means.begin_decision(mirrors, members);
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        self.means.begin_decision(mirrors, ctx.members);
         let limit_ns = limit_ns(&self.means, mirrors);
         let is_candidate = |mirror: &Mirror| self.means.mean_ns(mirror) <= limit_ns;
         let candidates = mirrors.iter().filter(|mirror| is_candidate(mirror)).count();
         let turn = self.rotation.turn(candidates as u32);
-        let place = nth_by_devid(mirrors, members, turn, is_candidate)
+        let place = nth_by_devid(mirrors, ctx.members, turn, is_candidate)
             .expect("the turn is below the number of candidates");
         self.means.end_decision(&mirrors[place]);
         Choice::Mirror(place)
@@ -91,15 +83,9 @@ impl ReadPolicy for LatencyRoundRobin {
         counters
     }
 
-    fn explain(
-        &self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
+    fn explain(&self, _read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
         let mut means = self.means.clone();
-        means.begin_decision(mirrors, members);
+        means.begin_decision(mirrors, ctx.members);
         let limit_ns = limit_ns(&means, mirrors);
         let reason = |mirror: &Mirror| {
             let mean_ns = means.mean_ns(mirror);

@@ -23,10 +23,9 @@
 //! stripe would be a bad choice: it is the emptiest member at allocation, which would get all the
 //! load of an idle array.
 
-use super::Build;
 use super::shared::shortest_queue::shortest_queue;
-use crate::diagnostic::Diagnostic;
-use crate::member::{MemberIndex, Members};
+use super::{Build, Built};
+use crate::member::MemberIndex;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Queue {
@@ -34,19 +33,13 @@ struct Queue {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Queue { previous: None }))
 }
 
 impl ReadPolicy for Queue {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let place = shortest_queue(read, mirrors, members, self.previous, |_| true);
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let place = shortest_queue(read, mirrors, ctx.members, self.previous, |_| true);
         self.previous = Some(mirrors[place].member);
         Choice::Mirror(place)
     }

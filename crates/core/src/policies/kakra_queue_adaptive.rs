@@ -29,10 +29,9 @@
 //! sufficiently busier is eight more in flight; an unknown health is no reason for a veto. Ties as
 //! in `kakra/queue`.
 
-use super::Build;
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::shortest_queue::shortest_queue;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{Member, MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -61,7 +60,7 @@ struct Health {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(QueueAdaptive::default()))
 }
 
@@ -88,17 +87,11 @@ impl Health {
 }
 
 impl ReadPolicy for QueueAdaptive {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let mut best_ns = u64::MAX;
         for mirror in mirrors {
             let health = &mut self.healths[mirror.member.get()];
-            health.refresh(&members[mirror.member], ctx.now);
+            health.refresh(&ctx.members[mirror.member], ctx.now);
             if health.mean_ns > 0 {
                 best_ns = best_ns.min(health.mean_ns);
             }
@@ -106,11 +99,11 @@ impl ReadPolicy for QueueAdaptive {
         let limit_ns = best_ns.saturating_mul(WORSE_FACTOR);
         let is_healthy = |mirror: &Mirror| self.healths[mirror.member.get()].mean_ns <= limit_ns;
         let previous = self.previous;
-        let mut place = shortest_queue(read, mirrors, members, previous, |_| true);
+        let mut place = shortest_queue(read, mirrors, ctx.members, previous, |_| true);
         if !is_healthy(&mirrors[place]) {
             // At least the best mirror is healthy.
-            let other = shortest_queue(read, mirrors, members, previous, is_healthy);
-            let in_flight = |place: usize| members[mirrors[place].member].in_flight();
+            let other = shortest_queue(read, mirrors, ctx.members, previous, is_healthy);
+            let in_flight = |place: usize| ctx.members[mirrors[place].member].in_flight();
             let slow = &mut self.healths[mirrors[place].member.get()];
             if in_flight(other) >= in_flight(place) + BUSIER_BY {
                 slow.overflow += 1;

@@ -28,12 +28,10 @@
 //! member here; in md all disks of an array share one address. A read that had no other mirror is
 //! not seen.
 
-use super::Build;
 use super::shared::md_streams::Streams;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::Nanos;
 
 /// The policy, and that of the Linux versions before it.
 pub(super) struct Raid1 {
@@ -41,32 +39,20 @@ pub(super) struct Raid1 {
 }
 
 /// Builds the policy from the devid of the first slot.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Raid1 { streams: Streams::default().in_order(build)? }))
 }
 
 impl ReadPolicy for Raid1 {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        Choice::Mirror(self.streams.take_best(read, mirrors, members, Member::in_flight))
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        Choice::Mirror(self.streams.take_best(read, mirrors, ctx.members, Member::in_flight))
     }
 
     fn on_members_change(&mut self, members: &Members) {
         self.streams.update(members);
     }
 
-    fn explain(
-        &self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
-        self.streams.reasons(mirrors, members, Member::in_flight)
+    fn explain(&self, _read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
+        self.streams.reasons(mirrors, ctx.members, Member::in_flight)
     }
 }

@@ -28,9 +28,8 @@
 //! chunks often have, all tie in `far`, and the first stripe serves. Queues count reads and writes.
 //! Left to the volume's eligibility: replacements, bad blocks, the resync window.
 
-use super::Build;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -68,7 +67,7 @@ impl Raid10 {
 }
 
 /// Builds the policy from the index of the layout's word.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Raid10::new(build, Release::Since2019)))
 }
 
@@ -82,18 +81,12 @@ impl ReadPolicy for Raid10 {
         }
     }
 
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let non_rotational = |mirror: &Mirror| !members[mirror.member].config.rotational;
-        let is_idle = |mirror: &Mirror| members[mirror.member].in_flight() == 0;
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let non_rotational = |mirror: &Mirror| !ctx.members[mirror.member].config.rotational;
+        let is_idle = |mirror: &Mirror| ctx.members[mirror.member].in_flight() == 0;
         if self.release == Release::Since2019 && mirrors.iter().any(non_rotational) {
             return Choice::Mirror(first_smallest(mirrors, |mirror| {
-                (!non_rotational(mirror), members[mirror.member].in_flight())
+                (!non_rotational(mirror), ctx.members[mirror.member].in_flight())
             }));
         }
         // Before 2019 an idle disk ended the scan. Since then it counts as the nearest.
@@ -101,7 +94,7 @@ impl ReadPolicy for Raid10 {
         Choice::Mirror(first_smallest(mirrors, |mirror| match self.rule {
             Rule::Near if is_idle(mirror) => (!ends_at_idle, 0),
             Rule::Near => {
-                let distance = mirror.offset.abs_diff(members[mirror.member].completed_end);
+                let distance = mirror.offset.abs_diff(ctx.members[mirror.member].completed_end);
                 (true, distance)
             }
             Rule::FarOrOffset => (true, mirror.offset),

@@ -22,12 +22,10 @@
 //! March 2008. Linux 5.3 ("read balance chooses idlest disk for SSD", in the pull request of the
 //! block layer for 5.3) replaced it. See `md/raid10` for layouts and what is left out.
 
-use super::Build;
 use super::md_raid10::{Raid10, Release};
-use crate::diagnostic::Diagnostic;
-use crate::policy::ReadPolicy;
+use super::{Build, Built};
 
 /// Builds the policy from the index of the layout's word.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Raid10::new(build, Release::Before2019)))
 }

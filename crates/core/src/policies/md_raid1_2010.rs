@@ -24,9 +24,8 @@
 //! slot. Added here: before the first read there is no stream, and the scan begins at slot 0.
 //! Write-mostly disks are the volume's last resort.
 
-use super::Build;
 use super::shared::slot_order::slot_order;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -36,7 +35,7 @@ struct Raid1 {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Raid1 { last_used: MemberIndex(0), next_offset: None }))
 }
 
@@ -62,14 +61,8 @@ impl Raid1 {
 }
 
 impl ReadPolicy for Raid1 {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let place = self.best(read, mirrors, members);
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let place = self.best(read, mirrors, ctx.members);
         self.next_offset = Some(read.offset + read.length);
         self.last_used = mirrors[place].member;
         Choice::Mirror(place)

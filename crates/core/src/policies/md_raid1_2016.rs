@@ -23,13 +23,11 @@
 //! These versions do not count write-mostly disks when they look for a non-rotational one; here
 //! those count, as in 6.9.
 
-use super::Build;
 use super::md_raid1::Raid1;
 use super::shared::md_streams::Streams;
-use crate::diagnostic::Diagnostic;
-use crate::policy::ReadPolicy;
+use super::{Build, Built};
 
 /// Builds the policy from the devid of the first slot.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Raid1 { streams: Streams::keeping_long_streams().in_order(build)? }))
 }

@@ -21,9 +21,8 @@
 //! merged. The factor is from his tests of NVMe and SATA drives, in which the shortest queue rarely
 //! gave the disks equal shares. Writes are all I/O but reads: flushes and discards too.
 
-use super::Build;
 use super::shared::md_streams::Streams;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -32,24 +31,18 @@ struct WeightedWrites {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(WeightedWrites { streams: Streams::default() }))
 }
 
 impl ReadPolicy for WeightedWrites {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let is_weighted = self.streams.any_non_rotational();
         let pending = |member: &Member| {
             let excess = if is_weighted { member.writes_in_flight / 4 } else { 0 };
             member.in_flight() + excess
         };
-        Choice::Mirror(self.streams.take_best(read, mirrors, members, pending))
+        Choice::Mirror(self.streams.take_best(read, mirrors, ctx.members, pending))
     }
 
     fn on_members_change(&mut self, members: &Members) {

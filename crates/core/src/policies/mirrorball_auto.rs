@@ -54,13 +54,11 @@ use self::components::{Component, Components};
 use self::member_model::{MemberModels, ReadContext};
 use self::reconstruction::ProgressWatch;
 use self::runs::RunTable;
-use super::Build;
+use super::{Build, Built};
 use crate::column_set::ColumnSet;
-use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy, StripeRead};
-use crate::units::Nanos;
 
 struct Auto {
     turn: usize,
@@ -70,24 +68,18 @@ struct Auto {
 }
 
 /// Builds the policy from the index of the component to leave out.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     let models = MemberModels::new(Components::without(build.values[0]));
     let (runs, watch) = (RunTable::default(), ProgressWatch::default());
     Ok(Box::new(Auto { turn: 0, runs, models, watch }))
 }
 
 impl ReadPolicy for Auto {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let now = ctx.now;
         let run = self.runs.take(read, mirrors, now);
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
-        let seen = self.models.observe(mirrors, members, &run, now);
+        let seen = self.models.observe(mirrors, ctx.members, &run, now);
         let disk = dedicated.or_else(|| self.models.disk_of_strip(mirrors, &run, now));
         let mut context = ReadContext::new(&run, read, &seen, now);
         let place = disk.unwrap_or_else(|| {
@@ -112,14 +104,8 @@ impl ReadPolicy for Auto {
         self.models.has(Component::Reconstruction)
     }
 
-    fn leave_out(
-        &mut self,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        self.watch.leave_out(&mut self.models, read, columns, members, ctx.now)
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
+        self.watch.leave_out(&mut self.models, read, columns, ctx.members, ctx.now)
     }
 
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
@@ -138,13 +124,7 @@ impl ReadPolicy for Auto {
         self.watch.set_members(members.len());
     }
 
-    fn explain(
-        &self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        now: Nanos,
-    ) -> Vec<MirrorScore> {
-        explanation::scores(&self.models, &self.runs, read, mirrors, members, now)
+    fn explain(&self, read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
+        explanation::scores(&self.models, &self.runs, read, mirrors, ctx.members, ctx.now)
     }
 }

@@ -114,7 +114,7 @@ pub struct PolicyInfo {
     /// Where the rule was defined.
     pub origin: PolicyOrigin,
     /// Builds the policy; `build` holds a value for each of `parameters`.
-    pub build: fn(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic>,
+    pub build: fn(build: &Build<'_>) -> Built,
     source: &'static str,
 }
 
@@ -179,6 +179,9 @@ pub enum Unit {
     /// One of these words; the value is its index.
     Word(&'static [&'static str]),
 }
+
+/// A policy, or the reason why it cannot be built.
+pub type Built = Result<Box<dyn ReadPolicy>, Diagnostic>;
 
 /// Input of a constructor.
 #[derive(Clone, Copy, Debug)]

@@ -28,10 +28,9 @@
 //! of its own; a failed member loses its mean. Added here: a member not yet measured has no score,
 //! so its weight is 1; all CPUs share the means, because a completion does not name its CPU.
 
-use super::Build;
 use super::shared::per_cpu::PerCpu;
 use super::shared::round_robin::next_in_cycle;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -65,7 +64,7 @@ struct Turns {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Adaptive::default()))
 }
 
@@ -88,13 +87,7 @@ impl Adaptive {
 }
 
 impl ReadPolicy for Adaptive {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let turns = self.turns.get(read.cpu);
         turns.credits.resize(self.paths.len(), 0);
         loop {

@@ -21,9 +21,8 @@
 //! Added here: a read without a mirror on the member in use changes it, because not every member
 //! holds every block.
 
-use super::Build;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -32,18 +31,12 @@ struct Numa {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Numa { current: None }))
 }
 
 impl ReadPolicy for Numa {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let is_other = |mirror: &Mirror| Some(mirror.member) != self.current;
         let place = first_smallest(mirrors, |mirror| (is_other(mirror), mirror.member));
         self.current = Some(mirrors[place].member);

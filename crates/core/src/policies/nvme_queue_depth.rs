@@ -19,29 +19,21 @@
 //! controller, here those of the member, and takes an idle path at once, which is the same choice.
 //! All paths are optimized; their list is in the order of the members.
 
-use super::Build;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct QueueDepth;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(QueueDepth))
 }
 
 impl ReadPolicy for QueueDepth {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            (members[mirror.member].in_flight(), mirror.member)
+            (ctx.members[mirror.member].in_flight(), mirror.member)
         }))
     }
 }

@@ -18,10 +18,8 @@
 //! Linux NVMe multipath, `nvme_round_robin_path` in `drivers/nvme/host/multipath.c`. It keeps a
 //! position for each NUMA node; here there is one node. All paths are optimized.
 
-use super::Build;
 use super::shared::round_robin::MemberCursor;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct RoundRobin {
@@ -29,18 +27,12 @@ struct RoundRobin {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(RoundRobin { cursor: MemberCursor::default() }))
 }
 
 impl ReadPolicy for RoundRobin {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(self.cursor.advance(mirrors))
     }
 }

@@ -21,29 +21,21 @@
 //! it: here, the end of the last I/O submitted. It handles two disks and prefers the primary. Added
 //! here: any number of disks, and as the primary the member of lowest index.
 
-use super::Build;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Idle;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Idle))
 }
 
 impl ReadPolicy for Idle {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             (member.in_flight(), member.submitted_end.abs_diff(mirror.offset), mirror.member)
         }))
     }

@@ -22,27 +22,19 @@
 //! and uses the address on the primary. Added here: any number of disks, as the primary the member
 //! of lowest index, and the next one as its mirror.
 
-use super::Build;
 use super::shared::address_partition::mirror_of_partition;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct RaidframePartition;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(RaidframePartition))
 }
 
 impl ReadPolicy for RaidframePartition {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        Choice::Mirror(mirror_of_partition(mirrors, members, 2))
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        Choice::Mirror(mirror_of_partition(mirrors, ctx.members, 2))
     }
 }

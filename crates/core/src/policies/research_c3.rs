@@ -30,12 +30,11 @@
 //! after a second without a read, so the next read replaces them; successful reads only; ties go to
 //! the first mirror.
 
-use super::Build;
 use super::shared::moving_mean::MovingMean;
 use super::shared::rank::PolicyRank;
 use super::shared::serial_service::SerialService;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -59,7 +58,7 @@ struct ServerEstimate {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(C3::default()))
 }
 
@@ -76,15 +75,9 @@ impl ServerEstimate {
 }
 
 impl ReadPolicy for C3 {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let server = &self.servers[mirror.member.get()];
             PolicyRank::new(member, server.psi(member.in_flight(), ctx.now))
         }))

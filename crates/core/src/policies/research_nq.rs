@@ -26,10 +26,9 @@
 //! flight. Among busy members, one without a mean comes first while no read is in flight there, and
 //! last while one is.
 
-use super::Build;
 use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -40,22 +39,16 @@ struct NeverQueue {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(NeverQueue::default()))
 }
 
 impl ReadPolicy for NeverQueue {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         // All idle members have the key `None`, which is less than that of every busy one.
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let is_busy = members[mirror.member].in_flight() > 0;
-            is_busy.then(|| self.delay.rank(mirror, members, ctx.now))
+            let is_busy = ctx.members[mirror.member].in_flight() > 0;
+            is_busy.then(|| self.delay.rank(mirror, ctx.members, ctx.now))
         }))
     }
 

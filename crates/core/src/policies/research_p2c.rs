@@ -22,28 +22,20 @@
 //! 12(10), 2001. Added here: the two differ, as in Finagle; reads and writes count alike; of equals
 //! the one drawn first serves.
 
-use super::Build;
 use super::shared::two_choices::better_of_two;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct PowerOfTwo;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(PowerOfTwo))
 }
 
 impl ReadPolicy for PowerOfTwo {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let in_flight = |mirror: &Mirror| members[mirror.member].in_flight();
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let in_flight = |mirror: &Mirror| ctx.members[mirror.member].in_flight();
         Choice::Mirror(better_of_two(mirrors, ctx.rng, in_flight))
     }
 }

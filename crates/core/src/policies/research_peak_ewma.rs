@@ -28,10 +28,9 @@
 //! the latency is kept. Added here: only successful reads are observed, all I/O in flight counts as
 //! pending, and an unknown member counts as tried while a *read* is in flight there.
 
-use super::Build;
 use super::shared::rank::PolicyRank;
 use super::shared::two_choices::better_of_two;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -54,7 +53,7 @@ struct Peak {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(PeakEwma::default()))
 }
 
@@ -92,16 +91,10 @@ fn decay(elapsed: Nanos) -> f64 {
 }
 
 impl ReadPolicy for PeakEwma {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let now = ctx.now;
         Choice::Mirror(better_of_two(mirrors, ctx.rng, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let load = self.peaks[mirror.member.get()].decayed_load(member.in_flight(), now);
             PolicyRank::new(member, load)
         }))

@@ -29,11 +29,10 @@
 //! latencies. A member without a sample for a second is unknown, as in `research/sed`: if cold, it
 //! is tried first, and comes last while a read is in flight there. Ties go to the first mirror.
 
-use super::Build;
 use super::shared::moving_mean::is_fresh;
 use super::shared::rank::PolicyRank;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{IoId, MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -64,7 +63,7 @@ struct SampledServer {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     let usual = WindowQuantile::new(HOT_ABOVE_PERMILLE);
     Ok(Box::new(Prequal { usual, servers: Vec::new() }))
 }
@@ -97,18 +96,12 @@ impl SampledServer {
 }
 
 impl ReadPolicy for Prequal {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         for mirror in mirrors {
-            self.usual.add(members[mirror.member].in_flight());
+            self.usual.add(ctx.members[mirror.member].in_flight());
         }
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let in_flight = member.in_flight();
             let is_hot = in_flight > self.usual.get();
             let rank = if is_hot {

@@ -27,10 +27,9 @@
 //! all I/O in flight. A mean expires after a second without a read, and the next read replaces it.
 //! Ties go to the first mirror, as they do to the first server there.
 
-use super::Build;
 use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -41,19 +40,13 @@ struct ShortestExpectedDelay {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(ShortestExpectedDelay::default()))
 }
 
 impl ReadPolicy for ShortestExpectedDelay {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        let rank = |mirror: &Mirror| self.delay.rank(mirror, members, ctx.now);
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        let rank = |mirror: &Mirror| self.delay.rank(mirror, ctx.members, ctx.now);
         Choice::Mirror(first_smallest(mirrors, rank))
     }
 

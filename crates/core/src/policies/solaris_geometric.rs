@@ -25,27 +25,19 @@
 //! policy does not have the volume's size; mirrors are in the order of their members. A read that
 //! crosses into the next part goes where its first byte lies.
 
-use super::Build;
 use super::shared::address_partition::mirror_of_partition;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Geometric;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Geometric))
 }
 
 impl ReadPolicy for Geometric {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        Choice::Mirror(mirror_of_partition(mirrors, members, mirrors.len()))
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        Choice::Mirror(mirror_of_partition(mirrors, ctx.members, mirrors.len()))
     }
 }

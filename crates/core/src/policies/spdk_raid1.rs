@@ -20,9 +20,8 @@
 //! SPDK, `module/bdev/raid/raid1.c`. It counts blocks, separately for each channel (thread); here
 //! there is one channel.
 
-use super::Build;
 use super::shared::smallest::first_smallest;
-use crate::diagnostic::Diagnostic;
+use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -32,18 +31,12 @@ struct Raid1 {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Raid1 { read_bytes_in_flight: Vec::new() }))
 }
 
 impl ReadPolicy for Raid1 {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(first_smallest(mirrors, |mirror| {
             (self.read_bytes_in_flight[mirror.member.get()], mirror.member)
         }))

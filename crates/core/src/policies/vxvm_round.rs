@@ -23,10 +23,9 @@
 //! here: one read is remembered for the whole volume, a read continues it if it begins exactly at
 //! its end, and turns are in the order of the members.
 
-use super::Build;
 use super::shared::round_robin::MemberCursor;
-use crate::diagnostic::Diagnostic;
-use crate::member::{MemberIndex, Members};
+use super::{Build, Built};
+use crate::member::MemberIndex;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
@@ -42,18 +41,12 @@ struct LastRead {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Round::default()))
 }
 
 impl ReadPolicy for Round {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let continued = self.last.as_ref().filter(|last| last.end == read.offset);
         let same =
             continued.and_then(|last| mirrors.iter().position(|it| it.member == last.member));

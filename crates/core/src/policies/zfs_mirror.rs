@@ -29,13 +29,11 @@
 //! tried in slot order, here the member's index; the offset that breaks ties is the volume's,
 //! because mirrors here have different offsets. Ditto copies and dRAID are left out.
 
-use super::Build;
 use super::shared::offset_stripe::stripe_at;
 use super::shared::ties::smallest_with_tie_break;
-use crate::diagnostic::Diagnostic;
-use crate::member::{Member, Members};
+use super::{Build, Built};
+use crate::member::Member;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::Nanos;
 
 /// Requests that an I/O counts in addition to the queue, by its distance from the last one.
 struct Penalty {
@@ -55,7 +53,7 @@ pub(super) struct ZfsMirror {
 }
 
 /// Builds the policy; its values are the increments and the offset, in the order of the table.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(build: &Build<'_>) -> Built {
     let values = [0, 1, 2, 3, 4].map(|index| build.values[index]);
     Ok(Box::new(ZfsMirror::new(values, false)))
 }
@@ -109,29 +107,17 @@ impl ZfsMirror {
 }
 
 impl ReadPolicy for ZfsMirror {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(smallest_with_tie_break(
             mirrors,
-            |mirror| self.score(&members[mirror.member], mirror.offset),
+            |mirror| self.score(&ctx.members[mirror.member], mirror.offset),
             |ties| stripe_at(read.offset, ties),
         ))
     }
 
-    fn explain(
-        &self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        _now: Nanos,
-    ) -> Vec<MirrorScore> {
+    fn explain(&self, _read: &Read, mirrors: &[Mirror], ctx: &Ctx<'_>) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
-            let member = &members[mirror.member];
+            let member = &ctx.members[mirror.member];
             let (queue, score) = (self.queue(member), self.score(member, mirror.offset));
             MirrorScore::new("score", score).with("in_flight", queue).with("seek", score - queue)
         };

@@ -22,16 +22,14 @@
 //! vdev, so its number of active requests and its last offset, which `vdev_mirror_load` reads, stay
 //! 0. `scheduler=on` restores `zfs/mirror`. Read in the source, not measured.
 
-use super::Build;
 use super::zfs_mirror::ZfsMirror;
-use crate::diagnostic::Diagnostic;
-use crate::policy::ReadPolicy;
+use super::{Build, Built};
 use crate::units::MIB;
 
 /// The defaults of the parameters of `zfs/mirror`.
 const DEFAULTS: [u64; 5] = [5, 1, 0, 0, MIB];
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(ZfsMirror::new(DEFAULTS, true)))
 }

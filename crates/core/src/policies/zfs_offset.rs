@@ -22,28 +22,20 @@
 //! the first child is read there. Added here: a chunk's copies are the children, in its own order,
 //! and the offset is the volume's.
 
-use super::Build;
 use super::shared::offset_stripe::stripe_at;
 use super::shared::round_robin::next_in_cycle;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Offset;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(Offset))
 }
 
 impl ReadPolicy for Offset {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        _members: &Members,
-        _ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {
         let preferred = stripe_at(read.offset, u64::from(read.copies)) as u16;
         let copy = |mirror: &Mirror| u16::from(mirror.copy);
         Choice::Mirror(next_in_cycle(mirrors, preferred, copy, |_| true))

@@ -24,10 +24,8 @@
 //! the interval, modulo the number of equals, is an index among them in the order of the children:
 //! here the members' index. Added here: the intervals begin with the volume, not at boot.
 
-use super::Build;
 use super::shared::ties::smallest_with_tie_break;
-use crate::diagnostic::Diagnostic;
-use crate::member::Members;
+use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
@@ -37,21 +35,15 @@ const SWITCH: Nanos = Nanos::from_millis(10);
 struct PendingLoad;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+pub(super) fn build(_build: &Build<'_>) -> Built {
     Ok(Box::new(PendingLoad))
 }
 
 impl ReadPolicy for PendingLoad {
-    fn choose(
-        &mut self,
-        _read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(smallest_with_tie_break(
             mirrors,
-            |mirror| members[mirror.member].in_flight(),
+            |mirror| ctx.members[mirror.member].in_flight(),
             |equals| ctx.now.0 / SWITCH.0 % equals,
         ))
     }

@@ -109,7 +109,8 @@ impl<G: Gate> Volume<G> {
         self.in_flight.remove(id);
         self.states.members_mut().get_mut(io.member).account_completion(io, outcome);
         if policy_number == self.decider.policy_number {
-            let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
+            let members = self.states.members();
+            let ctx = &mut Ctx { now, members, rng: &mut self.decider.rng };
             self.decider.policy.on_complete(io, outcome, ctx);
         }
         match result {

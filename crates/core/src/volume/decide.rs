@@ -50,7 +50,9 @@ impl<G: Gate> Volume<G> {
 
     /// The policy's score of each mirror in a choice that [`Volume::next_choice`] returned.
     pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
-        self.decider.policy.explain(&choice.read, choice.mirrors.as_slice(), self.members(), now)
+        let rng = &mut self.decider.rng.clone();
+        let ctx = &Ctx { now, members: self.members(), rng };
+        self.decider.policy.explain(&choice.read, choice.mirrors.as_slice(), ctx)
     }
 
     /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
@@ -77,8 +79,9 @@ impl<G: Gate> Volume<G> {
             [_] => Choice::Mirror(0),
             _ => {
                 self.decider.choices += 1;
-                let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
-                let choice = self.decider.policy.choose(&read, mirrors, self.states.members(), ctx);
+                let members = self.states.members();
+                let ctx = &mut Ctx { now, members, rng: &mut self.decider.rng };
+                let choice = self.decider.policy.choose(&read, mirrors, ctx);
                 choice.check(mirrors.len());
                 choice
             }

@@ -437,7 +437,8 @@ impl<G: Gate> Volume<G> {
         let in_flight = InFlightIo { io, owner, superseded: false, policy_number };
         let io = self.in_flight.insert(in_flight);
         self.states.members_mut().get_mut(io.member).account_submission(io);
-        let ctx = &mut Ctx { now: io.submitted_at, rng: &mut self.decider.rng };
+        let members = self.states.members();
+        let ctx = &mut Ctx { now: io.submitted_at, members, rng: &mut self.decider.rng };
         self.decider.policy.on_submit(io, ctx);
         *io
     }

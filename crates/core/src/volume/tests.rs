@@ -24,7 +24,7 @@ use stripe_memory::StripeMemory;
 struct First;
 
 impl ReadPolicy for First {
-    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         Choice::Mirror(0)
     }
 }
@@ -33,7 +33,7 @@ impl ReadPolicy for First {
 struct Splitter;
 
 impl ReadPolicy for Splitter {
-    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         Choice::Split(MirrorSet::all(mirrors))
     }
 }
@@ -42,7 +42,7 @@ impl ReadPolicy for Splitter {
 struct Any;
 
 impl ReadPolicy for Any {
-    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, ctx: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let number = mirrors.len() as u64;
         let first = ctx.rng.below(number) as usize;
         let other = (first + 1 + ctx.rng.below(number - 1) as usize) % mirrors.len();
@@ -127,6 +127,34 @@ impl World {
         let blocks = offset / BLOCK..(offset + length) / BLOCK;
         self.buffers.insert(id, blocks.map(|block| (block, value)).collect());
         self.request(id, RequestKind::Write, offset, length);
+    }
+
+    /// Fills the range with `value`, and waits for the reply.
+    fn put(&mut self, id: u64, offset: u64, length: u64, value: u64) {
+        self.write(id, offset, length, value);
+        self.settle();
+        assert_eq!(self.reply(), Some((id, Ok(()))));
+    }
+
+    /// The result of a request that is replied to before all others.
+    fn result(
+        &mut self,
+        id: u64,
+        kind: RequestKind,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), VolumeError> {
+        self.request(id, kind, offset, length);
+        self.settle();
+        let (replied, result) = self.reply().expect("it ends");
+        assert_eq!(replied, id);
+        result
+    }
+
+    fn complete_all(&mut self, ios: impl IntoIterator<Item = MemberIo>) {
+        for io in ios {
+            self.complete(io);
+        }
     }
 
     /// Returns all I/O that the volume hands out.
@@ -215,13 +243,9 @@ impl World {
 #[test]
 fn a_write_reaches_every_copy_and_a_read_one() {
     let mut world = World::new(Profile::Raid1c3, 3, Box::new(First));
-    world.write(1, 0, 8192, 7);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    world.put(1, 0, 8192, 7);
     assert_eq!(world.members_of(Op::Write, Purpose::User).len(), 3);
-    world.request(2, RequestKind::Read, 0, 8192);
-    world.settle();
-    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(world.result(2, RequestKind::Read, 0, 8192), Ok(()));
     assert_eq!(world.members_of(Op::Read, Purpose::User), [0]);
     assert!(world.buffers[&2].values().all(|&value| value == 7));
     assert!(world.volume.is_idle());
@@ -238,9 +262,7 @@ fn raid10_decides_per_strip() {
 #[test]
 fn a_failed_read_is_retried_then_repaired_before_the_reply() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));
-    world.write(1, 0, 4096, 9);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 4096, 9);
     let mirror = world.volume.map().map(0, 4096).mirrors[0];
     world.bad.push((mirror.member.0, mirror.offset / BLOCK + 3));
     world.request(2, RequestKind::Read, 0, 4096);
@@ -268,9 +290,7 @@ fn a_failed_read_is_retried_then_repaired_before_the_reply() {
 #[test]
 fn a_mirror_behind_a_failed_transport_is_not_rewritten() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));
-    world.write(1, 0, 4096, 9);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 4096, 9);
     for (kind, id) in [(RequestKind::Read, 2), (RequestKind::Scrub, 3)] {
         world.request(id, kind, 0, 4096);
         let ios = world.pump();
@@ -293,9 +313,7 @@ fn a_read_fails_only_when_every_copy_did() {
     for mirror in &world.volume.map().map(0, 4096).mirrors[..2] {
         world.bad.push((mirror.member.0, mirror.offset / BLOCK));
     }
-    world.request(1, RequestKind::Read, 0, 4096);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Err(VolumeError::Unreadable))));
+    assert_eq!(world.result(1, RequestKind::Read, 0, 4096), Err(VolumeError::Unreadable));
     assert_eq!(world.members_of(Op::Read, Purpose::User).len(), 2);
 }
 
@@ -354,9 +372,7 @@ fn write_mostly_is_read_only_when_nothing_else_can() {
 #[test]
 fn split_reads_one_part_from_each_mirror() {
     let mut world = World::new(Profile::Raid1c3, 3, Box::new(Splitter));
-    world.write(1, 0, 128 * 1024, 5);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 128 * 1024, 5);
     world.request(2, RequestKind::Read, 0, 128 * 1024);
     world.settle();
     let reads: Vec<_> = world.handed_out.iter().filter(|io| io.op == Op::Read).collect();
@@ -378,9 +394,7 @@ fn a_rebuild_moves_the_recovery_offset() {
     let mut world = World::with(Profile::Raid1, 2, Box::new(Any), stale);
     let target = MemberIndex(1);
     let half = 100 * MIB;
-    world.request(1, RequestKind::Rebuild(target), 0, half);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.result(1, RequestKind::Rebuild(target), 0, half), Ok(()));
     assert_eq!(world.members_of(Op::Write, Purpose::Rebuild), [1; 3], "40 MiB chunks");
     let state = world.volume.members()[target].state;
     assert_eq!(state, MemberState::Rebuilding { recovered_bytes: half });
@@ -465,9 +479,7 @@ fn a_write_waits_for_every_part_of_a_split_rebuild() {
     assert!(reads.iter().all(|io| io.purpose == Purpose::Rebuild));
     world.write(2, MIB - 4096, 4096, 3);
     assert!(world.pump().is_empty(), "the second half of the range is locked too");
-    for io in reads {
-        world.complete(io);
-    }
+    world.complete_all(reads);
     world.settle();
     let mirrors = world.volume.map().map(MIB - 4096, 4096).mirrors;
     for mirror in &mirrors[..3] {

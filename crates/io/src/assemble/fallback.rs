@@ -1,12 +1,7 @@
 //! The fallback of a program that was not started: a policy of the table that reports why it
 //! decides.
 
-use mirrorball_core::io::{MemberIo, Outcome};
-use mirrorball_core::member::Members;
-use mirrorball_core::policy::{
-    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy,
-};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::policy::{Choice, Counter, Ctx, Mirror, PolicyFault, Read, ReadPolicy};
 
 /// A policy that decides in place of a program that was not started.
 pub(super) struct FallbackPolicy {
@@ -26,27 +21,17 @@ impl FallbackPolicy {
 }
 
 impl ReadPolicy for FallbackPolicy {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         self.reads += 1;
-        self.inner.choose(read, mirrors, members, ctx)
-    }
-
-    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
-        self.inner.on_submit(io, ctx);
-    }
-
-    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
-        self.inner.on_complete(io, outcome, ctx);
-    }
-
-    fn on_members_change(&mut self, members: &Members) {
-        self.inner.on_members_change(members);
+        self.inner.choose(read, mirrors, ctx)
     }
 
     /// The counters of a program after a fault.
@@ -57,15 +42,5 @@ impl ReadPolicy for FallbackPolicy {
 
     fn fault(&self) -> Option<&PolicyFault> {
         Some(&self.fault)
-    }
-
-    fn explain(
-        &self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        now: Nanos,
-    ) -> Vec<MirrorScore> {
-        self.inner.explain(read, mirrors, members, now)
     }
 }

@@ -37,17 +37,10 @@ pub(crate) struct Tally {
 }
 
 impl ReadPolicy for Pair {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         let mut rng = ctx.rng.clone();
-        let mut other = Ctx { now: ctx.now, rng: &mut rng };
-        let expected = self.builtin.choose(read, mirrors, members, &mut other);
-        let choice = self.program.choose(read, mirrors, members, ctx);
+        let expected = self.builtin.choose(read, mirrors, &mut ctx.with_rng(&mut rng));
+        let choice = self.program.choose(read, mirrors, ctx);
         let number = self.tally.decisions.fetch_add(1, Ordering::Relaxed);
         assert_eq!(self.program.fault(), None, "decision {number}");
         assert_eq!(choice, expected, "decision {number}, of {read:?} among {mirrors:?}");
@@ -67,7 +60,7 @@ impl ReadPolicy for Pair {
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
         let mut rng = ctx.rng.clone();
-        self.builtin.on_complete(io, outcome, &mut Ctx { now: ctx.now, rng: &mut rng });
+        self.builtin.on_complete(io, outcome, &mut ctx.with_rng(&mut rng));
         self.program.on_complete(io, outcome, ctx);
         assert_eq!(*ctx.rng, rng, "the end of {io:?} drew otherwise");
     }

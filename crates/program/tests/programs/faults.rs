@@ -1,7 +1,6 @@
 //! Programs that misbehave: the fault is found and named, and the fallback decides.
 
 use crate::common::{compile, load, toolchain};
-use mirrorball_core::io::{IoId, MemberIo, Op, Purpose, ReadRole, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policies::{PolicyProgram, ProgramLoader, Registry};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -32,26 +31,17 @@ impl Shown {
         let read =
             Read { offset: 8192, length: 4096, stream: 1, cpu: 0, background: false, copies: 2 };
         let mirror = |n: u16| Mirror { member: MemberIndex(n), offset: 8192, copy: n as u8 };
-        let mut ctx = Ctx { now: Nanos(5_000_000), rng: &mut self.rng };
-        self.policy.choose(&read, &[mirror(0), mirror(1)], &self.members, &mut ctx)
+        let mut ctx = Ctx { now: Nanos(5_000_000), members: &self.members, rng: &mut self.rng };
+        self.policy.choose(&read, &[mirror(0), mirror(1)], &mut ctx)
     }
 
     fn submit(&mut self) {
-        let io = MemberIo {
-            id: IoId(0),
-            request: RequestId(0),
-            member: MemberIndex(0),
-            op: Op::Read,
-            purpose: Purpose::User,
-            offset: 0,
-            length: 4096,
-            volume_offset: 0,
-            stream: 1,
-            background: false,
-            role: ReadRole::Only,
-            submitted_at: Nanos(1),
-        };
-        self.policy.on_submit(&io, &mut Ctx { now: Nanos(1), rng: &mut self.rng });
+        let read =
+            Read { offset: 0, length: 4096, stream: 1, cpu: 0, background: false, copies: 2 };
+        let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
+        let io = read.io(&mirror, Nanos(1));
+        let ctx = &mut Ctx { now: Nanos(1), members: &self.members, rng: &mut self.rng };
+        self.policy.on_submit(&io, ctx);
     }
 
     fn counter(&self, name: &str) -> i64 {
@@ -133,7 +123,9 @@ fn an_explanation_that_fails_changes_nothing() {
     let mirrors = [0, 1].map(|n| Mirror { member: MemberIndex(n), offset: 8192, copy: n as u8 });
     let explain = |shown: &Shown, length| {
         let read = Read { offset: 8192, length, stream: 1, cpu: 0, background: false, copies: 2 };
-        let scores = shown.policy.explain(&read, &mirrors, &shown.members, Nanos(5_000_000));
+        let (members, rng) = (&shown.members, &mut Rng::new(1));
+        let ctx = &Ctx { now: Nanos(5_000_000), members, rng };
+        let scores = shown.policy.explain(&read, &mirrors, ctx);
         scores.iter().map(|it| it.score.value).collect::<Vec<i64>>()
     };
     for _ in 0..100 {

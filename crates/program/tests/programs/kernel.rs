@@ -92,15 +92,9 @@ impl BpfPolicy {
 }
 
 impl ReadPolicy for BpfPolicy {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        self.show_members(members);
-        write_choose(self.machine.variable("mb_context"), read, mirrors, members, ctx.now);
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        self.show_members(ctx.members);
+        write_choose(self.machine.variable("mb_context"), read, mirrors, ctx.members, ctx.now);
         let place = self.machine.call("choose", ctx.rng) as usize;
         let wish = self.machine.variable("mb_wish");
         let word = |at: usize| u32::from_le_bytes(wish[at..at + 4].try_into().unwrap());

@@ -48,9 +48,9 @@ fn every_field_is_where_the_header_has_it() {
     let members = members();
     policy.on_members_change(&members);
     let mut rng = Rng::new(1);
-    let mut ctx = Ctx { now: Nanos(101), rng: &mut rng };
+    let mut ctx = Ctx { now: Nanos(101), members: &members, rng: &mut rng };
     let (read, mirrors) = read();
-    let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
+    let choice = policy.choose(&read, &mirrors, &mut ctx);
     assert_eq!(policy.fault(), None);
     assert_eq!(choice, Choice::Hedge { first: 1, backup: 0, after: Nanos(77) });
 
@@ -78,15 +78,15 @@ fn a_fault_has_what_was_shown_as_a_structure_of_c() {
         policy
     };
     let choose = |policy: &mut dyn ReadPolicy| {
-        let mut rng = Rng::new(1);
         let (read, mirrors) = read();
-        policy.choose(&read, &mirrors, &members(), &mut Ctx { now: Nanos(101), rng: &mut rng });
+        let ctx = &mut Ctx { now: Nanos(101), members: &members(), rng: &mut Rng::new(1) };
+        policy.choose(&read, &mirrors, ctx);
         policy.fault().cloned()
     };
     let complete = |policy: &mut dyn ReadPolicy| {
-        let mut rng = Rng::new(1);
         let (io, outcome) = completion();
-        policy.on_complete(&io, &outcome, &mut Ctx { now: Nanos(401), rng: &mut rng });
+        let ctx = &mut Ctx { now: Nanos(401), members: &members(), rng: &mut Rng::new(1) };
+        policy.on_complete(&io, &outcome, ctx);
         policy.fault().cloned()
     };
     let same = "static void same(const u64 *shown, const u64 *then, u32 bytes)\n\

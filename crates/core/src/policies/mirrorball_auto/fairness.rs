@@ -215,24 +215,12 @@ mod tests {
     use super::super::streams::WINDOW;
     use super::super::workloads::{EXCESS_BITS, WORKLOADS};
     use super::*;
-    use crate::io::{IoId, Op, Purpose, ReadRole, RequestId};
+    use crate::policy::Mirror;
     use crate::units::Nanos;
 
     fn io(stream: u64, member: u16) -> MemberIo {
-        MemberIo {
-            id: IoId(0),
-            request: RequestId(0),
-            member: MemberIndex(member),
-            op: Op::Read,
-            purpose: Purpose::User,
-            offset: 0,
-            length: 4096,
-            volume_offset: 0,
-            stream,
-            background: false,
-            role: ReadRole::Only,
-            submitted_at: Nanos::ZERO,
-        }
+        let mirror = Mirror { member: MemberIndex(member), offset: 0, copy: 0 };
+        read(stream).io(&mirror, Nanos::ZERO)
     }
 
     fn read(stream: u64) -> Read {

@@ -31,7 +31,7 @@
 //! Scrubs, which ignore it there, are not a policy's to choose here.
 
 use super::narrowed::{choose_among, leave_out_others};
-use super::{Built, Modifier, wrap};
+use super::{Built, counters_with};
 use crate::column_set::ColumnSet;
 use crate::member::Members;
 use crate::policies::Build;
@@ -45,6 +45,7 @@ const LIMIT_SPREADS: u64 = 50;
 const POINTS_MAX: u64 = 20;
 
 struct Autosit {
+    inner: Box<dyn ReadPolicy>,
     exclusion: Nanos,
     next_comparison: Nanos,
     exclusions: i64,
@@ -67,6 +68,7 @@ struct MemberScore {
 /// Builds the modifier from the milliseconds for which a slow member is not read.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     let autosit = Autosit {
+        inner,
         exclusion: Nanos::from_millis(build.values[0]),
         next_comparison: COMPARE_EVERY,
         exclusions: 0,
@@ -75,7 +77,7 @@ pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
         means_ns: Vec::new(),
         sorted_ns: Vec::new(),
     };
-    wrap(inner, autosit)
+    Ok(Box::new(autosit))
 }
 
 /// Median of sorted values.
@@ -89,10 +91,6 @@ fn median(sorted: &[u64]) -> u64 {
 }
 
 impl Autosit {
-    fn is_included(&self, mirror: &Mirror) -> bool {
-        self.members[mirror.member.get()].excluded_until.is_none()
-    }
-
     fn compare_if_due(&mut self, members: &Members, excluded_max: usize, now: Nanos) {
         if now >= self.next_comparison {
             self.compare(members, excluded_max, now);
@@ -154,40 +152,39 @@ impl Autosit {
     }
 }
 
-impl Modifier for Autosit {
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        self.compare_if_due(members, usize::from(read.copies) - 1, ctx.now);
-        choose_among(inner, read, mirrors, members, ctx, |mirror| self.is_included(mirror))
+impl ReadPolicy for Autosit {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        self.compare_if_due(ctx.members, usize::from(read.copies) - 1, ctx.now);
+        choose_among(self.inner.as_mut(), read, mirrors, ctx, |mirror| {
+            self.members[mirror.member.get()].excluded_until.is_none()
+        })
     }
 
     fn reconstructs(&self) -> bool {
         true
     }
 
-    fn leave_out(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        self.compare_if_due(members, read.spare, ctx.now);
-        leave_out_others(inner, read, columns, members, ctx, |column| self.is_included(column))
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
+        self.compare_if_due(ctx.members, read.spare, ctx.now);
+        leave_out_others(self.inner.as_mut(), read, columns, ctx, |column| {
+            self.members[column.member.get()].excluded_until.is_none()
+        })
     }
 
     fn on_members_change(&mut self, members: &Members) {
+        self.inner.on_members_change(members);
         self.members.resize(members.len(), MemberScore::default());
     }
 
     fn counters(&self) -> Vec<Counter> {
-        vec![Counter { member: None, name: "exclusions", value: self.exclusions }]
+        counters_with(self.inner.as_ref(), "exclusions", self.exclusions)
     }
 }

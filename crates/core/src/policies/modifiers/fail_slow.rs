@@ -26,7 +26,7 @@
 //! and that the mean of a member that returns is reset.
 
 use super::narrowed::{choose_among, leave_out_others};
-use super::{Built, Modifier, wrap};
+use super::{Built, counters_with};
 use crate::column_set::ColumnSet;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, Members};
@@ -39,6 +39,7 @@ const EXCLUSION: Nanos = Nanos::from_secs(10);
 const SAMPLES_MIN: u32 = 50;
 
 struct FailSlow {
+    inner: Box<dyn ReadPolicy>,
     threshold_percent: u64,
     next_update: Nanos,
     exclusions: i64,
@@ -55,7 +56,13 @@ struct MemberLatency {
 /// Builds the modifier from the percentage of a peer's latency above which a member is excluded.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     let (next_update, exclusions, members) = (Nanos::ZERO, 0, Vec::new());
-    wrap(inner, FailSlow { threshold_percent: build.values[0], next_update, exclusions, members })
+    Ok(Box::new(FailSlow {
+        inner,
+        threshold_percent: build.values[0],
+        next_update,
+        exclusions,
+        members,
+    }))
 }
 
 impl MemberLatency {
@@ -65,10 +72,6 @@ impl MemberLatency {
 }
 
 impl FailSlow {
-    fn is_included(&self, mirror: &Mirror) -> bool {
-        self.members[mirror.member.get()].excluded_until.is_none()
-    }
-
     fn update_if_due(&mut self, members: &Members, now: Nanos) {
         if now >= self.next_update {
             self.update(members, now);
@@ -107,36 +110,35 @@ impl FailSlow {
     }
 }
 
-impl Modifier for FailSlow {
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        self.update_if_due(members, ctx.now);
-        choose_among(inner, read, mirrors, members, ctx, |mirror| self.is_included(mirror))
+impl ReadPolicy for FailSlow {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        self.update_if_due(ctx.members, ctx.now);
+        choose_among(self.inner.as_mut(), read, mirrors, ctx, |mirror| {
+            self.members[mirror.member.get()].excluded_until.is_none()
+        })
     }
 
     fn reconstructs(&self) -> bool {
         true
     }
 
-    fn leave_out(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        self.update_if_due(members, ctx.now);
-        leave_out_others(inner, read, columns, members, ctx, |column| self.is_included(column))
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
+        self.update_if_due(ctx.members, ctx.now);
+        leave_out_others(self.inner.as_mut(), read, columns, ctx, |column| {
+            self.members[column.member.get()].excluded_until.is_none()
+        })
     }
 
-    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        self.inner.on_complete(io, outcome, ctx);
         if io.op == Op::Read && outcome.result.is_ok() {
             let latency = &mut self.members[io.member.get()];
             let wait_ns = outcome.wait.0;
@@ -149,10 +151,11 @@ impl Modifier for FailSlow {
     }
 
     fn on_members_change(&mut self, members: &Members) {
+        self.inner.on_members_change(members);
         self.members.resize(members.len(), MemberLatency::default());
     }
 
     fn counters(&self) -> Vec<Counter> {
-        vec![Counter { member: None, name: "exclusions", value: self.exclusions }]
+        counters_with(self.inner.as_ref(), "exclusions", self.exclusions)
     }
 }

@@ -28,9 +28,8 @@
 //! one with the fewest I/O in flight; and the hedge is sent a 32nd later than the estimate, which
 //! is more than its error, so that a member whose reads all take the same time is not hedged.
 
-use super::{Built, Modifier, wrap};
+use super::{Built, counters_with};
 use crate::io::{IoError, MemberIo, Op, Outcome, Purpose, ReadRole};
-use crate::member::Members;
 use crate::policies::Build;
 use crate::policies::shared::second_choice::shortest_of_others;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -44,6 +43,7 @@ const HEDGE_COST: i64 = 100;
 const SAVED_MAX: i64 = 10 * HEDGE_COST;
 
 struct Hedge {
+    inner: Box<dyn ReadPolicy>,
     quantile_percent: u64,
     budget_percent: i64,
     saved: i64,
@@ -63,7 +63,7 @@ struct LengthClass {
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     let (quantile_percent, budget_percent) = (build.values[0], build.values[1] as i64);
     let (saved, hedges, classes) = (0, 0, [LengthClass::default(); 64]);
-    wrap(inner, Hedge { quantile_percent, budget_percent, saved, hedges, classes })
+    Ok(Box::new(Hedge { inner, quantile_percent, budget_percent, saved, hedges, classes }))
 }
 
 /// Index of the class of a length.
@@ -88,34 +88,37 @@ impl LengthClass {
     }
 }
 
-impl Modifier for Hedge {
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
+impl ReadPolicy for Hedge {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         self.saved = (self.saved + self.budget_percent).min(SAVED_MAX);
         let class = self.classes[class_of(read.length)];
-        match inner.choose(read, mirrors, members, ctx) {
+        match self.inner.choose(read, mirrors, ctx) {
             Choice::Mirror(first) if self.saved >= HEDGE_COST && class.samples >= SAMPLES_MIN => {
-                let backup = shortest_of_others(mirrors, members, first);
+                let backup = shortest_of_others(mirrors, ctx.members, first);
                 Choice::Hedge { first, backup, after: Nanos(class.wait_ns + class.wait_ns / 32) }
             }
             other => other,
         }
     }
 
-    fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        self.inner.on_submit(io, ctx);
         if io.role == ReadRole::Extra {
             self.saved -= HEDGE_COST;
             self.hedges += 1;
         }
     }
 
-    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        self.inner.on_complete(io, outcome, ctx);
         let class = &mut self.classes[class_of(io.length)];
         let is_sample =
             io.op == Op::Read && io.purpose == Purpose::User && io.role != ReadRole::Extra;
@@ -130,6 +133,6 @@ impl Modifier for Hedge {
     }
 
     fn counters(&self) -> Vec<Counter> {
-        vec![Counter { member: None, name: "hedges", value: self.hedges }]
+        counters_with(self.inner.as_ref(), "hedges", self.hedges)
     }
 }

@@ -14,15 +14,8 @@ mod table;
 mod tied;
 mod write_mostly;
 
-use super::{Build, ParameterInfo, PolicyOrigin};
-use crate::column_set::ColumnSet;
-use crate::diagnostic::Diagnostic;
-use crate::io::{MemberIo, Outcome};
-use crate::member::Members;
-use crate::policy::{
-    Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy, StripeRead,
-};
-use crate::units::Nanos;
+use super::{Build, Built, ParameterInfo, PolicyOrigin};
+use crate::policy::{Counter, ReadPolicy};
 
 pub use table::ALL;
 
@@ -46,9 +39,6 @@ pub struct ModifierInfo {
     pub(super) source: &'static str,
 }
 
-/// A policy wrapped in a modifier, or the reason why that is impossible.
-pub type Built = Result<Box<dyn ReadPolicy>, Diagnostic>;
-
 /// Finds the row with this name.
 pub fn find(name: &str) -> Option<&'static ModifierInfo> {
     ALL.iter().find(|info| info.name == name)
@@ -66,118 +56,9 @@ impl ModifierInfo {
     }
 }
 
-/// Behaviour of a modifier. Methods with a default leave everything to the policy.
-pub(super) trait Modifier: Send {
-    /// Chooses, using the wrapped policy.
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice;
-
-    /// As [`ReadPolicy::reconstructs`].
-    fn reconstructs(&self) -> bool {
-        false
-    }
-
-    /// As [`ReadPolicy::leave_out`], using the wrapped policy.
-    fn leave_out(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        inner.leave_out(read, columns, members, ctx)
-    }
-
-    /// As [`ReadPolicy::on_submit`].
-    fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
-
-    /// As [`ReadPolicy::on_complete`].
-    fn on_complete(&mut self, _io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {}
-
-    /// As [`ReadPolicy::on_members_change`].
-    fn on_members_change(&mut self, _members: &Members) {}
-
-    /// Counters of the modifier, listed after those of the policy.
-    fn counters(&self) -> Vec<Counter> {
-        Vec::new()
-    }
-}
-
-/// A policy wrapped in a modifier.
-struct Modified<M> {
-    inner: Box<dyn ReadPolicy>,
-    modifier: M,
-}
-
-fn wrap<M: Modifier + 'static>(inner: Box<dyn ReadPolicy>, modifier: M) -> Built {
-    Ok(Box::new(Modified { inner, modifier }))
-}
-
-impl<M: Modifier> ReadPolicy for Modified<M> {
-    fn choose(
-        &mut self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        self.modifier.choose(self.inner.as_mut(), read, mirrors, members, ctx)
-    }
-
-    fn reconstructs(&self) -> bool {
-        self.inner.reconstructs() || self.modifier.reconstructs()
-    }
-
-    fn leave_out(
-        &mut self,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        self.modifier.leave_out(self.inner.as_mut(), read, columns, members, ctx)
-    }
-
-    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
-        self.inner.on_submit(io, ctx);
-        self.modifier.on_submit(io, ctx);
-    }
-
-    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
-        self.inner.on_complete(io, outcome, ctx);
-        self.modifier.on_complete(io, outcome, ctx);
-    }
-
-    fn on_members_change(&mut self, members: &Members) {
-        self.inner.on_members_change(members);
-        self.modifier.on_members_change(members);
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        let mut counters = self.inner.counters();
-        counters.extend(self.modifier.counters());
-        counters
-    }
-
-    fn fault(&self) -> Option<&PolicyFault> {
-        self.inner.fault()
-    }
-
-    /// Reasons of the wrapped policy for every mirror, including those that the modifier excludes.
-    fn explain(
-        &self,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        now: Nanos,
-    ) -> Vec<MirrorScore> {
-        self.inner.explain(read, mirrors, members, now)
-    }
+/// The counters of a wrapped policy, and one of its modifier.
+fn counters_with(inner: &dyn ReadPolicy, name: &'static str, value: i64) -> Vec<Counter> {
+    let mut counters = inner.counters();
+    counters.push(Counter { member: None, name, value });
+    counters
 }

@@ -4,7 +4,6 @@
 //! to the lowest stripe that is left.
 
 use crate::column_set::ColumnSet;
-use crate::member::Members;
 use crate::policies::MIRRORS_MAX;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, StripeRead};
 
@@ -14,7 +13,6 @@ pub(super) fn choose_among(
     inner: &mut dyn ReadPolicy,
     read: &Read,
     mirrors: &[Mirror],
-    members: &Members,
     ctx: &mut Ctx<'_>,
     allowed: impl Fn(&Mirror) -> bool,
 ) -> Choice {
@@ -26,10 +24,10 @@ pub(super) fn choose_among(
         count += 1;
     }
     match count {
-        0 => inner.choose(read, mirrors, members, ctx),
+        0 => inner.choose(read, mirrors, ctx),
         1 => Choice::Mirror(places[0]),
-        _ if count == mirrors.len() => inner.choose(read, mirrors, members, ctx),
-        _ => inner.choose(read, &list[..count], members, ctx).translated(|place| places[place]),
+        _ if count == mirrors.len() => inner.choose(read, mirrors, ctx),
+        _ => inner.choose(read, &list[..count], ctx).translated(|place| places[place]),
     }
 }
 
@@ -39,7 +37,6 @@ pub(super) fn leave_out_others(
     inner: &mut dyn ReadPolicy,
     read: &StripeRead,
     columns: &[Mirror],
-    members: &Members,
     ctx: &mut Ctx<'_>,
     allowed: impl Fn(&Mirror) -> bool,
 ) -> ColumnSet {
@@ -50,5 +47,5 @@ pub(super) fn leave_out_others(
         return excluded;
     }
     let narrowed = StripeRead { eligible: read.eligible.without(excluded), spare, ..*read };
-    excluded.or(inner.leave_out(&narrowed, columns, members, ctx))
+    excluded.or(inner.leave_out(&narrowed, columns, ctx))
 }

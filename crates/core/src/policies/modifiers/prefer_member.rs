@@ -19,30 +19,34 @@
 //! VxVM's `rdpol=siteread` and `prefer`, and the preferred mirror of most volume managers. As a
 //! modifier it is ours; `btrfs/devid` is the same with a fixed policy for all other blocks.
 
+use super::Built;
 use super::narrowed::choose_among;
-use super::{Built, Modifier, wrap};
-use crate::member::{MemberIndex, Members};
+use crate::member::MemberIndex;
 use crate::policies::Build;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct PreferMember {
+    inner: Box<dyn ReadPolicy>,
     preferred: MemberIndex,
 }
 
 /// Builds the modifier from the devid of the member to prefer.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
-    wrap(inner, PreferMember { preferred: build.member(build.values[0])? })
+    Ok(Box::new(PreferMember { inner, preferred: build.member(build.values[0])? }))
 }
 
-impl Modifier for PreferMember {
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        choose_among(inner, read, mirrors, members, ctx, |mirror| mirror.member == self.preferred)
+impl ReadPolicy for PreferMember {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        choose_among(self.inner.as_mut(), read, mirrors, ctx, |mirror| {
+            mirror.member == self.preferred
+        })
     }
 }

@@ -28,35 +28,36 @@
 //! one starts. Servers there notify each other when they begin; a volume uses its own count of I/O
 //! in flight.
 
-use super::{Built, Modifier, wrap};
-use crate::member::Members;
+use super::Built;
 use crate::policies::Build;
 use crate::policies::shared::second_choice::shortest_of_others;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct Tied {
+    inner: Box<dyn ReadPolicy>,
     after: Nanos,
 }
 
 /// Builds the modifier from the milliseconds for which the read waits in the first queue only.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
-    wrap(inner, Tied { after: Nanos::from_millis(build.values[0]) })
+    Ok(Box::new(Tied { inner, after: Nanos::from_millis(build.values[0]) }))
 }
 
-impl Modifier for Tied {
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        match inner.choose(read, mirrors, members, ctx) {
+impl ReadPolicy for Tied {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        match self.inner.choose(read, mirrors, ctx) {
             Choice::Mirror(first) => Choice::Tied {
                 first,
-                second: shortest_of_others(mirrors, members, first),
+                second: shortest_of_others(mirrors, ctx.members, first),
                 after: self.after,
             },
             other => other,

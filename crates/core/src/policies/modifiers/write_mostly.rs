@@ -20,46 +20,43 @@
 //! `lvchange --writemostly`. There it is a property of the member, as in the array file here
 //! (`write_mostly`); the modifier tries it without changing the array.
 
+use super::Built;
 use super::narrowed::{choose_among, leave_out_others};
-use super::{Built, Modifier, wrap};
 use crate::column_set::ColumnSet;
-use crate::member::{MemberIndex, Members};
+use crate::member::MemberIndex;
 use crate::policies::Build;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, StripeRead};
 
 struct WriteMostly {
+    inner: Box<dyn ReadPolicy>,
     avoided: MemberIndex,
 }
 
 /// Builds the modifier from the devid of the member to avoid.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
-    wrap(inner, WriteMostly { avoided: build.member(build.values[0])? })
+    Ok(Box::new(WriteMostly { inner, avoided: build.member(build.values[0])? }))
 }
 
-impl Modifier for WriteMostly {
-    fn choose(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &Read,
-        mirrors: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> Choice {
-        choose_among(inner, read, mirrors, members, ctx, |mirror| mirror.member != self.avoided)
+impl ReadPolicy for WriteMostly {
+    fn inner(&self) -> Option<&dyn ReadPolicy> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn ReadPolicy> {
+        Some(self.inner.as_mut())
+    }
+
+    fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
+        choose_among(self.inner.as_mut(), read, mirrors, ctx, |mirror| {
+            mirror.member != self.avoided
+        })
     }
 
     fn reconstructs(&self) -> bool {
         true
     }
 
-    fn leave_out(
-        &mut self,
-        inner: &mut dyn ReadPolicy,
-        read: &StripeRead,
-        columns: &[Mirror],
-        members: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
-        leave_out_others(inner, read, columns, members, ctx, |it| it.member != self.avoided)
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
+        leave_out_others(self.inner.as_mut(), read, columns, ctx, |it| it.member != self.avoided)
     }
 }

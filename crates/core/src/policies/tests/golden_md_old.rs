@@ -19,8 +19,8 @@ fn md_raid10_far_and_offset_read_the_lowest_address() {
     for spec in ["md/raid10:far", "md/raid10:offset"] {
         let mut policy = Spec::parse(spec).unwrap().build(&[1, 2, 3]).unwrap();
         let mut choose = |mirrors: &[Mirror]| {
-            let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut Rng::new(1) };
-            policy.choose(&read, mirrors, &members, &mut ctx)
+            let mut ctx = Ctx { now: Nanos::ZERO, members: &members, rng: &mut Rng::new(1) };
+            policy.choose(&read, mirrors, &mut ctx)
         };
         let steps = [
             ([mirror(0, 512), mirror(1, 0)], 1, "lower, though it has nine in flight"),
@@ -83,9 +83,9 @@ fn md_raid10_follows_the_layout_of_the_array() {
         members.set_copies_are_apart(kind.places_copies_apart());
         let mut policy = Spec::parse(spec).unwrap().build(&[1, 2]).unwrap();
         policy.on_members_change(&members);
-        let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut Rng::new(1) };
+        let mut ctx = Ctx { now: Nanos::ZERO, members: &members, rng: &mut Rng::new(1) };
         let mirrors = [mirror(0, GIB), mirror(1, MIB)];
-        let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
+        let choice = policy.choose(&read, &mirrors, &mut ctx);
         assert_eq!(choice, Choice::Mirror(usize::from(lowest)), "{spec} on {layout}");
     }
 }

@@ -157,9 +157,9 @@ fn hedge_waits_for_its_quantile_and_keeps_its_budget() {
     while let (read, Choice::Hedge { .. }) = script.choose(0, 4096, 0) {
         let mirror =
             crate::policy::Mirror { member: crate::member::MemberIndex(1), offset: 0, copy: 1 };
-        let io = super::script::member_io(&read, &mirror, Nanos::ZERO);
+        let io = read.io(&mirror, Nanos::ZERO);
         let mut rng = Rng::new(1);
-        let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut rng };
+        let mut ctx = Ctx { now: Nanos::ZERO, members: &script.members, rng: &mut rng };
         script.policy.on_submit(&MemberIo { role: ReadRole::Extra, ..io }, &mut ctx);
         hedged += 1;
     }

@@ -43,8 +43,8 @@ impl Stripes {
         };
         let place = |copy: u8| Mirror { member: MemberIndex(copy.into()), offset: 0, copy };
         let columns: Vec<Mirror> = (0..count).map(place).collect();
-        let ctx = &mut Ctx { now: self.now, rng: &mut self.rng };
-        let left_out = self.policy.leave_out(&read, &columns, &self.members, ctx);
+        let ctx = &mut Ctx { now: self.now, members: &self.members, rng: &mut self.rng };
+        let left_out = self.policy.leave_out(&read, &columns, ctx);
         assert!(left_out.count() <= self.spare);
         left_out.iter().collect()
     }
@@ -67,7 +67,8 @@ impl Stripes {
             submitted_at: self.now,
         };
         self.members.get_mut(io.member).account_submission(&io);
-        self.policy.on_submit(&io, &mut Ctx { now: self.now, rng: &mut self.rng });
+        let ctx = &mut Ctx { now: self.now, members: &self.members, rng: &mut self.rng };
+        self.policy.on_submit(&io, ctx);
         io
     }
 
@@ -75,7 +76,8 @@ impl Stripes {
         let wait = self.now - io.submitted_at;
         let outcome = Outcome { result: Ok(()), completed_at: self.now, wait, superseded: false };
         self.members.get_mut(io.member).account_completion(io, &outcome);
-        self.policy.on_complete(io, &outcome, &mut Ctx { now: self.now, rng: &mut self.rng });
+        let ctx = &mut Ctx { now: self.now, members: &self.members, rng: &mut self.rng };
+        self.policy.on_complete(io, &outcome, ctx);
     }
 
     /// Reads each member some times, alone; `waits_us` is what each takes.

@@ -129,19 +129,19 @@ fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
             copies: mirrors.last().unwrap().copy + 1 + draw.below(2) as u8,
         };
         let now = Nanos::from_millis(step * 300);
+        let mut ctx = Ctx { now, members: &members, rng: &mut rng };
         let given = match reasons {
-            Reasons::Asked => policy.explain(&read, &mirrors, &members, now),
+            Reasons::Asked => policy.explain(&read, &mirrors, &ctx),
             Reasons::Unasked => Vec::new(),
         };
-        let mut ctx = Ctx { now, rng: &mut rng };
-        let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
+        let choice = policy.choose(&read, &mirrors, &mut ctx);
         let place = choice.first();
         assert!(place < mirrors.len(), "{spec}: {place} of {}", mirrors.len());
         if reasons == Reasons::Asked {
             check_reasons(&spec.to_string(), &given, mirrors.len(), place);
         }
         choices.push(choice);
-        let io = script::member_io(&read, &mirrors[place], ctx.now);
+        let io = read.io(&mirrors[place], ctx.now);
         policy.on_submit(&io, &mut ctx);
         if step == 100 {
             policy.on_members_change(&members);

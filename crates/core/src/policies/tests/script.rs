@@ -4,7 +4,7 @@
 //! Members are identified by their devid. A read's mirrors are the eligible members in stripe
 //! order, all at the volume's own offset.
 
-use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
+use crate::io::{IoError, IoId, MemberIo, Op, Outcome};
 use crate::member::{MemberConfig, MemberIndex, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -73,24 +73,6 @@ pub(super) fn members(number: u64, change: impl Fn(&mut MemberConfig)) -> Vec<Me
     configs.collect()
 }
 
-/// The member I/O of a read on a mirror.
-pub(super) fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
-    MemberIo {
-        id: IoId(0),
-        request: RequestId(0),
-        member: mirror.member,
-        op: Op::Read,
-        purpose: Purpose::User,
-        offset: mirror.offset,
-        length: read.length,
-        volume_offset: read.offset,
-        stream: read.stream,
-        background: read.background,
-        role: ReadRole::Only,
-        submitted_at: now,
-    }
-}
-
 /// Plays a script from the start; stripes are the members in order of devid.
 pub(super) fn follow(spec: &str, configs: Vec<MemberConfig>, steps: &[Step]) {
     Script::new(spec, configs).follow(steps);
@@ -154,13 +136,13 @@ impl Script {
             Choice::Split(_) => {
                 let piece = Read { length: length / mirrors.len() as u64, ..read };
                 for mirror in &mirrors {
-                    self.submit(member_io(&piece, mirror, self.now));
+                    self.submit(piece.io(mirror, self.now));
                 }
                 0
             }
             _ => {
                 let place = choice.first();
-                self.submit(member_io(&read, &mirrors[place], self.now));
+                self.submit(read.io(&mirrors[place], self.now));
                 self.members[mirrors[place].member].config.devid
             }
         }
@@ -176,8 +158,8 @@ impl Script {
         let mirrors = self.mirrors(offset);
         let copies = self.stripes.len() as u8;
         let read = Read { offset, length, stream, cpu, background: false, copies };
-        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
-        (read, self.policy.choose(&read, &mirrors, &self.members, &mut ctx))
+        let mut ctx = Ctx { now: self.now, members: &self.members, rng: &mut self.rng };
+        (read, self.policy.choose(&read, &mirrors, &mut ctx))
     }
 
     /// Plays a step that is not a read.
@@ -191,7 +173,7 @@ impl Script {
             Step::Write { devid, offset, length } => {
                 let mirror = Mirror { member: self.member(devid), offset, copy: 0 };
                 let read = Read { offset, length, stream: 0, cpu: 0, background: false, copies: 1 };
-                self.submit(MemberIo { op: Op::Write, ..member_io(&read, &mirror, self.now) });
+                self.submit(MemberIo { op: Op::Write, ..read.io(&mirror, self.now) });
             }
             Step::Wait { millis } => self.now += Nanos::from_millis(millis),
             Step::Eligible(devids) => self.eligible = devids.to_vec(),
@@ -211,7 +193,7 @@ impl Script {
         let mirror = Mirror { member: self.member(devid), offset: 0, copy: 0 };
         let read =
             Read { offset: 0, length: 4096, stream: 0, cpu: 0, background: false, copies: 1 };
-        self.submit(member_io(&read, &mirror, self.now));
+        self.submit(read.io(&mirror, self.now));
     }
 
     fn complete(&mut self, devid: u64, wait_ms: u64) {
@@ -231,7 +213,7 @@ impl Script {
     fn end(&mut self, io: &MemberIo, result: Result<(), IoError>, wait: Nanos) {
         let outcome = Outcome { result, completed_at: self.now, wait, superseded: false };
         self.members.get_mut(io.member).account_completion(io, &outcome);
-        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
+        let mut ctx = Ctx { now: self.now, members: &self.members, rng: &mut self.rng };
         self.policy.on_complete(io, &outcome, &mut ctx);
     }
 
@@ -240,7 +222,7 @@ impl Script {
         self.next_id += 1;
         self.members.get_mut(io.member).account_submission(&io);
         self.in_flight.push(io);
-        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
+        let mut ctx = Ctx { now: self.now, members: &self.members, rng: &mut self.rng };
         self.policy.on_submit(&io, &mut ctx);
     }
 

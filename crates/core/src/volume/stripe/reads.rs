@@ -178,8 +178,9 @@ impl StripeContext<'_> {
         let length = rows.end - rows.start;
         let read = StripeRead { offset, length, stream, background, wanted, eligible, spare };
         self.decider.choices += 1;
-        let ctx = &mut Ctx { now, rng: &mut self.decider.rng };
-        let left_out = self.decider.policy.leave_out(&read, columns, self.states.members(), ctx);
+        let members = self.states.members();
+        let ctx = &mut Ctx { now, members, rng: &mut self.decider.rng };
+        let left_out = self.decider.policy.leave_out(&read, columns, ctx);
         read.check(left_out);
         left_out
     }

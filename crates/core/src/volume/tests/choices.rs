@@ -6,7 +6,7 @@ use super::*;
 fn read_by(choice: Choice) {
     struct Fixed(Choice);
     impl ReadPolicy for Fixed {
-        fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
             self.0
         }
     }
@@ -72,15 +72,13 @@ fn a_completion_before_the_submission() {
 fn a_single_eligible_mirror_is_read_without_asking_the_policy() {
     struct Unasked;
     impl ReadPolicy for Unasked {
-        fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
             panic!("the policy is not asked")
         }
     }
     let mut world = World::new(Profile::Raid1, 2, Box::new(Unasked));
     world.volume.set_member_state(MemberIndex(0), MemberState::Failed);
-    world.request(1, RequestKind::Read, 0, 4096);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.result(1, RequestKind::Read, 0, 4096), Ok(()));
 }
 
 #[test]

@@ -36,9 +36,7 @@ fn a_failed_write_does_not_fail_the_only_member_in_sync() {
         complete_but(&mut world, 0, IoError::Medium);
         assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))), "{recovered_bytes}");
         assert_eq!(states(&world), before);
-        world.request(2, RequestKind::Read, 4096, 4096);
-        world.settle();
-        assert_eq!(world.reply(), Some((2, Ok(()))), "the volume lives");
+        assert_eq!(world.result(2, RequestKind::Read, 4096, 4096), Ok(()), "the volume lives");
     }
 }
 
@@ -71,9 +69,7 @@ fn the_last_member_in_sync_is_not_failed() {
     world.request(2, RequestKind::Flush, 0, 0);
     complete_but(&mut world, 0, IoError::Medium);
     assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
-    world.request(3, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((3, Err(VolumeError::Unwritable))));
+    assert_eq!(world.result(3, RequestKind::Flush, 0, 0), Err(VolumeError::Unwritable));
 }
 
 #[test]
@@ -183,35 +179,23 @@ fn pair_and_other(world: &World) -> ([MemberIndex; 2], MemberIndex) {
 fn a_flush_fails_once_both_copies_of_a_write_are_gone() {
     let mut world = World::new(Profile::Raid10, 4, Box::new(First));
     let ([first, second], _) = pair_and_other(&world);
-    world.write(1, 0, 4096, 7);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    world.put(1, 0, 4096, 7);
     world.volume.set_member_state(first, MemberState::Failed);
-    world.request(2, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((2, Ok(()))), "the other copy is left");
+    assert_eq!(world.result(2, RequestKind::Flush, 0, 0), Ok(()), "the other copy is left");
     world.volume.set_member_state(second, MemberState::Failed);
-    world.request(3, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((3, Err(VolumeError::Unwritable))));
+    assert_eq!(world.result(3, RequestKind::Flush, 0, 0), Err(VolumeError::Unwritable));
     // A copy that is stale holds nothing of it; one in sync does.
     world.volume.set_member_state(first, MemberState::Rebuilding { recovered_bytes: 2 * MIB });
-    world.request(4, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((4, Err(VolumeError::Unwritable))));
+    assert_eq!(world.result(4, RequestKind::Flush, 0, 0), Err(VolumeError::Unwritable));
     world.volume.set_member_state(first, MemberState::Rebuilding { recovered_bytes: 200 * MIB });
-    world.request(5, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((5, Ok(()))));
+    assert_eq!(world.result(5, RequestKind::Flush, 0, 0), Ok(()));
 }
 
 /// Each of two members fails in turn, by an error of a write that is acknowledged all the same.
 #[test]
 fn three_copies_survive_two_failures() {
     let mut world = World::new(Profile::Raid1c3, 3, Box::new(First));
-    world.write(1, 0, 4096, 7);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    world.put(1, 0, 4096, 7);
     for (id, broken) in [(2, 0), (3, 1)] {
         world.write(id, 8192, 4096, 10 + id);
         complete_but(&mut world, broken, IoError::Medium);
@@ -219,13 +203,9 @@ fn three_copies_survive_two_failures() {
         assert_eq!(world.reply(), Some((id, Ok(()))), "member {broken}");
         assert_eq!(states(&world)[usize::from(broken)], MemberState::Failed);
     }
-    world.request(4, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((4, Ok(()))));
+    assert_eq!(world.result(4, RequestKind::Flush, 0, 0), Ok(()));
     for (id, offset, value) in [(5, 0, 7), (6, 8192, 13)] {
-        world.request(id, RequestKind::Read, offset, 4096);
-        world.settle();
-        assert_eq!(world.reply(), Some((id, Ok(()))));
+        assert_eq!(world.result(id, RequestKind::Read, offset, 4096), Ok(()));
         let read = &world.buffers[&id];
         assert!(read.len() == 8 && read.values().all(|&it| it == value), "{read:?}");
     }
@@ -238,9 +218,7 @@ fn a_flush_succeeds_without_one_member_of_each_pair() {
     for member in [first, other] {
         world.volume.set_member_state(member, MemberState::Failed);
     }
-    world.request(1, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.result(1, RequestKind::Flush, 0, 0), Ok(()));
     assert_eq!(world.members_of(Op::Flush, Purpose::User).len(), 2);
 }
 
@@ -262,9 +240,7 @@ fn a_rebuild_fails_if_its_member_failed_and_returned_meanwhile() {
         }
         world.complete(first);
         world.volume.set_member_state(rebuilt, stale);
-        for io in reads {
-            world.complete(io);
-        }
+        world.complete_all(reads);
         world.settle();
         assert_eq!(world.reply(), Some((1, Err(VolumeError::NotRebuilding))));
         assert_eq!(states(&world)[1], stale, "nothing counts as recovered");
@@ -278,9 +254,7 @@ fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     let read = world.pump();
     world.request(2, RequestKind::Discard, 0, 4096);
     assert!(world.pump().is_empty(), "the data read from its range is about to be written");
-    for io in read {
-        world.complete(io);
-    }
+    world.complete_all(read);
     world.settle();
     let (last, discards) =
         (world.handed_out.last().unwrap(), world.members_of(Op::Discard, Purpose::User));
@@ -290,9 +264,7 @@ fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     let discards = world.pump();
     world.request(4, RequestKind::Scrub, 64 * MIB, 4096);
     assert!(world.pump().is_empty(), "its copies may differ until the discard ends");
-    for io in discards {
-        world.complete(io);
-    }
+    world.complete_all(discards);
     assert!(!world.pump().is_empty());
 }
 
@@ -304,9 +276,7 @@ fn a_new_policy_is_not_notified_of_io_in_flight() {
         let ios = world.pump();
         world.volume.set_policy(Spec::new(info).build(&[1, 2]).unwrap());
         world.request(2, RequestKind::Read, 4096, 4096);
-        for io in ios {
-            world.complete(io);
-        }
+        world.complete_all(ios);
         world.settle();
         let replies = [world.reply(), world.reply()];
         assert_eq!(replies, [Some((1, Ok(()))), Some((2, Ok(())))], "{}", info.name);

@@ -27,9 +27,7 @@ fn a_rebuild_covers_exactly_what_a_member_holds() {
         let target = MemberIndex(1);
         let map = |configs: &[MemberConfig]| ChunkMap::arrange(layout.parse().unwrap(), configs);
         let mut world = World::over(members, stale, map, Box::new(First));
-        world.request(1, RequestKind::Rebuild(target), 0, 200 * MIB);
-        world.settle();
-        assert_eq!(world.reply(), Some((1, Ok(()))), "{layout}");
+        assert_eq!(world.result(1, RequestKind::Rebuild(target), 0, 200 * MIB), Ok(()), "{layout}");
         assert_eq!(world.volume.members()[target].state, MemberState::InSync, "{layout}");
         let written = world.handed_out.iter().filter(|io| io.op == Op::Write);
         let mut written: Vec<_> = written.map(|io| (io.member, io.offset, io.length)).collect();

@@ -21,9 +21,7 @@ fn counts(world: &World) -> (usize, usize) {
 
 pub(super) fn ios_of_write(world: &mut World, id: u64, offset: u64, length: u64) -> (usize, usize) {
     world.handed_out.clear();
-    world.write(id, offset, length, id);
-    world.settle();
-    assert_eq!(world.reply(), Some((id, Ok(()))));
+    world.put(id, offset, length, id);
     counts(world)
 }
 
@@ -52,7 +50,7 @@ pub(super) fn check_parities(world: &World, blocks: std::ops::Range<u64>) {
             world.disks.get(&(member.0, (start + row) / BLOCK)).copied().unwrap_or(0)
         };
         let data: Vec<u64> = (0..stripe.data).map(word).collect();
-        let parities = parities_of(&stripe, &data);
+        let parities = parities_of(&data);
         for (parity, column) in parities.into_iter().zip(stripe.data..stripe.columns()) {
             assert_eq!(word(column), parity, "column {column} of block {block}");
         }
@@ -92,9 +90,7 @@ fn the_rmw_level_decides_between_equals() {
     let reads = |level| {
         let mut world = raid("md-raid5", 3);
         world.volume = world.volume.with_rmw_level(level);
-        world.write(1, 0, 128 * KIB, 1);
-        world.settle();
-        world.reply();
+        world.put(1, 0, 128 * KIB, 1);
         ios_of_write(&mut world, 2, 0, 4096);
         check_parities(&world, 0..256);
         world.members_of(Op::Read, Purpose::User).len()
@@ -156,9 +152,7 @@ fn writes_to_one_stripe_run_one_after_the_other() {
 fn a_lost_strip_is_read_from_n_others() {
     for (layout, members, losses) in [("md-raid5", 4, 1), ("md-raid6", 6, 1), ("md-raid6", 6, 2)] {
         let mut world = raid(layout, members);
-        world.write(1, 0, MIB, 7);
-        world.settle();
-        world.reply();
+        world.put(1, 0, MIB, 7);
         for strip in 0..losses {
             let lost = world.volume.map().map(strip * 64 * KIB, 512).mirrors[0].member;
             world.volume.set_member_state(lost, MemberState::Failed);
@@ -174,9 +168,7 @@ fn a_lost_strip_is_read_from_n_others() {
 #[test]
 fn a_bad_spot_is_recovered_and_rewritten() {
     let mut world = raid("md-raid5", 4);
-    world.write(1, 0, 192 * KIB, 5);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 192 * KIB, 5);
     let mirror = world.volume.map().map(8192, 512).mirrors[0];
     world.bad.push((mirror.member.0, mirror.offset / BLOCK));
     assert_eq!(read(&mut world, 2, 0, 64 * KIB), Ok(vec![5; 128]));
@@ -188,9 +180,7 @@ fn a_bad_spot_is_recovered_and_rewritten() {
 #[test]
 fn bad_spots_in_different_rows_are_recovered_row_by_row() {
     let mut world = raid("md-raid5", 4);
-    world.write(1, 0, 192 * KIB, 5);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 192 * KIB, 5);
     for offset in [0, 64 * KIB + 32768] {
         let mirror = world.volume.map().map(offset, 512).mirrors[0];
         world.bad.push((mirror.member.0, mirror.offset / BLOCK));
@@ -202,7 +192,7 @@ fn bad_spots_in_different_rows_are_recovered_row_by_row() {
 
 #[test]
 fn a_lost_member_is_rebuilt() {
-    for (layout, members) in [("md-raid5", 4), ("md-raid6", 5), ("md-raid6-ddf-N-continue", 5)] {
+    for (layout, members) in [("md-raid5", 4), ("md-raid6", 5), ("md-raid6-parity-first", 5)] {
         let mut world = raid(layout, members);
         world.write(1, 0, 2 * MIB, 3);
         world.write(2, 4096, 8192, 4);
@@ -233,9 +223,7 @@ fn a_lost_member_is_rebuilt() {
 fn a_scrub_rewrites_a_column_only_where_its_medium_failed() {
     for (layout, members) in [("md-raid6", 5), ("md-raid5", 4)] {
         let mut world = raid(layout, members);
-        world.write(1, 0, 192 * KIB, 9);
-        world.settle();
-        world.reply();
+        world.put(1, 0, 192 * KIB, 9);
         let [spoiled, wrong] = [0, 64 * KIB].map(|it| world.volume.map().map(it, 512).mirrors[0]);
         let block =
             |mirror: &Mirror, page: u64| (mirror.member.0, mirror.offset / BLOCK + 8 * page);
@@ -243,9 +231,7 @@ fn a_scrub_rewrites_a_column_only_where_its_medium_failed() {
         world.disks.insert(block(&wrong, 9), 0x1234);
         let before = world.disks.clone();
         world.handed_out.clear();
-        world.request(2, RequestKind::Scrub, 0, 4096);
-        world.settle();
-        assert_eq!(world.reply(), Some((2, Ok(()))));
+        assert_eq!(world.result(2, RequestKind::Scrub, 0, 4096), Ok(()));
         assert!(world.bad.is_empty(), "{layout}: the bad spot was rewritten");
         assert_eq!(world.disks, before, "{layout}: with what it held");
     }
@@ -261,9 +247,7 @@ fn a_write_error_in_a_stripe_fails_the_member() {
     let mut ios = world.pump();
     let lost = ios.remove(0);
     world.volume.complete(lost.id, Err(IoError::Medium), world.now);
-    ios.into_iter().for_each(|io| {
-        world.complete(io);
-    });
+    world.complete_all(ios);
     world.settle();
     assert_eq!([world.reply(), world.reply()].map(Option::unwrap), [(1, Ok(())), (2, Ok(()))]);
     assert_eq!(world.volume.members()[lost.member].state, MemberState::Failed);
@@ -275,24 +259,18 @@ fn a_write_error_in_a_stripe_fails_the_member() {
 #[test]
 fn a_write_that_fails_beyond_the_losses_fails_its_member() {
     let mut world = raid("md-raid5", 4);
-    world.write(1, 0, 384 * KIB, 1);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 384 * KIB, 1);
     let first = world.volume.map().map(0, 512).mirrors[0].member;
     world.volume.set_member_state(first, MemberState::Failed);
     world.write(2, 64 * KIB, 4096, 2);
     let reads = world.pump();
     assert!(reads.iter().all(|io| io.op == Op::Read && io.member != first));
-    reads.into_iter().for_each(|io| {
-        world.complete(io);
-    });
+    world.complete_all(reads);
     let mut writes = world.pump();
     let failed = writes.remove(0);
     assert_eq!(failed.member, world.volume.map().map(64 * KIB, 512).mirrors[0].member);
     world.volume.complete(failed.id, Err(IoError::Transport), world.now);
-    writes.into_iter().for_each(|io| {
-        world.complete(io);
-    });
+    world.complete_all(writes);
     world.settle();
     assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
     assert_eq!(world.volume.members()[failed.member].state, MemberState::Failed);
@@ -300,30 +278,22 @@ fn a_write_that_fails_beyond_the_losses_fails_its_member() {
         assert_eq!(read(&mut world, 3, lost, 4096), Err(VolumeError::Unreadable), "at {lost}");
     }
     assert_eq!(read(&mut world, 4, 128 * KIB, 4096), Ok(vec![1; 8]), "what is there is read");
-    world.request(5, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((5, Err(VolumeError::Unwritable))));
+    assert_eq!(world.result(5, RequestKind::Flush, 0, 0), Err(VolumeError::Unwritable));
 }
 
 #[test]
 fn a_discard_leaves_the_parity_right() {
     let mut world = raid("md-raid6", 5);
-    world.write(1, 0, 192 * KIB, 1);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 192 * KIB, 1);
     world.handed_out.clear();
-    world.request(2, RequestKind::Discard, 0, 192 * KIB);
-    world.settle();
-    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(world.result(2, RequestKind::Discard, 0, 192 * KIB), Ok(()));
     assert_eq!(world.handed_out, []);
 }
 
 #[test]
 fn more_losses_than_parities_are_an_error() {
     let mut world = raid("md-raid6", 5);
-    world.write(1, 0, 192 * KIB, 1);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 192 * KIB, 1);
     for strip in 0..3 {
         let member = world.volume.map().map(strip * 64 * KIB, 512).mirrors[0].member;
         world.volume.set_member_state(member, MemberState::Failed);
@@ -332,7 +302,5 @@ fn more_losses_than_parities_are_an_error() {
     world.write(3, 0, 4096, 3);
     world.settle();
     assert_eq!(world.reply(), Some((3, Err(VolumeError::Unwritable))));
-    world.request(4, RequestKind::Flush, 0, 0);
-    world.settle();
-    assert_eq!(world.reply(), Some((4, Err(VolumeError::Unwritable))));
+    assert_eq!(world.result(4, RequestKind::Flush, 0, 0), Err(VolumeError::Unwritable));
 }

@@ -364,7 +364,7 @@ impl Play {
 struct LeavesOut;
 
 impl ReadPolicy for LeavesOut {
-    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         panic!("there is one copy of each block")
     }
 
@@ -372,13 +372,7 @@ impl ReadPolicy for LeavesOut {
         true
     }
 
-    fn leave_out(
-        &mut self,
-        read: &StripeRead,
-        columns: &[Mirror],
-        _: &Members,
-        ctx: &mut Ctx<'_>,
-    ) -> ColumnSet {
+    fn leave_out(&mut self, read: &StripeRead, columns: &[Mirror], ctx: &mut Ctx<'_>) -> ColumnSet {
         assert!(read.wanted.iter().all(|column| usize::from(column) < columns.len()));
         let bits = ctx.rng.below(1 << columns.len());
         ColumnSet::from_bits(bits).and(read.eligible).first(read.spare)
@@ -391,8 +385,8 @@ const LAYOUTS: &[(&str, usize)] = &[
     ("md-raid6", 4),
     ("md-raid6", 6),
     ("md-raid6-left-asymmetric", 5),
-    ("md-raid6-ddf-N-continue", 5),
-    ("md-raid6-left-symmetric-6", 7),
+    ("md-raid6-right-symmetric", 5),
+    ("md-raid6-parity-last", 7),
 ];
 
 fn play(layout: &str, members: usize, level: RmwLevel, goes_beyond: bool) -> Play {

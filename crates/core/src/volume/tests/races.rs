@@ -6,7 +6,7 @@ use super::*;
 struct Fixed(Choice);
 
 impl ReadPolicy for Fixed {
-    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         self.0
     }
 }
@@ -15,7 +15,7 @@ impl ReadPolicy for Fixed {
 struct Everything;
 
 impl ReadPolicy for Everything {
-    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         Choice::All(MirrorSet::all(mirrors))
     }
 }
@@ -27,9 +27,7 @@ const TIE: Choice = Choice::Tied { first: 0, second: 1, after: Nanos::ZERO };
 /// A volume of two members in which block 0 holds 7; nothing in flight.
 fn world(choice: Choice) -> World {
     let mut world = World::new(Profile::Raid1, 2, Box::new(Fixed(choice)));
-    world.write(1, 0, 4096, 7);
-    world.settle();
-    assert_eq!(world.reply(), Some((1, Ok(()))));
+    world.put(1, 0, 4096, 7);
     world
 }
 
@@ -158,9 +156,7 @@ fn a_second_read_does_not_go_to_a_member_that_failed_meanwhile() {
 #[test]
 fn everything_is_read_and_nothing_cancelled_if_all_is_chosen() {
     let mut world = World::new(Profile::Raid1c3, 3, Box::new(Everything));
-    world.write(1, 0, 4096, 7);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 4096, 7);
     let reads = ask(&mut world, 2);
     let roles: Vec<ReadRole> = reads.iter().map(|io| io.role).collect();
     assert_eq!(roles, [ReadRole::First, ReadRole::Extra, ReadRole::Extra]);
@@ -176,9 +172,7 @@ fn everything_is_read_and_nothing_cancelled_if_all_is_chosen() {
 fn an_answer_counts_though_the_repair_fails() {
     for good in [0, 1] {
         let mut world = World::new(Profile::Raid1, 2, Box::new(Everything));
-        world.write(1, 0, 4096, 7);
-        world.settle();
-        world.reply();
+        world.put(1, 0, 4096, 7);
         let reads = ask(&mut world, 2);
         world.bad.push((reads[1 - good].member.0, reads[1 - good].offset / BLOCK));
         world.complete(reads[1 - good]);

@@ -13,7 +13,7 @@ const STRIP: u64 = 64 * KIB;
 struct Without(ColumnSet);
 
 impl ReadPolicy for Without {
-    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
         panic!("there is one copy of each block")
     }
 
@@ -21,13 +21,7 @@ impl ReadPolicy for Without {
         true
     }
 
-    fn leave_out(
-        &mut self,
-        read: &StripeRead,
-        _: &[Mirror],
-        _: &Members,
-        _: &mut Ctx<'_>,
-    ) -> ColumnSet {
+    fn leave_out(&mut self, read: &StripeRead, _: &[Mirror], _: &mut Ctx<'_>) -> ColumnSet {
         self.0.and(read.eligible).first(read.spare)
     }
 }
@@ -35,9 +29,7 @@ impl ReadPolicy for Without {
 /// An array whose first full stripe holds 7, read without these columns, and the stripe.
 fn without(layout: &str, members: usize, columns: &[u8]) -> (World, FullStripe) {
     let mut world = raid(layout, members);
-    world.write(1, 0, MIB, 7);
-    world.settle();
-    world.reply();
+    world.put(1, 0, MIB, 7);
     world.volume.set_policy(Box::new(Without(ColumnSet::of(columns.iter().copied()))));
     let stripe = world.volume.map().full_stripe(0).unwrap();
     (world, stripe)
@@ -103,9 +95,7 @@ fn a_full_stripe_without_a_column_takes_no_more_reads() {
 #[test]
 fn rows_are_recovered_where_they_are_read() {
     let (mut world, stripe) = without("md-raid5", 4, &[1]);
-    world.write(2, STRIP, STRIP, 8);
-    world.settle();
-    world.reply();
+    world.put(2, STRIP, STRIP, 8);
     let blocks = read(&mut world, 3, STRIP / 2, 2 * STRIP).unwrap();
     assert_eq!(blocks, [vec![7; 64], vec![8; 128], vec![7; 64]].concat());
     let mut columns = columns_read(&world, &stripe);
@@ -119,17 +109,13 @@ fn nothing_is_recovered_while_a_write_is_under_way() {
     world.write(2, STRIP, 4096, 8);
     let mut ios = world.pump();
     while ios.iter().all(|io| io.op == Op::Read) {
-        for io in ios {
-            world.complete(io);
-        }
+        world.complete_all(ios);
         ios = world.pump();
     }
     // The parity is written, the data are not.
     let data = ios.iter().position(|io| io.volume_offset == STRIP).unwrap();
     let late = ios.remove(data);
-    for io in ios {
-        world.complete(io);
-    }
+    world.complete_all(ios);
     world.request(3, RequestKind::Read, 0, 4096);
     assert!(world.pump().is_empty(), "it waits for the write");
     world.complete(late);
@@ -163,7 +149,7 @@ fn a_column_that_is_left_out_is_read_if_others_fail() {
 fn a_policy_that_leaves_out_too_much_is_found_out() {
     struct TooMuch;
     impl ReadPolicy for TooMuch {
-        fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
             panic!("there is one copy of each block")
         }
 
@@ -171,13 +157,7 @@ fn a_policy_that_leaves_out_too_much_is_found_out() {
             true
         }
 
-        fn leave_out(
-            &mut self,
-            read: &StripeRead,
-            _: &[Mirror],
-            _: &Members,
-            _: &mut Ctx<'_>,
-        ) -> ColumnSet {
+        fn leave_out(&mut self, read: &StripeRead, _: &[Mirror], _: &mut Ctx<'_>) -> ColumnSet {
             read.eligible.first(read.spare + 1)
         }
     }

@@ -26,11 +26,10 @@ pub(super) fn times_power(word: u64, exponent: u8) -> u64 {
 }
 
 /// P and Q of the data of a row.
-pub(super) fn parities_of(stripe: &FullStripe, data: &[u64]) -> [u64; 2] {
+pub(super) fn parities_of(data: &[u64]) -> [u64; 2] {
     let p = data.iter().fold(0, |sum, word| sum ^ word);
     let with_columns = (0..).zip(data);
-    let q = with_columns
-        .fold(0, |sum, (column, word)| sum ^ times_power(*word, stripe.exponent(column)));
+    let q = with_columns.fold(0, |sum, (column, word)| sum ^ times_power(*word, column));
     [p, q]
 }
 
@@ -45,7 +44,7 @@ impl Buffer {
 
     fn compute(&mut self, row: usize) {
         let data = self.data(row);
-        let parities = parities_of(&self.stripe, &data);
+        let parities = parities_of(&data);
         for (parity, column) in parities.into_iter().zip(self.stripe.data..self.stripe.columns()) {
             *self.word(column, row) = parity;
         }
@@ -63,7 +62,7 @@ impl Buffer {
             *self.word(column, row) = 0;
         }
         let data = self.data(row);
-        let sums = parities_of(&self.stripe, &data);
+        let sums = parities_of(&data);
         let wanted: Vec<(usize, [u8; 8])> = known
             .iter()
             .map(|&column| {
@@ -71,11 +70,10 @@ impl Buffer {
                 (parity, (sums[parity] ^ *self.word(column, row)).to_ne_bytes())
             })
             .collect();
-        let exponents: Vec<u8> = lost.iter().map(|&column| self.stripe.exponent(column)).collect();
         for byte in 0..8 {
             let fits = |values: &[u8]| {
                 wanted.iter().take(lost.len()).all(|(parity, sum)| {
-                    let terms = values.iter().zip(&exponents).map(|(&value, &exponent)| {
+                    let terms = values.iter().zip(&lost).map(|(&value, &exponent)| {
                         let exponent = if *parity == 0 { 0 } else { exponent };
                         times_power(value.into(), exponent) as u8
                     });
@@ -99,7 +97,7 @@ impl Buffer {
             }
         }
         let data = self.data(row);
-        let parities = parities_of(&self.stripe, &data);
+        let parities = parities_of(&data);
         for (parity, column) in parities.into_iter().zip(self.stripe.data..self.stripe.columns()) {
             if missing.contains(&column) {
                 *self.word(column, row) = parity;
@@ -148,8 +146,7 @@ impl World {
                         *buffer.word(first, place) ^= difference;
                     }
                     if parities[1] {
-                        let exponent = buffer.stripe.exponent(column);
-                        *buffer.word(first + 1, place) ^= times_power(difference, exponent);
+                        *buffer.word(first + 1, place) ^= times_power(difference, column);
                     }
                     *buffer.word(column, place) = new;
                 }

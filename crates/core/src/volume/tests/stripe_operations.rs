@@ -9,9 +9,7 @@ const STRIP: u64 = 64 * KIB;
 /// A RAID5 of four members whose blocks of the first two full stripes hold 1, without a member.
 fn degraded(lost: impl Fn(&World) -> MemberIndex) -> (World, MemberIndex) {
     let mut world = raid("md-raid5", 4);
-    world.write(1, 0, 6 * STRIP, 1);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 6 * STRIP, 1);
     let lost = lost(&world);
     world.volume.set_member_state(lost, MemberState::Failed);
     (world, lost)
@@ -46,9 +44,7 @@ fn a_joined_write_fails_alone() {
     world.write(3, 0, 4096, 3);
     world.write(4, 2 * STRIP + 4096, 4096, 4);
     assert_eq!(world.pump(), [], "they wait together");
-    scrub.into_iter().for_each(|io| {
-        world.complete(io);
-    });
+    world.complete_all(scrub);
     world.settle();
     let replies = std::iter::from_fn(|| world.reply());
     let expected =
@@ -70,9 +66,7 @@ fn writes_that_do_not_touch_are_not_joined() {
     // The fourth touches the third, which came last.
     assert_eq!(reads.len(), 6, "{reads:?}");
     assert!(reads.iter().all(|io| io.length <= 8192));
-    reads.into_iter().for_each(|io| {
-        world.complete(io);
-    });
+    world.complete_all(reads);
     world.settle();
     check_parities(&world, 0..384);
     for (id, row, value) in [(5, 0, 1), (6, STRIP - 4096, 2), (7, 8192, 3), (8, 4096, 4)] {
@@ -89,18 +83,14 @@ fn a_failed_write_does_not_fail_a_member_that_came_back() {
         world.write(1, 0, 4096, 1);
         let ios = world.pump();
         let (reads, mut ios): (Vec<_>, Vec<_>) = ios.into_iter().partition(|io| io.op == Op::Read);
-        reads.into_iter().for_each(|io| {
-            world.complete(io);
-        });
+        world.complete_all(reads);
         ios.extend(world.pump());
         let gone = ios.remove(0);
         world.volume.complete(gone.id, Err(IoError::Gone), world.now);
         assert_eq!(world.volume.members()[gone.member].state, MemberState::Failed);
         let back = MemberState::Rebuilding { recovered_bytes: 0 };
         world.volume.set_member_state(gone.member, back);
-        ios.into_iter().for_each(|io| {
-            world.complete(io);
-        });
+        world.complete_all(ios);
         world.settle();
         assert_eq!(world.reply(), Some((1, Ok(()))), "{layout}");
         assert_eq!(world.volume.members()[gone.member].state, back, "{layout}");
@@ -118,9 +108,7 @@ fn raid_or_mirror(layout: &str) -> World {
 #[test]
 fn a_member_in_backoff_is_left_alone() {
     let mut world = raid("md-raid6", 5);
-    world.write(1, 0, 3 * STRIP, 1);
-    world.settle();
-    world.reply();
+    world.put(1, 0, 3 * STRIP, 1);
     let (first, second) = (member_of(&world, 0), member_of(&world, STRIP));
     world.request(2, RequestKind::Read, STRIP, 4096);
     let io = world.pump().remove(0);
@@ -165,7 +153,9 @@ fn a_scrub_fails_for_what_it_cannot_read() {
     for member in 0..3 {
         world.volume.set_member_state(MemberIndex(member), MemberState::Failed);
     }
-    world.request(3, RequestKind::Scrub, 0, 4096);
-    world.settle();
-    assert_eq!(world.reply(), Some((3, Err(VolumeError::Unreadable))), "too few are left");
+    assert_eq!(
+        world.result(3, RequestKind::Scrub, 0, 4096),
+        Err(VolumeError::Unreadable),
+        "too few are left"
+    );
 }
