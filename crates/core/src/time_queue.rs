@@ -63,6 +63,22 @@ impl<T: Copy> TimeQueue<T> {
         Some(item)
     }
 
+    /// Removes the first item if it is due at `now` or before, and returns it with its time.
+    #[inline]
+    pub fn pop_due(&mut self, now: u64) -> Option<(u64, T)> {
+        if self.front()?.0 <= now { self.pop_front() } else { None }
+    }
+
+    /// Removes the first item that `is_wanted` picks by its time and itself, and returns it with
+    /// its time.
+    pub fn take(&mut self, is_wanted: impl Fn(u64, &T) -> bool) -> Option<(u64, T)> {
+        let place = self.iter().position(|(at, item)| is_wanted(*at, item))?;
+        match place {
+            0 => self.pop_front(),
+            _ => Some(self.items.remove(self.first + place)),
+        }
+    }
+
     /// Adds an item behind all of the same time or earlier ones.
     #[inline(always)]
     pub fn push(&mut self, at: u64, item: T) {
@@ -99,9 +115,15 @@ mod tests {
         #[test]
         fn items_leave_by_time_and_then_by_entry(
             steps in proptest::collection::vec(proptest::option::weighted(0.6, 0u64..40), 0..2000),
+            taken in proptest::collection::vec(0usize..99, 9),
         ) {
             let (mut queue, mut expected) = (TimeQueue::default(), Vec::new());
             for (number, step) in steps.into_iter().enumerate() {
+                if taken.contains(&(number % 99)) {
+                    let wanted = expected.iter().position(|(_, item)| item % 3 == 0);
+                    let wanted = wanted.map(|place| expected.remove(place));
+                    prop_assert_eq!(queue.take(|_, item| item % 3 == 0), wanted);
+                }
                 match step {
                     Some(at) => {
                         queue.push(at, number);
@@ -109,7 +131,13 @@ mod tests {
                         expected.sort();
                     }
                     None if expected.is_empty() => prop_assert_eq!(queue.pop_front(), None),
-                    None => prop_assert_eq!(queue.pop_front(), Some(expected.remove(0))),
+                    None => {
+                        let first = expected.remove(0);
+                        prop_assert_eq!(queue.pop_due(first.0 - u64::from(first.0 > 0)), (first.0 == 0).then_some(first));
+                        if first.0 > 0 {
+                            prop_assert_eq!(queue.pop_due(first.0), Some(first));
+                        }
+                    }
                 }
                 prop_assert_eq!(queue.len(), expected.len());
                 prop_assert!(queue.iter().eq(&expected));

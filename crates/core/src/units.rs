@@ -29,7 +29,7 @@ pub const PIB: u64 = 1 << 50;
 const EIB: u64 = 1 << 60;
 
 /// An instant or a duration, in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -144,12 +144,6 @@ impl fmt::Display for Nanos {
             _ => 0,
         };
         f.pad(&format!("{value:.digits$}{unit}"))
-    }
-}
-
-impl fmt::Debug for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
     }
 }
 

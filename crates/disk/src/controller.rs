@@ -17,9 +17,7 @@
 //! Non-goals: the time of the copy, read-ahead of the controller, and write-back by age (a
 //! cache that stays below its high mark keeps its data).
 
-mod byte_ranges;
-
-use byte_ranges::ByteRanges;
+use crate::byte_ranges::ByteRanges;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::io::{Request, RequestId, RequestKind};
 use mirrorball_core::units::MIB;

@@ -17,8 +17,8 @@
 
 use crate::model::{Completion, DiskIo, Model, ModelParameters};
 use crate::quantity;
-use crate::time_queue::DueQueue;
 use mirrorball_core::io::Op;
+use mirrorball_core::time_queue::TimeQueue;
 use mirrorball_core::units::Nanos;
 use serde::{Deserialize, Deserializer};
 
@@ -88,9 +88,9 @@ impl ModelParameters for DelayParameters {
 pub struct Delay {
     parameters: DelayParameters,
     /// When each server becomes free, one entry per server.
-    servers: DueQueue<()>,
+    servers: TimeQueue<()>,
     /// I/O that was submitted and has not been handed out, by its time of completion.
-    pending: DueQueue<Planned>,
+    pending: TimeQueue<Planned>,
     /// How many were submitted so far.
     submitted: u64,
     /// The I/Os that [`Model::cancel`] schedules again; empty between calls.
@@ -113,22 +113,22 @@ impl Delay {
     /// If there is no server.
     pub fn new(parameters: DelayParameters) -> Delay {
         assert!(parameters.servers > 0, "a disk without a server never completes anything");
-        let mut servers = DueQueue::default();
+        let mut servers = TimeQueue::default();
         for _ in 0..parameters.servers {
-            servers.push(Nanos::ZERO, ());
+            servers.push(0, ());
         }
-        let pending = DueQueue::default();
+        let pending = TimeQueue::default();
         Delay { parameters, servers, pending, submitted: 0, replanned: Vec::new() }
     }
 
     /// Gives the I/O to the server that is free first.
     #[inline]
     fn plan(&mut self, ready: Nanos, tag: u64, number: u64, holding_time: Nanos) {
-        let (free_at, ()) = self.servers.pop_due(Nanos::MAX).expect("there is a server");
-        let start = ready.max(free_at);
+        let (free_at, ()) = self.servers.pop_front().expect("there is a server");
+        let start = ready.max(Nanos(free_at));
         let end = start.saturating_add(holding_time);
-        self.servers.push(end, ());
-        self.pending.push(end, Planned { tag, number, start });
+        self.servers.push(end.0, ());
+        self.pending.push(end.0, Planned { tag, number, start });
     }
 }
 
@@ -141,21 +141,20 @@ impl Model for Delay {
 
     #[inline]
     fn next_event(&self) -> Option<Nanos> {
-        self.pending.first_due()
+        self.pending.front().map(|&(at, _)| Nanos(at))
     }
 
     #[inline]
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
-        while let Some((at, Planned { tag, .. })) = self.pending.pop_due(now) {
-            completions.push(Completion { tag, at, result: Ok(()) });
+        while let Some((at, Planned { tag, .. })) = self.pending.pop_due(now.0) {
+            completions.push(Completion { tag, at: Nanos(at), result: Ok(()) });
         }
     }
 
     /// Always possible before a server has begun, for this disk is nothing but a queue.
     fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
-        let Some(&cancelled) = self.pending.find(|planned| planned.tag == tag) else {
-            return false;
-        };
+        let is_cancelled = |(_, planned): &&(u64, Planned)| planned.tag == tag;
+        let Some(&(_, cancelled)) = self.pending.iter().find(is_cancelled) else { return false };
         if cancelled.start <= now {
             return false;
         }
@@ -164,11 +163,13 @@ impl Model for Delay {
             self.pending.take(|_, planned| planned.number >= cancelled.number)
         {
             // It waited, so its server becomes free just when it was to start.
-            self.servers.push(planned.start, ());
-            replanned.push((end, planned));
+            self.servers.push(planned.start.0, ());
+            replanned.push((Nanos(end), planned));
         }
         for &(end, _) in &replanned {
-            self.servers.take(|free_at, ()| free_at == end).expect("a server was to be free then");
+            self.servers
+                .take(|free_at, ()| free_at == end.0)
+                .expect("a server was to be free then");
         }
         replanned.sort_unstable_by_key(|(_, planned)| planned.number);
         for (end, planned) in replanned.drain(..).skip(1) {
@@ -180,8 +181,8 @@ impl Model for Delay {
     }
 
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {
-        let free_at = self.servers.first_due().expect("there is a server");
-        now.max(free_at).saturating_add(self.parameters.holding_time(&io))
+        let &(free_at, ()) = self.servers.front().expect("there is a server");
+        now.max(Nanos(free_at)).saturating_add(self.parameters.holding_time(&io))
     }
 
     fn boxed_clone(&self) -> Box<dyn Model> {

@@ -15,12 +15,11 @@
 //! Non-goals: the seconds that a real drive spends retrying a bad sector (add a stall),
 //! and wrong data, which a model has none of.
 
-mod bad_ranges;
 mod clock;
 
+use crate::byte_ranges::ByteRanges;
 use crate::cache_contents::CacheContents;
 use crate::model::{Completion, DiskIo, Model};
-use bad_ranges::FaultRanges;
 use clock::{ClockRate, DiskClock, SlowPeriod};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::rng::Rng;
@@ -92,7 +91,7 @@ pub struct Faulty {
     inner: Box<dyn Model>,
     clock: DiskClock,
     errors: Vec<(f64, FaultWindow)>,
-    bad_ranges: FaultRanges,
+    bad_ranges: ByteRanges,
     /// In order of their start; those before index `deaths_struck` have been handled.
     deaths: Vec<FaultWindow>,
     deaths_struck: usize,
@@ -130,7 +129,7 @@ impl Faulty {
     pub fn new(inner: Box<dyn Model>, faults: &[Fault], seed: u64) -> Faulty {
         let mut periods = Vec::new();
         let mut errors = Vec::new();
-        let mut bad_ranges = FaultRanges::default();
+        let mut bad_ranges = ByteRanges::default();
         let mut deaths = Vec::new();
         for &fault in faults {
             match fault {
@@ -147,7 +146,9 @@ impl Faulty {
                     periods.push(SlowPeriod { from: at, until, rate: ClockRate::Stalled });
                 }
                 Fault::Errors { rate, during } => errors.push((rate, during)),
-                Fault::Bad { offset, length } => bad_ranges.add(offset, length),
+                Fault::Bad { offset, length } => {
+                    bad_ranges.insert(offset..offset.saturating_add(length))
+                }
                 Fault::Dead { during } => deaths.push(during),
             }
         }
@@ -216,11 +217,11 @@ impl Faulty {
             }
             self.unanswered -= 1;
             let result = result.and(completion.result).and_then(|()| match io.op {
-                Op::Read if self.bad_ranges.touch(io.offset, io.length) => Err(IoError::Medium),
+                Op::Read if self.bad_ranges.overlaps(io.offset, io.length) => Err(IoError::Medium),
                 _ => Ok(()),
             });
             if io.op == Op::Write && result.is_ok() {
-                self.bad_ranges.cure(io.offset, io.length);
+                self.bad_ranges.take(io.offset..io.offset.saturating_add(io.length));
             }
             self.ready.push_back(Completion { tag: io.tag, at: self.now, result });
         }

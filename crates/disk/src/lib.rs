@@ -11,6 +11,7 @@
 
 pub mod array_file;
 mod byte_range;
+mod byte_ranges;
 pub mod cache_contents;
 pub mod cache_tier;
 mod cached_disk;
@@ -27,5 +28,4 @@ pub mod model_array;
 pub mod profile;
 mod quantity;
 pub mod ssd;
-mod time_queue;
 pub mod workload;

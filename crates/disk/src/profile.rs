@@ -272,28 +272,12 @@ impl ModelProfile {
         &self.table
     }
 
-    /// Everything that decides how the model behaves, as a table with its keys in alphabetical
-    /// order. Name, summary and published figures are left out.
-    pub fn canonical_table(&self) -> toml::Table {
-        let ModelProfile {
-            name: _,
-            summary: _,
-            kind,
-            capacity_bytes,
-            rotational,
-            optimal_io_bytes,
-            expectations: _,
-            distributions: _,
-            parameters: _,
-            table,
-        } = self;
-        toml::Table::from_iter([
-            ("kind".to_owned(), (*kind).into()),
-            ("capacity_bytes".to_owned(), (*capacity_bytes as i64).into()),
-            ("rotational".to_owned(), (*rotational).into()),
-            ("optimal_io_bytes".to_owned(), (*optimal_io_bytes as i64).into()),
-            ("parameters".to_owned(), table.clone().into()),
-        ])
+    /// The same without name, summary and published figures: what decides how the model behaves.
+    #[must_use]
+    pub fn canonical(&self) -> ModelProfile {
+        let (name, summary) = (String::new(), String::new());
+        let (expectations, distributions) = (Vec::new(), Vec::new());
+        ModelProfile { name, summary, expectations, distributions, ..self.clone() }
     }
 
     /// Number of commands that the disk accepts at once, as it reports it to the kernel.

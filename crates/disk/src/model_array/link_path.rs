@@ -5,9 +5,9 @@
 
 use crate::link::{Link, LinkDirection};
 use crate::model::{Completion, DiskIo, Model};
-use crate::time_queue::DueQueue;
 use mirrorball_core::io::Op;
 use mirrorball_core::slab::{Slab, SlabKey};
+use mirrorball_core::time_queue::TimeQueue;
 use mirrorball_core::units::Nanos;
 
 mirrorball_core::slab_key! {
@@ -20,9 +20,9 @@ mirrorball_core::slab_key! {
 pub(super) struct LinkPath {
     /// Which link of the bank.
     pub(super) link: usize,
-    towards_disk: DueQueue<DiskIo>,
+    towards_disk: TimeQueue<DiskIo>,
     at_disk: Slab<AtDiskKey, DiskIo>,
-    towards_host: DueQueue<Completion>,
+    towards_host: TimeQueue<Completion>,
     disk_completions: Vec<Completion>,
 }
 
@@ -35,14 +35,14 @@ impl LinkPath {
     /// Sends an I/O off towards its disk.
     pub(super) fn submit(&mut self, now: Nanos, io: DiskIo, link: &mut Link) {
         let arrival = link.carry(LinkDirection::ToDisk, now, data(&io, Op::Write));
-        self.towards_disk.push(arrival, io);
+        self.towards_disk.push(arrival.0, io);
     }
 
     /// When something happens next on the path or in the disk.
     pub(super) fn next_event(&self, disk: &dyn Model) -> Option<Nanos> {
-        let dues =
-            [self.towards_disk.first_due(), disk.next_event(), self.towards_host.first_due()];
-        dues.into_iter().flatten().min()
+        let to_disk = self.towards_disk.front().map(|&(at, _)| Nanos(at));
+        let to_host = self.towards_host.front().map(|&(at, _)| Nanos(at));
+        [to_disk, disk.next_event(), to_host].into_iter().flatten().min()
     }
 
     /// Lets one step happen that is due at `now`, and appends what it brought to the host. What it
@@ -54,8 +54,8 @@ impl LinkPath {
         link: &mut Link,
         arrived: &mut Vec<Completion>,
     ) {
-        while let Some((at, completion)) = self.towards_host.pop_due(now) {
-            arrived.push(Completion { at, ..completion });
+        while let Some((_, completion)) = self.towards_host.pop_due(now.0) {
+            arrived.push(completion);
         }
         disk.advance(now, &mut self.disk_completions);
         for Completion { tag, at, result } in self.disk_completions.drain(..) {
@@ -66,11 +66,11 @@ impl LinkPath {
             // A failed read has no data to bring.
             let bytes = if result.is_ok() { data(&io, Op::Read) } else { 0 };
             let arrival = link.carry(LinkDirection::ToHost, at, bytes);
-            self.towards_host.push(arrival, Completion { tag: io.tag, at: arrival, result });
+            self.towards_host.push(arrival.0, Completion { tag: io.tag, at: arrival, result });
         }
-        while let Some((at, io)) = self.towards_disk.pop_due(now) {
+        while let Some((at, io)) = self.towards_disk.pop_due(now.0) {
             let tag = u64::from(self.at_disk.insert(io).slot());
-            disk.submit(at, DiskIo { tag, ..io });
+            disk.submit(Nanos(at), DiskIo { tag, ..io });
         }
     }
 

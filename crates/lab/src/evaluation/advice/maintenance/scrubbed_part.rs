@@ -37,7 +37,7 @@ impl ScrubbedPart {
             _ => vec![member; copies],
         };
         let model = |member: usize| match &array.members[member].source {
-            MemberSource::Model(profile) => profile.canonical_table().to_string(),
+            MemberSource::Model(profile) => format!("{:?}", profile.canonical()),
             MemberSource::Path(_) | MemberSource::Uri(_) => String::new(),
         };
         let is_parted = matches!(array.layout.kind(), LayoutKind::ZfsMirror | LayoutKind::Btrfs);

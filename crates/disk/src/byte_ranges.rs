@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A set of bytes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ByteRanges {
+pub(crate) struct ByteRanges {
     /// The end of each range, by its start.
     ranges: BTreeMap<u64, u64>,
     bytes: u64,
@@ -13,12 +13,12 @@ pub(super) struct ByteRanges {
 
 impl ByteRanges {
     /// Number of bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Adds a range, which joins those that it overlaps or touches.
-    pub(super) fn insert(&mut self, mut range: Range<u64>) {
+    pub(crate) fn insert(&mut self, mut range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -35,7 +35,7 @@ impl ByteRanges {
     }
 
     /// Removes all bytes of `within`, and returns them as ranges in the order of addresses.
-    pub(super) fn take(&mut self, within: Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn take(&mut self, within: Range<u64>) -> Vec<Range<u64>> {
         let mut taken = Vec::new();
         if within.is_empty() {
             return taken;
@@ -60,15 +60,20 @@ impl ByteRanges {
     }
 
     /// The first byte of the set that is not below `offset`.
-    pub(super) fn first_byte_from(&self, offset: u64) -> Option<u64> {
+    pub(crate) fn first_byte_from(&self, offset: u64) -> Option<u64> {
         if self.end_of_range_at(offset).is_some() {
             return Some(offset);
         }
         self.ranges.range(offset..).next().map(|(&start, _)| start)
     }
 
+    /// Returns true if the set has a byte of the `length` bytes from `offset` on.
+    pub(crate) fn overlaps(&self, offset: u64, length: u64) -> bool {
+        self.first_byte_from(offset).is_some_and(|first| first - offset < length)
+    }
+
     /// The end of the range that holds the byte at `offset`; `None` if it is not in the set.
-    pub(super) fn end_of_range_at(&self, offset: u64) -> Option<u64> {
+    pub(crate) fn end_of_range_at(&self, offset: u64) -> Option<u64> {
         let (_, &end) = self.ranges.range(..=offset).next_back()?;
         (offset < end).then_some(end)
     }
@@ -102,6 +107,7 @@ mod tests {
             for at in 0..64 {
                 let next = (at..64).find(|&at| bits[at as usize]);
                 assert_eq!(set.first_byte_from(at), next);
+                assert_eq!(set.overlaps(at, 9), next.is_some_and(|next| next < at + 9));
                 let end = (at..).find(|&at| !bits.get(at as usize).is_some_and(|&bit| bit));
                 assert_eq!(set.end_of_range_at(at), end.filter(|&end| end > at));
             }
