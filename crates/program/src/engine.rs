@@ -2,10 +2,8 @@
 
 use wasmtime::{Config, Engine, OptLevel};
 
-/// Bytes of the native stack that a call may use; the program's own stack is in its memory. More
-/// than any accepted object needs, so that the size of the machine's stack frames decides nothing:
-/// its functions call each other at most once ([`crate::call_graph`]), and all together have at
-/// most 16,384 locals and 16,384 instructions, of which each leaves at most one value of 8 bytes.
+/// Bytes of the native stack that a call may use; the program's own stack is in its memory. A call
+/// that needs more, by recursion, ends in a fault.
 const STACK_BYTES: usize = 512 << 10;
 
 /// Makes an engine with fuel, one form of NaN, and without the extensions of WebAssembly that a

@@ -9,6 +9,8 @@ use mirrorball_core::member::Members;
 use mirrorball_core::rng::Rng;
 use wasmtime::{Engine, InstancePre, Memory, Store, StoreLimitsBuilder, TypedFunc};
 
+/// Bytes of a page, of which a memory has a number.
+const PAGE_BYTES: usize = 64 << 10;
 /// Most entries of the table of function pointers.
 const TABLE_ENTRIES_MAX: usize = 1024;
 
@@ -50,8 +52,11 @@ impl ProgramInstance {
         module: &InstancePre<HostState>,
         context: u32,
     ) -> Result<ProgramInstance, CallFault> {
+        let memories = module.module().exports().filter_map(|it| it.ty().memory().cloned());
+        let pages = memories.map(|memory| memory.minimum()).max().unwrap_or(0);
+        // It does not grow.
         let limits = StoreLimitsBuilder::new()
-            .memory_size(MEMORY_BYTES_MAX)
+            .memory_size((pages as usize * PAGE_BYTES).min(MEMORY_BYTES_MAX))
             .table_elements(TABLE_ENTRIES_MAX)
             .instances(1)
             .memories(1)

@@ -7,7 +7,8 @@
 //!
 //! **Sandbox.** A program imports the eight helpers of the header and nothing else. Memory, stack,
 //! table and object have upper bounds, and each call has a budget of *fuel*, about one unit per
-//! instruction, so a call ends. Programs are deterministic: they have no clock, no generator of
+//! instruction, so a call ends. The time to compile an object has no bound but its size: loading a
+//! program runs in no service's loop. Programs are deterministic: they have no clock, no generator of
 //! their own, one form of NaN, no vector instructions and no threads.
 //!
 //! **Faults.** A call that traps, exceeds its fuel or chooses a mirror that does not exist ends
@@ -20,7 +21,6 @@
 //! runtime are built.
 
 pub mod abi;
-mod call_graph;
 pub mod check;
 pub mod contexts;
 mod dump;
@@ -35,8 +35,6 @@ mod metadata;
 mod object;
 mod policy;
 pub mod program;
-mod sha256;
-pub mod structure;
 pub mod template;
 pub mod toolchain;
 

@@ -11,12 +11,11 @@ use crate::instance::InstanceSource;
 use crate::metadata::{Metadata, read_parameter};
 use crate::object::ObjectFile;
 use crate::program::{ParameterPlace, Program};
-use crate::sha256::hex_digest;
-use crate::structure::{self, Refusal};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{
     OBJECT_BYTES_MAX, PROGRAM_FAMILY, PolicyProgram, ProgramLoader, ProgramParameter,
 };
+use ring::digest::{SHA256, digest};
 use std::fmt;
 use std::sync::Arc;
 use wasmtime::{Engine, Linker, Module};
@@ -87,7 +86,9 @@ impl Loader {
             .start()
             .map_err(|fault| refused(format!("the program cannot start: {}", fault.summary())))?;
         let (places, parameters) = parameters.into_iter().unzip();
-        let hash = &hex_digest(object)[..HASH_DIGITS];
+        let digest = digest(&SHA256, object);
+        let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = &hash[..HASH_DIGITS];
         Ok(Program {
             name: format!("{PROGRAM_FAMILY}{}@{hash}", metadata.name),
             object: object.to_vec(),
@@ -118,12 +119,13 @@ impl Loader {
                 "`mirrorball program build policy.c` compiles a policy to policy.wasm",
             ));
         }
-        structure::check(object).map_err(|refusal| match refusal {
-            Refusal::Invalid(error) => invalid(error.into()),
-            Refusal::Outside(error) => error,
-        })?;
         Module::validate(&self.engine, object).map_err(invalid)?;
         let object = ObjectFile::read(object).map_err(|error| invalid(error.into()))?;
+        if object.has_start {
+            let error = "the program has a start function, which would run before its parameters \
+                         are set";
+            return Err(Diagnostic::new(error).with_help("use MB_INIT of mirrorball_policy.h"));
+        }
         check_imports(&object)?;
         check_operations(&object)?;
         let context = object.place("mb_context", CONTEXT_BYTES)?;

@@ -25,6 +25,8 @@ pub(crate) struct ObjectFile<'a> {
     exports: Vec<wasmparser::Export<'a>>,
     /// Size of the memory, if the object has one.
     memory_bytes: Option<u64>,
+    /// True if a function runs at the start.
+    pub(crate) has_start: bool,
     /// Contents of the memory at the start, with places.
     segments: Vec<(u32, &'a [u8])>,
 }
@@ -74,6 +76,7 @@ impl<'a> ObjectFile<'a> {
                         object.exports.push(export?);
                     }
                 }
+                Payload::StartSection { .. } => object.has_start = true,
                 Payload::DataSection(data) => {
                     for segment in data {
                         object.segments.extend(placed(&segment?)?);

@@ -60,3 +60,27 @@ fn what_an_object_says_of_itself_is_checked_before_it_is_compiled() {
     let error = loader.check_object(&outside).unwrap_err().to_string();
     assert!(error.contains("`mb_context` lies outside of the program's memory"), "{error}");
 }
+
+#[test]
+fn a_start_function_is_refused() {
+    let object = Object { choose: FIRST_MIRROR.to_vec(), others: vec![Vec::new()], start: Some(1) };
+    let loader = Loader::new().unwrap();
+    let error = loader.check_object(&object.bytes()).unwrap_err().to_string();
+    assert!(error.contains("a start function, which would run before its parameters"), "{error}");
+    assert!(loader.check_object(&Object { start: None, ..object }.bytes()).is_ok());
+}
+
+/// A memory that grows, and a function that calls itself.
+#[test]
+fn what_has_no_bound_ends_in_a_fault() {
+    let fault = |choose: &[u8], others: Vec<Vec<u8>>| {
+        let object = Object { choose: choose.to_vec(), others, start: None }.bytes();
+        let program = Loader::new().unwrap().load_program(&object).unwrap();
+        try_reads(&program, &[], 1).unwrap().unwrap().summary
+    };
+    // `i32.const 1; memory.grow; i64.extend_i32_u`: the result of a failure.
+    let grown = fault(&[0x41, 1, 0x40, 0, 0xad], Vec::new());
+    assert!(grown.contains("returned 4294967295"), "{grown}");
+    let call = [0x10, 1];
+    fault(&[&call[..], FIRST_MIRROR].concat(), vec![call.to_vec()]);
+}

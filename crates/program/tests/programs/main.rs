@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "modules of a test, for which it is allowed")]
 
-mod bounds;
 mod bpf;
 mod common;
 mod damage;

@@ -1,33 +1,21 @@
 //! Writes objects byte by byte, for tests of what no compiler would make.
 
 /// Code of a type.
-pub(crate) const I32: u8 = 0x7f;
+const I32: u8 = 0x7f;
 /// Code of a type.
-pub(crate) const I64: u8 = 0x7e;
-/// `local.get 0`, which is the address of the context in `choose`.
-pub(crate) const GET_CONTEXT: &[u8] = &[0x20, 0];
+const I64: u8 = 0x7e;
 /// `i64.const 0`: the first mirror.
 pub(crate) const FIRST_MIRROR: &[u8] = &[0x42, 0];
-/// `br_if 0`.
-pub(crate) const BRANCH_IF: &[u8] = &[0x0d, 0];
-/// `loop`, without a result.
-pub(crate) const LOOP: &[u8] = &[0x03, 0x40];
-/// `block`, without a result.
-pub(crate) const BLOCK: &[u8] = &[0x02, 0x40];
-pub(crate) const END: &[u8] = &[0x0b];
+const END: &[u8] = &[0x0b];
 
 /// A policy with `choose` and any number of other functions, which have neither arguments nor
 /// results. Its variables are at 1024 and its context is at 2048.
 #[derive(Clone, Default)]
 pub(crate) struct Object {
-    /// Number of local variables of `choose`, of 64 bits each.
-    pub(crate) locals: u32,
     /// Instructions of `choose`, which has index 0, without the last `end`.
     pub(crate) choose: Vec<u8>,
     /// Instructions of functions 1, 2, …, without the last `end`.
     pub(crate) others: Vec<Vec<u8>>,
-    /// Functions in the table.
-    pub(crate) table: Vec<u32>,
     /// Function that runs at the start.
     pub(crate) start: Option<u32>,
 }
@@ -40,8 +28,6 @@ impl Object {
         section(&mut bytes, 1, &types);
         let kinds = self.others.iter().map(|_| vec![1]);
         section(&mut bytes, 3, &[vec![0]].into_iter().chain(kinds).collect::<Vec<_>>());
-        let entries = number(self.table.len() as u64);
-        section(&mut bytes, 4, &[[&[0x70, 0][..], &entries].concat()]);
         section(&mut bytes, 5, &[vec![0, 1]]);
         let constant = |place: u64| [&[I32, 0, 0x41][..], &signed(place), END].concat();
         section(&mut bytes, 6, &[constant(1024), constant(2048)]);
@@ -56,27 +42,15 @@ impl Object {
         if let Some(start) = self.start {
             bytes.extend([8, 1, start as u8]);
         }
-        if !self.table.is_empty() {
-            let functions = self.table.iter().flat_map(|&it| number(it.into()));
-            let functions: Vec<u8> = functions.collect();
-            section(&mut bytes, 9, &[[&[0, 0x41, 0, 0x0b][..], &entries, &functions].concat()]);
-        }
-        let locals = [&[1][..], &number(self.locals.into()), &[I64]].concat();
-        let choose = body(&[&locals[..], &self.choose].concat());
-        let others = self.others.iter().map(|code| body(&[&[0][..], code].concat()));
-        section(&mut bytes, 10, &[choose].into_iter().chain(others).collect::<Vec<_>>());
+        let functions = [&self.choose].into_iter().chain(&self.others);
+        let bodies = functions.map(|code| body(&[&[0][..], code].concat()));
+        section(&mut bytes, 10, &bodies.collect::<Vec<_>>());
         let mut data = [&[1, 0, 0, 0, 0, 0, 0, 0][..], b"written"].concat();
         data.resize(256, 0);
         let place = [&[0, 0x41][..], &signed(1024), END].concat();
         section(&mut bytes, 11, &[[&place[..], &number(256), &data].concat()]);
         bytes
     }
-}
-
-/// `local.get n; i64.const 1; i64.add; local.set n`.
-pub(crate) fn increment(local: u32) -> Vec<u8> {
-    let local = number(local.into());
-    [&[0x20][..], &local, &[0x42, 1, 0x7c, 0x21], &local].concat()
 }
 
 /// A number in as many bytes as it needs.
