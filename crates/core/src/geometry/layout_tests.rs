@@ -397,5 +397,5 @@ fn the_profile_follows_from_the_layout() {
     assert_eq!(profile("zfs-mirror:3", 3), Some(Profile::Raid1c3));
     assert_eq!(profile("zfs-mirror:2", 4), Some(Profile::Raid10));
     assert_eq!(profile("md-raid5", 4), Some(Profile::Raid5));
-    assert_eq!(profile("md-raid6-parity-first-6", 5), Some(Profile::Raid6));
+    assert_eq!(profile("md-raid6-parity-first", 5), Some(Profile::Raid6));
 }

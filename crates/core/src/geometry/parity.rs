@@ -46,11 +46,6 @@ impl FullStripe {
     pub fn length(&self) -> u64 {
         u64::from(self.data) * self.strip_bytes
     }
-
-    /// Power of 2 by which a column of data counts in Q.
-    pub fn exponent(&self, column: u8) -> u8 {
-        self.row.exponent(column.into()) as u8
-    }
 }
 
 impl ChunkMap {

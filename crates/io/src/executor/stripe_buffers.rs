@@ -33,7 +33,7 @@ pub(super) struct StripeBuffers {
 struct HeldStripe {
     buffer: BufferKey,
     rows_bytes: u64,
-    exponents: Vec<u8>,
+    data: u8,
     parities: u8,
 }
 
@@ -50,7 +50,7 @@ impl StripeBuffers {
 
 impl HeldStripe {
     fn length(&self) -> usize {
-        (self.exponents.len() + usize::from(self.parities)) * self.rows_bytes as usize
+        usize::from(self.data + self.parities) * self.rows_bytes as usize
     }
 
     /// The bytes of some rows of a column.
@@ -106,9 +106,8 @@ impl Executor {
     }
 
     fn begin(&mut self, number: StripeBuffer, stripe: &FullStripe, rows_bytes: u64) {
-        let exponents = (0..stripe.data).map(|column| stripe.exponent(column)).collect();
         let buffer = self.driver.acquire((rows_bytes * u64::from(stripe.columns())) as usize);
-        let held = HeldStripe { buffer, rows_bytes, exponents, parities: stripe.parities };
+        let held = HeldStripe { buffer, rows_bytes, data: stripe.data, parities: stripe.parities };
         let before = self.stripes.held.insert(number, held);
         assert!(before.is_none(), "{number:?} is in use");
     }
@@ -136,7 +135,7 @@ impl Executor {
     fn with_stripe(&mut self, number: StripeBuffer, work: impl FnOnce(StripeBytes<'_>)) {
         let stripe = self.stripes.stripe(number);
         let bytes = self.driver.bytes_mut(Slice::data(stripe.buffer, 0, stripe.length()));
-        work(StripeBytes::new(bytes, &stripe.exponents, stripe.parities.into()));
+        work(StripeBytes::new(bytes, stripe.data.into(), stripe.parities.into()));
     }
 }
 
