@@ -1,7 +1,7 @@
 //! `mirrorball explain`: one choice after the other, in every form, and what it refuses.
 
 use crate::common::samples::{ARRAY, JOB};
-use crate::common::{Folder, stderr, stdout};
+use crate::common::{Folder, stdout};
 use serde_json::Value;
 use std::fs;
 
@@ -62,22 +62,6 @@ fn the_choices_are_those_of_a_comparison() {
 }
 
 #[test]
-fn a_page_is_drawn_and_not_replaced_unasked() {
-    let folder = folder();
-    let words = ["explain", "pair.toml", "reader.fio", "-p", "pid", "--report", "why.html"];
-    let output = folder.run(&words);
-    assert!(stdout(&output).contains("btrfs/pid gives no scores"));
-    assert!(stderr(&output).contains("why.html"));
-    let page = fs::read_to_string(folder.path("why.html")).unwrap();
-    assert_eq!(page.matches("<path class=\"read a").count(), 20, "a bar for each read");
-    folder.refuses(
-        &words,
-        &["why.html already exists\n  help: give another file with --report FILE, or", "--force"],
-    );
-    stdout(&folder.run(&[&words[..], &["--force"]].concat()));
-}
-
-#[test]
 fn what_makes_no_sense_is_refused() {
     let folder = folder();
     let refuses = |more: &[&str], parts: &[&str]| {
@@ -87,9 +71,6 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["-p", "devid:9"], &["--policy", "9"]);
     refuses(&["--reads", "0"], &["--reads", "a whole number from 1 to 10000"]);
     refuses(&["--for", "0s"], &["--for", "must be greater than zero, for example 500ms"]);
-    refuses(&["--report", "no/such.html"], &["no/such.html: its folder does not exist"]);
-    refuses(&["--report", "-"], &["the page cannot be written to standard output"]);
-    refuses(&["--force"], &["--force has no effect without an output file", "--report FILE"]);
     refuses(&["--at", "1m"], &["the window starts at", "the job ends at 10.0", "--duration"]);
     let end = ["the job ends at", "(1.00ms of --duration, and the requests in flight then)"];
     refuses(&["--at", "1m", "--duration", "1ms"], &end);

@@ -1,10 +1,7 @@
-//! `mirrorball explain`: explains the choices of a read policy.
-//!
-//! It writes no file but the page of `--report`.
+//! `mirrorball explain`: explains the choices of a read policy. It writes no file.
 
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
-use crate::output_file::{self, Existing};
 use crate::programs;
 use crate::screen;
 use anyhow::{Result, anyhow};
@@ -15,8 +12,6 @@ use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit,
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
 use mirrorball_lab::report::explain::FORMATS;
-use mirrorball_lab::report::html::decisions;
-use std::path::PathBuf;
 
 /// Explain the choices of a read policy
 ///
@@ -29,7 +24,7 @@ use std::path::PathBuf;
 Examples:
   mirrorball explain two-ssd-raid1 rand-4k-qd32
   mirrorball explain hetero-hdd-raid1 seq-read-defrag --policy btrfs/pid --at 10s --reads 50
-  mirrorball explain my-array.toml my-job.fio --at 20s --for 500ms --report why.html")]
+  mirrorball explain my-array.toml my-job.fio --at 20s --for 500ms --format csv")]
 pub(crate) struct Args {
     /// Array: a TOML file or the name of a built-in array
     array: String,
@@ -69,14 +64,6 @@ pub(crate) struct Args {
     /// Output format
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
     format: String,
-
-    /// Also write an HTML page with a chart of the reads to this file
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-
-    /// Replace the page if it exists
-    #[arg(long)]
-    force: bool,
 }
 
 fn format_names() -> PossibleValuesParser {
@@ -84,14 +71,6 @@ fn format_names() -> PossibleValuesParser {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = Existing::from_force(args.force, args.report.as_deref(), "--report FILE")?;
-    if let Some(path) = &args.report {
-        if output_file::is_stdout(path) {
-            let error = "the page cannot be written to standard output, which has the table";
-            return Err(Failure::WrongUse(anyhow!("{error}\n  help: give --report a file name")));
-        }
-        output_file::check(path, existing).map_err(Failure::WrongUse)?;
-    }
     let inputs = Inputs::load(&args.array, std::slice::from_ref(&args.job));
     let (policy, registry) = programs::load(&args.policy)?;
     let inputs = inputs.map_err(Failure::WrongUse)?.with_registry(registry);
@@ -113,16 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             "note: the job ended before {reads} reads: {shown} had a choice of mirrors"
         ));
     }
-    if let Some(path) = &args.report {
-        output_file::write(path, &decisions::render(&explained), existing)
-            .map_err(Failure::Fault)?;
-    }
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let render = format.expect("clap accepts known formats only").render;
     screen::print(&render(&explained, screen::style()))?;
-    if let Some(path) = &args.report {
-        screen::say(format_args!("wrote {}", path.display()));
-    }
     Ok(Ending::Done)
 }
 

@@ -14,7 +14,7 @@ use mirrorball_lab::evaluation::league::record::Folder;
 use mirrorball_lab::evaluation::league::standings::Standings;
 use mirrorball_lab::evaluation::league::text::{self, Detail};
 use mirrorball_lab::evaluation::league::{
-    self, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX, all_rivals, csv, page,
+    self, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX, all_rivals, csv,
 };
 use mirrorball_lab::experiment::record::ORACLE;
 use std::num::NonZeroUsize;
@@ -26,8 +26,6 @@ const DEFAULT_SUBJECT: &str = "mirrorball/auto";
 /// Number of pairings without --sample, and with --quick too.
 const SIZE: u32 = 100;
 const QUICK_SIZE: u32 = 24;
-/// Where `--report` writes.
-const PAGE: &str = "league.html";
 
 /// Compare a policy with all others over many arrays and jobs
 ///
@@ -40,7 +38,7 @@ const PAGE: &str = "league.html";
 
 Examples:
   mirrorball league --quick
-  mirrorball league --quick --subject research/sed,zfs/mirror --report
+  mirrorball league --quick --subject research/sed,zfs/mirror
   mirrorball league --sample 500 --seed 53 --all --format markdown
   mirrorball league --sample 100 --list
   mirrorball league --sample 100 --pairing 37")]
@@ -78,7 +76,7 @@ pub(crate) struct Args {
     seed: u64,
 
     /// List the pairings that are drawn, and run nothing
-    #[arg(long, conflicts_with_all = ["report", "pairing"])]
+    #[arg(long, conflicts_with = "pairing")]
     list: bool,
 
     /// Write the array and the job of pairing K as files in the current folder, and run nothing
@@ -99,18 +97,14 @@ pub(crate) struct Args {
     /// Use a sweep. The first run writes the plan of all cells to a folder, for `mirrorball sweep
     /// run`; once they are done, the same command prints the tables
     #[arg(long, value_name = "DIR",
-          conflicts_with_all = ["list", "pairing", "output", "keep_rivals", "report"])]
+          conflicts_with_all = ["list", "pairing", "output", "keep_rivals"])]
     sweep: Option<PathBuf>,
 
     /// Show all rivals and all pairings in tables, not only the best rivals and the worst pairings
     #[arg(long)]
     all: bool,
 
-    /// Also write an HTML page, `league.html` in the current folder
-    #[arg(long)]
-    report: bool,
-
-    /// Replace the page, or the files of --pairing, if they exist
+    /// Replace the files of --pairing if they exist
     #[arg(long)]
     force: bool,
 
@@ -149,19 +143,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
         return Ok(Ending::Done);
     }
-    let writes = args.report || args.pairing.is_some();
-    let output = writes.then_some(Path::new(PAGE));
-    let existing = Existing::from_force(args.force, output, "--report or --pairing")?;
+    let output = args.pairing.map(|_| Path::new("."));
+    let existing = Existing::from_force(args.force, output, "--pairing")?;
     if args.list {
         screen::print(&text::listed(&league::list(&request), screen::style()))?;
         return Ok(Ending::Done);
     }
     if let Some(number) = args.pairing {
         return write_pairing(args, &request, number, existing);
-    }
-    if args.report {
-        // Before minutes of work rather than after.
-        output_file::check(Path::new(PAGE), existing).map_err(Failure::WrongUse)?;
     }
     let path = folder(args, &request);
     let folder = Folder::open(&path, &request).map_err(Failure::WrongUse)?;
@@ -181,11 +170,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         LeagueOutcome::Complete(standings) => {
             screen::print(&rendered(args, &standings))?;
             screen::say(format_args!("results are in {}", path.display()));
-            if args.report {
-                output_file::write(Path::new(PAGE), &page::render(&standings), existing)
-                    .map_err(Failure::Fault)?;
-                screen::say(format_args!("the report is in {PAGE}"));
-            }
             Ok(Ending::Done)
         }
     }

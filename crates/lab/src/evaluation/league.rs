@@ -18,7 +18,6 @@ pub mod csv;
 mod disk;
 mod draw;
 mod job;
-pub mod page;
 pub mod record;
 mod sizing;
 pub mod standings;

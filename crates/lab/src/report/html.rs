@@ -13,7 +13,6 @@
 
 mod appendix;
 mod counters;
-pub mod decisions;
 mod differences;
 mod distribution;
 mod figures;

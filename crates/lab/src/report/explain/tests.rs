@@ -7,7 +7,6 @@ use crate::experiment::explain::{
 use crate::experiment::inputs::Inputs;
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION};
 use crate::report::ColourMode;
-use crate::report::html::decisions;
 use mirrorball_core::units::Nanos;
 use std::fs;
 use tempfile::TempDir;
@@ -102,19 +101,6 @@ fn a_job_that_cannot_be_explained_is_refused_with_a_hint() {
     assert!(message("raid0", &request("md/raid1")).contains("raid10"));
 }
 
-#[test]
-fn the_page_has_a_bar_for_each_read_and_an_outline_for_each_that_was_better_elsewhere() {
-    let answer = answer("btrfs/round-robin");
-    let page = decisions::render(&answer);
-    let against = answer.summary.choices - answer.summary.agreed;
-    assert!(against > 0, "taking turns on unequal disks is worse than the oracle");
-    let count = |class: &str| page.matches(&format!("class=\"read {class}\"")).count() as u64;
-    assert_eq!(count("agreed"), answer.summary.agreed);
-    assert_eq!((count("against"), count("instead")), (against, against));
-    assert!(!page.contains("://"), "the page needs nothing from elsewhere");
-    assert!(page.contains("gives no scores"));
-}
-
 /// A read that no answer could come to, and one that failed.
 #[test]
 fn a_choice_without_an_end_is_shown_as_such() {
@@ -132,7 +118,6 @@ fn a_choice_without_an_end_is_shown_as_such() {
     assert_eq!(ends, ["-", "never"], "{text}");
     let running = text.replace('\n', " ");
     assert!(running.contains("1 of them read from a disk that does not answer"), "{text}");
-    assert!(decisions::render(&answer).contains("did not end"));
 }
 
 #[test]
