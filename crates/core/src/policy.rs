@@ -122,8 +122,9 @@ impl Read {
 }
 
 impl Choice {
-    /// Asserts that the choice names mirrors among the `count` that the policy was shown, and that a
-    /// second read goes to another mirror than the first. One that does not is a bug of the policy.
+    /// Asserts that the choice names mirrors among the `count` that the policy was shown, and that
+    /// a second read goes to another mirror than the first. One that does not is a bug of the
+    /// policy.
     #[inline]
     pub(crate) fn check(self, count: usize) {
         let check = |index| assert!(index < count, "the policy chose mirror {index} of {count}");

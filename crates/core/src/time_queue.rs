@@ -133,10 +133,10 @@ mod tests {
                     None if expected.is_empty() => prop_assert_eq!(queue.pop_front(), None),
                     None => {
                         let first = expected.remove(0);
-                        prop_assert_eq!(queue.pop_due(first.0 - u64::from(first.0 > 0)), (first.0 == 0).then_some(first));
                         if first.0 > 0 {
-                            prop_assert_eq!(queue.pop_due(first.0), Some(first));
+                            prop_assert_eq!(queue.pop_due(first.0 - 1), None);
                         }
+                        prop_assert_eq!(queue.pop_due(first.0), Some(first));
                     }
                 }
                 prop_assert_eq!(queue.len(), expected.len());

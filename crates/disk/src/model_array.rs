@@ -93,7 +93,7 @@ impl ModelArray {
     /// If the model array has an event before `now` that it was not advanced to.
     #[inline]
     pub fn submit(&mut self, now: Nanos, member: MemberIndex, io: DiskIo) {
-        assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
+        assert!(now <= self.earliest.at, "advance to {} before {now}", self.earliest.at);
         let slot = &mut self.members[member.get()];
         let at = match &mut slot.path {
             None => slot.model.submit_and_look(now, io).unwrap_or(Nanos::MAX),
@@ -111,7 +111,7 @@ impl ModelArray {
     /// # Panics
     /// If the model array has an event before `now` that it was not advanced to.
     pub fn cancel(&mut self, now: Nanos, member: MemberIndex, tag: u64) -> bool {
-        assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
+        assert!(now <= self.earliest.at, "advance to {} before {now}", self.earliest.at);
         let slot = &mut self.members[member.get()];
         let is_cancelled = match &mut slot.path {
             None => slot.model.cancel(now, tag),

@@ -8,8 +8,8 @@
 //! **Sandbox.** A program imports the eight helpers of the header and nothing else. Memory, stack,
 //! table and object have upper bounds, and each call has a budget of *fuel*, about one unit per
 //! instruction, so a call ends. The time to compile an object has no bound but its size: loading a
-//! program runs in no service's loop. Programs are deterministic: they have no clock, no generator of
-//! their own, one form of NaN, no vector instructions and no threads.
+//! program runs in no service's loop. Programs are deterministic: they have no clock, no generator
+//! of their own, one form of NaN, no vector instructions and no threads.
 //!
 //! **Faults.** A call that traps, exceeds its fuel or chooses a mirror that does not exist ends
 //! the program: its instance is discarded, since its memory may be half changed, and the fallback

@@ -59,6 +59,15 @@ impl ReadPolicy for Any {
 
 const BLOCK: u64 = BLOCK_BYTES;
 
+/// The member with this devid has no data yet.
+fn stale(devid: u64) -> impl Fn(&mut MemberConfig) {
+    move |config| {
+        if config.devid == devid {
+            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
+        }
+    }
+}
+
 /// A volume, its members' contents block by block, and the data of requests.
 struct World {
     volume: Volume,
@@ -223,9 +232,7 @@ impl World {
             if ios.is_empty() {
                 return;
             }
-            for io in ios {
-                self.complete(io);
-            }
+            self.complete_all(ios);
         }
     }
 
@@ -295,9 +302,7 @@ fn a_mirror_behind_a_failed_transport_is_not_rewritten() {
         world.request(id, kind, 0, 4096);
         let ios = world.pump();
         world.volume.complete(ios[0].id, Err(IoError::Transport), world.now);
-        for &io in &ios[1..] {
-            world.complete(io);
-        }
+        world.complete_all(ios[1..].iter().copied());
         world.settle();
         assert_eq!(world.reply(), Some((id, Ok(()))));
     }
@@ -386,12 +391,7 @@ fn split_reads_one_part_from_each_mirror() {
 
 #[test]
 fn a_rebuild_moves_the_recovery_offset() {
-    let stale = |config: &mut MemberConfig| {
-        if config.devid == 2 {
-            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        }
-    };
-    let mut world = World::with(Profile::Raid1, 2, Box::new(Any), stale);
+    let mut world = World::with(Profile::Raid1, 2, Box::new(Any), stale(2));
     let target = MemberIndex(1);
     let half = 100 * MIB;
     assert_eq!(world.result(1, RequestKind::Rebuild(target), 0, half), Ok(()));
@@ -412,21 +412,14 @@ fn a_rebuild_moves_the_recovery_offset() {
 
 #[test]
 fn a_write_waits_for_a_rebuild_of_its_range() {
-    let stale = |config: &mut MemberConfig| {
-        if config.devid == 2 {
-            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        }
-    };
-    let mut world = World::with(Profile::Raid1, 2, Box::new(First), stale);
+    let mut world = World::with(Profile::Raid1, 2, Box::new(First), stale(2));
     world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
     let read = world.pump();
     world.write(2, 0, 4096, 3);
     world.write(3, 64 * MIB, 4096, 3);
     let distant = world.pump();
     assert!(distant.iter().all(|io| io.request == RequestId(3)), "only the distant write goes on");
-    for io in read.into_iter().chain(distant) {
-        world.complete(io);
-    }
+    world.complete_all(read.into_iter().chain(distant));
     world.settle();
     let mirrors = world.volume.map().map(0, 4096).mirrors;
     for mirror in &mirrors[..2] {
@@ -467,12 +460,7 @@ fn a_flush_may_fail_on_one_member_but_not_on_the_last() {
 
 #[test]
 fn a_write_waits_for_every_part_of_a_split_rebuild() {
-    let stale = |config: &mut MemberConfig| {
-        if config.devid == 3 {
-            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        }
-    };
-    let mut world = World::with(Profile::Raid1c3, 3, Box::new(Splitter), stale);
+    let mut world = World::with(Profile::Raid1c3, 3, Box::new(Splitter), stale(3));
     world.request(1, RequestKind::Rebuild(MemberIndex(2)), MIB, MIB);
     let reads = world.pump();
     assert_eq!(reads.len(), 2);

@@ -185,8 +185,8 @@ impl Grid {
         MARK + self.widths().iter().sum::<usize>() + self.gaps().iter().sum::<usize>()
     }
 
-    /// The table without the droppable columns that do not fit into lines of `width` characters, and
-    /// the titles of those.
+    /// The table without the droppable columns that do not fit into lines of `width` characters,
+    /// and the titles of those.
     pub fn fitted(mut self, width: usize) -> (Grid, Vec<String>) {
         let mut left_out = Vec::new();
         while self.width() > width {

@@ -3,12 +3,6 @@
 use super::*;
 use crate::member::MemberIndex;
 
-fn stale(config: &mut MemberConfig) {
-    if config.devid == 2 {
-        config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-    }
-}
-
 /// A rebuild of a whole member writes each byte that has data once, reads it from another member,
 /// and leaves what is reserved alone.
 #[test]
@@ -26,7 +20,7 @@ fn a_rebuild_covers_exactly_what_a_member_holds() {
     ] {
         let target = MemberIndex(1);
         let map = |configs: &[MemberConfig]| ChunkMap::arrange(layout.parse().unwrap(), configs);
-        let mut world = World::over(members, stale, map, Box::new(First));
+        let mut world = World::over(members, stale(2), map, Box::new(First));
         assert_eq!(world.result(1, RequestKind::Rebuild(target), 0, 200 * MIB), Ok(()), "{layout}");
         assert_eq!(world.volume.members()[target].state, MemberState::InSync, "{layout}");
         let written = world.handed_out.iter().filter(|io| io.op == Op::Write);
@@ -50,7 +44,7 @@ fn a_rebuild_covers_exactly_what_a_member_holds() {
 fn a_half_rebuilt_member_of_the_far_layout_serves_its_first_copies() {
     let far =
         |configs: &[MemberConfig]| ChunkMap::arrange("md-raid10-far:2".parse().unwrap(), configs);
-    let mut world = World::over(2, stale, far, Box::new(First));
+    let mut world = World::over(2, stale(2), far, Box::new(First));
     let target = MemberIndex(1);
     let allocated = world.volume.map().allocated(target);
     let half = (allocated.start + allocated.end) / 2;

@@ -50,12 +50,7 @@ fn a_scrub_is_granted_under_steady_overlapping_writes() {
 
 #[test]
 fn a_rebuild_is_granted_under_steady_overlapping_writes() {
-    let stale = |config: &mut MemberConfig| {
-        if config.devid == 2 {
-            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        }
-    };
-    let mut world = World::with(Profile::Raid1, 2, Box::new(First), stale);
+    let mut world = World::with(Profile::Raid1, 2, Box::new(First), stale(2));
     submit(&mut world, RequestKind::Write, 0);
     let writes = world.pump();
     world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
