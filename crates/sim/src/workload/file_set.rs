@@ -184,7 +184,7 @@ impl FileStream {
         FileStream { region, streams, maps, zones, left: region.bytes, is_mapped }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(
         &mut self,
         direction: Direction,
