@@ -92,6 +92,7 @@ impl Default for FlashEstimator {
 }
 
 impl FlashEstimator {
+    #[inline(always)]
     pub(super) fn add(&mut self, sample: &FlashSample) {
         if sample.is_sequential {
             let own_ns = sample.wait_ns.saturating_sub(sample.load * self.io_ns / IO);
