@@ -43,7 +43,8 @@ fn created(count: usize) -> Folder {
     let text = stdout(&output);
     let redundancy =
         ["  2 copies, 1 member may fail\n", "  3 copies, 2 members may fail\n"][count - 2];
-    for part in ["created volume `pair`", redundancy, "mirrorball serve a.img b.img"] {
+    let checksums = "  no checksums: wrong data that a disk returns as good are not noticed";
+    for part in ["created volume `pair`", redundancy, checksums, "mirrorball serve a.img b.img"] {
         assert!(text.contains(part), "{text}");
     }
     folder

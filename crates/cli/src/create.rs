@@ -134,6 +134,9 @@ fn report(created: &Created, devices: &[DeviceAddress]) -> Result<Ending, Failur
     if created.checksum_bytes > 0 {
         let size = format_bytes(created.checksum_bytes);
         text += &format!("  checksums of the data take {size} of each member\n");
+    } else {
+        text += "  no checksums: wrong data that a disk returns as good are not noticed before a \
+                 scrub (see --checksums)\n";
     }
     match created.label.spares.len() {
         0 => {}

@@ -138,9 +138,17 @@ impl StoreGate {
     /// Decides how a piece goes on that no mirror has by its checksum. In an unsynced region the
     /// checksum of a block is a hint, without which the block is read. A rebuild goes on behind a
     /// block that no mirror has: as it does not match its checksum on the rebuilt member either,
-    /// nothing reads it.
-    pub(crate) fn leave_unreadable(&mut self, piece: &PieceView) -> Unreadable {
+    /// nothing reads it. A medium that cannot give a block is as bad, if the block has a checksum.
+    pub(crate) fn leave_unreadable(&mut self, piece: &PieceView, is_mismatch: bool) -> Unreadable {
         let range = piece.plan.range();
+        if !is_mismatch {
+            let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
+            let has_all = !self.may_differ(&range)
+                && self.checksums.as_ref().is_some_and(|checksums| {
+                    !checksums.known_blocks(range.start, count).contains(&UNKNOWN)
+                });
+            return if has_all { Unreadable::LeaveOut } else { Unreadable::Fail };
+        }
         if piece.plan.length <= CHECKSUM_BLOCK_BYTES && self.may_differ(&range) {
             self.set_checksum(range.start, UNKNOWN);
             return Unreadable::ReadUnchecked;

@@ -233,8 +233,8 @@ impl Gate for StoreGate {
         self.judge_piece(piece, to_copy)
     }
 
-    fn on_unreadable(&mut self, piece: &PieceView) -> Unreadable {
-        self.leave_unreadable(piece)
+    fn on_unreadable(&mut self, piece: &PieceView, is_mismatch: bool) -> Unreadable {
+        self.leave_unreadable(piece, is_mismatch)
     }
 
     fn has_io(&self) -> bool {

@@ -238,9 +238,9 @@ pub trait Gate {
         None
     }
 
-    /// Decides how a piece goes on that no mirror could give, and of which the data of some targets
-    /// did not match their checksums.
-    fn on_unreadable(&mut self, _piece: &PieceView) -> Unreadable {
+    /// Decides how a piece goes on that no mirror could give. If `is_mismatch`, the data of some
+    /// targets did not match their checksums; else it is of a rebuild, and no medium gave it.
+    fn on_unreadable(&mut self, _piece: &PieceView, _is_mismatch: bool) -> Unreadable {
         Unreadable::Fail
     }
 

@@ -310,9 +310,13 @@ impl<G: Gate> Volume<G> {
     /// Ends a piece that no mirror could give, or reads it without a check.
     fn leave_unreadable(&mut self, key: PieceKey) {
         let mut decision = Unreadable::Fail;
-        if !self.requests.piece(key).mismatched.is_empty() {
+        let piece = self.requests.piece(key);
+        let is_mismatch = !piece.mismatched.is_empty();
+        // A target that did not answer may have it.
+        let is_bad = !piece.spoiled.is_empty() && piece.spoiled == piece.failed;
+        if is_mismatch || is_bad && piece.plan.is_rebuild() {
             let view = self.view(key);
-            let decided = self.ask_gate(|gate, _| gate.on_unreadable(&view));
+            let decided = self.ask_gate(|gate, _| gate.on_unreadable(&view, is_mismatch));
             decision = decided.unwrap_or(decision);
         }
         let piece = self.requests.piece_mut(key);

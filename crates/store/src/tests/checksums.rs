@@ -196,6 +196,33 @@ fn checksums_outlast_a_stop() {
     assert_eq!(rig.read(0, 1), Err(VolumeError::Unreadable));
 }
 
+/// The sector is an error until it is written, and the new disk has everything else.
+#[test]
+fn a_rebuild_goes_on_behind_a_sector_that_no_mirror_can_read() {
+    let mut rig = Rig::new();
+    rig.write(0, 7, 8);
+    rig.calm_down();
+    let target = MemberIndex(1);
+    rig.disks[1].fill(0);
+    let bad = rig.place(0, 3 * BLOCK) as u64;
+    rig.bad_sectors[0].push(bad);
+    command(&mut rig.volume, |store, array| store.on_storage_replaced(target, None, array));
+    rig.volume.set_member_state(target, MemberState::Rebuilding { recovered_bytes: 0 });
+    let mut buffer = vec![0; MEMBER_BYTES as usize];
+    assert_eq!(rig.request(RequestKind::Rebuild(target), 0, &mut buffer), Ok(()));
+    assert_eq!(rig.volume.members()[target].state, MemberState::InSync);
+    assert_eq!([*rig.at(1, 2 * BLOCK), *rig.at(1, 4 * BLOCK)], [7, 7]);
+    assert_eq!(rig.read(3 * BLOCK, 1), Err(VolumeError::Unreadable));
+    assert_eq!(rig.read(4 * BLOCK, 4), Ok(vec![7; 4]));
+    rig.write(3 * BLOCK, 5, 1);
+    assert_eq!(rig.read(0, 8).unwrap()[3], 5);
+    // Without a checksum nothing would tell the sector from good data.
+    rig.bad_sectors[0].push(rig.place(0, 100 * BLOCK) as u64);
+    rig.volume.set_member_state(target, MemberState::Rebuilding { recovered_bytes: 0 });
+    let rebuilt = rig.request(RequestKind::Rebuild(target), 0, &mut buffer);
+    assert_eq!(rebuilt, Err(VolumeError::Unreadable));
+}
+
 #[test]
 fn after_a_crash_the_mirror_that_matches_is_right() {
     let mut rig = Rig::new();
