@@ -394,6 +394,7 @@ impl MdArray {
         });
         if let Some(kib) = self.member_kib.or(of_array) {
             tree.add(format!("{md}/component_size"), kib.to_string());
+            self.devices.keys().for_each(|device| tree.check_size(name, device, kib));
         }
         tree.add(format!("{md}/layout"), if is_raid10 { number } else { 0 }.to_string());
         tree.add(format!("{md}/chunk_size"), self.chunk_bytes.unwrap_or(0).to_string());

@@ -101,6 +101,21 @@ impl Tree {
         folder
     }
 
+    /// Notes if a member of an array is larger than its device.
+    pub(super) fn check_size(&mut self, array: &str, device: &str, kib: u64) {
+        let path = format!("{}/size", self.device(device));
+        let Some(TreeEntry::Text(sectors)) = self.files.get(&path) else { return };
+        let device_gb = sectors.parse::<f64>().unwrap_or(0.0) * 512.0 / 1e9;
+        let member_gb = kib as f64 * 1024.0 / 1e9;
+        // Tools round sizes.
+        if member_gb > device_gb * 1.05 {
+            self.note(format!(
+                "the text contradicts itself: a member of {array} has {member_gb:.1} GB, but \
+                 {device} has {device_gb:.1} GB"
+            ));
+        }
+    }
+
     /// Adds a fact about a disk or a partition, and notes if another part says something else.
     pub(super) fn say(&mut self, name: &str, fact: Fact, value: &str) {
         let folder = self.device(name);
