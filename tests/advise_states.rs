@@ -138,6 +138,24 @@ fn what_a_far_layout_takes_and_which_disk_of_drbd_is_local_is_said() {
     assert!(text.contains("devid 1 is taken for the local disk, and no network"), "{text}");
 }
 
+#[test]
+fn each_single_change_is_tried_and_ranked() {
+    let folder = Folder::new();
+    let run = ["advise", "hdd-ssd-raid1", "rand-4k-qd1", "--system", "md"];
+    let text = stdout(&folder.run(&[&run[..], &SHORT, &["--what-if"]].concat()));
+    assert!(text.starts_with("What if       --what-if replace="), "{text}");
+    let row = |change: &str| {
+        let mut lines = text.lines();
+        lines.position(|line| line.trim_start().starts_with(&format!("{change} ")))
+    };
+    let faster = row("replace=2:nvme-gen4").expect("a faster SSD is tried");
+    let same = row("replace=1:ssd-sata-plp").expect("a second SSD is tried");
+    assert!(faster < same && row("layout=md-raid10-far").is_some(), "{text}");
+    assert!(row("layout=md-raid1").is_none(), "the layout in use is no change: {text}");
+    let both = ["--what-if", "add=nvme-gen4", "--what-if"];
+    folder.refuses(&[&run[..], &both].concat(), &["tries each by itself", "leave out the others"]);
+}
+
 /// The requests differ in the way to the array only.
 #[test]
 fn one_array_has_one_description() {

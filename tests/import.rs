@@ -67,7 +67,7 @@ fn two_policies_that_fio_measured_are_reported() {
     );
 
     let text = stdout(&place.run(&["report", "live", "--format", "table"]));
-    assert!(text.starts_with("two-ssd-raid1: 2 policies, 1 job, 2 repeats (seeds 1, 2)"), "{text}");
+    assert!(text.contains("\ntwo-ssd-raid1: 2 policies, 1 job, 2 repeats (seeds 1, 2)"), "{text}");
     for part in ["* btrfs/pid", "= my-patch", "writes", "`my-patch` ties with it"] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }

@@ -140,7 +140,7 @@ fn a_device_and_the_target_of_a_link_are_written() {
 fn the_ending_of_the_file_says_what_to_write() {
     let place = Place::new();
     for (file, start) in
-        [("a.html", "<!DOCTYPE html>"), ("a.csv", "array,job"), ("a.json", "{"), ("a.txt", "two-")]
+        [("a.html", "<!DOCTYPE html>"), ("a.csv", "array,job"), ("a.json", "{"), ("a.txt", "Use `")]
     {
         succeeds(&place.run(&["report", "out", "-o", file]));
         assert!(place.read(file).starts_with(start), "{file}: {:.40}", place.read(file));

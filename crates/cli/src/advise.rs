@@ -65,6 +65,7 @@ Examples:
   mirrorball advise /dev/md0 my-job.fio
   mirrorball advise my-array.toml --system md:6.12
   mirrorball advise /srv/data --probe -o my-array.toml
+  mirrorball advise /srv/data --what-if
   mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp"
 )]
 pub(crate) struct Args {
@@ -111,12 +112,13 @@ pub(crate) struct Args {
           value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 
-    /// Also answer for the array after a change of hardware: replace=DEVID:MODEL or add=MODEL.
-    /// Repeat it for several changes at once
+    /// Also answer for the array after a change: replace=DEVID:MODEL, add=MODEL or layout=NAME.
+    /// Repeat it for several changes at once. Without a value, as the last option: try each sensible
+    /// single change, and rank them by what they bring
     ///
     /// The devids are in the answer, `mirrorball models` lists the models. The changed array is
     /// laid out again, as after a rebuild or a balance, and its new disks are used whole.
-    #[arg(long, value_name = "CHANGE")]
+    #[arg(long, value_name = "CHANGE", num_args = 0..=1, default_missing_value = what_if::EACH)]
     what_if: Vec<HardwareChange>,
 
     /// Measure the disks first, by reading them one after the other, and simulate them by models
@@ -184,7 +186,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     if let Some(folder) = &args.measured {
         let (array, is_dead) = benched::answer(args, &measured.target, folder)?;
-        return finish(args, existing, &Answer { array, what_if: None }, !is_dead);
+        return finish(
+            args,
+            existing,
+            &Answer { array, what_if: None, changes: Vec::new() },
+            !is_dead,
+        );
     }
     let (target, changes) = what_if::with_missing_replaced(args, measured.target)?;
     let question = Question::new(args, &target, &jobs)?;
@@ -199,7 +206,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
     array.first = first_steps(system, &spec, array.condition.as_deref(), &out_of_service);
-    let mut answer = Answer { array, what_if: None };
+    let mut answer = Answer { array, what_if: None, changes: Vec::new() };
+    if changes == [HardwareChange::Each] {
+        let ranked = what_if::each(args, &question, &answer.array)?;
+        let Some(ranked) = ranked else { return Ok(Ending::Interrupted) };
+        answer.changes = ranked;
+        return finish(args, existing, &answer, !is_dead && measured.is_complete);
+    }
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
         let changes = changes.iter().map(|change| change.described(spec.layout)).collect();

@@ -173,7 +173,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     Results::check(&folder, &plan).map_err(other_folder)?;
     let results = Results::open(&folder, &plan).map_err(other_folder)?;
-    let ending = run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
+    let ran = run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
+    let (ending, counts) = ran;
+    say_counts(counts);
     let shown = folder.display();
     let summaries = match ending {
         run::Ending::Complete(summaries) => summaries,
@@ -256,24 +258,26 @@ fn print_notes(args: &Args, inputs: &Inputs, plan: &Plan) {
     }
 }
 
-/// Runs the cells of a plan with a bar of progress, and says how many were reused.
+/// Runs the cells of a plan with a bar of progress, and counts those that were reused.
 pub(crate) fn run_cells(
     threads: Option<NonZeroUsize>,
     plan: &Plan,
     inputs: &Inputs,
     results: &Results,
-) -> Result<run::Ending> {
+) -> Result<(run::Ending, CellCounts)> {
     let all = plan.cells().len();
     let work = |options: &RunOptions<'_>| {
         run::run(plan, &SimExecutor::new(inputs, options.stop)?, results, options)
     };
-    let (ending, counts) = progress::run_cells(all, "finishing the running cells", threads, work)?;
-    let CellCounts { saved, run } = counts;
+    progress::run_cells(all, "finishing the running cells", threads, work)
+}
+
+/// Says after the answer how many cells were reused.
+pub(crate) fn say_counts(CellCounts { saved, run }: CellCounts) {
     screen::say_later(format_args!(
         "{} cells: {saved} reused from an earlier run, {run} simulated",
         saved + run
     ));
-    Ok(ending)
 }
 
 /// The error if an input is the name of a page, which `--report` does not take here.

@@ -38,6 +38,17 @@ pub(super) struct Question {
     plan: Plan,
     /// Members that the advice takes for in service, and that are not.
     pub(super) out_of_service: Vec<OutOfService>,
+    share: Share,
+}
+
+/// How much of the time for an answer a question has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// All of it.
+    Whole,
+    /// One of several changes: only settings of the system are compared, and no times of
+    /// maintenance are measured.
+    OneOf(usize),
 }
 
 impl Question {
@@ -63,7 +74,8 @@ impl Question {
         let mut out_of_service = target.out_of_service.clone();
         out_of_service.extend(target::out_of_service(&array));
         let name = target::as_advised(target.array.clone(), &array, &chosen);
-        let question = Question::about(args, &name.map_err(Failure::WrongUse)?, &chosen, jobs)?;
+        let name = name.map_err(Failure::WrongUse)?;
+        let question = Question::about(args, &name, &chosen, jobs, Share::Whole)?;
         Ok(Question { out_of_service, ..question })
     }
 
@@ -87,7 +99,7 @@ impl Question {
         }
         // Real members are not simulated as they are; they may become models.
         if spec.members.iter().all(|it| matches!(it.source, MemberSource::Model(_))) {
-            Question::about(args, &target.array, &chosen, jobs)?;
+            Question::about(args, &target.array, &chosen, jobs, Share::Whole)?;
         }
         Ok(())
     }
@@ -101,6 +113,7 @@ impl Question {
         array: &str,
         chosen: &ChosenSystem,
         jobs: &[String],
+        share: Share,
     ) -> Result<Question, Failure> {
         let mix: Vec<String> = match jobs {
             [] => STANDARD_MIX.map(str::to_owned).to_vec(),
@@ -109,11 +122,11 @@ impl Question {
         let inputs = Inputs::load(array, &mix).map_err(Failure::WrongUse)?;
         target::check_choice(array, &inputs.array)?;
         let offered = chosen.offered(&inputs.array).map_err(Failure::WrongUse)?;
-        let plan = plan(args, array, &inputs, &offered, chosen, &mix);
+        let plan = plan(args, array, &inputs, &offered, chosen, &mix, share);
         let plan = plan.map_err(Failure::WrongUse)?;
         let (array, jobs, chosen) = (array.to_owned(), jobs.to_vec(), chosen.clone());
         let out_of_service = Vec::new();
-        Ok(Question { inputs, array, jobs, chosen, offered, plan, out_of_service })
+        Ok(Question { inputs, array, jobs, chosen, offered, plan, out_of_service, share })
     }
 
     /// Canonical string of the policy in force.
@@ -126,7 +139,7 @@ impl Question {
     ///
     /// # Errors
     /// If results cannot be written or a cell fails.
-    pub(super) fn answer(self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
+    pub(super) fn answer(&self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
         // A folder of its own for each question: other jobs or repeats are another plan.
         let keys: Vec<String> = self.plan.cells().iter().map(Cell::key).collect();
         // A copy of an array under another name has the same cells, and is another plan.
@@ -138,14 +151,19 @@ impl Question {
             let help = "change to a folder that you may write to";
             Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
         })?;
-        let ending = compare::run_cells(args.threads, &self.plan, &self.inputs, &results);
-        let summaries = match ending.map_err(Failure::Fault)? {
+        let ran = compare::run_cells(args.threads, &self.plan, &self.inputs, &results);
+        let (ending, counts) = ran.map_err(Failure::Fault)?;
+        if self.share == Share::Whole {
+            compare::say_counts(counts);
+        }
+        let summaries = match ending {
             run::Ending::Complete(summaries) => summaries,
             run::Ending::Interrupted { .. } => return Ok(None),
         };
         let baseline = Some(self.offered.now.clone());
         let duration = Nanos(self.plan.duration_ns.expect("the plan of an advice has a duration"));
-        let study = Study::new(self.plan, summaries, Criteria { baseline, ..Criteria::default() });
+        let plan = self.plan.clone();
+        let study = Study::new(plan, summaries, Criteria { baseline, ..Criteria::default() });
         let array = &self.inputs.array;
         let failed = self.out_of_service.iter().filter(|member| member.is_failed);
         let failed: Vec<u64> = failed.map(|member| member.devid).collect();
@@ -154,7 +172,7 @@ impl Question {
         answer.results = folder.display().to_string();
         answer.mark_failed(&self.out_of_service);
         // With jobs of their own, users have asked something else.
-        if self.jobs.is_empty() {
+        if self.jobs.is_empty() && self.share == Share::Whole {
             let options = MaintenanceOptions {
                 policies: answer.advice.policies(),
                 has_copies: !self.chosen.system.is_multipath,
@@ -219,11 +237,15 @@ fn plan(
     offered: &Offered,
     chosen: &ChosenSystem,
     jobs: &[String],
+    share: Share,
 ) -> Result<Plan> {
+    let (policies, parts) = match share {
+        Share::Whole => (args.policy.as_str(), 1),
+        Share::OneOf(count) => (offered.now.as_str(), count as u64),
+    };
     let specs = offered
-        .with(&args.policy, &Registry::default())
+        .with(policies, &Registry::default())
         .map_err(|error| anyhow!("--policy: {error}"))?;
-    let policies: Vec<String> = specs.iter().map(ToString::to_string).collect();
     let seeds = effort::balanced_seeds(args.seed, args.repeats, inputs.array.chunk_map()?.copies());
     let duration = match args.duration {
         Some(duration) => duration,
@@ -231,7 +253,7 @@ fn plan(
         None => effort::duration(
             inputs,
             &offered.now,
-            seeds.len() as u64 * (policies.len() as u64 + 1),
+            parts * seeds.len() as u64 * (specs.len() as u64 + 1),
         )?,
     };
     let words: Vec<String> = jobs.iter().map(|job| quoted(job)).collect();
@@ -240,11 +262,12 @@ fn plan(
         quoted(name),
         words.join(" "),
         quoted(chosen.as_written()),
-        quoted(&args.policy),
+        quoted(policies),
         args.repeats,
         args.seed,
         duration.0
     );
+    let policies = specs.iter().map(ToString::to_string).collect();
     let (repeats, seed, duration_ns) = (args.repeats, args.seed, Some(duration.0));
     let choices = Choices { policies, repeats, seed, duration_ns };
     let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());

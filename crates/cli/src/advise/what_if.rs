@@ -1,17 +1,25 @@
 //! `--what-if`: the same question about the array after a change of hardware.
 
 use super::Args;
-use super::question::Question;
+use super::question::{Question, Share};
 use super::target::{self, AdviseTarget};
 use crate::ending::Failure;
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
-use mirrorball_core::geometry::{ArrayLayout, LayoutKind};
+use mirrorball_core::geometry::{ArrayLayout, LayoutKind, Profile};
 use mirrorball_core::units::format_bytes;
-use mirrorball_disk::array_file::{AddedMember, ArrayEdit, ArrayFile};
+use mirrorball_disk::array_file::{
+    AddedMember, ArrayEdit, ArrayFile, ArraySpec, MemberSource, MemberSpec,
+};
+use mirrorball_disk::profile::ModelProfile;
+use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, RankedChange};
 use mirrorball_lab::experiment::inputs::load_array;
+use mirrorball_lab::experiment::systems::{self, System};
 use std::fmt;
 use std::str::FromStr;
+
+/// What stands for a missing value of `--what-if`.
+pub(super) const EACH: &str = "each";
 
 /// A change of hardware.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,15 +33,24 @@ pub(crate) enum HardwareChange {
     },
     /// One more disk of this model.
     Add(String),
+    /// Another layout of the same disks, or another profile of btrfs.
+    Layout(String),
+    /// Each sensible single change.
+    Each,
 }
 
 impl FromStr for HardwareChange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<HardwareChange, String> {
-        let expected = "write replace=DEVID:MODEL or add=MODEL, for example replace=1:ssd-sata-plp";
+        let expected = "write replace=DEVID:MODEL, add=MODEL or layout=NAME, for example \
+                        replace=1:ssd-sata-plp, or nothing behind --what-if as the last option";
         match text.split_once('=') {
             Some(("add", model)) if !model.is_empty() => Ok(HardwareChange::Add(model.to_owned())),
+            Some(("layout", name)) if !name.is_empty() => {
+                Ok(HardwareChange::Layout(name.to_owned()))
+            }
+            None if text == EACH => Ok(HardwareChange::Each),
             Some(("add", _)) => Err(format!("the model is missing; {expected}")),
             Some(("replace", change)) => match change.split_once(':') {
                 Some((devid, model)) if !model.is_empty() => {
@@ -50,6 +67,16 @@ impl FromStr for HardwareChange {
 }
 
 impl HardwareChange {
+    /// The change as it is written.
+    fn written(&self) -> String {
+        match self {
+            HardwareChange::Replace { devid, model } => format!("replace={devid}:{model}"),
+            HardwareChange::Add(model) => format!("add={model}"),
+            HardwareChange::Layout(name) => format!("layout={name}"),
+            HardwareChange::Each => EACH.to_owned(),
+        }
+    }
+
     /// The change, and the steps that it takes if md cannot make it to an array of this layout.
     pub(super) fn described(&self, layout: ArrayLayout) -> String {
         match (self, layout.kind()) {
@@ -68,6 +95,8 @@ impl fmt::Display for HardwareChange {
                 write!(formatter, "devid {devid} is replaced by {model}")
             }
             HardwareChange::Add(model) => write!(formatter, "{model} is added"),
+            HardwareChange::Layout(name) => write!(formatter, "the disks are laid out as {name}"),
+            HardwareChange::Each => write!(formatter, "each single change"),
         }
     }
 }
@@ -93,7 +122,7 @@ pub(super) fn with_missing_replaced(
         HardwareChange::Replace { devid, .. } => spec.members.iter().any(|member| {
             member.devid == *devid && !member.is_in_service() && member.device.is_none()
         }),
-        HardwareChange::Add(_) => false,
+        _ => false,
     };
     let (made, left): (Vec<HardwareChange>, Vec<HardwareChange>) =
         changes.into_iter().partition(is_missing);
@@ -127,24 +156,124 @@ pub(super) fn changed(
     changes: &[HardwareChange],
     question: &Question,
 ) -> Result<Option<Question>, Failure> {
-    if changes.is_empty() {
+    if changes.is_empty() || changes == [HardwareChange::Each] {
         return Ok(None);
     }
-    let text = edited(changes, question).context("--what-if").map_err(Failure::WrongUse)?;
+    if changes.contains(&HardwareChange::Each) {
+        let error = "--what-if without a change tries each by itself\n  help: leave out the others";
+        return Err(Failure::WrongUse(anyhow!(error)));
+    }
+    let text = edited(changes, question, Sizes::OfModels)
+        .context("--what-if")
+        .map_err(Failure::WrongUse)?;
     let name = format!("{}-what-if", question.inputs.array.name);
     let path = target::save(&name, &text).map_err(Failure::WrongUse)?;
     let path = path.display().to_string();
-    let mut changed = Question::about(args, &path, &question.chosen, &question.jobs)?;
+    let mut changed = Question::about(args, &path, &question.chosen, &question.jobs, Share::Whole)?;
     let is_replaced = |devid: u64| {
         changes.iter().any(|change| match change {
             HardwareChange::Replace { devid: replaced, .. } => *replaced == devid,
-            HardwareChange::Add(_) => false,
+            _ => false,
         })
     };
     note_if_smaller(question, &changed);
     let out = question.out_of_service.iter().filter(|member| !is_replaced(member.devid));
     changed.out_of_service = out.copied().collect();
     Ok(Some(changed))
+}
+
+/// The default of the rule that serves an array of this layout.
+fn default_of_layout(system: &System, layout: &str) -> String {
+    let of_layout = |other: &&System| other.layouts.iter().any(|known| known == layout);
+    let own = |it: &&System| it.name == system.name;
+    let mut all = systems::all().iter().filter(|it| own(it) || of_layout(it));
+    let other = all.find(|it| !own(it) && system.instead.values().any(|name| name == it.name));
+    other.unwrap_or(system).default.clone()
+}
+
+/// Tries each sensible single change, and returns them, the one that brings most first; `None` if
+/// the run was interrupted. `before` is the answer of the array as it is.
+///
+/// # Errors
+/// If a cell fails.
+pub(super) fn each(
+    args: &Args,
+    question: &Question,
+    before: &ArrayAnswer,
+) -> Result<Option<Vec<RankedChange>>, Failure> {
+    edited(&[], question, Sizes::OfOld).context("--what-if").map_err(Failure::WrongUse)?;
+    let changes = single_changes(question);
+    let mut ranked = Vec::new();
+    for change in &changes {
+        // A layout may take another number of members, and a model another size.
+        let Ok(text) = edited(std::slice::from_ref(change), question, Sizes::OfOld) else {
+            continue;
+        };
+        let name = format!("{}-what-if", question.inputs.array.name);
+        let path = target::save(&name, &text).map_err(Failure::WrongUse)?.display().to_string();
+        let share = Share::OneOf(changes.len());
+        let about = Question::about(args, &path, &question.chosen, &question.jobs, share);
+        let Ok(changed) = about else { continue };
+        let Some((after, _)) = changed.answer(args)? else { return Ok(None) };
+        ranked.push(RankedChange::new(change.written(), before, after));
+    }
+    RankedChange::rank(&mut ranked);
+    Ok(Some(ranked))
+}
+
+/// Better disks in the place of one member of each kind, one more disk of the best kind, and other
+/// layouts.
+fn single_changes(question: &Question) -> Vec<HardwareChange> {
+    let array = &question.inputs.array;
+    let mut changes = Vec::new();
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    let mut best: Option<&ModelProfile> = None;
+    for member in array.members.iter().filter(|member| member.is_in_service()) {
+        let MemberSource::Model(profile) = &member.source else { continue };
+        let is_better = best.is_none_or(|best| best.rotational && !profile.rotational);
+        best = if is_better { Some(profile) } else { best };
+        let kind = (profile.name.as_str(), profile.capacity_bytes);
+        if kinds.contains(&kind) {
+            continue;
+        }
+        kinds.push(kind);
+        let better: &[&str] = match profile.rotational {
+            true => &["ssd-sata-plp", "nvme-gen4"],
+            false if profile.name.contains("nvme") => &[],
+            false => &["nvme-gen4"],
+        };
+        let replace = |model: &&str| HardwareChange::Replace {
+            devid: member.devid,
+            model: (*model).to_owned(),
+        };
+        changes.extend(better.iter().map(replace));
+    }
+    changes.extend(best.map(|profile| HardwareChange::Add(profile.name.clone())));
+    changes.extend(layouts(question.chosen.system, array).map(HardwareChange::Layout));
+    changes
+}
+
+/// Layouts, and profiles of btrfs, that a system has, but for the one in use.
+fn layouts(system: &System, array: &ArraySpec) -> impl Iterator<Item = String> {
+    let is_kin = |other: &&System| {
+        let mut instead = system.instead.values().chain(other.instead.values());
+        other.name == system.name || instead.any(|it| it == other.name || it == system.name)
+    };
+    let kin = systems::all().iter().filter(is_kin);
+    let mut names: Vec<String> = kin.flat_map(|it| it.layouts.clone()).collect();
+    if system.name == "btrfs" {
+        names = ["raid1", "raid10", "raid1c3"].map(str::to_owned).to_vec();
+    }
+    names.sort();
+    names.dedup();
+    // A built-in array has the layout of btrfs, which stands for that of the system.
+    let (kind, profile) = (array.layout.kind(), array.profile);
+    let own = system.layouts.first().filter(|_| array.layout == ArrayLayout::BTRFS);
+    names.into_iter().filter(move |name| {
+        let is_layout = name.parse::<ArrayLayout>().is_ok_and(|layout| layout.kind() == kind);
+        let is_profile = name.parse::<Profile>().is_ok_and(|it| it == profile);
+        !is_layout && !is_profile && own != Some(name)
+    })
 }
 
 /// Says if a new disk is too small for what the array holds.
@@ -163,8 +292,26 @@ fn note_if_smaller(before: &Question, after: &Question) {
     }
 }
 
+/// Sizes of new disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sizes {
+    /// Those of their models.
+    OfModels,
+    /// Those of the disks in whose place they are; of one more disk, the least.
+    OfOld,
+}
+
+/// The size of a modelled member.
+fn size(member: &MemberSpec) -> Option<u64> {
+    match (&member.source, member.partition) {
+        (MemberSource::Model(_), Some(part)) => Some(part.length_bytes),
+        (MemberSource::Model(profile), None) => Some(profile.capacity_bytes),
+        _ => None,
+    }
+}
+
 /// The text of the changed array.
-fn edited(changes: &[HardwareChange], question: &Question) -> Result<String> {
+fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Result<String> {
     let system = question.chosen.system;
     if system.is_multipath {
         bail!(
@@ -178,6 +325,7 @@ fn edited(changes: &[HardwareChange], question: &Question) -> Result<String> {
         "btrfs" => AddedMember::MoreSpace,
         _ => AddedMember::MoreCopies,
     };
+    let array = &question.inputs.array;
     let mut edit = ArrayEdit::new(&target::read(&question.array)?);
     let mut in_force = question.now().to_owned();
     let mut replaced = Vec::new();
@@ -189,12 +337,27 @@ fn edited(changes: &[HardwareChange], question: &Question) -> Result<String> {
                 }
                 replaced.push(*devid);
                 edit.replace(*devid, model)?;
+                let old = array.members.iter().find(|it| it.devid == *devid).and_then(size);
+                if let (Sizes::OfOld, Some(bytes)) = (sizes, old) {
+                    edit.resize(*devid, bytes);
+                }
                 // A new disk has no flag.
                 let flag = format!("write-mostly:{devid}");
                 let parts: Vec<&str> = in_force.split('+').filter(|part| *part != flag).collect();
                 in_force = parts.join("+");
             }
-            HardwareChange::Add(model) => _ = edit.add(model, brings)?,
+            HardwareChange::Add(model) => {
+                let devid = edit.add(model, brings)?;
+                let least = array.members.iter().filter_map(size).min();
+                if let (Sizes::OfOld, Some(bytes)) = (sizes, least) {
+                    edit.resize(devid, bytes);
+                }
+            }
+            HardwareChange::Layout(name) => {
+                edit.lay_out(name)?;
+                in_force = default_of_layout(system, name);
+            }
+            HardwareChange::Each => {}
         }
     }
     edit.set_in_force(system.name, &in_force);

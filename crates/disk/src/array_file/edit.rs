@@ -125,6 +125,30 @@ impl ArrayEdit {
         Ok(())
     }
 
+    /// States the size of the disk of a member.
+    pub fn resize(&mut self, devid: u64, bytes: u64) {
+        if let Some(index) = self.devids().iter().position(|known| *known == devid) {
+            put(&mut self.members[index], "size", &bytes.to_string());
+        }
+    }
+
+    /// Lays the same members out in another way: a layout, or a profile of btrfs.
+    ///
+    /// # Errors
+    /// If there is neither of this name.
+    pub fn lay_out(&mut self, name: &str) -> Result<(), Diagnostic> {
+        if name.parse::<Profile>().is_ok() {
+            put(&mut self.file, "profile", name);
+            return Ok(());
+        }
+        let layout = name.parse::<ArrayLayout>();
+        layout.map_err(|error| Diagnostic::new(error.message).with_help(error.help))?;
+        put(&mut self.file, "layout", name);
+        // With a layout other than that of btrfs the number of members decides the profile.
+        self.file.remove("profile");
+        Ok(())
+    }
+
     /// Puts a fitted model in the place of the one of a member, which keeps its disk and its place
     /// on it. A real member, which the file names by its path, becomes a modelled one.
     pub fn fit(&mut self, devid: u64, fitted: &FittedModel) {

@@ -19,6 +19,45 @@ pub struct Answer {
     pub array: ArrayAnswer,
     /// The array after a change.
     pub what_if: Option<WhatIf>,
+    /// Single changes that were tried, the one that brings most first.
+    pub changes: Vec<RankedChange>,
+}
+
+/// A single change of the hardware or the layout, each side with its best setting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct RankedChange {
+    /// The change, as `--what-if` takes it.
+    pub change: String,
+    /// Geometric mean of the gains over the jobs; none if some job has none.
+    pub gain: Option<f64>,
+    /// Half of the 95 % interval of that mean, as a fraction of it.
+    pub spread: Option<f64>,
+    /// The best setting after the change.
+    pub setting: String,
+    /// The job that gains least, and its gain.
+    pub least: Option<(String, f64)>,
+}
+
+impl RankedChange {
+    /// The change `change` of the array `before`, of which `after` is the answer.
+    pub fn new(change: String, before: &ArrayAnswer, after: ArrayAnswer) -> RankedChange {
+        let what_if = WhatIf::new(vec![change.clone()], before, after);
+        let gains = what_if.jobs.iter().filter_map(|job| Some((job.job.clone(), job.gain?)));
+        RankedChange {
+            change,
+            gain: what_if.gain,
+            spread: what_if.spread,
+            setting: what_if.array.best_setting().to_owned(),
+            least: gains.min_by(|left, right| left.1.total_cmp(&right.1)),
+        }
+    }
+
+    /// Sorts changes, the one that brings most first.
+    pub fn rank(changes: &mut [RankedChange]) {
+        let gain = |change: &RankedChange| change.gain.unwrap_or(0.0);
+        changes.sort_by(|left, right| gain(right).total_cmp(&gain(left)));
+    }
 }
 
 /// The answer about one array.

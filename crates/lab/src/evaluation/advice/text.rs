@@ -1,8 +1,8 @@
 //! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
-use super::answer::{Answer, AnsweredMember, ArrayAnswer, WhatIf, WhatIfJob};
+use super::answer::{Answer, AnsweredMember, ArrayAnswer, RankedChange, WhatIf, WhatIfJob};
 use super::maintenance::{Maintenance, WorkTime};
-use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE_UNCERTAIN};
+use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
 use mirrorball_core::units::Nanos;
@@ -24,8 +24,10 @@ const ASSUMED: &str = ", the default: what is in force is not known";
 pub fn answer(answer: &Answer, style: Style) -> String {
     let (array, width) = (&answer.array, style.width_columns);
     let gain = answer.what_if.as_ref().map(|it| gain(it, width) + "\n");
-    let decision =
-        gain.unwrap_or_default() + &heading(array, width) + &render(&array.advice, width);
+    let decision = ranked(&answer.changes, style)
+        + &gain.unwrap_or_default()
+        + &heading(array, width)
+        + &render(&array.advice, width);
     let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
     text += &format!("\n{}", jobs(array, style));
     if let Some(maintenance) = &array.maintenance {
@@ -148,8 +150,36 @@ fn command_lines(commands: &Commands, width: usize) -> String {
 }
 
 fn lines(name: &str, commands: &[String], width: usize) -> String {
-    let indent = " ".repeat(if width < NARROW { INDENT_NARROW } else { NAME_WIDTH });
-    commands.iter().map(|command| format!("{indent}{name:<6} {command}\n")).collect()
+    if width >= NARROW {
+        let indent = " ".repeat(NAME_WIDTH);
+        return commands.iter().map(|it| format!("{indent}{name:<6} {it}\n")).collect();
+    }
+    let continued = |command: &String| continued(command, width).join(" \\\n    ");
+    commands
+        .iter()
+        .map(|it| format!("{:INDENT_NARROW$}{name}\n  {}\n", "", continued(it)))
+        .collect()
+}
+
+/// A command in lines that a shell joins again, where it can be broken: not within quotes, and not
+/// before a remark.
+fn continued(command: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut quotes = 0;
+    for word in command.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        let is_remark = line.split(' ').any(|word| word == "#") || word == "#";
+        // Four blanks in front and a backslash behind.
+        let is_long = line.chars().count() + 1 + word.chars().count() + 6 > width;
+        if line.is_empty() || !is_long || quotes % 2 == 1 || is_remark {
+            *line += if line.is_empty() { "" } else { " " };
+            *line += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+        quotes += word.matches(['\'', '"']).count();
+    }
+    lines
 }
 
 /// How much faster a policy is, over how many jobs, and under which it is slower.
@@ -335,6 +365,35 @@ fn number(value: f64) -> String {
         value if value < 100.0 => format!("{value:.1}"),
         value => format!("{value:.0}"),
     }
+}
+
+/// The changes that were tried, the one that brings most first.
+fn ranked(changes: &[RankedChange], style: Style) -> String {
+    let Some(best) = changes.first() else { return String::new() };
+    let width = style.width_columns;
+    let text = match best.gain {
+        Some(gain) if gain > WORTHWHILE => {
+            format!("--what-if {} brings most: {gain:.2} times as fast", best.change)
+        }
+        _ => "no single change brings anything".to_owned(),
+    };
+    let percent = |part: f64| format!("{:.0} %", (part * 100.0).ceil());
+    let grid = Grid::of(changes)
+        .column(Column::left("change"), |it| it.change.clone())
+        .column(Column::right("gain"), |it| it.gain.map_or("-".to_owned(), |it| format!("{it:.2}")))
+        .column(Column::right("±"), |it| it.spread.map_or("-".to_owned(), percent))
+        .column(Column::right("least").droppable(1), |it| {
+            it.least.as_ref().map_or("-".to_owned(), |(_, gain)| format!("{gain:.2}"))
+        })
+        .column(Column::left("under").droppable(1), |it| {
+            it.least.as_ref().map_or(String::new(), |(job, _)| job.clone())
+        })
+        .column(Column::left("best setting then").droppable(2), |it| it.setting.clone());
+    let limits = TableLimits { columns: width, layout: Layout::Open };
+    let table = draw(&grid.build().fitted(limits).0, style);
+    let note = "gain: best setting after over best setting now, geometric mean over the jobs; ± half \
+                the 95 % interval; a new disk has the size of the old one";
+    entry("What if", &text, width) + &table + &wrapped(note, width) + "\n\n"
 }
 
 /// What a change of hardware brings, and under which jobs it is a loss.
