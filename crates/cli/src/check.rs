@@ -23,7 +23,7 @@ use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_arra
 use mirrorball_lab::experiment::systems;
 use mirrorball_sim::job::JobFile;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::path::Path;
@@ -52,6 +52,20 @@ struct CheckedFiles {
     /// Each with its name as the user wrote it.
     arrays: Vec<(String, ArraySpec)>,
     jobs: Vec<JobFile>,
+    /// Options and the reasons of their notes, as far as they were printed.
+    noted: BTreeSet<(String, String)>,
+}
+
+/// Adds where results and traces are read, if a file without the ending of jobs is none.
+fn other_than_job(file: &str, error: anyhow::Error) -> anyhow::Error {
+    let is_named_job = file.ends_with(".fio") || !Path::new(file).exists();
+    match is_named_job {
+        true => error,
+        false => anyhow!(
+            "{error:#}\n  help: if it holds results of fio, give it to `mirrorball import fio`; a \
+             trace of blocks, to `mirrorball import trace`"
+        ),
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
@@ -126,8 +140,8 @@ impl CheckedFiles {
                 Ok(text)
             }
             FileKind::Job => {
-                let jobs = load_job(file)?.1;
-                let text = format!("{file}: {}", check_job::summary(&jobs));
+                let jobs = load_job(file).map_err(|error| other_than_job(file, error))?.1;
+                let text = format!("{file}: {}", check_job::summary(&jobs, &mut self.noted));
                 self.jobs.push(jobs);
                 Ok(text)
             }

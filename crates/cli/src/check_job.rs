@@ -5,9 +5,11 @@ use mirrorball_sim::job::{
     Access, Arrivals, Background, Direction, JobFile, JobTarget, Mix, Note, Region, Section,
     SizeOrPercent,
 };
+use std::collections::BTreeSet;
 
-/// The sections of a job, its background work and its notes, a line each.
-pub(crate) fn summary(file: &JobFile) -> String {
+/// The sections of a job, its background work and its notes, a line each. A note that is among
+/// `noted` was printed with another job, and is left out.
+pub(crate) fn summary(file: &JobFile, noted: &mut BTreeSet<(String, String)>) -> String {
     let (jobs, background) = (file.sections.len(), file.background.len());
     let mut text = format!("sections: {jobs}, background loads: {background}\n");
     for job in &file.sections {
@@ -19,8 +21,10 @@ pub(crate) fn summary(file: &JobFile) -> String {
         let rate = rate.unwrap_or("without a rate limit".to_owned());
         text += &format!("  background: {} {rate}\n", format!("{kind:?}").to_lowercase());
     }
-    for note in &file.notes {
-        let Note { file, line, option, reason } = note;
+    for Note { file, line, option, reason } in &file.notes {
+        if !noted.insert((option.clone(), reason.clone())) {
+            continue;
+        }
         text += &format!("  note: {file}:{line}: `{option}`: {reason}\n");
     }
     text
@@ -169,8 +173,10 @@ mod tests {
 
     #[test]
     fn files_are_shown_with_their_places() {
-        let shown =
-            |text: &str| summary(&JobFile::parse(text, "a.fio", &JobContext::empty()).unwrap());
+        let shown = |text: &str| {
+            let file = JobFile::parse(text, "a.fio", &JobContext::empty()).unwrap();
+            summary(&file, &mut BTreeSet::new())
+        };
         let own = shown("[a]\nrw=read\nsize=2g\nnumjobs=3\n");
         assert!(
             own.contains("\n    files: 2 GiB at 0 bytes, 2 GiB at 2 GiB, 2 GiB at 4 GiB\n"),

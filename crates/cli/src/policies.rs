@@ -142,6 +142,33 @@ fn find(name: &str) -> Result<Vec<PolicyEntry>, Failure> {
     Ok(policy.into_iter().chain(spec.modifiers().map(PolicyEntry::from)).collect())
 }
 
+/// The text with the lines of each paragraph and list item joined: the terminal decides where they
+/// break. What is indented by four blanks, headings and tables stay as they are.
+fn joined(text: &str) -> String {
+    let is_fixed =
+        |line: &str| line.is_empty() || line.starts_with(['#', '|']) || line.starts_with("```");
+    let begins = |line: &str| {
+        let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        line.starts_with("- ") || line.starts_with("    ") || number.starts_with(". ")
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match lines.last_mut() {
+            Some(last)
+                if !is_fixed(last)
+                    && !last.starts_with("    ")
+                    && !is_fixed(line)
+                    && !begins(line) =>
+            {
+                *last += " ";
+                *last += line.trim_start();
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
 fn each(entries: &[PolicyEntry], write: fn(&PolicyEntry) -> String) -> String {
     entries.iter().map(write).collect::<Vec<String>>().join("\n")
 }
@@ -222,7 +249,11 @@ fn hanging(indent: usize) -> String {
 fn page(entry: &PolicyEntry) -> String {
     let facts = facts(entry).into_iter().map(|(name, fact)| format!("{name}: {fact}.\n"));
     let facts: String = facts.collect();
-    format!("{}: {}\n\n{facts}\n{}", entry.usage, entry.summary, entry.page)
+    let text = match screen::width_columns() {
+        Some(_) => joined(&entry.page),
+        None => entry.page.clone(),
+    };
+    format!("{}: {}\n\n{facts}\n{text}", entry.usage, entry.summary)
 }
 
 /// Aliases, parameters and origin of an entry, each under a name.

@@ -56,8 +56,7 @@ pub(crate) struct Args {
 
     /// Give up the data of a member that does not agree with the others, and rebuild it from them.
     /// If DEVICE is a second copy of a member that is there, it is neither used nor changed. The
-    /// UUID of a member that is missing
-    /// gives it up as lost. May be given several times
+    /// UUID of a member that is missing gives it up as lost. May be given several times
     #[arg(long, value_name = "DEVICE|UUID")]
     discard: Vec<String>,
 
