@@ -113,8 +113,8 @@ pub(crate) struct Args {
     threads: Option<NonZeroUsize>,
 
     /// Also answer for the array after a change: replace=DEVID:MODEL, add=MODEL or layout=NAME.
-    /// Repeat it for several changes at once. Without a value, as the last option: try each sensible
-    /// single change, and rank them by what they bring
+    /// Repeat it for several changes at once. Without a value, as the last option: try each single
+    /// change, and rank them by what they bring
     ///
     /// The devids are in the answer, `mirrorball models` lists the models. The changed array is
     /// laid out again, as after a rebuild or a balance, and its new disks are used whole.

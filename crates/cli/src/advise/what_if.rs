@@ -18,7 +18,7 @@ use mirrorball_lab::experiment::systems::{self, System};
 use std::fmt;
 use std::str::FromStr;
 
-/// What stands for a missing value of `--what-if`.
+/// Value of `--what-if` where none is given.
 pub(super) const EACH: &str = "each";
 
 /// A change of hardware.

@@ -389,10 +389,9 @@ fn ranked(changes: &[RankedChange], style: Style) -> String {
             it.least.as_ref().map_or(String::new(), |(job, _)| job.clone())
         })
         .column(Column::left("best setting then").droppable(2), |it| it.setting.clone());
-    let limits = TableLimits { columns: width, layout: Layout::Open };
-    let table = draw(&grid.build().fitted(limits).0, style);
-    let note = "gain: best setting after over best setting now, geometric mean over the jobs; ± half \
-                the 95 % interval; a new disk has the size of the old one";
+    let table = draw(&grid.build().fitted(width).0, style);
+    let note = "gain: best setting after over best setting now, geometric mean over the jobs; \
+                ± half the 95 % interval; a new disk has the size of the old one";
     entry("What if", &text, width) + &table + &wrapped(note, width) + "\n\n"
 }
 
