@@ -144,6 +144,7 @@ fn a_member_that_is_missing_at_the_start_is_replaced() {
         let help = "ctl members replace 3 DEVICE` rebuilds the member on any device";
         assert!(error.contains(help), "{error}");
     }
+    wait_for_line(&service, "error: devid 3 is missing");
     let status = folder.ctl(&["status"]);
     assert!(status.contains("  error: devid 3 is missing\n    help: stop the service"), "{status}");
     assert!(folder.ctl(&["members"]).contains("devid 3: missing,"));

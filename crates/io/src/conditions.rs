@@ -73,6 +73,8 @@ pub enum Problem<'a> {
     MemberFailing(Option<MemberFault>),
     /// The device of a member was not found at the start.
     MemberMissing,
+    /// The device of a member was used without the others, and is left out.
+    MemberDiverged,
     /// The device of a failed member was removed.
     MemberRemoved,
     /// No connection with the server of a member is open.
@@ -192,6 +194,7 @@ impl Problem<'_> {
             Problem::MemberFailed(_) => ("member-failed", Error, "not failed any more"),
             Problem::MemberFailing(_) => ("member-failing", Error, "its errors are over"),
             Problem::MemberMissing => ("member-missing", Error, "not missing any more"),
+            Problem::MemberDiverged => ("member-diverged", Error, "not left out any more"),
             Problem::MemberRemoved => ("member-removed", Error, "has a device again"),
             Problem::MemberUnreachable => {
                 ("member-unreachable", Warning, "its server can be reached again")
@@ -234,6 +237,7 @@ impl Problem<'_> {
         match self {
             Problem::MemberFailed(_) => Some(ReportedState::Failed),
             Problem::MemberMissing => Some(ReportedState::Missing),
+            Problem::MemberDiverged => Some(ReportedState::Diverged),
             Problem::MemberRemoved => Some(ReportedState::Removed),
             Problem::MemberUnreachable => Some(ReportedState::Unreachable),
             Problem::MemberRebuilding(_) => Some(ReportedState::Rebuilding),
@@ -282,6 +286,10 @@ impl Problem<'_> {
                 format!("{subject} returns errors, and is used as the last copy of data{fault}")
             }
             Problem::MemberMissing => format!("{subject} is missing"),
+            Problem::MemberDiverged => format!(
+                "the device of {subject} was used without the others and is left out: it may have \
+                 data that they lack"
+            ),
             Problem::MemberRemoved => format!("the device of {subject} was removed"),
             Problem::MemberUnreachable => {
                 format!("{subject} cannot be reached: no connection with its server is open")
@@ -351,9 +359,11 @@ impl Problem<'_> {
             }
             Problem::MemberMissing if is_writable => format!(
                 "stop the service, connect the device and start again, or `ctl members replace \
-                 {devid} DEVICE` rebuilds the member on any device; one that the start called \
-                 diverged may have data that no other device has"
+                 {devid} DEVICE` rebuilds the member on any device"
             ),
+            Problem::MemberDiverged => "`serve --read-only DEVICE` reads what it has; start with \
+                                        `--discard DEVICE` to give that up and rebuild it"
+                .to_owned(),
             Problem::MemberRemoved if is_writable => format!(
                 "`ctl members replace {devid} DEVICE` rebuilds the member on another device"
             ),

@@ -42,9 +42,7 @@ use mirrorball_store::label::assembly::{
 use mirrorball_store::label::{
     BlockError, Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
 };
-use notes::{
-    absent, discarded_copy, missing_text, not_members, perhaps_older, problems, unsynced_note,
-};
+use notes::{discarded_copy, missing_text, not_members, perhaps_older, problems, unsynced_note};
 use sizes::{check_sizes, rows};
 use spares::spares_of;
 use std::sync::Arc;
@@ -262,7 +260,7 @@ fn check_verdict(
         ArrayVerdict::Announced { rebuilt_from, .. } => {
             return Err(LabelledError::Announced(announced_text(volume, &rebuilt_from, devices)));
         }
-        ArrayVerdict::Start => notes.extend(absent(volume, is_read_only)),
+        ArrayVerdict::Start => {}
         ArrayVerdict::NeedsDegraded { missing: rows } if serving.degraded || is_read_only => {
             let states = volume.assembly.members.iter().map(|member| member.state);
             let out_of_sync = states.filter(|state| *state != MemberState::InSync).count();
@@ -391,7 +389,12 @@ fn build(
     let members = members.map(|(config, source)| NewMember { config, source }).collect();
     let clock = Clock::new(Speed::REAL);
     let executor = Executor::new(driver, clock, members, None, Some(volume));
-    let executor = executor.map_err(AssembleError::from)?;
+    let mut executor = executor.map_err(AssembleError::from)?;
+    for (member, _) in
+        (0..).map(MemberIndex).zip(&assembly.members).filter(|(_, it)| it.has_diverged)
+    {
+        executor.set_diverged(member);
+    }
     let exports = exports(array, ExportMode::Volume, &executor, block_bytes as u32);
     let opener = Some(Arc::new(opener) as _);
     let policy = Some(policy_name);

@@ -21,6 +21,9 @@ pub enum ReportedState {
     /// The device was not found when the volume was started.
     #[serde(rename = "missing")]
     Missing,
+    /// The device was used without the others, and is left out.
+    #[serde(rename = "diverged")]
+    Diverged,
     /// The device was removed.
     #[serde(rename = "removed")]
     Removed,
@@ -35,6 +38,7 @@ impl ReportedState {
             ReportedState::Rebuilding => "rebuilding",
             ReportedState::Failed => "failed",
             ReportedState::Missing => "missing",
+            ReportedState::Diverged => "diverged",
             ReportedState::Removed => "removed",
         }
     }

@@ -56,6 +56,7 @@ fn all() -> Vec<Problem<'static>> {
         failed(),
         Problem::MemberFailing(Some(MemberFault::Ended)),
         Problem::MemberMissing,
+        Problem::MemberDiverged,
         Problem::MemberRemoved,
         Problem::MemberUnreachable,
         Problem::MemberRebuilding(recovery),

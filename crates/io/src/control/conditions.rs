@@ -115,6 +115,7 @@ impl<'a> WatchedParts<'a> {
             }
             ReportedState::Failed => Some(Problem::MemberFailed(self.executor.fault(index))),
             ReportedState::Missing => Some(Problem::MemberMissing),
+            ReportedState::Diverged => Some(Problem::MemberDiverged),
             ReportedState::Removed => Some(Problem::MemberRemoved),
         }
     }
@@ -301,6 +302,7 @@ pub(super) fn reported_state(executor: &Executor, member: MemberIndex) -> Report
         MemberState::Failed if !volume.gate().is_none_or(|store| store.has_device(member)) => {
             ReportedState::Removed
         }
+        MemberState::Failed if executor.has_diverged(member) => ReportedState::Diverged,
         MemberState::Failed if executor.is_missing(member) => ReportedState::Missing,
         MemberState::InSync if executor.is_unreachable(member) => ReportedState::Unreachable,
         state => ReportedState::from(state),

@@ -7,6 +7,7 @@
 
 use super::conditions::{Reported, WatchedParts};
 use super::protocol::{ReportedScrubState, ServiceEvent, StateChange};
+use crate::conditions::Severity;
 use crate::executor::Executor;
 use mirrorball_store::label::ScrubProgress;
 use std::collections::{BTreeSet, VecDeque};
@@ -31,7 +32,7 @@ pub(super) struct EventLog {
     observer: Option<EventObserver>,
 }
 
-/// Gets each event of a service, in its thread, but for those of conditions at the start.
+/// Gets each event of a service, in its thread; of the conditions at the start the errors only.
 pub type EventObserver = Box<dyn FnMut(&StateChange) + Send>;
 
 /// The state that clients know from the events.
@@ -136,11 +137,18 @@ impl EventLog {
         self.seen = Some(SeenState { conditions, scrub });
         match before {
             Some(_) => changes.into_iter().for_each(|change| self.record(change, executor)),
-            // The notes of the start tell them.
-            None => [StateChange::ServiceStarted]
-                .into_iter()
-                .chain(changes)
-                .for_each(|change| self.keep(change, executor)),
+            None => {
+                self.keep(StateChange::ServiceStarted, executor);
+                for change in changes {
+                    match &change {
+                        StateChange::Began(condition) if condition.severity == Severity::Error => {
+                            self.record(change, executor);
+                        }
+                        // The notes of the start tell the others.
+                        _ => self.keep(change, executor),
+                    }
+                }
+            }
         }
     }
 }

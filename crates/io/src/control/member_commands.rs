@@ -132,7 +132,7 @@ pub(super) fn remove(
                  members replace {devid} DEVICE` rebuilds the member on another device"
             )));
         }
-        ReportedState::Failed | ReportedState::Missing => {}
+        ReportedState::Failed | ReportedState::Missing | ReportedState::Diverged => {}
     }
     executor.remove(member).map_err(|why| {
         refused(format!("the member with devid {devid} cannot be removed yet: {why}"))

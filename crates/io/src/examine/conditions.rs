@@ -17,6 +17,10 @@ pub fn label_conditions(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> 
     let member = |(row, member): (&LabelledMember, &AssembledMember)| {
         let device = member.found.map(|at| devices[volume.devices[at]].address.to_string());
         let is_this = |&at: &usize| uuid_of(&devices[at]) == Some(row.uuid);
+        if member.has_diverged {
+            let subject = ConditionSubject::member(row.devid, None);
+            return Some(describe(Problem::MemberDiverged, subject));
+        }
         if device.is_none() && volume.devices.iter().any(is_this) {
             // Its devices are not used; their standings say why.
             return None;

@@ -20,6 +20,8 @@ pub(super) struct MemberSlot {
     pub(super) fault_at: Nanos,
     /// True if it has had no storage.
     pub(super) is_missing: bool,
+    /// True if its device was left out at the start, because it diverged.
+    pub(super) has_diverged: bool,
     /// The flushes in flight.
     pub(super) flush: SharedFlush,
     /// How often its storage was replaced.
@@ -43,6 +45,7 @@ impl MemberSlot {
     pub(super) fn new(config: MemberConfig, store: Store) -> MemberSlot {
         MemberSlot {
             is_missing: matches!(store, Store::Absent),
+            has_diverged: false,
             config,
             store,
             stats: MemberStats::default(),
@@ -69,7 +72,8 @@ impl MemberSlot {
     pub(super) fn on_replaced(&mut self) {
         self.stats = MemberStats { in_flight: self.stats.in_flight, ..MemberStats::default() };
         self.attachment = self.attachment.wrapping_add(1);
-        (self.is_missing, self.discards, self.fault) = (false, true, None);
+        (self.is_missing, self.has_diverged) = (false, false);
+        (self.discards, self.fault) = (true, None);
     }
 
     /// True if discarded ranges are known to read as zeroes.

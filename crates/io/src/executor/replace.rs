@@ -52,6 +52,18 @@ impl Executor {
         self.slots[member.get()].is_missing
     }
 
+    /// Records that the device of a member is left out, because it diverged.
+    pub fn set_diverged(&mut self, member: MemberIndex) {
+        let slot = &mut self.slots[member.get()];
+        assert!(slot.is_missing, "a device that diverged is not used");
+        slot.has_diverged = true;
+    }
+
+    /// True if the device of a member was left out at the start, and none has replaced it.
+    pub fn has_diverged(&self, member: MemberIndex) -> bool {
+        self.slots[member.get()].has_diverged
+    }
+
     /// True if a member is on a server to which no connection is open now.
     pub fn is_unreachable(&self, member: MemberIndex) -> bool {
         match &self.slots[member.get()].store {

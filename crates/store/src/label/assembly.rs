@@ -121,6 +121,8 @@ pub struct AssembledMember {
     pub found: Option<usize>,
     /// State at the start.
     pub state: MemberState,
+    /// True if its device is left out, because it diverged.
+    pub has_diverged: bool,
 }
 
 /// Whether an assembled volume may start.
@@ -173,7 +175,8 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
         };
         let device = (0..found.len()).find(is_it);
         let state = device.map_or(MemberState::Failed, |index| standings[index].state());
-        AssembledMember { found: device, state }
+        let has_diverged = diverged.iter().any(|&index| found[index].member == row.uuid);
+        AssembledMember { found: device, state, has_diverged }
     });
     let (newest, members): (_, Vec<AssembledMember>) = (newest.clone(), members.collect());
     assert_eq!(standings.len(), devices.len(), "each device has a standing");

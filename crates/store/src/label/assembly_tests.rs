@@ -143,7 +143,7 @@ fn a_member_that_an_operator_failed_stays_out() {
     let expected = vec![MemberStanding::InSync, MemberStanding::KeptOut];
     assert_eq!(judge(&labels, &[]), (expected, ArrayVerdict::Start));
     let member = assemble(&devices(&labels), &[]).members[1];
-    assert_eq!(member, AssembledMember { found: Some(1), state: Failed });
+    assert_eq!(member, AssembledMember { found: Some(1), state: Failed, has_diverged: false });
     // Its data are given up: it is taken back.
     assert_eq!(judge(&labels, &[1]).0, [MemberStanding::InSync, MemberStanding::Stale]);
 }
@@ -244,7 +244,10 @@ fn removed_member_is_ignored() {
     let labels = [found(1, 8, &[2, 1], &[InSync]), found(2, 5, &[1], &[InSync; 2])];
     let assembly = assemble(&devices(&labels), &[]);
     assert_eq!(assembly.standings, [MemberStanding::InSync, MemberStanding::Unknown]);
-    assert_eq!(assembly.members, [AssembledMember { found: Some(0), state: InSync }]);
+    assert_eq!(
+        assembly.members,
+        [AssembledMember { found: Some(0), state: InSync, has_diverged: false }]
+    );
 }
 
 #[test]

@@ -1,26 +1,13 @@
 //! Notes about the devices of a labelled volume, and parts of errors.
 
 use crate::Volume;
-use crate::conditions::{ConditionSubject, Problem, Situation};
 use crate::device_address::DeviceAddress;
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use mirrorball_core::member::{Member, MemberState};
 use mirrorball_core::units::format_bytes;
 use mirrorball_store::StoreGate;
-use mirrorball_store::label::assembly::{AssembledMember, LabelAssembly, MemberStanding, lineages};
+use mirrorball_store::label::assembly::{LabelAssembly, MemberStanding, lineages};
 use mirrorball_store::label::{Label, LabelledMember, MemberLabel};
-
-/// A note for each member that was out of sync before and has no device.
-pub(super) fn absent(volume: &ExaminedVolume, is_read_only: bool) -> Vec<String> {
-    let LabelAssembly { newest, members, .. } = &volume.assembly;
-    let rows = newest.members.iter().zip(members).filter(|(_, member)| member.found.is_none());
-    let situation = if is_read_only { Situation::ReadOnly } else { Situation::SERVED };
-    let note = |(row, _): (&LabelledMember, &AssembledMember)| {
-        let subject = ConditionSubject::member(row.devid, None);
-        Problem::MemberMissing.describe(&subject, situation).to_string()
-    };
-    rows.map(note).collect()
-}
 
 /// Note on data that are read without members that the newest label found calls in sync.
 pub(super) fn perhaps_older(newest: &Label, is_read_only: bool) -> String {

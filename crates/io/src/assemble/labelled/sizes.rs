@@ -61,7 +61,7 @@ pub(super) fn rows(
                 devices[index].address,
                 open.size_bytes()
             ));
-            *row = AssembledMember { found: None, state: MemberState::Failed };
+            *row = AssembledMember { found: None, state: MemberState::Failed, has_diverged: false };
             rows.push(None);
             continue;
         }
