@@ -115,6 +115,9 @@ pub enum MapError {
          created it; use that version"
     )]
     OtherMap,
+    /// The label has offsets that are not on the volume.
+    #[error("a device has {0}")]
+    Label(#[from] BlockError),
 }
 
 /// The system, whatever its driver.
@@ -222,10 +225,11 @@ pub(crate) fn chunk_map(
 ) -> Result<mirrorball_core::geometry::ChunkMap, MapError> {
     let newest = &assembly.newest;
     let map = newest.array.chunk_map(&newest.map_configs())?;
-    match map_checksum(&map) == newest.array.map_checksum {
-        true => Ok(map),
-        false => Err(MapError::OtherMap),
+    if map_checksum(&map) != newest.array.map_checksum {
+        return Err(MapError::OtherMap);
     }
+    newest.check_map(&map)?;
+    Ok(map)
 }
 
 /// Standing of device `at` of a volume, in words.
@@ -343,7 +347,7 @@ pub(crate) fn metadata_from(
     let (volume, member) = (newest.found.label.array.uuid, newest.found.member);
     let read = |offset, length| read_blocks(&read, offset, length).map_err(unreadable);
     let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES)?;
-    let record = newest_record(&log, volume, member);
+    let record = newest_record(&log, volume, member).map_err(DeviceError::Label)?;
     let may_lack_record = may_lack_record(&log, record.as_ref());
     let scrub = read(SCRUB_OFFSET, SCRUB_BYTES)?;
     let scrub = newest_scrub(&scrub, volume, member);

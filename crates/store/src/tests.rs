@@ -1,6 +1,7 @@
 //! Tests of volumes with a store.
 
 mod checksums;
+mod crafted;
 mod crash_writes;
 mod labels;
 mod log;

@@ -58,7 +58,8 @@ impl VolumeLabels {
         let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
         let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
         let records = found.iter().filter_map(|device| device.record.as_ref());
-        let mut stale = assembled_map(assembly, found, capacity_bytes.div_ceil(REGION_BYTES));
+        let count = capacity_bytes.div_ceil(REGION_BYTES);
+        let mut stale = assembled_map(assembly, found, count);
         let mut catching_up = Vec::new();
         for &(member, AssembledMember { found: index, .. }) in &rows {
             let Some(index) = index else { continue };
@@ -69,6 +70,7 @@ impl VolumeLabels {
             {
                 // A young copy of it may lack what was written in its last regions.
                 let regions = found[index].record.iter().flat_map(|record| &record.regions);
+                let regions = regions.filter(|&&region| u64::from(region) < count);
                 regions.for_each(|&region| *has_more |= map.insert(region));
                 catching_up.push(member);
             }
@@ -124,9 +126,11 @@ fn unsynced_regions(
     }
     let records = devices_in_use(assembly).filter_map(|index| found[index].record.as_ref());
     let records: Vec<&DirtyRecord> = records.collect();
+    let all = 0..capacity_bytes.div_ceil(REGION_BYTES) as u32;
     if records.is_empty() {
-        return (0..capacity_bytes.div_ceil(REGION_BYTES) as u32).collect();
+        return all.collect();
     }
     let regions = records.iter().flat_map(|record| record.regions.iter().copied());
+    let regions = regions.filter(|region| all.contains(region));
     regions.collect::<BTreeSet<u32>>().into_iter().collect()
 }

@@ -32,6 +32,9 @@ const FORMAT: u16 = 1;
 const FEATURE_CHECKSUMS: u32 = 1;
 const CHECKSUM: usize = METADATA_BYTES - 4;
 
+/// Limit of generations: none that were counted up come near it.
+const GENERATION_MAX: u64 = 1 << 62;
+
 /// Bytes of a name with its length.
 pub(super) const TEXT_ROOM: usize = 66;
 
@@ -225,9 +228,6 @@ impl Page {
         if format != FORMAT || unknown != 0 {
             return Err(BlockError::Unsupported { format, features: unknown });
         }
-        if page.u16(8) != kind as u16 {
-            return Err(BlockError::Malformed("the contents of another kind of block"));
-        }
         let header = BlockHeader {
             volume: Uuid(page.array(24)),
             member: Uuid(page.array(40)),
@@ -237,6 +237,12 @@ impl Page {
         };
         if header.offset != offset {
             return Err(BlockError::Misplaced { offset: header.offset });
+        }
+        if page.u16(8) != kind as u16 {
+            return Err(BlockError::Malformed("the contents of another kind of block"));
+        }
+        if header.generation > GENERATION_MAX {
+            return Err(BlockError::Malformed("an impossible generation"));
         }
         Ok((page, header))
     }

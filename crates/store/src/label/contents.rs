@@ -42,7 +42,7 @@
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, TEXT_ROOM, Uuid};
 use super::spare::{LabelledSpare, SPARE_OFFSET, SPARE_ROW_BYTES, SPARES_MAX};
-use mirrorball_core::geometry::{ArrayLayout, Profile};
+use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Profile};
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::policy::KeptProgram;
 
@@ -64,6 +64,9 @@ pub const POLICY_BYTES_MAX: usize = POLICY_ROOM - 2;
 pub const PROGRAM_REFERENCE_BYTES_MAX: usize = POLICY_ROOM - 2;
 /// Limit of the length of the name of a program, in bytes.
 pub const PROGRAM_NAME_BYTES_MAX: usize = PROGRAM_NAME_ROOM - 2;
+
+/// Limit of the size of a member: 64 PiB.
+const MEMBER_SIZE_MAX: u64 = 1 << 56;
 
 /// Number of earlier data ids that a label keeps.
 pub(super) const HISTORY: usize = 8;
@@ -345,7 +348,52 @@ impl Label {
                 .collect(),
             is_read_only: header.is_read_only,
         };
+        label.check()?;
         Ok(MemberLabel { member: header.member, label })
+    }
+
+    /// Refuses contents that no label has, though its checksum is right.
+    fn check(&self) -> Result<(), BlockError> {
+        let refuse = |what| Err(BlockError::Malformed(what));
+        for (index, member) in self.members.iter().enumerate() {
+            let earlier = &self.members[..index];
+            if earlier.iter().any(|it| it.devid == member.devid) {
+                return refuse("a devid of two members");
+            }
+            if member.has_device() && earlier.iter().any(|it| it.uuid == member.uuid) {
+                return refuse("a UUID of two members");
+            }
+            if member.size_bytes > MEMBER_SIZE_MAX {
+                return refuse("an impossible size of a member");
+            }
+            let end = member.size_bytes;
+            if matches!(member.state, MemberState::Rebuilding { recovered_bytes } if recovered_bytes > end)
+            {
+                return refuse("a recovery offset behind the end of its member");
+            }
+        }
+        let Lineage { id, history } = &self.lineage;
+        let ids = || std::iter::once(*id).chain(history.iter().map(|past| past.id));
+        let is_repeated = ids().enumerate().any(|(index, id)| ids().take(index).any(|it| it == id));
+        let is_ordered = history.is_sorted_by(|new, old| new.until >= old.until);
+        let is_past = history.first().is_none_or(|past| past.until < self.generation);
+        if is_repeated || !is_ordered || !is_past {
+            return refuse("earlier data ids that are not possible");
+        }
+        Ok(())
+    }
+
+    /// Refuses offsets that are not on the volume, which is laid out by `map`.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn check_map(&self, map: &ChunkMap) -> Result<(), BlockError> {
+        match self.resync_from {
+            Some(from) if from > map.capacity_bytes() => {
+                Err(BlockError::Malformed("a resync offset behind the end of the volume"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The row of a member.

@@ -83,26 +83,48 @@ impl DirtyRecord {
         member: Uuid,
     ) -> Result<DirtyRecord, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::DirtyRecord, offset)?;
-        let count = page.u32(72) as usize;
-        if header.volume != volume || header.member != member || count > DIRTY_REGIONS_MAX {
-            return Err(BlockError::Malformed("the log of another member"));
+        if header.volume != volume || header.member != member {
+            return Err(BlockError::Absent);
         }
-        let regions = (0..count).map(|index| page.u32(REGIONS + 4 * index)).collect();
+        let count = page.u32(72) as usize;
+        if count > DIRTY_REGIONS_MAX {
+            return Err(BlockError::Malformed("too many dirty regions"));
+        }
+        let regions: Vec<u32> = (0..count).map(|index| page.u32(REGIONS + 4 * index)).collect();
+        if !regions.is_sorted_by(|one, next| one < next) {
+            return Err(BlockError::Malformed("dirty regions out of order"));
+        }
         let least_sequence = page.u64(LEAST_SEQUENCE);
         let (sequence, map_generation) = (header.generation, page.u32(MAP_GENERATION));
+        if least_sequence > sequence {
+            return Err(BlockError::Malformed("a sequence number that no record has"));
+        }
         Ok(DirtyRecord { sequence, least_sequence, regions, map_generation })
     }
 }
 
 /// The newest record of a member, from the bytes of its log; `None` if there is none.
-pub fn newest_record(log: &[u8], volume: Uuid, member: Uuid) -> Option<DirtyRecord> {
+///
+/// # Errors
+/// If a record of the member has contents that are not possible.
+pub fn newest_record(
+    log: &[u8],
+    volume: Uuid,
+    member: Uuid,
+) -> Result<Option<DirtyRecord>, BlockError> {
     assert_eq!(log.len(), DIRTY_LOG_BYTES as usize, "the whole log");
     let slots = log.chunks_exact(METADATA_BYTES).zip(0..);
     let records = slots.filter_map(|(bytes, slot)| {
         let offset = DIRTY_LOG_OFFSET + slot * METADATA_BYTES as u64;
-        DirtyRecord::decode(bytes, offset, volume, member).ok()
+        match DirtyRecord::decode(bytes, offset, volume, member) {
+            Ok(record) => Some(Ok(record)),
+            Err(error @ BlockError::Malformed(_)) => Some(Err(error)),
+            // A slot that is empty, torn or damaged, or of another member before.
+            Err(_) => None,
+        }
     });
-    records.max_by_key(|record| record.sequence)
+    let records = records.collect::<Result<Vec<DirtyRecord>, BlockError>>()?;
+    Ok(records.into_iter().max_by_key(|record| record.sequence))
 }
 
 /// Returns true if the log of a member, whose newest record is this one, holds what may have been a
@@ -139,30 +161,30 @@ mod tests {
 
     #[test]
     fn the_newest_record_counts_and_a_torn_one_leaves_the_one_before() {
-        assert_eq!(newest_record(&log([]), VOLUME, MEMBER), None);
+        assert_eq!(newest_record(&log([]), VOLUME, MEMBER), Ok(None));
         let mut log = log((1..40).map(record));
-        assert_eq!(newest_record(&log, VOLUME, MEMBER), Some(record(39)));
+        assert_eq!(newest_record(&log, VOLUME, MEMBER), Ok(Some(record(39))));
         let torn = (record(39).offset() - DIRTY_LOG_OFFSET) as usize;
         log[torn + 80] ^= 1;
-        assert_eq!(newest_record(&log, VOLUME, MEMBER), Some(record(38)));
+        assert_eq!(newest_record(&log, VOLUME, MEMBER), Ok(Some(record(38))));
         assert!(may_lack_record(&log, Some(&record(38))));
         assert!(!may_lack_record(&log, Some(&record(37))), "there is a good record");
         assert!(!may_lack_record(&self::log([]), None));
         // The beginning is damaged, by which a block is known.
         log[torn] ^= 1;
         assert!(may_lack_record(&log, Some(&record(38))));
-        assert_eq!(newest_record(&log, VOLUME, Uuid([3; 16])), None, "of another member");
+        assert_eq!(newest_record(&log, VOLUME, Uuid([3; 16])), Ok(None), "of another member");
     }
 
     #[test]
     fn a_full_record_fits_and_its_encoding_never_changes() {
         let regions = (0..DIRTY_REGIONS_MAX as u32).collect();
         let mut full = DirtyRecord { sequence: 5, regions, ..DirtyRecord::default() };
-        assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
+        assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Ok(Some(full.clone())));
         let bytes = full.encode(VOLUME, MEMBER);
         assert_eq!(crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x91f8_a8da);
         full.least_sequence = 4;
-        assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
+        assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Ok(Some(full.clone())));
         let bytes = full.encode(VOLUME, MEMBER);
         assert_eq!(bytes[LEAST_SEQUENCE..][..8], 4_u64.to_le_bytes());
     }

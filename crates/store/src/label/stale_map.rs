@@ -107,7 +107,8 @@ impl StaleMap {
     ) -> Result<StaleMap, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::StaleMap, offset)?;
         let (shift, groups) = (page.u8(80), page.u32(84));
-        let is_possible = shift < 32 && u64::from(groups) <= GROUPS_MAX;
+        let is_counted = header.generation < u32::MAX.into();
+        let is_possible = is_counted && shift < 32 && u64::from(groups) <= GROUPS_MAX;
         if header.volume != volume || header.member != member || !is_possible {
             return Err(BlockError::Malformed("the map of another member"));
         }

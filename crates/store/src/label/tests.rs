@@ -154,7 +154,7 @@ fn a_history_forgets_the_oldest() {
         lineage.history,
         (11..19).rev().map(|id| PastData::new(DataId(id), id + 1)).collect::<Vec<PastData>>()
     );
-    let label = Label { lineage: lineage.clone(), ..label() };
+    let label = Label { generation: 21, lineage: lineage.clone(), ..label() };
     let bytes = label.encode(Uuid([1; 16]), LABEL_SLOTS[0]);
     assert_eq!(Label::decode(&bytes, LABEL_SLOTS[0]).unwrap().label.lineage, lineage);
 }
@@ -231,7 +231,7 @@ fn every_changed_byte_is_noticed() {
 
 proptest! {
     #[test]
-    fn a_torn_block_is_noticed(sectors in 0..255u8, generation in 1..u64::MAX) {
+    fn a_torn_block_is_noticed(sectors in 0..255u8, generation in 6..1_u64 << 62) {
         let old = label().encode(Uuid([1; 16]), LABEL_SLOTS[0]);
         let new = Label { generation, policy: "pid".to_owned(), ..label() };
         let new = new.encode(Uuid([1; 16]), LABEL_SLOTS[0]);

@@ -133,10 +133,10 @@ impl Machine {
                 let found = newest_label([&slots[0], &slots[1]]).ok()?.found;
                 let (volume, member) = (found.label.array.uuid, found.member);
                 let mut log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
-                let newest = newest_record(&log, volume, member)?.sequence;
+                let newest = newest_record(&log, volume, member).ok()??.sequence;
                 let begin = (block - 2) as usize * METADATA_BYTES;
                 log[begin..begin + METADATA_BYTES].fill(0);
-                let left = newest_record(&log, volume, member)?.sequence;
+                let left = newest_record(&log, volume, member).ok()??.sequence;
                 (left + 1 >= newest).then_some(DIRTY_LOG_OFFSET + begin as u64)?
             }
             _ => SCRUB_OFFSET + (block - 18) * METADATA_BYTES as u64,
