@@ -5,10 +5,10 @@
 //! page of this folder). If there is none, the lineages diverged: a part of the members ran without
 //! the others, and those without it. The newest label is then that of the lineage with more members
 //! in sync among the devices, of equals that of the higher generation; never that of the device
-//! that is named first. If they are a *majority* of its members, the volume starts, and the devices
-//! that went on separately are left out, unless those are a majority of the members that they know:
-//! each part may have removed or replaced the other. Otherwise only the user can say which data to
-//! keep.
+//! that is named first. If they are a *majority* of its members, and of those that it removed or
+//! replaced and the others call in sync, the volume starts, and the devices that went on separately
+//! are left out, unless those are a majority of the members that they know: each part may have
+//! removed or replaced the other. Otherwise only the user can say which data to keep.
 //!
 //! A label remembers the last data ids only. A device with none of them and a generation before
 //! them was left behind longer ago. It is older, unless it calls no other member in sync, or one
@@ -56,6 +56,7 @@ use super::slots::NewestLabel;
 use super::stale_map::StaleMap;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::MemberState;
+use std::collections::BTreeSet;
 
 /// Standing of a found device in its volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,9 @@ pub struct LabelAssembly {
     pub rebuilt_from: Vec<usize>,
     /// True if devices that diverged are a majority of the members that they know.
     pub has_rival: bool,
+    /// Number of members that the newest label removed or replaced, and devices that diverged call
+    /// in sync.
+    pub removed: usize,
 }
 
 /// Metadata that were found on a device.
@@ -167,6 +171,7 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let is_rival =
         |&index: &usize| is_majority(carriers(index, &found, &diverged), &found[index].label);
     let has_rival = diverged.iter().any(is_rival);
+    let removed = removed_members(newest, diverged.iter().map(|&index| &found[index].label));
     let members = newest.members.iter().map(|row| {
         let is_it = |&index: &usize| {
             let standing = standings[index];
@@ -182,7 +187,7 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     assert_eq!(standings.len(), devices.len(), "each device has a standing");
     let is_there = |it: &AssembledMember| it.found.is_some() || it.state == MemberState::Failed;
     assert!(members.iter().all(is_there), "a member in use was found");
-    LabelAssembly { newest, members, standings, announced, rebuilt_from, has_rival }
+    LabelAssembly { newest, members, standings, announced, rebuilt_from, has_rival, removed }
 }
 
 /// The newest label, and what each device is worth by its label.
@@ -252,6 +257,14 @@ fn compare_labels<'a>(
         })
         .collect();
     (newest, standings)
+}
+
+/// Number of members that the newest label lacks, and others call in sync.
+fn removed_members<'a>(newest: &Label, others: impl Iterator<Item = &'a Label>) -> usize {
+    let in_sync = others.flat_map(|label| &label.members);
+    let in_sync = in_sync.filter(|row| row.state == MemberState::InSync && row.has_device());
+    let removed = in_sync.filter(|row| newest.row(row.uuid).is_none());
+    removed.map(|row| row.uuid).collect::<BTreeSet<Uuid>>().len()
 }
 
 /// Returns true if so many are more than half of the members of a label. Removed ones do not count.
@@ -333,7 +346,9 @@ impl LabelAssembly {
         assert_eq!(self.members.len(), self.newest.members.len(), "a state for each row");
         let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
         let in_sync = (0..self.members.len()).filter(|&row| is_in_sync(row)).count();
-        let has_majority = is_majority(in_sync, &self.newest) && !self.has_rival;
+        // A half that removed the other is half of both.
+        let all = self.newest.members.iter().filter(|row| row.has_device()).count() + self.removed;
+        let has_majority = 2 * in_sync > all && !self.has_rival;
         let is_in_the_way = |standing: &MemberStanding| match standing {
             MemberStanding::Diverged => !has_majority,
             standing => standing.is_doubtful(),

@@ -83,6 +83,41 @@ fn halves_that_removed_each_other_are_both_a_majority_and_the_user_chooses() {
     }
 }
 
+/// One half removed the other, which went on as well: whichever has the later generation, it is not
+/// more than half of both.
+#[test]
+fn a_half_that_removed_the_other_is_no_majority() {
+    for (generations, first) in [((7, 9), 1), ((9, 7), 1), ((9, 7), 2)] {
+        let states = |own: &[usize]| {
+            [0, 1, 2, 3].map(|row| [Failed, InSync][usize::from(own.contains(&row))])
+        };
+        let kept: Vec<usize> = (0..first).collect();
+        let others: Vec<usize> = (first..2 * first).collect();
+        let half = |number: usize, generation, id, own: &[usize]| {
+            let mut label =
+                found(number as u8 + 1, generation, &[id, 1], &states(own)[..2 * first]);
+            label.label.array.profile = Profile::Raid1;
+            label
+        };
+        let mut labels: Vec<MemberLabel> =
+            kept.iter().map(|&number| half(number, generations.0, 2, &kept)).collect();
+        for label in &mut labels {
+            others.iter().for_each(|&row| label.label.members[row].uuid = Uuid::NIL);
+        }
+        labels.extend(others.iter().map(|&number| half(number, generations.1, 3, &others)));
+        let (_, verdict) = judge_in_any_order(&labels);
+        assert_eq!(verdict, ArrayVerdict::Doubtful, "{generations:?}, {first} of each");
+    }
+    // Two of three removed the third, which went on alone.
+    let pair = |number| {
+        let mut label = found(number, 7, &[2, 1], &[InSync, InSync, Failed]);
+        label.label.members[2].uuid = Uuid::NIL;
+        label
+    };
+    let labels = [pair(1), pair(2), found(3, 30, &[3, 1], &[Failed, Failed, InSync])];
+    assert_eq!(judge_in_any_order(&labels).1, ArrayVerdict::Start);
+}
+
 #[test]
 fn a_label_that_another_descends_from_is_not_the_newest_because_of_a_third() {
     // Member 1 went on alone after it took the place of 2, which had been used alone; by its label
