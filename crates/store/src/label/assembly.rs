@@ -5,10 +5,10 @@
 //! page of this folder). If there is none, the lineages diverged: a part of the members ran without
 //! the others, and those without it. The newest label is then that of the lineage with more members
 //! in sync among the devices, of equals that of the higher generation; never that of the device
-//! that is named first. If they are a *majority* of its members, and of those that it removed or
-//! replaced and the others call in sync, the volume starts, and the devices that went on separately
-//! are left out, unless those are a majority of the members that they know: each part may have
-//! removed or replaced the other. Otherwise only the user can say which data to keep.
+//! that is named first. If they are a *majority* of its members, and of those that it removed and
+//! the others call in sync, the volume starts, and the devices that went on separately are left
+//! out, unless those are a majority of the members that they know: each part may have removed or
+//! replaced the other. Otherwise only the user can say which data to keep.
 //!
 //! A label remembers the last data ids only. A device with none of them and a generation before
 //! them was left behind longer ago. It is older, unless it calls no other member in sync, or one
@@ -98,8 +98,7 @@ pub struct LabelAssembly {
     pub rebuilt_from: Vec<usize>,
     /// True if devices that diverged are a majority of the members that they know.
     pub has_rival: bool,
-    /// Number of members that the newest label removed or replaced, and devices that diverged call
-    /// in sync.
+    /// Number of members that the newest label removed, and devices that diverged call in sync.
     pub removed: usize,
 }
 
@@ -259,12 +258,14 @@ fn compare_labels<'a>(
     (newest, standings)
 }
 
-/// Number of members that the newest label lacks, and others call in sync.
+/// Number of members whose device the newest label says was removed, and others call in sync. Where
+/// another device took the place of one, that counts in its place.
 fn removed_members<'a>(newest: &Label, others: impl Iterator<Item = &'a Label>) -> usize {
     let in_sync = others.flat_map(|label| &label.members);
     let in_sync = in_sync.filter(|row| row.state == MemberState::InSync && row.has_device());
     let removed = in_sync.filter(|row| newest.row(row.uuid).is_none());
-    removed.map(|row| row.uuid).collect::<BTreeSet<Uuid>>().len()
+    let removed = removed.map(|row| row.uuid).collect::<BTreeSet<Uuid>>().len();
+    removed.min(newest.members.iter().filter(|row| !row.has_device()).count())
 }
 
 /// Returns true if so many are more than half of the members of a label. Removed ones do not count.

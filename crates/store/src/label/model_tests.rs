@@ -52,8 +52,8 @@ struct World {
     /// Places of the devices that were in sync by the last labels, unless some were put back since
     /// or the labels were not all written.
     last: Option<BTreeSet<usize>>,
-    /// True if labels were not all written, and no device was put back since.
-    is_interrupted: bool,
+    /// Places in sync before or after labels that were not all written, if none was put back since.
+    interrupted: Option<BTreeSet<usize>>,
     /// Places in sync by labels that say that others left and were not all written. They may have
     /// been, if a damaged slot hides it, so to go on with those that left, or without one that has
     /// the label, is to diverge.
@@ -101,7 +101,7 @@ impl World {
             snapshot: None,
             session: None,
             last: Some((0..MEMBERS).collect()),
-            is_interrupted: false,
+            interrupted: None,
             announced: None,
             has_diverged: false,
             drawn: 1000,
@@ -245,16 +245,15 @@ impl World {
         session.label = label;
         let in_sync: BTreeSet<usize> = session.in_sync().collect();
         if !is_cut {
-            (self.announced, self.is_interrupted) = (None, false);
+            (self.announced, self.interrupted) = (None, None);
             self.last = Some(in_sync);
             return;
         }
-        let is_changed = self.last.as_ref().is_some_and(|last| *last != in_sync);
         if has_left {
-            self.announced = Some((session.label.lineage.id, in_sync));
+            self.announced = Some((session.label.lineage.id, in_sync.clone()));
         }
-        if is_changed {
-            (self.last, self.is_interrupted) = (None, true);
+        if let Some(last) = self.last.take_if(|last| *last != in_sync) {
+            self.interrupted = Some(&last | &in_sync);
         }
         self.session = None;
     }
@@ -270,7 +269,7 @@ impl World {
         if self.last.as_ref().is_some_and(|last| last.contains(&place)) {
             self.last = None;
         }
-        self.is_interrupted = false;
+        self.interrupted = None;
         self.devices[place] = Some(device);
         true
     }
@@ -283,7 +282,7 @@ impl World {
         self.check_order(&found, &assembly, &verdict)?;
         let has_all = match &self.last {
             Some(last) => last.iter().all(|place| places.contains(place)),
-            None => self.is_interrupted && (0..MEMBERS).all(|place| places.contains(&place)),
+            None => self.interrupted.is_some() && (0..MEMBERS).all(|place| places.contains(&place)),
         };
         let is_whole = !self.has_diverged && has_all;
         if is_whole && verdict != ArrayVerdict::Start {
@@ -319,8 +318,9 @@ impl World {
             session.in_sync().all(|place| set.contains(&place))
                 && session.in_sync().any(|place| self.lineage_at(place) == Some(*id))
         };
-        self.has_diverged |=
-            !self.last.as_ref().is_none_or(is_in) || !self.announced.as_ref().is_none_or(goes_on);
+        self.has_diverged |= !self.last.as_ref().is_none_or(is_in)
+            || !self.interrupted.as_ref().is_none_or(is_in)
+            || !self.announced.as_ref().is_none_or(goes_on);
         let label = session.label.clone();
         self.session = Some(session);
         self.write_labels(label, has_left, cut);
@@ -436,9 +436,9 @@ impl World {
         let there = self.devices.iter().map(|it| u64::from(it.is_some()));
         key.extend(placed.chain(there));
         key.extend(self.snapshot.iter().map(|(place, _)| *place as u64));
-        key.extend([u64::from(self.has_diverged), u64::from(self.is_interrupted)]);
+        key.push(u64::from(self.has_diverged));
         let announced = self.announced.as_ref().map(|(_, set)| set);
-        for set in [self.last.as_ref(), announced] {
+        for set in [self.last.as_ref(), self.interrupted.as_ref(), announced] {
             key.push(set.map_or(99, |set| set.iter().map(|&place| 1 << place).sum()));
         }
         key
