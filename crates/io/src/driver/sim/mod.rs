@@ -141,6 +141,17 @@ struct Socket {
     is_outside: bool,
 }
 
+impl Socket {
+    /// Removes bytes that were received and fill the target.
+    fn take(&mut self, target: &mut [u8]) {
+        let (first, second) = self.inbox.as_slices();
+        let (head, tail) = target.split_at_mut(first.len().min(target.len()));
+        head.copy_from_slice(&first[..head.len()]);
+        tail.copy_from_slice(&second[..tail.len()]);
+        self.inbox.drain(..target.len());
+    }
+}
+
 enum Due {
     Operation(SimOperation),
     Wake(Waker),

@@ -122,9 +122,7 @@ impl World {
                 }
                 let target = buffers.target(*slice);
                 let length = part(target.len().min(socket.inbox.len()));
-                for (byte, received) in target.iter_mut().zip(socket.inbox.drain(..length)) {
-                    *byte = received;
-                }
+                socket.take(&mut target[..length]);
                 Some(Ok(length))
             }
             OperationKind::Hangup => {
@@ -142,8 +140,13 @@ impl World {
                     return None;
                 }
                 let length = part(room);
-                let bytes = slices.iter().flat_map(|slice| buffers.bytes(*slice));
-                inbox.extend(bytes.take(length));
+                let mut left = length;
+                for slice in slices.iter() {
+                    let bytes = buffers.bytes(*slice);
+                    let bytes = &bytes[..bytes.len().min(left)];
+                    inbox.extend(bytes);
+                    left -= bytes.len();
+                }
                 self.outside_changed = true;
                 Some(Ok(length))
             }
