@@ -267,29 +267,6 @@ fn halves_that_were_used_alone_do_not_start_together() {
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));
 }
 
-/// Two of three members went on without the third, and the third without them.
-#[test]
-fn a_member_that_diverged_from_a_majority_is_left_out_and_named() {
-    let folder = created(3);
-    for (names, fill) in [(&["a.img", "b.img"][..], 1), (&["c.img"], 2)] {
-        let service = serve(&folder, &[names, &["--degraded"]].concat());
-        client(&folder).write(0, &[fill; BLOCK]);
-        service.terminate();
-    }
-    let service = serve(&folder, &["c.img", "b.img", "a.img"]);
-    assert_reads(&folder, 0, 1);
-    let error = "error: the device of devid 3 was used without the others and is left out";
-    wait_for_line(&service, error);
-    let status = folder.ctl(&["status"]);
-    assert!(status.contains(error) && !status.contains("missing"), "{status}");
-    assert!(folder.ctl(&["members"]).contains("devid 3: diverged,"));
-    service.terminate();
-    let service = serve(&folder, &["c.img", "b.img", "a.img", "--discard", "c.img"]);
-    wait_until_in_sync(&folder);
-    service.terminate();
-    assert!(data(&folder, "a.img") == data(&folder, "c.img"));
-}
-
 #[test]
 fn a_copy_and_a_restored_snapshot_are_refused() {
     let folder = created(2);

@@ -225,11 +225,10 @@ pub(crate) fn chunk_map(
 ) -> Result<mirrorball_core::geometry::ChunkMap, MapError> {
     let newest = &assembly.newest;
     let map = newest.array.chunk_map(&newest.map_configs())?;
-    if map_checksum(&map) != newest.array.map_checksum {
-        return Err(MapError::OtherMap);
+    match map_checksum(&map) == newest.array.map_checksum {
+        true => Ok(newest.check_map(&map).map(|()| map)?),
+        false => Err(MapError::OtherMap),
     }
-    newest.check_map(&map)?;
-    Ok(map)
 }
 
 /// Standing of device `at` of a volume, in words.
@@ -351,8 +350,7 @@ pub(crate) fn metadata_from(
     let may_lack_record = may_lack_record(&log, record.as_ref());
     let scrub = read(SCRUB_OFFSET, SCRUB_BYTES)?;
     let scrub = newest_scrub(&scrub, volume, member);
-    let maps = read(STALE_MAP_OFFSET, STALE_MAP_BYTES)?;
-    let stale_maps = stale_maps(&maps, volume, member);
+    let stale_maps = stale_maps(&read(STALE_MAP_OFFSET, STALE_MAP_BYTES)?, volume, member);
     Ok(FoundMember { newest, record, may_lack_record, scrub, stale_maps })
 }
 

@@ -366,8 +366,8 @@ impl Label {
             if member.size_bytes > MEMBER_SIZE_MAX {
                 return refuse("an impossible size of a member");
             }
-            let end = member.size_bytes;
-            if matches!(member.state, MemberState::Rebuilding { recovered_bytes } if recovered_bytes > end)
+            if let MemberState::Rebuilding { recovered_bytes } = member.state
+                && recovered_bytes > member.size_bytes
             {
                 return refuse("a recovery offset behind the end of its member");
             }
