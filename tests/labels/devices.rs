@@ -1,9 +1,7 @@
 //! Which file or device a member is, as `ctl` says it.
 
-use super::{SIZE_BYTES, created, serve, wait_until_in_sync};
-use crate::common::Folder;
+use super::*;
 use serde_json::Value;
-use std::fs::File;
 
 /// The devices of members 1 and 2 as all forms of `ctl members` and `ctl status` have them, by
 /// their names in the folder.
