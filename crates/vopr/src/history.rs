@@ -202,19 +202,68 @@ pub(crate) enum ExtraFaults {
     Identity,
 }
 
-/// Draws a history of `count` operations.
+/// Draws a history of `count` operations. Half of the histories have some kinds of operations only,
+/// so that what these lead to is not ended by another kind each time.
 pub(crate) fn draw(seed: u64, count: usize, extra: ExtraFaults) -> Vec<HistoryStep> {
     let rng = &mut Rng::stream(seed, "history");
+    let kinds = if rng.below(2) == 0 { u64::MAX } else { rng.below(1 << KINDS) };
     let mut operations = Vec::new();
     while operations.len() < count {
         match rng.below(100) {
             0..3 => draw_burst(rng, &mut operations),
-            3..7 => operations.extend(draw_extra(extra, rng)),
-            _ => operations.push(draw_operation(rng)),
+            3 => draw_return(rng, &mut operations),
+            4..8 => operations.extend(draw_extra(extra, rng)),
+            _ => {
+                let operation = draw_operation(rng);
+                operations.extend((kinds >> kind(operation) & 1 == 1).then_some(operation));
+            }
         }
     }
     operations.truncate(count);
     operations
+}
+
+/// Number of kinds of operations that a history may lack.
+const KINDS: u32 = 16;
+
+/// The kind of an operation; that of a write is in every history.
+fn kind(operation: HistoryStep) -> u32 {
+    match operation {
+        HistoryStep::Read { .. } => 0,
+        HistoryStep::Flush => 1,
+        HistoryStep::Reconnect { .. } | HistoryStep::Disconnect { .. } => 2,
+        HistoryStep::Command(_) => 3,
+        HistoryStep::Fault { fault: DiskFault::Gone, .. } => 4,
+        HistoryStep::Fault { fault: DiskFault::Hangs { .. }, .. } => 5,
+        HistoryStep::Fault { .. } => 6,
+        HistoryStep::Mend { .. } => 7,
+        HistoryStep::Fail { .. } => 8,
+        HistoryStep::Rebuild { .. } => 9,
+        HistoryStep::Replace { .. } | HistoryStep::Remove { .. } => 10,
+        HistoryStep::Scrub => 11,
+        HistoryStep::Wait { .. } | HistoryStep::Settle => 12,
+        HistoryStep::Restart { end: End::Stop, .. } => 13,
+        HistoryStep::Restart { end: End::Kill, .. } => 14,
+        HistoryStep::Restart { end: End::PowerCut, .. } => 15,
+        _ => 63,
+    }
+}
+
+/// Two members leave, and one of them comes back while a client writes; soon all lose power, and
+/// the volume is to be started without the others.
+fn draw_return(rng: &mut Rng, operations: &mut Vec<HistoryStep>) {
+    let first = rng.below(12) as usize;
+    let members = [first, first + 1];
+    operations.extend(members.map(|member| HistoryStep::Fault { member, fault: DiskFault::Gone }));
+    operations.push(HistoryStep::Write { block: rng.below(BLOCKS) });
+    operations.push(HistoryStep::Settle);
+    operations.extend(members.map(|member| HistoryStep::Mend { member }));
+    operations.push(HistoryStep::Rebuild { member: first });
+    for _ in 0..1 + rng.below(3) {
+        operations.push(HistoryStep::Write { block: rng.below(BLOCKS) });
+    }
+    let without = if rng.below(2) == 0 { 0 } else { rng.below(16) as u8 };
+    operations.push(HistoryStep::Restart { end: End::PowerCut, mends: true, without });
 }
 
 /// A fault, requests of clients, and soon a loss of power, after which all members are there again.

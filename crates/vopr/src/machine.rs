@@ -29,8 +29,15 @@ use rustix::io::Errno;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// A run that needs more turns hangs.
-pub(crate) const TURNS_MAX: u32 = 200_000;
+/// A run that needs more turns hangs: its time does not pass.
+pub(crate) const TURNS_MAX: u32 = 1_000_000;
+
+/// Longest time in which a request or a command ends, whatever faults there were: a disk hangs for
+/// at most 8.2 s, and a server may owe a reply for 5 s.
+pub(crate) const REQUEST_TIME_MAX: Nanos = Nanos::from_secs(60);
+/// Longest time in which a volume without faults resyncs its mirrors, rebuilds all members or
+/// scrubs all data, also while clients keep all their requests in flight.
+pub(crate) const RECOVERY_TIME_MAX: Nanos = Nanos::from_secs(900);
 
 /// Number of times that things happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -107,6 +114,10 @@ pub(crate) struct Machine {
     pub(crate) snapshot: Option<Snapshot>,
     /// True while the user starts the volume without members that are in sync.
     pub(crate) allows_degraded: bool,
+    /// True if `create` was cut, and repeated.
+    pub(crate) is_cut: bool,
+    /// True while clients keep all their requests in flight.
+    pub(crate) is_loaded: bool,
     /// Disks whose data the user gives up at the next start.
     pub(crate) discarded: Vec<ObjectId>,
     pub(crate) tally: Tally,
@@ -115,6 +126,12 @@ pub(crate) struct Machine {
 impl Machine {
     /// A machine with a new volume.
     pub(crate) fn new(shape: HistoryShape) -> Result<Machine, String> {
+        Machine::after_cuts(shape, None)
+    }
+
+    /// A machine with a new volume. If `cut`, all disks lose power during `create` after so many
+    /// writes, and it is repeated.
+    pub(crate) fn after_cuts(shape: HistoryShape, cut: Option<u64>) -> Result<Machine, String> {
         let mut rng = Rng::stream(shape.seed, "machine");
         let world = SimulatedWorld::new(SimOptions {
             seed: shape.seed,
@@ -133,7 +150,7 @@ impl Machine {
             disks.push(Disk { is_bad: shape.promises == Promises::FlushLies, ..disk });
         }
         let rows = disks[..shape.members].iter().map(|disk| disk.file).collect();
-        let map = start::create(&shape, &world, &disks)?;
+        let (map, is_cut) = start::create(&shape, &world, &disks, cut)?;
         Ok(Machine {
             shape,
             world,
@@ -151,6 +168,8 @@ impl Machine {
             is_refused: false,
             snapshot: None,
             allows_degraded: false,
+            is_loaded: false,
+            is_cut,
             discarded: Vec::new(),
             tally: Tally::default(),
         })
@@ -331,10 +350,7 @@ impl Machine {
         let (replies, ends) = (served.take_replies()?, served.take_command_ends()?);
         self.changes += u64::from(served.take_copied());
         for (effect, result) in ends {
-            // A disk of this machine takes the place once all is copied to it: `find_rows`.
-            if let (CommandEffect::Replaced { member, disk }, Ok(())) = (effect, result)
-                && self.disk(disk).server.is_some()
-            {
+            if let (CommandEffect::Replaced { member, disk }, Ok(())) = (effect, result) {
                 self.rows[member] = disk;
                 self.changes += 1;
             }
@@ -442,7 +458,8 @@ impl Machine {
         self.settle()?;
         let Some(served) = &self.served else { return Ok(()) };
         served.stop();
-        for _ in 0..TURNS_MAX {
+        let deadline = self.world.now() + REQUEST_TIME_MAX;
+        while self.world.now() < deadline {
             if self.turn(Nanos::from_millis(100))? == ServiceState::Stopped {
                 return self.check_recorded();
             }

@@ -16,7 +16,9 @@
 //! - a bit that is changed on one mirror is found by a scrub and repaired;
 //! - clones and old copies of members are refused, and halves that were used without each other,
 //!   unless one is a majority;
-//! - after a stop in good order the labels say so, unless a member had a fault.
+//! - after a stop in good order the labels say so, unless a member had a fault;
+//! - a request ends within a minute, and a resync, a rebuild and a scrub of a volume without faults
+//!   within 15, also while clients keep all their requests in flight.
 //!
 //! A history that fails is reduced to the operations that it needs. *Small workloads* ([`small`])
 //! are cut at every turn of the service.

@@ -4,7 +4,8 @@ use mirrorball_core::geometry::RESERVED_BYTES;
 use mirrorball_io::driver::sim::{FileFault, ObjectId, SimulatedServer, SimulatedWorld};
 use mirrorball_nbd::client::RemoteExport;
 use mirrorball_nbd::wire::{
-    REQUEST_BYTES, RawRequest, WireError, request, simple_reply, transmission_flag,
+    REQUEST_BYTES, RawRequest, SIMPLE_REPLY_BYTES, WireError, request, simple_reply,
+    transmission_flag,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -50,21 +51,20 @@ impl MemberServer {
         self.state().is_gone = is_gone;
     }
 
-    /// Performs the first request in the input; returns the reply, or `None` if there is no whole
-    /// one.
+    /// Performs the first request in the input and adds the reply; returns the length of the
+    /// request, or `None` if there is no whole one.
     fn perform(
         &self,
         world: &SimulatedWorld,
         state: &mut State,
-        input: &mut Vec<u8>,
-    ) -> Option<Vec<u8>> {
+        (input, replies): (&[u8], &mut Vec<u8>),
+    ) -> Option<usize> {
         let raw = RawRequest::parse(input.first_chunk::<REQUEST_BYTES>()?)?;
         let data_bytes = if raw.kind == request::WRITE { raw.length as usize } else { 0 };
-        if input.len() < REQUEST_BYTES + data_bytes {
-            return None;
-        }
-        let message: Vec<u8> = input.drain(..REQUEST_BYTES + data_bytes).collect();
-        let mut reply = simple_reply(0, raw.cookie).to_vec();
+        let data = input.get(REQUEST_BYTES..REQUEST_BYTES + data_bytes)?;
+        let mut error = 0;
+        let begin = replies.len();
+        replies.extend(simple_reply(0, raw.cookie));
         match raw.kind {
             request::READ => {
                 state.reads += 1;
@@ -73,18 +73,18 @@ impl MemberServer {
                     && let FileFault::FailsReads(every) = world.fault(self.file)
                     && state.reads.is_multiple_of(every)
                 {
-                    return Some(simple_reply(WireError::Io as u32, raw.cookie).to_vec());
+                    error = WireError::Io as u32;
+                } else {
+                    replies.extend(world.read_file(self.file, raw.offset, raw.length as usize));
                 }
-                reply.extend(world.read_file(self.file, raw.offset, raw.length as usize));
             }
-            request::WRITE => {
-                world.write_unsynced(self.file, raw.offset, &message[REQUEST_BYTES..]);
-            }
+            request::WRITE => world.write_unsynced(self.file, raw.offset, data),
             request::FLUSH => world.sync_file(self.file),
             request::TRIM => world.discard(self.file, raw.offset, raw.length.into()),
             kind => panic!("members send no requests of kind {kind}"),
         }
-        Some(reply)
+        replies[begin..][..SIMPLE_REPLY_BYTES].copy_from_slice(&simple_reply(error, raw.cookie));
+        Some(REQUEST_BYTES + data_bytes)
     }
 }
 
@@ -111,10 +111,11 @@ impl SimulatedServer for MemberServer {
         let mut sockets = std::mem::take(&mut state.sockets);
         for (socket, input) in &mut sockets {
             input.extend(world.receive(*socket));
-            let mut replies = Vec::new();
-            while let Some(reply) = self.perform(world, state, input) {
-                replies.extend(reply);
+            let (mut done, mut replies) = (0, Vec::new());
+            while let Some(length) = self.perform(world, state, (&input[done..], &mut replies)) {
+                done += length;
             }
+            input.drain(..done);
             if !replies.is_empty() {
                 world.send(*socket, &replies);
             }

@@ -40,12 +40,12 @@ impl HistoryShape {
         let (profile, members) = MIRRORED[rng.below(4) as usize];
         let member = |rng: &mut Rng| rng.below(members as u64) as usize;
         let has_checksums = promises == Promises::Kept && rng.below(2) == 0;
-        // In a fifth, the volume has so many regions that a member which comes back lacks only
+        // In an eighth, the volume has so many regions that a member which comes back lacks only
         // some. With tables of checksums, each of three members has to have a chunk.
-        let member_bytes = match rng.below(5) {
+        let member_bytes = match rng.below(8) {
             0 => 37 << 20,
             _ if has_checksums && (profile, members) == (Profile::Raid1, 3) => 21 << 20,
-            _ => 11 << 20,
+            _ => 7 << 20,
         };
         HistoryShape {
             seed,

@@ -1,5 +1,5 @@
 //! Small workloads: every sequence of a few operations, with a power cut at every turn of the
-//! service.
+//! service and in the start after it; and `create` with a power cut at every write.
 //!
 //! What a reply or a record must wait for is at stake for some milliseconds only. Random histories
 //! cut there rarely; these do it always. After the cut the member that was gone is there again.
@@ -11,7 +11,8 @@ use crate::{BrokenRule, catch};
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::units::Nanos;
 
-const ALPHABET: [HistoryStep; 6] = [
+const ALPHABET: [HistoryStep; 7] = [
+    HistoryStep::Wait { millis: 20_000 },
     HistoryStep::Write { block: 0 },
     HistoryStep::Write { block: 5 },
     HistoryStep::Flush,
@@ -20,31 +21,96 @@ const ALPHABET: [HistoryStep; 6] = [
     HistoryStep::Rebuild { member: 1 },
 ];
 
-/// Runs all workloads of `length` operations.
+const GONE: [HistoryStep; 2] = [
+    HistoryStep::Fault { member: 1, fault: DiskFault::Gone },
+    HistoryStep::Fault { member: 2, fault: DiskFault::Gone },
+];
+const MENDED: [HistoryStep; 2] = [HistoryStep::Mend { member: 1 }, HistoryStep::Mend { member: 2 }];
+/// Two of three members leave, and one comes back while a client writes.
+const RETURN: [HistoryStep; 9] = [
+    GONE[0],
+    GONE[1],
+    HistoryStep::Write { block: 0 },
+    HistoryStep::Settle,
+    MENDED[0],
+    MENDED[1],
+    HistoryStep::Rebuild { member: 1 },
+    // In another region.
+    HistoryStep::Write { block: 11 },
+    HistoryStep::Write { block: 5 },
+];
+/// A block is written again after its region left the dirty log, and leaves it once more.
+const REWRITE: [HistoryStep; 4] = [
+    HistoryStep::Write { block: 0 },
+    HistoryStep::Wait { millis: 20_000 },
+    HistoryStep::Write { block: 0 },
+    HistoryStep::Wait { millis: 20_000 },
+];
+
+/// Number of turns in which a start ends.
+const START_TURNS: u64 = 20;
+/// The start after a cut is cut after fewer turns than this.
+const AGAIN: u64 = 7;
+
+/// Runs all workloads of `length` operations, and some longer ones.
 pub(crate) fn run_all(length: u32) -> Result<Tally, Box<BrokenRule>> {
     let mut tally = Tally::default();
+    for seed in 0..4 {
+        tally += cut_create(shape(seed), length)?;
+    }
+    for seed in 0..4 {
+        tally += cut_everywhere(&REWRITE, shape(seed), length)?;
+        let shape = HistoryShape { profile: Profile::Raid1c3, members: 3, ..shape(seed) };
+        tally += cut_everywhere(&RETURN, shape, length)?;
+    }
     for number in 0..ALPHABET.len().pow(length) {
         let digit = |place: u32| ALPHABET[number / ALPHABET.len().pow(place) % ALPHABET.len()];
         let operations: Vec<HistoryStep> = (0..length).map(digit).collect();
         for seed in 0..4 {
-            tally += cut_everywhere(&operations, seed).map_err(|(turn, what)| {
-                let mut history: Vec<String> =
-                    operations.iter().map(|operation| operation.in_words(2)).collect();
-                history.push(format!("a power cut at turn {turn}"));
-                let (volume, command) = (shape(seed).in_words(), format!("--small {length}"));
-                Box::new(BrokenRule { volume, what, history, command })
-            })?;
+            tally += cut_everywhere(&operations, shape(seed), length)?;
+        }
+    }
+    Ok(tally)
+}
+
+/// Cuts `create` at every write: the volume can be created again, and used.
+fn cut_create(shape: HistoryShape, length: u32) -> Result<Tally, Box<BrokenRule>> {
+    let mut tally = Tally::default();
+    for writes in 0.. {
+        let mut is_cut = false;
+        let created = catch(|| {
+            let machine = Machine::after_cuts(shape, Some(writes))?;
+            is_cut = machine.is_cut;
+            machine.run(&[HistoryStep::Write { block: 0 }])
+        });
+        tally += created.map_err(|what| {
+            let history = vec![format!("a power cut after write {writes} of `create`")];
+            let (volume, command) = (shape.in_words(), format!("--small {length}"));
+            Box::new(BrokenRule { volume, what, history, command })
+        })?;
+        if !is_cut {
+            break;
         }
     }
     Ok(tally)
 }
 
 /// Runs a workload until it ends without a cut.
-fn cut_everywhere(operations: &[HistoryStep], seed: u64) -> Result<Tally, (u64, String)> {
+fn cut_everywhere(
+    operations: &[HistoryStep],
+    shape: HistoryShape,
+    length: u32,
+) -> Result<Tally, Box<BrokenRule>> {
     let mut tally = Tally::default();
     for turn in 0.. {
-        let cut = catch(|| Machine::new(shape(seed))?.run_and_cut(operations, turn));
-        let cut = cut.map_err(|what| (turn, what))?;
+        let cut = catch(|| Machine::new(shape)?.run_and_cut(operations, turn));
+        let cut = cut.map_err(|what| {
+            let steps = operations.iter();
+            let mut history: Vec<String> = steps.map(|it| it.in_words(shape.members)).collect();
+            history.push(format!("a power cut at turn {turn}, and {} later", turn % AGAIN));
+            let (volume, command) = (shape.in_words(), format!("--small {length}"));
+            Box::new(BrokenRule { volume, what, history, command })
+        })?;
         tally += cut;
         if cut.power_cuts == 0 {
             break;
@@ -59,7 +125,7 @@ fn shape(seed: u64) -> HistoryShape {
         promises: Promises::Kept,
         profile: Profile::Raid1,
         members: 2,
-        member_bytes: 11 << 20,
+        member_bytes: 7 << 20,
         has_checksums: seed % 2 == 1,
         spares: 0,
         remote: None,
@@ -69,14 +135,26 @@ fn shape(seed: u64) -> HistoryShape {
 }
 
 impl Machine {
-    /// Runs operations one after the other if the seed is less than 2, else all at once, and cuts
-    /// the power after a number of turns, unless the workload ends before. Then the volume has to
-    /// start and recover.
+    /// Runs operations one after the other for half of the seeds, else all at once, and cuts the
+    /// power after a number of turns, unless the workload ends before. The start after it, of three
+    /// members without the first, is cut as well. Then the volume has to start and recover.
     fn run_and_cut(mut self, operations: &[HistoryStep], turns: u64) -> Result<Tally, String> {
         self.start(0)?;
         let mut left = turns;
+        for _ in 0..START_TURNS.min(left) {
+            self.turn(Nanos::from_millis(5))?;
+            left -= 1;
+        }
         for &operation in operations {
             self.tally.operations += 1;
+            if let HistoryStep::Wait { millis } = operation {
+                let until = self.world.now() + Nanos::from_millis(millis);
+                while left > 0 && self.world.now() < until {
+                    self.turn(until - self.world.now())?;
+                    left -= 1;
+                }
+                continue;
+            }
             self.perform(operation)?;
             while left > 0 && self.shape.seed < 2 && !self.is_quiet() {
                 self.turn(Nanos::from_millis(5))?;
@@ -88,6 +166,12 @@ impl Machine {
             left -= 1;
         }
         if left == 0 {
+            self.end(End::PowerCut)?;
+            self.mend_all();
+            self.start(if self.rows.len() > 2 { 1 } else { 0 })?;
+            for _ in 0..turns % AGAIN {
+                self.turn(Nanos::from_millis(5))?;
+            }
             self.end(End::PowerCut)?;
         } else {
             self.end(End::Stop)?;

@@ -2,7 +2,7 @@
 //! histories with one end.
 
 use super::*;
-use history::{DiskFault, End, ExtraFaults};
+use history::{Damage, DiskFault, End, ExtraFaults};
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
@@ -83,7 +83,8 @@ fn a_rebuild_goes_on_after_a_power_cut() {
         Some(MemberState::Rebuilding { recovered_bytes }) => recovered_bytes > 8 << 20,
         _ => false,
     };
-    machine.turn_until("no rebuild", Nanos::from_millis(1), is_under_way).unwrap();
+    let limits = (Nanos::from_millis(1), Nanos::from_secs(60));
+    machine.turn_until("no rebuild", limits, is_under_way).unwrap();
     perform(&mut machine, &[HistoryStep::Flush, WAIT, CUT]);
     assert!(machine.state(1) == Some(MemberState::InSync) || is_under_way(&machine));
     machine.recover().unwrap();
@@ -105,6 +106,24 @@ fn a_member_that_returns_lacks_only_some_regions() {
     perform(&mut machine, &[WRITE, WAIT, gone, WRITE, WAIT, HistoryStep::Mend { member: 1 }, CUT]);
     let served = machine.served.as_ref().unwrap();
     assert!(served.store().is_catching_up(MemberIndex(1)));
+}
+
+/// No write to the block was in flight: only the repair says that the member lacks something.
+#[test]
+fn a_member_that_returns_gets_what_a_scrub_repaired_without_it() {
+    let mut machine = machine();
+    let damage = HistoryStep::Damage(Damage::Data { block: 11 });
+    let gone = HistoryStep::Fault { member: 2, fault: DiskFault::Gone };
+    perform(&mut machine, &[WRITE, WAIT, damage, gone, WRITE, WAIT]);
+    // From the member with the damage, so that the one that is gone differs from the others.
+    assert_eq!(machine.scrub_to_end(true, Some(1)).unwrap().repaired_blocks, 1);
+    let stop = HistoryStep::Restart { end: End::Stop, mends: true, without: 0 };
+    perform(&mut machine, &[WAIT, stop]);
+    let store = machine.served.as_ref().unwrap().store();
+    assert!(store.is_catching_up(MemberIndex(2)) || machine.is_well());
+    machine.recover().unwrap();
+    machine.end(End::Stop).unwrap();
+    machine.compare().unwrap();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The clients of a volume: their requests, and what the replies say.
 
-use super::{Machine, TURNS_MAX};
+use super::{Machine, REQUEST_TIME_MAX, TURNS_MAX};
 use crate::history::BLOCKS;
 use crate::oracle::{BLOCK_BYTES, ReadStart, contents};
 use crate::service::CLIENTS;
@@ -9,6 +9,9 @@ use mirrorball_core::io::VolumeError;
 use mirrorball_core::units::Nanos;
 use mirrorball_nbd::wire::{RawRequest, request};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of requests of clients in flight under load.
+const LOAD: usize = 8;
 
 /// A kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,25 +209,46 @@ impl Machine {
 
     /// Lets the requests in flight end.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
-        self.turn_until("requests do not end", Nanos::from_millis(100), |machine| {
+        let limits = (Nanos::from_millis(100), REQUEST_TIME_MAX);
+        self.turn_until("requests do not end", limits, |machine| {
             machine.served.is_none() || machine.requests.pending.is_empty()
         })
     }
 
-    /// Runs turns until something holds.
+    /// Runs turns of at most `timeout` until something holds, which it does within `longest`.
     pub(crate) fn turn_until(
         &mut self,
         otherwise: &str,
-        timeout: Nanos,
+        (timeout, longest): (Nanos, Nanos),
         holds: impl Fn(&Machine) -> bool,
     ) -> Result<(), String> {
+        let deadline = self.world.now() + longest;
         for _ in 0..TURNS_MAX {
             if holds(self) {
                 return Ok(());
             }
+            if self.world.now() >= deadline {
+                break;
+            }
+            if self.is_loaded {
+                self.load();
+            }
             self.turn(timeout)?;
         }
         Err(otherwise.to_owned())
+    }
+
+    /// Has the clients send as many requests as they may have in flight.
+    pub(crate) fn load(&mut self) {
+        while self.served.is_some() && self.requests.pending.len() < LOAD {
+            let block = self.rng.below(BLOCKS);
+            let request = [ClientRequest::Read, ClientRequest::Write][self.rng.below(2) as usize];
+            let before = self.requests.pending.len();
+            self.submit(request, block);
+            if self.requests.pending.len() == before {
+                break;
+            }
+        }
     }
 }
 

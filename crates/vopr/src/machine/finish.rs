@@ -1,7 +1,7 @@
 //! The end of a history: the volume recovers, and all that it holds is compared.
 
 use super::clients::ClientRequest;
-use super::{Machine, TURNS_MAX};
+use super::{Machine, RECOVERY_TIME_MAX};
 use crate::history::{BLOCKS, End};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::Mirror;
@@ -27,7 +27,13 @@ impl Machine {
         }
         self.read_all()?;
         self.read_all()?;
+        self.is_loaded = self.shape.seed.is_multiple_of(4);
         self.recover()?;
+        if self.is_loaded && self.tally.damages == 0 {
+            self.scrub_to_end(false, None)?;
+        }
+        self.is_loaded = false;
+        self.settle()?;
         self.read_all()?;
         // Where the good mirror was lost, the user has another copy.
         for block in 0..if self.shape.has_checksums { BLOCKS } else { 0 } {
@@ -55,7 +61,11 @@ impl Machine {
     /// Waits until all members are in sync and all mirrors synchronised. A disk that failed before
     /// it had its first label has to be replaced again.
     pub(crate) fn recover(&mut self) -> Result<(), String> {
-        for _ in 0..TURNS_MAX {
+        let deadline = self.world.now() + RECOVERY_TIME_MAX;
+        while self.world.now() < deadline {
+            if self.is_loaded {
+                self.load();
+            }
             self.turn(Nanos::from_secs(1))?;
             let mut rows = 0..self.rows.len();
             let is_in_sync = |row| self.state(row) == Some(MemberState::InSync);
@@ -106,7 +116,7 @@ impl Machine {
     }
 
     /// All mirrors hold the same.
-    fn compare(&self) -> Result<(), String> {
+    pub(crate) fn compare(&self) -> Result<(), String> {
         const STEP_BYTES: u64 = 1 << 20;
         let map = &self.map;
         let mut offset = 0;

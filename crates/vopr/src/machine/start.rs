@@ -35,11 +35,29 @@ const POLICIES: [&str; 7] = [
     "mirrorball/auto",
 ];
 
-/// Creates the volume of a shape, and returns how it is laid out.
+/// Creates the volume of a shape, and returns how it is laid out. If `cut`, all disks lose power
+/// after so many writes, and it is created again; returns whether there were as many.
 pub(crate) fn create(
     shape: &HistoryShape,
     world: &SimulatedWorld,
     disks: &[Disk],
+    cut: Option<u64>,
+) -> Result<(ChunkMap, bool), String> {
+    if cut.is_none() {
+        return Ok((create_once(shape, world, disks, Occupied::Refuse)?, false));
+    }
+    world.limit_writes(cut);
+    let is_cut = create_once(shape, world, disks, Occupied::Refuse).is_err();
+    world.limit_writes(None);
+    disks.iter().for_each(|disk| world.lose_unsynced(disk.file));
+    Ok((create_once(shape, world, disks, Occupied::Allow)?, is_cut))
+}
+
+fn create_once(
+    shape: &HistoryShape,
+    world: &SimulatedWorld,
+    disks: &[Disk],
+    occupied: Occupied,
 ) -> Result<ChunkMap, String> {
     let mut text = format!("name = 'volume'\nprofile = '{}'\n", shape.profile.name());
     for (row, disk) in disks.iter().enumerate() {
@@ -53,7 +71,7 @@ pub(crate) fn create(
         name: "volume".to_owned(),
         policy: KeptPolicy { policy: "first".to_owned(), program: None },
         checksums: shape.has_checksums,
-        options: OPTIONS,
+        options: OpenOptions { occupied, ..OPTIONS },
         platform: Platform::Simulated(world.clone()),
     });
     Ok(created.map_err(|error| error.to_string())?.map)

@@ -1,6 +1,6 @@
 //! The user of a volume: commands on the control socket.
 
-use super::Machine;
+use super::{Machine, RECOVERY_TIME_MAX, REQUEST_TIME_MAX};
 use crate::history::UserCommand;
 use crate::service::CommandEffect;
 use mirrorball_core::units::Nanos;
@@ -90,7 +90,8 @@ impl Machine {
         self.cancel_scrub()?;
         self.send(&scrub(ScrubAction::Start, repairs, from));
         self.settle_commands()?;
-        self.turn_until("a scrub does not end", Nanos::from_secs(1), |machine| {
+        let limits = (Nanos::from_secs(1), RECOVERY_TIME_MAX);
+        self.turn_until("a scrub does not end", limits, |machine| {
             machine.scrub_progress().is_none_or(|it| it.state == ScrubState::Finished)
         })?;
         self.scrub_progress().ok_or_else(|| "a scrub did not begin".to_owned())
@@ -107,14 +108,19 @@ impl Machine {
         self.command(UserCommand::CancelScrub);
         self.settle_commands()?;
         let otherwise = "a scrub that was cancelled does not end";
-        self.turn_until(otherwise, Nanos::from_millis(1), |machine| {
+        let limits = (Nanos::from_millis(1), REQUEST_TIME_MAX);
+        let is_loaded = std::mem::replace(&mut self.is_loaded, false);
+        self.turn_until(otherwise, limits, |machine| {
             machine.served.as_ref().is_none_or(|served| served.service.executor().is_idle())
-        })
+        })?;
+        self.is_loaded = is_loaded;
+        Ok(())
     }
 
     /// Waits for the responses to all commands.
     fn settle_commands(&mut self) -> Result<(), String> {
-        self.turn_until("a command gets no response", Nanos::from_millis(1), |machine| {
+        let limits = (Nanos::from_millis(1), REQUEST_TIME_MAX);
+        self.turn_until("a command gets no response", limits, |machine| {
             machine.served.as_ref().is_none_or(|served| !served.has_commands())
         })
     }

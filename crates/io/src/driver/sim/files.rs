@@ -16,6 +16,11 @@ impl SimulatedWorld {
         world.unpark(file);
     }
 
+    /// Has all blocking writes fail after so many, as if the power were lost then.
+    pub fn limit_writes(&self, count: Option<u64>) {
+        self.world().writes_left = count;
+    }
+
     /// The fault of a file.
     pub fn fault(&self, file: ObjectId) -> FileFault {
         self.world().file(file).fault

@@ -115,6 +115,8 @@ struct World {
     scheduled: u64,
     /// Operations that wait for their object to change.
     parked: Vec<SimOperation>,
+    /// Number of blocking writes after which others fail; `None` for no limit.
+    writes_left: Option<u64>,
     /// The file at each path.
     paths: BTreeMap<PathBuf, ObjectId>,
     /// The server at each URI.
@@ -176,6 +178,7 @@ impl SimulatedWorld {
             due: BTreeMap::new(),
             scheduled: 0,
             parked: Vec::new(),
+            writes_left: None,
             paths: BTreeMap::new(),
             servers: BTreeMap::new(),
             wakers: Vec::new(),

@@ -117,7 +117,11 @@ impl SimulatedEndpoint {
     /// As the file says.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.check()?;
-        self.world.world().file(self.object).write(offset, bytes);
+        let mut world = self.world.world();
+        if let Some(left) = &mut world.writes_left {
+            *left = left.checked_sub(1).ok_or(Errno::NODEV)?;
+        }
+        world.file(self.object).write(offset, bytes);
         Ok(())
     }
 

@@ -85,10 +85,11 @@ impl WrittenBytes {
 impl Pieces {
     pub(super) fn write(&mut self, written: &WrittenBytes) {
         for (at, part) in written.parts() {
-            let piece = self.piece(at);
-            match part.get().len() {
-                PIECE_BYTES => *piece = part.clone(),
-                _ => piece.overwrite(at as usize % PIECE_BYTES, part.get()),
+            match part {
+                // What is not there is zero.
+                Bytes::Zeroes(PIECE_BYTES) => _ = self.0.remove(&(at / PIECE_BYTES as u64)),
+                _ if part.get().len() == PIECE_BYTES => *self.piece(at) = part.clone(),
+                _ => self.piece(at).overwrite(at as usize % PIECE_BYTES, part.get()),
             }
         }
     }
@@ -139,11 +140,15 @@ impl Pieces {
     }
 
     pub(super) fn read(&self, offset: u64, target: &mut [u8]) {
-        let mut done = 0;
-        while done < target.len() {
-            let bytes = self.slice(offset + done as u64, target.len() - done);
-            target[done..done + bytes.len()].copy_from_slice(bytes);
-            done += bytes.len();
+        const BYTES: u64 = PIECE_BYTES as u64;
+        target.fill(0);
+        let end = offset + target.len() as u64;
+        for (piece, bytes) in self.0.range(offset / BYTES..end.div_ceil(BYTES)) {
+            let begin = offset.max(piece * BYTES);
+            let end = end.min((piece + 1) * BYTES);
+            let part =
+                &bytes.get()[(begin - piece * BYTES) as usize..(end - piece * BYTES) as usize];
+            target[(begin - offset) as usize..(end - offset) as usize].copy_from_slice(part);
         }
     }
 
