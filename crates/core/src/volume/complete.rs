@@ -2,25 +2,13 @@
 
 use super::Volume;
 use super::gate::{Gate, GateEvent};
-use super::piece::PieceKey;
+use super::keys::{IoKey, PieceKey};
 use super::plan::PlanTarget;
 use super::stripe::StripeOwner;
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome};
 use crate::policy::Ctx;
 use crate::slab::{Slab, SlabKey};
 use crate::units::Nanos;
-
-crate::slab_key! {
-    /// Names a member I/O in flight: the lower half of its [`IoId`].
-    pub(super) struct IoKey;
-}
-
-impl IoKey {
-    #[inline]
-    pub(super) fn of(id: IoId) -> IoKey {
-        IoKey::from_slot(id.0 as u32)
-    }
-}
 
 /// The part of the volume that a member I/O belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

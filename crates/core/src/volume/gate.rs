@@ -10,11 +10,10 @@
 //! the [`Array`]: the layout, and the states of the members, which it may change. A simulation and
 //! an emulated volume have no gate: nothing waits.
 
+use super::keys::{PieceKey, RequestKey};
 use super::member_states::MemberStates;
-use super::piece::PieceKey;
 use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
-use super::request::RequestKey;
 use crate::geometry::ChunkMap;
 use crate::io::{IoError, MemberIo, Op, Request, RequestKind, VolumeError};
 use crate::member::MemberIndex;

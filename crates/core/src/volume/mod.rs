@@ -40,6 +40,7 @@ pub mod gate;
 mod gating;
 mod held_ranges;
 mod judge;
+mod keys;
 mod member_states;
 mod piece;
 mod pieces;
@@ -52,11 +53,9 @@ mod stripe;
 #[cfg(test)]
 mod tests;
 
-pub use decide::EligibleMirrors;
+pub use keys::{PieceKey, RequestKey};
 pub use member_states::MemberStates;
-pub use piece::PieceKey;
-pub use plan::{PiecePlan, PlanTarget, TargetSet};
-pub use request::RequestKey;
+pub use plan::{EligibleMirrors, PiecePlan, PlanTarget, TargetSet};
 pub use stripe::{BufferRows, RequestRows, RmwLevel, StripeBuffer, StripePlace, StripeStep};
 
 use crate::geometry::ChunkMap;

@@ -1,16 +1,10 @@
 //! A piece: the part of a request that is served by one plan, and how far it has come.
 
 use super::gate::GateMarks;
+use super::keys::{RaceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::plan::TargetSet;
-use super::race::RaceKey;
-use super::request::RequestKey;
 use crate::io::{Purpose, RequestKind, VolumeError};
-
-crate::slab_key! {
-    /// Names a piece of a request.
-    pub struct PieceKey;
-}
 
 /// One piece of a request.
 #[derive(Clone, Debug)]

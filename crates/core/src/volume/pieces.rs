@@ -1,12 +1,10 @@
 //! The life of a piece: started, retried, rewritten, ended.
 
-use super::complete::IoKey;
 use super::gate::{Gate, GateAnswer, GateEvent, Unreadable};
+use super::keys::{IoKey, PieceKey, RequestKey};
 use super::piece::Piece;
-use super::piece::PieceKey;
 use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
-use super::request::RequestKey;
 use super::{TargetIo, Volume, Work};
 use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, RequestKind};
 use crate::member::MemberIndex;

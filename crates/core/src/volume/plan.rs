@@ -15,7 +15,6 @@
 //! Each target is a whole copy of the piece, and each way of reading is one target. Layouts with
 //! parity have another plan (see `stripe`).
 
-use super::decide::EligibleMirrors;
 use super::member_states::MemberStates;
 use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange, Mirrors};
 use crate::member::MemberIndex;
@@ -25,6 +24,10 @@ use smallvec::smallvec;
 use std::ops::Range;
 
 const _: () = assert!(MAX_COPIES <= u16::BITS as usize, "a bit for each target");
+
+/// The eligible mirrors of one piece, in the order of its chunk's stripes.
+#[derive(Clone, Debug)]
+pub struct EligibleMirrors(Mirrors);
 
 /// Number of a member range within its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -284,6 +287,75 @@ impl TargetSet {
     /// The targets in ascending order.
     pub fn iter(self) -> impl Iterator<Item = PlanTarget> {
         (0..MAX_COPIES as u8).map(PlanTarget).filter(move |&target| self.contains(target))
+    }
+}
+
+impl EligibleMirrors {
+    /// The mirrors; at least two where a policy is asked.
+    #[inline]
+    pub fn as_slice(&self) -> &[Mirror] {
+        &self.0
+    }
+
+    /// All mirrors of a piece.
+    #[inline]
+    pub(super) fn all(mirrors: &[Mirror]) -> EligibleMirrors {
+        EligibleMirrors(Mirrors::from_slice(mirrors))
+    }
+
+    /// The first mirror that can serve.
+    pub(super) fn first(
+        mirrors: &[Mirror],
+        length: u64,
+        states: &MemberStates,
+        failed: TargetSet,
+    ) -> EligibleMirrors {
+        let mut eligible = EligibleMirrors::able(mirrors, length, states, failed);
+        eligible.0.truncate(1);
+        eligible
+    }
+
+    /// The mirrors that pass the tiers.
+    pub(super) fn among(
+        mirrors: &[Mirror],
+        length: u64,
+        states: &MemberStates,
+        failed: TargetSet,
+    ) -> EligibleMirrors {
+        let mut eligible = EligibleMirrors::able(mirrors, length, states, failed);
+        eligible.prefer(|mirror| !states.is_in_backoff(mirror.member));
+        eligible.prefer(|mirror| !states.members()[mirror.member].config.write_mostly);
+        eligible
+    }
+
+    /// Those in a set, if there are any.
+    pub(super) fn preferring(mut self, targets: TargetSet) -> EligibleMirrors {
+        let before = self.0.len();
+        self.prefer(|mirror| targets.contains(PlanTarget::of(mirror)));
+        assert_eq!(self.0.is_empty(), before == 0, "a preference leaves a mirror");
+        self
+    }
+
+    /// The mirrors that can serve.
+    fn able(
+        mirrors: &[Mirror],
+        length: u64,
+        states: &MemberStates,
+        failed: TargetSet,
+    ) -> EligibleMirrors {
+        let mut eligible = EligibleMirrors::all(mirrors);
+        eligible.0.retain(|mirror| {
+            let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, length);
+            is_in_sync && !failed.contains(PlanTarget::of(mirror))
+        });
+        eligible
+    }
+
+    /// Keeps the mirrors for which `is_preferred` returns true, unless it does for none.
+    fn prefer(&mut self, is_preferred: impl Fn(&Mirror) -> bool) {
+        if self.as_slice().iter().any(&is_preferred) {
+            self.0.retain(|mirror| is_preferred(mirror));
+        }
     }
 }
 

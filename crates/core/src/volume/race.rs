@@ -13,9 +13,8 @@
 //! that processes I/O in order begins the read at that moment; one that reorders may begin it
 //! earlier, never later.
 
-use super::complete::IoKey;
 use super::gate::Gate;
-use super::piece::PieceKey;
+use super::keys::{IoKey, PieceKey, RaceKey};
 use super::plan::PlanTarget;
 use super::{TargetIo, Volume, Work};
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};
@@ -45,11 +44,6 @@ pub(super) struct Races {
     queued: Vec<QueuedRead>,
     /// Reads that the executor may cancel.
     to_cancel: VecDeque<MemberIo>,
-}
-
-crate::slab_key! {
-    /// Names a race while it is under way.
-    pub(super) struct RaceKey;
 }
 
 /// One race.

@@ -1,8 +1,8 @@
 //! Requests: accepted, cut into pieces, and replied to when all pieces ended.
 
 use super::gate::{Closing, Gate, GateAnswer, GateEvent};
+use super::keys::{PieceKey, RequestKey};
 use super::piece::Piece;
-use super::piece::PieceKey;
 use super::plan::PiecePlan;
 use super::{Volume, Work};
 use crate::geometry::MappedRange;
@@ -11,11 +11,6 @@ use crate::member::{MemberIndex, MemberState};
 use crate::slab::{Slab, SlabKey};
 use crate::units::BLOCK_BYTES;
 use std::ops::Range;
-
-crate::slab_key! {
-    /// Names a request not yet replied to.
-    pub struct RequestKey;
-}
 
 /// A request not yet replied to.
 #[derive(Clone, Copy, Debug)]

@@ -25,9 +25,9 @@ mod steps;
 pub use row_plan::RmwLevel;
 pub use steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 
+use super::keys::{RequestKey, StripeKey};
 use super::member_states::MemberStates;
 use super::range_locks::RangeLocks;
-use super::request::RequestKey;
 use super::{Decider, Work};
 use crate::column_set::ColumnSet;
 use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
@@ -40,11 +40,6 @@ use operation::{Extent, StripeOperation, StripeWork};
 use reads::StripRead;
 use std::collections::VecDeque;
 use std::ops::Range;
-
-crate::slab_key! {
-    /// Names an operation on a full stripe.
-    pub(super) struct StripeKey;
-}
 
 /// The full stripes of a volume with parity.
 #[derive(Default)]

@@ -3,6 +3,7 @@
 //! - [`server`]: listeners, connections, and their messages.
 //! - `connection`: received bytes that are not parsed yet, and replies to send.
 //! - `requests`: requests of clients, carried out by the executor, and their replies.
+//! - `served_request`: a client's request in flight.
 //! - `waiting`: clients that wait for memory or a turn, and those that are closed for others.
 //! - `memory_budget`: the memory of all requests and replies together.
 //! - [`acceptor`]: accepts TLS connections and hands plain sockets to the server.
@@ -14,6 +15,7 @@ pub mod acceptor;
 mod connection;
 mod memory_budget;
 mod requests;
+mod served_request;
 pub mod server;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use super::connection::{
 };
 pub use super::memory_budget::MemoryMax;
 use super::memory_budget::{MemoryBudget, Reservation};
-use super::requests::{FoundExtents, REPLY_BYTES, ServedRequest, memory_bytes};
+use super::served_request::{FoundExtents, REPLY_BYTES, ServedRequest, memory_bytes};
 use crate::accept_backoff::AcceptBackoff;
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::buffers::BufferKey;
