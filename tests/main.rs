@@ -40,3 +40,4 @@ mod sweep;
 mod systemd;
 mod traces;
 mod ublk;
+mod watch;

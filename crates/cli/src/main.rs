@@ -43,7 +43,9 @@ mod screen;
 mod serve;
 mod serving;
 mod sweep;
+mod terminal;
 mod top;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -86,6 +88,7 @@ enum Command {
     Serve(serve::Args),
     Ctl(ctl::Args),
     Top(top::Args),
+    Watch(watch::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

@@ -1,11 +1,11 @@
 //! `mirrorball top`: what the members of a running volume do, live in the terminal.
 
-mod terminal;
 mod view;
 
 use crate::ctl::ask;
 use crate::ending::{Ending, Failure};
 use crate::numbers;
+use crate::terminal::Terminal;
 use anyhow::anyhow;
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use terminal::Terminal;
 use view::TopView;
 
 /// How often `top` checks whether the terminal has another size, or a signal arrived.
@@ -99,7 +98,7 @@ fn watch(
 
 /// Returns true for q, Q, Ctrl-C and the Escape key. Other keys whose codes begin with Escape, such
 /// as the arrows, arrive as several bytes at once.
-fn quits(keys: &[u8]) -> bool {
+pub(crate) fn quits(keys: &[u8]) -> bool {
     const CTRL_C: u8 = 3;
     const ESCAPE: u8 = 0x1b;
     keys == [ESCAPE]

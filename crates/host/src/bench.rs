@@ -11,7 +11,7 @@
 //! | `design` | the order of runs |
 //! | `fio_job`, `data_folder`, `background`, `fio_run` | one run of fio |
 //! | `process_tree`, `reader_log` | its processes |
-//! | `disk_counters`, `measured_cell`, `stability`, `tables` | what a run gave |
+//! | `measured_cell`, `stability`, `tables` | what a run gave |
 //! | `pid_remainders`, `pid_residue` | the setting whose choice follows from the process |
 //! | `block_statistics`, `comparison_tables` | how the settings compare |
 //! | `request`, `session`, `runs`, `saved_runs`, `outcome` | everything in its order |
@@ -29,7 +29,6 @@ mod changed_array;
 mod comparison_tables;
 mod data_folder;
 mod design;
-mod disk_counters;
 mod fio_job;
 mod fio_run;
 mod journal;

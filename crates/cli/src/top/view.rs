@@ -4,8 +4,8 @@
 //! Rates and means are over the time between the samples; p99 is over the whole run, because one
 //! second is too short for it. A narrow terminal shows fewer columns, a wide one a longer bar.
 
-use super::terminal::{ScreenLine, ScreenSize, TextEmphasis};
-use console::{measure_text_width, truncate_str};
+use crate::terminal::{ScreenLine, ScreenSize, TextEmphasis, cells, line, printable};
+use console::measure_text_width;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{
     MemberStatsReport, PolicyCounter, ReportedSpareState, ServiceStats, ServiceStatus, SpareReport,
@@ -237,20 +237,6 @@ fn help(columns: &[(usize, usize)], hidden: usize, width: usize) -> ScreenLine {
     line(&parts.join("; "), width, TextEmphasis::Dim)
 }
 
-/// Texts in columns, one blank between them.
-fn cells(
-    texts: impl Iterator<Item = (impl AsRef<str>, usize)>,
-    width: usize,
-    emphasis: TextEmphasis,
-) -> ScreenLine {
-    let padded = texts.map(|(text, width)| {
-        let text = truncate_str(text.as_ref(), width, "…");
-        let blanks = width.saturating_sub(measure_text_width(&text));
-        format!("{text}{}", " ".repeat(blanks))
-    });
-    line(padded.collect::<Vec<_>>().join(" ").trim_end(), width, emphasis)
-}
-
 /// The parts with commas between them, on as many lines as they need.
 fn wrapped(parts: &[String], width: usize, emphasis: TextEmphasis) -> Vec<ScreenLine> {
     let mut lines: Vec<String> = Vec::new();
@@ -263,15 +249,6 @@ fn wrapped(parts: &[String], width: usize, emphasis: TextEmphasis) -> Vec<Screen
         }
     }
     lines.iter().map(|text| line(text, width, emphasis)).collect()
-}
-
-fn line(text: &str, width: usize, emphasis: TextEmphasis) -> ScreenLine {
-    ScreenLine { emphasis, text: truncate_str(text, width, "…").into_owned() }
-}
-
-/// The text with control characters replaced: a name must not move the cursor.
-fn printable(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 fn percent(share: f64) -> String {

@@ -4,12 +4,12 @@
 //! is: fio's threads are as late. The counters of the disks are read twice a second.
 
 use super::changed_array::ChangedArray;
-use super::disk_counters::DiskCounters;
 use super::process_tree::kill_tree;
 use super::reader_log::ReaderLog;
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
+use mirrorball_health::counters::DiskCounters;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;

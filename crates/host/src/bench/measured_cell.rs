@@ -4,9 +4,9 @@
 //! from the end of the settling time to the end of the run, and of a job with several groups of
 //! sections, which run one after the other, those parts of each.
 
-use super::disk_counters::DiskCounters;
 use super::fio_run::{CounterSample, FioRun};
 use mirrorball_core::units::Nanos;
+use mirrorball_health::counters::DiskCounters;
 use mirrorball_lab::experiment::import::{ImportLabels, fio};
 use mirrorball_lab::experiment::plan::Cell;
 use mirrorball_lab::experiment::record::{

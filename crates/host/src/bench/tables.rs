@@ -1,9 +1,9 @@
 //! Activity of the members, as `iostat -x` shows it.
 
-use super::disk_counters::DiskCounters;
 use super::outcome::BenchOutcome;
 use super::request::Bench;
 use mirrorball_core::units::Nanos;
+use mirrorball_health::counters::DiskCounters;
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
 
 impl BenchOutcome {

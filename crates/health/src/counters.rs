@@ -38,7 +38,7 @@ pub struct DiskCounters {
 
 impl DiskCounters {
     /// The counters of the disk `name` in the text of `/proc/diskstats`.
-    pub(super) fn of(text: &str, name: &str) -> Option<DiskCounters> {
+    pub fn of(text: &str, name: &str) -> Option<DiskCounters> {
         let line = text.lines().find(|line| line.split_whitespace().nth(2) == Some(name))?;
         let fields: Vec<u64> =
             line.split_whitespace().skip(3).map(|it| it.parse().unwrap_or(0)).collect();
@@ -58,7 +58,7 @@ impl DiskCounters {
     }
 
     /// Difference to `before`.
-    pub(super) fn since(&self, before: &DiskCounters) -> DiskCounters {
+    pub fn since(&self, before: &DiskCounters) -> DiskCounters {
         let count = |now: u64, then: u64| now.saturating_sub(then);
         let time = |now: u64, then: u64| match now >= then {
             true => now - then,
@@ -79,7 +79,7 @@ impl DiskCounters {
     }
 
     /// The sum of two differences.
-    pub(super) fn plus(&self, other: &DiskCounters) -> DiskCounters {
+    pub fn plus(&self, other: &DiskCounters) -> DiskCounters {
         DiskCounters {
             reads: self.reads + other.reads,
             merged_reads: self.merged_reads + other.merged_reads,
@@ -94,16 +94,18 @@ impl DiskCounters {
         }
     }
 
-    pub(super) fn read_bytes(&self) -> u64 {
+    /// Bytes read.
+    pub fn read_bytes(&self) -> u64 {
         self.read_sectors.saturating_mul(SECTOR_BYTES)
     }
 
-    pub(super) fn written_bytes(&self) -> u64 {
+    /// Bytes written.
+    pub fn written_bytes(&self) -> u64 {
         self.written_sectors.saturating_mul(SECTOR_BYTES)
     }
 
     /// The figures of `iostat -x` over `time`.
-    pub(super) fn iostat(&self, time: Nanos) -> IostatRow {
+    pub fn iostat(&self, time: Nanos) -> IostatRow {
         let seconds = time.as_secs_f64();
         let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
         let each = |sum: u64, count: u64| if count > 0 { sum as f64 / count as f64 } else { 0.0 };
@@ -123,25 +125,25 @@ impl DiskCounters {
 
 /// A row of `iostat -x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct IostatRow {
+pub struct IostatRow {
     /// `r/s`
-    pub(super) reads_per_s: f64,
+    pub reads_per_s: f64,
     /// `rkB/s`
-    pub(super) read_kib_per_s: f64,
+    pub read_kib_per_s: f64,
     /// `r_await`
-    pub(super) read_wait_ms: f64,
+    pub read_wait_ms: f64,
     /// `rareq-sz`
-    pub(super) read_size_kib: f64,
+    pub read_size_kib: f64,
     /// `w/s`
-    pub(super) writes_per_s: f64,
+    pub writes_per_s: f64,
     /// `wkB/s`
-    pub(super) write_kib_per_s: f64,
+    pub write_kib_per_s: f64,
     /// `w_await`
-    pub(super) write_wait_ms: f64,
+    pub write_wait_ms: f64,
     /// `aqu-sz`
-    pub(super) queue: f64,
+    pub queue: f64,
     /// `%util`
-    pub(super) utilisation_percent: f64,
+    pub utilisation_percent: f64,
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! The terminal of `mirrorball top`: raw mode, the alternate screen, frames and keys.
+//! The terminal of `top` and `watch`: raw mode, the alternate screen, frames and keys.
 //!
 //! Few terminals that are in use lack the control sequences used here (ECMA-48, and the alternate
 //! screen of xterm), so no terminal library is needed.
 //!
 //! Non-goals: mouse, colours beyond bold, underlined, dim and yellow, Windows.
 
+use console::{measure_text_width, truncate_str};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -20,14 +21,14 @@ const DEFAULT_SIZE: ScreenSize = ScreenSize { columns: 80, lines: 24 };
 
 /// The size of a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct ScreenSize {
-    pub(super) columns: usize,
-    pub(super) lines: usize,
+pub(crate) struct ScreenSize {
+    pub(crate) columns: usize,
+    pub(crate) lines: usize,
 }
 
 /// How a line is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TextEmphasis {
+pub(crate) enum TextEmphasis {
     Plain,
     Bold,
     Dim,
@@ -50,13 +51,13 @@ impl TextEmphasis {
 
 /// A line of a frame. It has no control characters and is no wider than the terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ScreenLine {
-    pub(super) emphasis: TextEmphasis,
-    pub(super) text: String,
+pub(crate) struct ScreenLine {
+    pub(crate) emphasis: TextEmphasis,
+    pub(crate) text: String,
 }
 
 /// The terminal in raw mode. Dropped, it is restored.
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     input: Stdin,
     saved: Termios,
 }
@@ -66,7 +67,7 @@ impl Terminal {
     ///
     /// # Errors
     /// If stdin is not a terminal, or stdout cannot be written.
-    pub(super) fn take() -> io::Result<Terminal> {
+    pub(crate) fn take() -> io::Result<Terminal> {
         let input = stdin();
         let saved = tcgetattr(&input)?;
         let mut raw = saved.clone();
@@ -78,7 +79,7 @@ impl Terminal {
     }
 
     /// Returns the current size.
-    pub(super) fn size(&self) -> ScreenSize {
+    pub(crate) fn size(&self) -> ScreenSize {
         match tcgetwinsize(&self.input) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 ScreenSize { columns: size.ws_col.into(), lines: size.ws_row.into() }
@@ -91,7 +92,7 @@ impl Terminal {
     ///
     /// # Errors
     /// If stdout cannot be written.
-    pub(super) fn draw(&self, frame: &[ScreenLine]) -> io::Result<()> {
+    pub(crate) fn draw(&self, frame: &[ScreenLine]) -> io::Result<()> {
         write(&paint(frame))
     }
 
@@ -99,7 +100,7 @@ impl Terminal {
     ///
     /// # Errors
     /// If stdin cannot be read or is at its end.
-    pub(super) fn read_keys(&self, timeout: Duration) -> io::Result<Vec<u8>> {
+    pub(crate) fn read_keys(&self, timeout: Duration) -> io::Result<Vec<u8>> {
         let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
         let mut fds = [PollFd::new(&self.input, PollFlags::IN)];
         match poll(&mut fds, Some(&timeout)) {
@@ -139,6 +140,30 @@ fn write(text: &str) -> io::Result<()> {
     let mut output = stdout().lock();
     output.write_all(text.as_bytes())?;
     output.flush()
+}
+
+/// Texts in columns, one blank between them.
+pub(crate) fn cells(
+    texts: impl Iterator<Item = (impl AsRef<str>, usize)>,
+    width: usize,
+    emphasis: TextEmphasis,
+) -> ScreenLine {
+    let padded = texts.map(|(text, width)| {
+        let text = truncate_str(text.as_ref(), width, "…");
+        let blanks = width.saturating_sub(measure_text_width(&text));
+        format!("{text}{}", " ".repeat(blanks))
+    });
+    line(padded.collect::<Vec<_>>().join(" ").trim_end(), width, emphasis)
+}
+
+/// A line, cut at the width of the terminal.
+pub(crate) fn line(text: &str, width: usize, emphasis: TextEmphasis) -> ScreenLine {
+    ScreenLine { emphasis, text: truncate_str(text, width, "…").into_owned() }
+}
+
+/// The text with control characters replaced: a name must not move the cursor.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -1,0 +1,471 @@
+//! The judgement: the disks of an array, against their own history and against each other.
+//!
+//! Each evaluation compares the service of a disk with what its history says of I/O of this
+//! direction, size and mix. What its peers, which were sent the same requests, are slower by at the
+//! same time is taken off: then the load has changed, not the disk. Peers of the same model are
+//! also compared directly, so that a disk that was slow from the beginning is found. A hard disk is
+//! never called slow while random I/O of its size explains the wait: counters do not say whether
+//! reads are sequential.
+
+use crate::counters::DiskCounters;
+use crate::evidence::{Evidence, RATIO_TOLERATED};
+use crate::service::{DiskKind, DiskService, IoDirection, utilisation};
+use mirrorball_core::units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Time between evaluations.
+pub const EVALUATION: Nanos = Nanos::from_secs(5);
+/// Least I/Os of a direction in an evaluation.
+const COUNT_MIN: u64 = 10;
+/// Least sum of waits in an evaluation: the kernel counts whole milliseconds.
+const WAITS_MIN_MS: f64 = 5.0;
+/// Peers are compared directly if none was sent this many times as much: a policy that prefers one
+/// disk sends the others what comes at bad times.
+const RATE_RATIO_MAX: f64 = 2.0;
+/// Evaluations until a history is used.
+const HISTORY_MIN: f64 = 12.0;
+/// Weight of a new evaluation in a full history: about an hour of load.
+const LEARNING: f64 = 1.0 / 720.0;
+/// How much longer a load of another kind than those known may take.
+const BOUND_SLACK: f64 = 1.5;
+/// Least standard deviation of the logarithm of a service.
+const DEVIATION_MIN: f64 = 0.12;
+/// Standard deviation until the history knows it.
+const DEVIATION_ASSUMED: f64 = 0.3;
+/// How long a window may be, in multiples of what was asked for, before it is left out: the machine
+/// was suspended, or its clock was set.
+const STRETCH_MAX: u64 = 4;
+/// Bytes written in the minute before from which slow flash or shingled disks may be tidying up.
+const WRITTEN_BEFORE_MIN: f64 = 1e9;
+
+/// A disk of an array, as it is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskFacts {
+    /// Name of the kernel.
+    pub name: String,
+    /// The kind of disk.
+    pub class: DiskKind,
+    /// Model name; disks of one model are compared directly.
+    pub model: Option<String>,
+    /// Name of a link that it shares with other disks.
+    pub link: Option<String>,
+}
+
+/// The counters of a disk in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskWindow {
+    /// How long it was.
+    pub time: Nanos,
+    /// Differences of the counters.
+    pub counters: DiskCounters,
+    /// Errors that the system of the array, or the disk's driver, counted in it.
+    pub errors: u64,
+}
+
+/// The cause of slowness, as far as counters show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The disk itself needs longer.
+    Service,
+    /// Errors were counted at the same time: it retries.
+    Errors,
+    /// Every disk behind its link became slow with it.
+    Link,
+    /// Much was written in the minute before: garbage collection, or a shingled disk's tidying up.
+    AfterWrites,
+}
+
+/// The state of a disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DiskState {
+    /// Too little I/O to say anything.
+    CannotTell,
+    /// There is no history yet, and no peer of its model.
+    Learning,
+    /// As fast as expected.
+    Fine,
+    /// Waits are longer than they used to be, and the load explains it.
+    Busy {
+        /// How many times longer.
+        ratio: f64,
+    },
+    /// Slower than expected.
+    Slow {
+        /// How many times slower.
+        ratio: f64,
+        /// The cause.
+        cause: Cause,
+        /// When it began, on the clock of the windows.
+        since: Nanos,
+        /// The direction by which it was found.
+        direction: IoDirection,
+    },
+}
+
+/// The judge of one array, or of one disk that belongs to none.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    disks: Vec<JudgedDisk>,
+    next: Option<Nanos>,
+}
+
+/// A disk, its history and the evidence.
+#[derive(Clone, Debug)]
+struct JudgedDisk {
+    facts: DiskFacts,
+    history: DiskHistory,
+    pending: DiskCounters,
+    pending_time: Nanos,
+    errors: u64,
+    /// Evaluations until errors are forgotten.
+    errors_left: u32,
+    written_before: f64,
+    evidence: [(Evidence, Nanos); 2],
+    state: DiskState,
+    last: Option<DiskFigures>,
+}
+
+/// The figures of the last evaluation, for people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiskFigures {
+    /// Reads a second.
+    pub reads_per_s: f64,
+    /// Writes a second.
+    pub writes_per_s: f64,
+    /// Mean wait of reads in milliseconds.
+    pub read_wait_ms: f64,
+    /// Mean wait of writes in milliseconds.
+    pub write_wait_ms: f64,
+    /// Mean number in flight while any was.
+    pub depth: f64,
+    /// Share of the time with I/O in flight, from 0 to 1.
+    pub utilisation: f64,
+}
+
+/// The history of a disk, which outlives a restart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DiskHistory {
+    /// Service by direction, size and mix.
+    services: Vec<LoadHistory>,
+}
+
+/// The history of one kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct LoadHistory {
+    load: LoadKind,
+    evaluations: f64,
+    log_service: f64,
+    variance: f64,
+    /// Mean of the logarithm of waits, queue included.
+    log_wait: f64,
+}
+
+/// Loads that are compared with each other: direction, power of two of the size, and the other
+/// direction. Of a hard disk that is a quarter of the mix; flash is slowed by what it has to
+/// program meanwhile, so it is a power of four of the bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct LoadKind {
+    direction: IoDirection,
+    size: u8,
+    other: u8,
+}
+
+/// One evaluation of one direction of one disk.
+#[derive(Clone, Copy, Debug)]
+struct Evaluated {
+    service: DiskService,
+    load: LoadKind,
+    /// Logarithm of the service over what the history expects, with its standard deviation.
+    own: Option<(f64, f64)>,
+    /// Logarithm of the wait over its history.
+    wait: Option<f64>,
+}
+
+impl LoadKind {
+    fn of(direction: IoDirection, service: &DiskService, class: DiskKind, time: Nanos) -> LoadKind {
+        let size = (service.bytes.max(512.0) / 512.0).log2().round() as u8;
+        let other = match class {
+            DiskKind::Hdd => (service.other_share * 4.0) as u8,
+            DiskKind::Ssd | DiskKind::Nvme => {
+                let rate = service.other_bytes / time.as_secs_f64().max(1.0);
+                ((rate / 4096.0).max(0.25).log2() / 2.0 + 1.0).round() as u8
+            }
+        };
+        LoadKind { direction, size, other }
+    }
+}
+
+impl DiskHistory {
+    fn of(&self, load: LoadKind) -> Option<&LoadHistory> {
+        let found = self.services.iter().find(|it| it.load == load)?;
+        (found.evaluations >= HISTORY_MIN).then_some(found)
+    }
+
+    /// The longest service of a direction in any load that is known, grown by the size: what a load
+    /// of another kind is expected to take at most.
+    fn bound_ns(&self, load: LoadKind) -> Option<f64> {
+        let known = self
+            .services
+            .iter()
+            .filter(|it| it.load.direction == load.direction && it.evaluations >= HISTORY_MIN);
+        let grown = known.map(|it| {
+            let octaves = f64::from(load.size.saturating_sub(it.load.size));
+            it.log_service.exp() * octaves.exp2()
+        });
+        grown.reduce(f64::max)
+    }
+
+    fn learn(&mut self, load: LoadKind, service: &DiskService) {
+        let (log_service, log_wait) = (service.service_ns.ln(), service.wait_ns.ln());
+        let known = self.services.iter_mut().find(|it| it.load == load);
+        let Some(known) = known else {
+            let (evaluations, variance) = (1.0, DEVIATION_ASSUMED * DEVIATION_ASSUMED);
+            let new = LoadHistory { load, evaluations, log_service, variance, log_wait };
+            return self.services.push(new);
+        };
+        known.evaluations += 1.0;
+        let weight = LEARNING.max(1.0 / known.evaluations);
+        let difference = log_service - known.log_service;
+        known.log_service += weight * difference;
+        known.variance += weight * (difference * difference - known.variance);
+        known.log_wait += weight * (log_wait - known.log_wait);
+    }
+}
+
+impl Judge {
+    /// A judge of disks that hold copies of the same data, or of one disk.
+    pub fn new(disks: impl IntoIterator<Item = (DiskFacts, DiskHistory)>) -> Judge {
+        let disks = disks.into_iter().map(|(facts, history)| JudgedDisk {
+            facts,
+            history,
+            pending: DiskCounters::default(),
+            pending_time: Nanos::ZERO,
+            errors: 0,
+            errors_left: 0,
+            written_before: 0.0,
+            evidence: Default::default(),
+            state: DiskState::CannotTell,
+            last: None,
+        });
+        Judge { disks: disks.collect(), next: None }
+    }
+
+    /// Each disk with its state, the figures of its last evaluation and its history.
+    pub fn disks(
+        &self,
+    ) -> impl Iterator<Item = (&DiskFacts, DiskState, Option<DiskFigures>, &DiskHistory)> {
+        self.disks.iter().map(|disk| (&disk.facts, disk.state, disk.last, &disk.history))
+    }
+
+    /// Adds a window of each disk, asked for after `every`; `None` for a disk that was not there or
+    /// whose counters were reset. Returns true if it led to an evaluation.
+    pub fn observe(&mut self, now: Nanos, every: Nanos, windows: &[Option<DiskWindow>]) -> bool {
+        assert_eq!(windows.len(), self.disks.len(), "a window for each disk");
+        for (disk, window) in self.disks.iter_mut().zip(windows) {
+            match window {
+                Some(window) if window.time.0 <= every.0.saturating_mul(STRETCH_MAX) => {
+                    disk.pending = disk.pending.plus(&window.counters);
+                    disk.pending_time = disk.pending_time.saturating_add(window.time);
+                    disk.errors += window.errors;
+                }
+                _ => {
+                    disk.pending = DiskCounters::default();
+                    disk.pending_time = Nanos::ZERO;
+                }
+            }
+        }
+        let due = *self.next.get_or_insert(now.saturating_add(EVALUATION - every.min(EVALUATION)));
+        if now < due {
+            return false;
+        }
+        self.next = Some(now.saturating_add(EVALUATION));
+        self.evaluate(now);
+        true
+    }
+
+    fn evaluate(&mut self, now: Nanos) {
+        let directions = [IoDirection::Read, IoDirection::Write];
+        let evaluated: Vec<[Option<Evaluated>; 2]> =
+            self.disks.iter().map(|disk| directions.map(|it| disk.evaluated(it))).collect();
+        for direction in [0, 1] {
+            for place in 0..self.disks.len() {
+                if let Some(own) = &evaluated[place][direction] {
+                    let change = self.change(place, own, &evaluated, direction);
+                    self.disks[place].conclude(now, direction, own, change);
+                }
+            }
+        }
+        for (disk, evaluated) in self.disks.iter_mut().zip(&evaluated) {
+            disk.end_evaluation(evaluated);
+        }
+        self.name_links();
+    }
+
+    /// How much slower a disk is than expected: the logarithm of the ratio, and its deviation.
+    fn change(
+        &self,
+        place: usize,
+        own: &Evaluated,
+        all: &[[Option<Evaluated>; 2]],
+        direction: usize,
+    ) -> Option<(f64, f64)> {
+        let facts = &self.disks[place].facts;
+        let others = (0..self.disks.len()).filter(|other| *other != place);
+        let peers: Vec<(usize, &Evaluated)> =
+            others.filter_map(|other| Some((other, all[other][direction].as_ref()?))).collect();
+        let changes = peers.iter().filter_map(|(_, peer)| Some(peer.own?.0));
+        let common = median(changes).unwrap_or(0.0).max(0.0);
+        let by_history = own.own.map(|(change, deviation)| (change - common, deviation));
+        let is_alike = |(other, peer): &&(usize, &Evaluated)| {
+            let model = &self.disks[*other].facts.model;
+            let rates = own.service.count as f64 / peer.service.count as f64;
+            let are_rates_alike = (1.0 / RATE_RATIO_MAX..=RATE_RATIO_MAX).contains(&rates);
+            let is_model = model.is_some() && *model == facts.model;
+            is_model && peer.load == own.load && are_rates_alike
+        };
+        let alike = || peers.iter().filter(is_alike).map(|(_, peer)| &peer.service);
+        let noise = alike().map(DiskService::variance).fold(0.0, f64::max);
+        let deviation = (DEVIATION_ASSUMED.powi(2) + own.service.variance() + noise).sqrt();
+        let by_peers = median(alike().map(|peer| peer.service_ns.ln()))
+            .map(|expected| (own.service.service_ns.ln() - expected, deviation));
+        let change = match (by_history, by_peers) {
+            (Some(history), Some(peers)) if peers.0 > history.0 => Some(peers),
+            (Some(history), _) => Some(history),
+            (None, peers) => peers,
+        };
+        // What random I/O explains is no slowness.
+        let most = facts.class.service_max_ns(own.service.bytes);
+        let is_explained = own.service.service_ns <= most * RATIO_TOLERATED;
+        change.map(|(change, deviation)| match is_explained {
+            true => (change.min(0.0), deviation),
+            false => (change, deviation),
+        })
+    }
+
+    /// Blames the link where every disk behind it is slow, and there are several.
+    fn name_links(&mut self) {
+        let mut links: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, disk) in self.disks.iter().enumerate() {
+            if let Some(link) = &disk.facts.link {
+                links.entry(link.clone()).or_default().push(place);
+            }
+        }
+        for behind in links.values().filter(|behind| behind.len() > 1) {
+            let is_slow =
+                |place: &usize| matches!(self.disks[*place].state, DiskState::Slow { .. });
+            if !behind.iter().all(is_slow) {
+                continue;
+            }
+            for place in behind {
+                if let DiskState::Slow { cause, .. } = &mut self.disks[*place].state {
+                    *cause = Cause::Link;
+                }
+            }
+        }
+    }
+}
+
+impl JudgedDisk {
+    fn evaluated(&self, direction: IoDirection) -> Option<Evaluated> {
+        let service = DiskService::of(&self.pending, direction, self.facts.class)?;
+        if service.count < COUNT_MIN || service.waits_ms() < WAITS_MIN_MS {
+            return None;
+        }
+        let load = LoadKind::of(direction, &service, self.facts.class, self.pending_time);
+        let history = self.history.of(load);
+        let (expected, variance) = match history {
+            Some(known) => {
+                (Some(known.log_service), known.variance.max(DEVIATION_MIN * DEVIATION_MIN))
+            }
+            None => {
+                let most = self.facts.class.service_max_ns(service.bytes);
+                let bound = self.history.bound_ns(load).map_or(most, |bound| bound.max(most));
+                let expected = (bound > 0.0).then(|| (bound * BOUND_SLACK).ln());
+                (expected, DEVIATION_ASSUMED * DEVIATION_ASSUMED)
+            }
+        };
+        let deviation = (variance + service.variance()).sqrt();
+        let own = expected.map(|expected| (service.service_ns.ln() - expected, deviation));
+        let wait = history.map(|known| service.wait_ns.ln() - known.log_wait);
+        Some(Evaluated { service, load, own, wait })
+    }
+
+    /// Counts the evidence of one direction, and learns from it unless it is doubtful.
+    fn conclude(
+        &mut self,
+        now: Nanos,
+        direction: usize,
+        own: &Evaluated,
+        change: Option<(f64, f64)>,
+    ) {
+        let (evidence, since) = &mut self.evidence[direction];
+        if let Some((ratio, deviation)) = change {
+            evidence.add(ratio, deviation);
+            if evidence.evaluations() <= 1 {
+                *since = now;
+            }
+        }
+        if !evidence.is_doubtful() {
+            self.history.learn(own.load, &own.service);
+        }
+    }
+
+    /// Sets the state, and begins the next evaluation.
+    fn end_evaluation(&mut self, evaluated: &[Option<Evaluated>; 2]) {
+        let seconds = self.pending_time.as_secs_f64();
+        let row = self.pending.iostat(self.pending_time);
+        let depth = evaluated.iter().flatten().map(|it| it.service.depth).fold(1.0, f64::max);
+        self.last = (seconds > 0.0).then(|| DiskFigures {
+            reads_per_s: row.reads_per_s,
+            writes_per_s: row.writes_per_s,
+            read_wait_ms: row.read_wait_ms,
+            write_wait_ms: row.write_wait_ms,
+            depth,
+            utilisation: utilisation(&self.pending, self.pending_time),
+        });
+        if self.errors > 0 {
+            self.errors_left = 12;
+        }
+        self.state = self.state_after(evaluated);
+        self.errors_left = self.errors_left.saturating_sub(1);
+        // A minute, as an exponential mean of twelve evaluations.
+        self.written_before =
+            self.written_before * 11.0 / 12.0 + self.pending.written_bytes() as f64;
+        (self.pending, self.pending_time, self.errors) = (DiskCounters::default(), Nanos::ZERO, 0);
+    }
+
+    fn state_after(&self, evaluated: &[Option<Evaluated>; 2]) -> DiskState {
+        let worst = (0..2)
+            .filter(|&it| self.evidence[it].0.is_slow())
+            .max_by(|&a, &b| self.evidence[a].0.ratio().total_cmp(&self.evidence[b].0.ratio()));
+        if let Some(worst) = worst {
+            let (evidence, since) = self.evidence[worst];
+            let is_flash = self.facts.class != DiskKind::Hdd;
+            let cause = match () {
+                () if self.errors_left > 0 => Cause::Errors,
+                () if self.written_before >= WRITTEN_BEFORE_MIN && is_flash => Cause::AfterWrites,
+                () => Cause::Service,
+            };
+            let direction = [IoDirection::Read, IoDirection::Write][worst];
+            return DiskState::Slow { ratio: evidence.ratio(), cause, since, direction };
+        }
+        let seen = evaluated.iter().flatten();
+        let waits = seen.clone().filter_map(|it| it.wait).fold(f64::MIN, f64::max);
+        match () {
+            () if seen.clone().next().is_none() => DiskState::CannotTell,
+            () if seen.clone().all(|it| it.own.is_none()) => DiskState::Learning,
+            () if waits > 1.5_f64.ln() => DiskState::Busy { ratio: waits.exp() },
+            () => DiskState::Fine,
+        }
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The judge on counters made from services and depths.
+
+use super::*;
+use mirrorball_core::rng::Rng;
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// The load of a disk in a second: I/Os, service and depth, with random noise.
+#[derive(Clone, Copy)]
+struct Load {
+    reads: u64,
+    service_ms: f64,
+    depth: f64,
+    bytes: u64,
+}
+
+const RANDOM: Load = Load { reads: 30, service_ms: 12.0, depth: 1.0, bytes: 4096 };
+const FLASH: Load = Load { reads: 2000, service_ms: 0.1, depth: 2.0, bytes: 4096 };
+
+struct Rig {
+    judge: Judge,
+    rng: Rng,
+    now: Nanos,
+}
+
+impl Rig {
+    fn new(class: DiskKind, disks: usize) -> Rig {
+        Rig::of((0..disks).map(|place| facts(place, class, None)).collect())
+    }
+
+    fn of(disks: Vec<DiskFacts>) -> Rig {
+        let judge = Judge::new(disks.into_iter().map(|it| (it, DiskHistory::default())));
+        Rig { judge, rng: Rng::new(7), now: Nanos::ZERO }
+    }
+
+    /// Runs for this long; returns after how many seconds each disk was first called slow.
+    fn run(&mut self, seconds: u64, loads: &[Load]) -> Vec<Option<u64>> {
+        let mut found = vec![None; loads.len()];
+        for second in 1..=seconds {
+            self.now += SECOND;
+            let windows: Vec<_> = loads.iter().map(|it| Some(self.window(it))).collect();
+            self.judge.observe(self.now, SECOND, &windows);
+            for (found, (_, state, ..)) in found.iter_mut().zip(self.judge.disks()) {
+                if found.is_none() && matches!(state, DiskState::Slow { .. }) {
+                    *found = Some(second);
+                }
+            }
+        }
+        found
+    }
+
+    fn window(&mut self, load: &Load) -> DiskWindow {
+        let noise = 0.85 + 0.3 * self.rng.below(1000) as f64 / 1000.0;
+        let reads = (load.reads as f64 * noise).max(1.0) as u64;
+        let wait_ms = load.service_ms * load.depth.powf(0.8) * noise * reads as f64;
+        let counters = DiskCounters {
+            reads,
+            read_sectors: reads * load.bytes / 512,
+            read_ms: wait_ms as u64,
+            busy_ms: ((wait_ms / load.depth) as u64).clamp(1, 1000),
+            ..Default::default()
+        };
+        DiskWindow { time: SECOND, counters, errors: 0 }
+    }
+}
+
+fn facts(place: usize, class: DiskKind, link: Option<&str>) -> DiskFacts {
+    let (name, model) = (format!("sd{place}"), Some("one".to_owned()));
+    DiskFacts { name, class, model, link: link.map(str::to_owned) }
+}
+
+fn slower(load: Load, factor: f64) -> Load {
+    Load { service_ms: load.service_ms * factor, ..load }
+}
+
+#[test]
+fn the_slow_one_of_two_is_named_within_a_minute() {
+    for (class, load) in [(DiskKind::Hdd, RANDOM), (DiskKind::Ssd, FLASH)] {
+        let mut rig = Rig::new(class, 2);
+        assert_eq!(rig.run(600, &[load, load]), [None, None], "{class:?}");
+        let found = rig.run(60, &[load, slower(load, 2.0)]);
+        assert!(found[0].is_none() && found[1].is_some_and(|it| it <= 60), "{class:?}: {found:?}");
+        let states: Vec<_> = rig.judge.disks().map(|(_, state, ..)| state).collect();
+        let DiskState::Slow { ratio, cause: Cause::Service, .. } = states[1] else {
+            panic!("{states:?}");
+        };
+        assert!((1.7..2.3).contains(&ratio), "{ratio}");
+        rig.run(120, &[load, load]);
+        assert!(rig.judge.disks().all(|(_, state, ..)| state == DiskState::Fine), "it recovered");
+    }
+}
+
+#[test]
+fn a_disk_that_was_slow_from_the_beginning_is_named_by_its_peer() {
+    let mut rig = Rig::new(DiskKind::Hdd, 2);
+    let found = rig.run(60, &[slower(RANDOM, 2.5), RANDOM]);
+    assert!(found[0].is_some() && found[1].is_none(), "{found:?}");
+}
+
+#[test]
+fn a_disk_alone_is_named_by_its_own_history() {
+    let mut rig = Rig::new(DiskKind::Ssd, 1);
+    assert_eq!(rig.run(300, &[FLASH]), [None]);
+    assert!(rig.run(60, &[slower(FLASH, 2.0)])[0].is_some());
+}
+
+#[test]
+fn what_the_load_explains_is_no_slow_disk() {
+    let deep = Load { depth: 16.0, reads: 100, ..RANDOM };
+    let streams = Load { reads: 400, service_ms: 1.0, bytes: 131_072, ..RANDOM };
+    let mut rig = Rig::new(DiskKind::Hdd, 2);
+    for loads in [[RANDOM; 2], [deep; 2], [RANDOM, deep], [streams, RANDOM], [streams; 2]] {
+        assert_eq!(rig.run(300, &loads), [None, None]);
+    }
+    // Random reads of the size of the streams before.
+    let random = Load { bytes: 131_072, ..RANDOM };
+    assert_eq!(rig.run(300, &[streams, random]), [None, None], "streams on one, random on one");
+    // Both at once: the array is busy, no disk is slow.
+    let mut rig = Rig::new(DiskKind::Ssd, 2);
+    rig.run(300, &[FLASH; 2]);
+    assert_eq!(rig.run(300, &[slower(FLASH, 3.0); 2]), [None, None]);
+}
+
+#[test]
+fn a_link_is_blamed_where_all_behind_it_are_slow() {
+    let behind = |place, link| facts(place, DiskKind::Ssd, Some(link));
+    let disks =
+        vec![behind(0, "usb1"), behind(1, "usb1"), behind(2, "a"), behind(3, "b"), behind(4, "c")];
+    let mut rig = Rig::of(disks);
+    rig.run(300, &[FLASH; 5]);
+    let slow = slower(FLASH, 3.0);
+    rig.run(60, &[slow, slow, FLASH, FLASH, FLASH]);
+    let causes = rig.judge.disks().map(|(_, state, ..)| match state {
+        DiskState::Slow { cause, .. } => Some(cause),
+        _ => None,
+    });
+    let (link, fine) = (Some(Cause::Link), None);
+    assert_eq!(causes.collect::<Vec<_>>(), [link, link, fine, fine, fine]);
+}
+
+#[test]
+fn gaps_and_lost_disks_are_no_evidence() {
+    let mut rig = Rig::new(DiskKind::Ssd, 2);
+    rig.run(300, &[FLASH; 2]);
+    for _ in 0..100 {
+        rig.now += Nanos::from_secs(3600);
+        let asleep = DiskWindow { time: Nanos::from_secs(3600), ..rig.window(&slower(FLASH, 9.0)) };
+        rig.judge.observe(rig.now, SECOND, &[Some(asleep), None]);
+    }
+    assert!(rig.judge.disks().all(|(_, state, ..)| state == DiskState::CannotTell));
+    assert_eq!(rig.run(60, &[FLASH; 2]), [None, None]);
+}
