@@ -222,7 +222,7 @@ record_tools() {
     fi
     if [ -d /sys/module/zfs ]; then
         tool zpool-status zpool status -LP
-        tool zpool-list zpool list -vHPp -L
+        tool zpool-list zpool list -Hp -o name,size,allocated
     fi
 }
 

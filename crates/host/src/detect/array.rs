@@ -136,8 +136,12 @@ impl DetectedArray {
         }
     }
 
-    /// How much of the members that are there is allocated, in percent, if that is known.
+    /// How much of the members that are there is allocated, in percent, if that is known. Chunks of
+    /// btrfs do not count: most may be allocated, and hold little.
     fn filled_percent(&self) -> Option<u64> {
+        if self.system == StorageSystem::Btrfs {
+            return None;
+        }
         let there = self.members.iter().filter(|member| !member.is_failed);
         let parts = there.map(|member| Some((member.used_bytes?, member.size_bytes?)));
         let (used, sizes): (Vec<u64>, Vec<u64>) =

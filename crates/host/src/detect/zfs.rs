@@ -187,7 +187,7 @@ impl ZfsPool {
         let listed = sysroot.tool(&ZPOOL_LIST).ok().and_then(|text| {
             let mut rows = text.lines().map(str::split_whitespace);
             let row = rows.find(|row| row.clone().next() == Some(&self.name));
-            size_of(row?.nth(1)?)
+            size_of(row?.nth(2)?)
         });
         // A scan says what it has to do.
         let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();

@@ -204,7 +204,7 @@ fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
     let is_list = rows[0].rest.split_whitespace().any(|word| is_state(Some(&word)));
     let allocated = if is_list { sizes(&rows[0]).1 } else { sizes(&rows[0]).0 };
     if let Some(bytes) = allocated {
-        tree.append("/tools/zpool-list", &format!("{pool}\t{bytes}\n"));
+        tree.append("/tools/zpool-list", &format!("{pool}\t-\t{bytes}\n"));
     }
     for row in rows {
         let name = base_name(&row.name);
