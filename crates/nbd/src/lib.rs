@@ -4,7 +4,7 @@
 //! data of reads and writes do not pass through: a message is its header, and the caller moves the
 //! bytes after it between the socket and its own buffer.
 //!
-//! - [`server`]: the server's side of a connection: [`handshake`], then [`request`]s and replies.
+//! - [`server`]: the server's side of a connection: [`handshake`], then requests and replies.
 //! - [`client`]: the client's side of a connection.
 //! - [`tls`]: certificates, and the bridge between a TLS connection and a plain stream.
 //! - [`uri`]: addresses of exports, such as `nbd://host:port/export`.

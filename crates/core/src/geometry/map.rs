@@ -145,7 +145,7 @@ impl ChunkMap {
     /// `length` bytes from the byte `start_bytes` on.
     ///
     /// # Panics
-    /// If there are no members, more than [`MAX_COPIES`], or no data.
+    /// If there are no members, more than [`MAX_COPIES`](super::MAX_COPIES), or no data.
     pub fn md_raid1(members: usize, start_bytes: u64, length: u64) -> ChunkMap {
         assert!((1..=super::MAX_COPIES).contains(&members), "{members} members have no map");
         assert!(length > 0, "an array has data");
