@@ -33,7 +33,6 @@ fn each_system_is_advised_in_its_own_commands() {
         ("md-raid1-hdd-ssd", "md/raid1", "echo writemostly > /sys/block/md0/md/dev-sda/state"),
         ("lvm-raid1", "md/raid1", "lvchange --yes --writemostly /dev/sda:y vg0/data"),
         ("luks-on-lvm-on-md", "md/raid1", "/sys/block/md0/md/dev-sda2/state"),
-        ("zfs-mirror", "zfs/mirror", "/sys/module/zfs/parameters"),
         ("nvme-multipath", "nvme/numa", "/sys/class/nvme-subsystem/nvme-subsys0/iopolicy"),
     ] {
         let text = advice(root, &["-p", "mirrorball/first"]);
@@ -46,7 +45,7 @@ fn each_system_is_advised_in_its_own_commands() {
 
 #[test]
 fn a_system_without_a_better_setting_says_so() {
-    for root in ["btrfs-raid1-three", "md-raid10"] {
+    for root in ["btrfs-raid1-three", "md-raid10", "zfs-mirror"] {
         let text = advice(root, &["-p", "mirrorball/first"]);
         assert!(entry(&text, "Best offered").contains("nothing better than"), "{root}: {text}");
     }
