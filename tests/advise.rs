@@ -204,7 +204,7 @@ fn what_cannot_be_read_is_in_the_confidence_and_an_unreadable_array_is_not_passe
     assert!(entry(&text, "You have").contains("md/raid1, the default"), "{text}");
     let words: Vec<&str> = entry(&text, "Confidence").split_whitespace().collect();
     let confidence = words.join(" ");
-    assert!(confidence.contains("could not be read: level, write-mostly members"), "{text}");
+    assert!(confidence.contains("not known: level, write-mostly members"), "{text}");
     assert!(confidence.contains("over the default, which may not be in force"), "{text}");
 
     copy(&folder, "md-raid1-hdd-ssd", "one");
@@ -299,7 +299,7 @@ fn without_an_array_an_example_is_answered_and_of_several_one_is_named() {
     assert_eq!(lines.len(), 3, "{error}");
     assert!(lines[0].ends_with("two has 2 arrays; name one:"), "{error}");
     assert!(
-        lines[1].starts_with("  mirrorball advise /srv/data  # md md0 at /srv/data"),
+        lines[1].starts_with("  mirrorball advise /srv/data --sysroot two  # md md0 at /srv/data"),
         "{error}"
     );
 }

@@ -1,7 +1,7 @@
 //! `advise` for machines of owners, rebuilt from public reports: no command that does harm.
 //! `tests/sysroots/owners/` has a machine in a file each.
 
-use crate::common::{Folder, stdout};
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -55,4 +55,46 @@ fn lvm_is_given_physical_volumes() {
     let text = advice("14b-lvm-raid1-integrity-hdd-ssd", "nas/media", "rand-4k-qd32");
     assert!(text.contains("lvchange --yes --writemostly /dev/sda:y nas/media"), "{text}");
     assert!(!text.contains("_rimage_0_iorig"), "{text}");
+}
+
+#[test]
+fn an_array_of_a_pasted_text_is_named_by_the_command_that_is_printed() {
+    let folder = Folder::new();
+    let text = "md2 : active raid1 sata1p3[0] sata2p3[1]\n      3902296384 blocks [2/2] [UU]\n\n\
+                md0 : active raid1 sata1p1[0] sata2p1[1]\n      2490176 blocks [12/2] [UU_]\n";
+    fs::write(folder.path("pasted.txt"), text).unwrap();
+    let run = |arguments: &[&str]| {
+        let file = fs::File::open(folder.path("pasted.txt")).unwrap();
+        folder.command(arguments).stdin(file).output().unwrap()
+    };
+    let short = ["rand-4k-qd1", "-p", "first", "-d", "50ms", "-n", "2"];
+    let error = stderr(&run(&[&["advise", "-"][..], &short].concat()));
+    assert!(error.contains("the text has 2 arrays; name one:"), "{error}");
+    assert!(error.contains("mirrorball advise md2 --sysroot -  # md md2: raid1"), "{error}");
+    let list = stdout(&run(&["detect", "-"]));
+    assert!(list.contains("mirrorball detect md2 --sysroot - -o md2.toml"), "{list}");
+    let file = stdout(&run(&["detect", "md0", "--sysroot", "-"]));
+    assert!(file.contains("10 of 12 slots are empty") && !file.contains("failed"), "{file}");
+    let answer = stdout(&run(&[&["advise", "md2", "--sysroot", "-"][..], &short].concat()));
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("what disks these are (`lsblk -o NAME,SIZE,ROTA,MODEL`"), "{answer}");
+}
+
+#[test]
+fn the_paths_below_an_array_are_no_arrays_to_choose_from() {
+    let folder = Folder::new();
+    let root = machine(&folder, "02-raid10-on-multipath");
+    let error = stderr(&folder.run(&["advise", "--sysroot", root.to_str().unwrap()]));
+    // The spares of the array are multipath, too.
+    assert!(error.contains("has 3 arrays; name one:"), "{error}");
+    assert!(error.contains("mirrorball advise /data --sysroot "), "{error}");
+}
+
+#[test]
+fn of_many_equal_members_one_line_is_printed() {
+    let text = advice("08-zfs-33-mirrors", "big", "rand-4k-qd1");
+    assert!(text.contains("devids 1 to 8, /dev/"), "{text}");
+    let text = advice("13-raid1-recovering", "md127", "rand-4k-qd1");
+    assert!(!text.contains("find the member that is missing"), "{text}");
+    assert!(text.contains("wait for its end first (`cat /proc/mdstat`); until then one"), "{text}");
 }

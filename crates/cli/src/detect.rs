@@ -47,7 +47,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Read a recorded copy of the files of a machine in DIR instead of this machine
+    /// Read a recorded copy of the files of a machine in DIR instead of this machine; with `-`,
+    /// pasted outputs, of which PATH names an array
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
 }
@@ -76,7 +77,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             );
             return Err(Failure::WrongUse(error));
         }
-        several => screen::print(&listing(several))?,
+        several => screen::print(&listing(
+            several,
+            &place_option(args.sysroot.as_deref(), args.path.as_ref()),
+        ))?,
     }
     Ok(ending)
 }
@@ -89,13 +93,36 @@ pub(crate) fn machine<'a>(
 ) -> Result<(Sysroot, Option<&'a String>), Failure> {
     /// More than anyone pastes.
     const TEXT_BYTES_MAX: u64 = 1 << 20;
-    if path.is_none_or(|path| path != "-") {
+    if !is_pasted(folder, path) {
         return Ok((sysroot(folder)?, path));
     }
     let mut bytes = Vec::new();
     let read = std::io::stdin().take(TEXT_BYTES_MAX).read_to_end(&mut bytes);
     read.context("cannot read the standard input").map_err(Failure::Fault)?;
-    Ok((pasted_machine(&String::from_utf8_lossy(&bytes)), None))
+    let machine = pasted_machine(&String::from_utf8_lossy(&bytes));
+    Ok((machine, path.filter(|path| *path != "-")))
+}
+
+/// True if the machine is what a text on the standard input says of one.
+pub(crate) fn is_pasted(folder: Option<&Path>, path: Option<&String>) -> bool {
+    folder == Some(Path::new("-")) || path.is_some_and(|path| path == "-")
+}
+
+/// Arrays without those that others lie on, such as the paths of a disk.
+pub(crate) fn topmost(arrays: Vec<DetectedArray>) -> Vec<DetectedArray> {
+    let is_below = |array: &&DetectedArray| arrays.iter().any(|other| other.lies_on(array));
+    let below: Vec<String> = arrays.iter().filter(is_below).map(|it| it.name.clone()).collect();
+    arrays.into_iter().filter(|array| !below.contains(&array.name)).collect()
+}
+
+/// The option of a printed command for the machine that was read, with a blank before it: none for
+/// this one.
+pub(crate) fn place_option(folder: Option<&Path>, path: Option<&String>) -> String {
+    match folder.and_then(Path::to_str) {
+        _ if is_pasted(folder, path) => " --sysroot -".to_owned(),
+        Some(folder) => format!(" --sysroot {}", quoted(folder)),
+        None => String::new(),
+    }
 }
 
 /// This machine, or the recorded copy of one.
@@ -209,12 +236,12 @@ fn json_text(arrays: &[DetectedArray]) -> Result<String, Failure> {
 }
 
 /// One line for each array, with the command that describes it.
-fn listing(arrays: &[DetectedArray]) -> String {
+fn listing(arrays: &[DetectedArray], place: &str) -> String {
     let lines = arrays.iter().map(|array| {
         let condition = array.condition_text().map(|text| format!(" ({text})"));
         let condition = condition.unwrap_or_default();
         format!(
-            "{}{condition}\n  mirrorball detect {} -o {}.toml\n",
+            "{}{condition}\n  mirrorball detect {}{place} -o {}.toml\n",
             summary(array),
             quoted(target(array)),
             file_stem(&array.name)

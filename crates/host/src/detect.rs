@@ -41,6 +41,7 @@ pub use array::{
 pub use disk::{DetectedDisk, DiskBus};
 pub use disk_below::{DiskBelow, disk_below};
 pub(crate) use identity::{Identifiers, array_identifiers, find_md, md_members, nvme_identifiers};
+use mirrorball_disk::array_file::ModelConfidence;
 pub use model_choice::ModelChoice;
 pub use stack::StackLayer;
 pub use sysroot::Sysroot;
@@ -74,6 +75,19 @@ pub fn detect_without_copies(sysroot: &Sysroot) -> Vec<String> {
 fn with_notes(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
     let of_text = sysroot.text(pasted::NOTES).unwrap_or_default();
     array.notes.extend(of_text.lines().map(str::to_owned));
+    let is_unknown = |member: &DetectedMember| {
+        let of_disk = member.disk.as_ref();
+        of_disk.is_some_and(|it| it.rotational.is_none() && it.model.is_none())
+            && member.model.confidence == ModelConfidence::Guessed
+    };
+    if sysroot.is_pasted() && !array.has_paths() && array.members.iter().any(is_unknown) {
+        let note = "the text does not say what disks these are: paste the output of `lsblk -o \
+                    NAME,SIZE,ROTA,MODEL`, too";
+        array.add_not_known(
+            "what disks these are (`lsblk -o NAME,SIZE,ROTA,MODEL` says it)",
+            note.to_owned(),
+        );
+    }
     if array.version.is_none() {
         let note = "the version of the system is not known: its newest rules are used".to_owned();
         array.add_not_known("the version of the system", note);

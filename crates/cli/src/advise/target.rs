@@ -213,21 +213,22 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
     if let Some(failure) = crate::detect::unreadable(&found, unreadable) {
         return Err(failure);
     }
-    let is_pasted = args.array.as_deref() == Some("-");
+    let is_pasted = crate::detect::is_pasted(args.sysroot.as_deref(), args.array.as_ref());
     let place = match &args.sysroot {
         _ if is_pasted => "the text".to_owned(),
         None => "this machine".to_owned(),
         Some(folder) => folder.display().to_string(),
     };
-    if found.len() > 1 && is_pasted {
-        let count = found.len();
-        let help = "paste what is about one of them";
-        return Err(Failure::WrongUse(anyhow!("{place} has {count} arrays\n  help: {help}")));
-    }
+    found = crate::detect::topmost(found);
     if found.len() > 1 {
+        let place_option =
+            crate::detect::place_option(args.sysroot.as_deref(), args.array.as_ref());
         let commands = found.iter().map(|array| {
             let name = mirrorball_core::diagnostic::quoted(crate::detect::target(array));
-            format!("\n  mirrorball advise {name}  # {}", crate::detect::summary(array))
+            format!(
+                "\n  mirrorball advise {name}{place_option}  # {}",
+                crate::detect::summary(array)
+            )
         });
         let (count, commands) = (found.len(), commands.collect::<String>());
         return Err(Failure::WrongUse(anyhow!("{place} has {count} arrays; name one:{commands}")));
@@ -235,10 +236,14 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
     if let Some(array) = found.pop() {
         return Ok(Ok(array));
     }
-    let none = match &detect_without_copies(sysroot)[..] {
+    let others = detect_without_copies(sysroot);
+    let none = match &others[..] {
         [] => "no array that can be read".to_owned(),
         others => format!("no array with copies of the data: {}", others.join("; ")),
     };
+    if is_pasted && !others.is_empty() {
+        return Err(Failure::WrongUse(anyhow!("{place} has {none}")));
+    }
     if is_pasted {
         return Err(Failure::WrongUse(anyhow!(
             "{place} has {none}\n  help: paste the output of `cat /proc/mdstat`, `lsblk`, `zpool \

@@ -116,6 +116,16 @@ impl DetectedArray {
         (self.system, &self.name, &self.id) == (other.system, &other.name, &other.id)
     }
 
+    /// Whether a member of it is `other`, or lies on it.
+    pub fn lies_on(&self, other: &DetectedArray) -> bool {
+        let Some(own) = other.stack.last().map(|layer| layer.name.as_str()) else { return false };
+        let is_it = |member: &DetectedMember| {
+            let mut layers = member.layers.iter();
+            member.device.as_deref() == Some(own) || layers.any(|layer| layer.name == own)
+        };
+        self.members.iter().any(is_it)
+    }
+
     /// Whether its members are paths to one device, of which there is one copy.
     pub fn has_paths(&self) -> bool {
         matches!(self.system, StorageSystem::Nvme | StorageSystem::Dm)

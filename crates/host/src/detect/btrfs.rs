@@ -365,7 +365,8 @@ impl<'a> Btrfs<'a> {
         }
         let path = format!("/var/lib/btrfs/scrub.status.{}", self.fsid);
         let Some(text) = self.sysroot.raw_text(&path) else {
-            if !self.sysroot.is_live() || self.sysroot.exists(&path) {
+            let is_recorded = !self.sysroot.is_live() && !self.sysroot.is_pasted();
+            if is_recorded || self.sysroot.exists(&path) {
                 let place = match self.sysroot.is_live() {
                     true => path,
                     false => format!("{path} of the recorded copy"),

@@ -32,11 +32,15 @@ pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
 /// Storage of the machine that keeps no copies, in words: `md0 is md raid0 of 2 devices`.
 pub(super) fn without_copies(sysroot: &Sysroot) -> Vec<String> {
     let found = every(sysroot).into_iter().filter_map(|found| match found {
-        Err(DetectError::NoArray(diagnostic)) => Some(diagnostic.message),
+        Err(DetectError::NoArray(diagnostic)) => Some(diagnostic),
         _ => None,
     });
-    let found: Vec<String> =
-        found.map(|what| what.trim_start_matches(NO_MIRROR).to_owned()).collect();
+    let described = |found: Diagnostic| {
+        let what = found.message.trim_start_matches(NO_MIRROR).to_owned();
+        let help = found.help.filter(|help| help.starts_with("if "));
+        help.map_or(what.clone(), |help| format!("{what}; {help}"))
+    };
+    let found: Vec<String> = found.map(described).collect();
     let names = sysroot.names("/sys/block");
     let devices = names.iter().filter_map(|name| BlockDevice::by_name(sysroot, name));
     let of_md = devices.filter(|device| Md::at(sysroot, device).is_none()).filter_map(|device| {

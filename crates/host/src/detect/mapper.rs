@@ -193,7 +193,7 @@ impl<'a> Mapped<'a> {
             "raid1" => {
                 let layout = fixed_layout("lvm-raid1");
                 let checked = layout.check_members(images).map(|()| layout);
-                checked.map_err(|error| error.to_string())
+                checked.map_err(|error| error.diagnostic().message)
             }
             level if level.starts_with("raid10") => {
                 let copies = table.copies.max(2);

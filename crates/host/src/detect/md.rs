@@ -73,7 +73,7 @@ impl Raid10Layout {
         if let Some(bytes) = chunk_bytes {
             layout = layout.with_chunk(bytes).map_err(|error| error.message)?;
         }
-        layout.check_members(members).map_err(|error| error.to_string())?;
+        layout.check_members(members).map_err(|error| error.diagnostic().message)?;
         Ok(layout)
     }
 }
@@ -119,11 +119,12 @@ impl<'a> Md<'a> {
             notes.push("the array is being reshaped: the new shape is described".to_owned());
         }
         let mut members = self.members(slots, &mut notes);
+        let bays = self.leave_out_empty_bays(&mut members, &mut notes);
         if members.iter().all(|member| member.disk.is_none()) {
             let what = format!("{name}: none of its {slots} members can be read");
             return Err(unreadable(what, STOPPING));
         }
-        let condition = self.condition(&members);
+        let condition = self.condition(&members, bays);
         let empty = members.iter().filter(|member| member.device.is_none()).count();
         if empty > 0 && self.number("degraded") == Some(0) {
             // Members came or went while they were read.
@@ -225,7 +226,9 @@ impl<'a> Md<'a> {
         if self.level == "raid1" {
             let layout = fixed_layout("md-raid1");
             let checked = layout.check_members(members).map(|()| layout);
-            return checked.map_err(|error| unreadable(format!("{name}: {error}"), help));
+            return checked.map_err(|error| {
+                unreadable(format!("{name}: {}", error.diagnostic().message), help)
+            });
         }
         let Some(number) = self.number("layout") else {
             let what = format!("{name}: cannot read the layout of its copies");
@@ -275,6 +278,31 @@ impl<'a> Md<'a> {
         (0..slots).map(member).collect()
     }
 
+    /// Leaves out the empty slots of the system partition of a NAS, which has one for each bay, and
+    /// returns their number: nothing is missing there.
+    fn leave_out_empty_bays(
+        &self,
+        members: &mut Vec<DetectedMember>,
+        notes: &mut Vec<String>,
+    ) -> usize {
+        /// Least number of slots, and largest size, of such an array.
+        const LEAST: (usize, u64) = (4, 16 << 20);
+        let there = members.iter().filter(|member| member.device.is_some()).count();
+        let empty = members.len() - there;
+        let is_small = self.number("component_size").is_some_and(|kib| kib <= LEAST.1);
+        let is_system = self.level == "raid1" && members.len() >= LEAST.0 && is_small;
+        if !is_system || empty == 0 || there < 2 {
+            return 0;
+        }
+        members.retain(|member| member.device.is_some());
+        notes.push(format!(
+            "{empty} of {} slots are empty: taken for the bays without a disk of a NAS, whose \
+             system partition has a slot for each",
+            there + empty
+        ));
+        empty
+    }
+
     fn md_device(&self, name: &str) -> Option<MdDevice> {
         let folder = self.device.file(&format!("md/dev-{name}"));
         let block = BlockDevice::at(self.sysroot, &format!("{folder}/block"))
@@ -309,7 +337,8 @@ impl<'a> Md<'a> {
         member
     }
 
-    fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
+    /// The condition of the array with these members; `bays` of its slots are left out.
+    fn condition(&self, members: &[DetectedMember], bays: usize) -> ArrayCondition {
         let missing = members.iter().filter(|member| member.is_failed).count();
         let state = self.text("array_state");
         let stopped = state.filter(|state| ArrayCondition::STOPPED.contains(&state.as_str()));
@@ -319,7 +348,7 @@ impl<'a> Md<'a> {
             percent(done.trim().parse().ok()?, total.trim().parse().ok()?)
         });
         ArrayCondition {
-            degraded: missing > 0 || self.number("degraded").is_some_and(|missing| missing > 0),
+            degraded: missing > 0 || self.number("degraded").is_some_and(|it| it > bays as u64),
             missing,
             progress_percent: progress.filter(|_| action.is_some()),
             activity: action,

@@ -145,7 +145,7 @@ pub(super) fn layout_of_copies(
         return Ok((profile, None));
     }
     let layout: ArrayLayout = "md-raid1".parse().expect("the layout is in the table");
-    layout.check_members(copies).map_err(|error| error.to_string())?;
+    layout.check_members(copies).map_err(|error| error.diagnostic().message)?;
     Ok((layout.profile(copies).map_or("raid1c4", Profile::name), Some(layout)))
 }
 

@@ -132,6 +132,7 @@ fn class_name(disk: Option<&DetectedDisk>) -> String {
         DiskBus::Usb => "disk behind a USB bridge",
         DiskBus::Mmc => "memory card",
         DiskBus::Virtio => "disk of a virtual machine",
+        DiskBus::Virtual if disk.rotational.is_none() => "disk",
         DiskBus::Virtual => "virtual device",
     };
     let model = disk.model.as_deref().map(|model| format!(", model name {model} not in the table"));

@@ -41,7 +41,7 @@ const fn either(read: fn(&mut Tree, &[&str]), json: fn(&mut Tree, &Value)) -> Re
 
 /// In this order: disks first, by exact facts before rounded ones, then arrays by what says most.
 const RECOGNISERS: [Recogniser; 16] = [
-    either(blocks::read_transports, blocks::read_json_transports),
+    either(blocks::read_places, blocks::read_json_places),
     text(disks::read_others),
     either(disks::read_smartctl, disks::read_json),
     text(disks::read_nvme_list),

@@ -57,6 +57,11 @@ impl Sysroot {
         self.is_live
     }
 
+    /// True for what a text says of a machine.
+    pub(super) fn is_pasted(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// The text of a file, without white space around it.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let text = self.raw_text(path)?;

@@ -99,7 +99,8 @@ impl ZfsPool {
         let leaves: usize = mirrors.iter().map(|vdev| vdev.leaves.len()).sum();
         let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
         let layout = layout.map_err(|error| error.message).and_then(|layout| {
-            layout.check_members(leaves).map(|()| layout).map_err(|error| error.to_string())
+            let checked = layout.check_members(leaves).map(|()| layout);
+            checked.map_err(|error| error.diagnostic().message)
         });
         let layout = layout.map_err(|reason| {
             let what = format!("pool {}: {reason}", self.name);
@@ -217,7 +218,9 @@ fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
     let member = |(devid, (vdev, leaf)): (u64, (&&Vdev, &VdevLeaf))| {
         let device = BlockDevice::by_path(sysroot, &leaf.path);
         let mut member = read_member(sysroot, devid, device.as_ref());
-        if device.is_none() && leaf.path.starts_with('/') {
+        // A link, such as those by identifiers, is the name that the pool has.
+        let is_link = leaf.path.matches('/').count() > 2 && !leaf.path.starts_with("/dev/mapper/");
+        if leaf.path.starts_with('/') && (device.is_none() || is_link) {
             member.device = Some(leaf.path.clone());
         }
         member.group = Some(vdev.name.clone());

@@ -5,6 +5,7 @@ use super::text::{is_disk_name, size_of};
 use super::tree::{Fact, Tree};
 use super::{md, paths};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A device of the listing, with the one that it lies on.
 struct Listed {
@@ -13,20 +14,43 @@ struct Listed {
     row: TableRow,
 }
 
-/// Which disks are behind USB: their folders say so.
-pub(super) fn read_transports(tree: &mut Tree, lines: &[&str]) {
-    listing(lines).iter().chain(&pairs(lines)).for_each(|device| set_usb(tree, device));
+/// Which disks are behind USB, as their folders say, and which links lead to partitions.
+pub(super) fn read_places(tree: &mut Tree, lines: &[&str]) {
+    listing(lines).iter().chain(&pairs(lines)).for_each(|device| set_place(tree, device));
 }
 
-/// As `read_transports`, of JSON.
-pub(super) fn read_json_transports(tree: &mut Tree, value: &Value) {
-    listed_in_json(value).iter().for_each(|device| set_usb(tree, device));
+/// As `read_places`, of JSON.
+pub(super) fn read_json_places(tree: &mut Tree, value: &Value) {
+    listed_in_json(value).iter().for_each(|device| set_place(tree, device));
 }
 
-fn set_usb(tree: &mut Tree, device: &Listed) {
-    if device.row.get("TRAN") == Some("usb") && is_disk_name(&device.name) {
-        tree.set_usb(&device.name);
+fn set_place(tree: &mut Tree, device: &Listed) {
+    let name = &device.name;
+    if device.row.get("TRAN") == Some("usb") && is_disk_name(name) {
+        tree.set_usb(name);
     }
+    if let Some(uuid) = device.row.get("PARTUUID").filter(|_| is_disk_name(name)) {
+        tree.add(format!("/dev/{name}"), "node");
+        tree.link(format!("/dev/disk/by-partuuid/{uuid}"), format!("/dev/{name}"));
+    }
+}
+
+/// Devices of each btrfs by its UUID, as `lsblk -f` shows them: label, paths and sizes.
+pub(super) fn btrfs_devices(lines: &[&str]) -> BTreeMap<String, (String, Vec<(String, u64)>)> {
+    let mut found: BTreeMap<String, (String, Vec<(String, u64)>)> = BTreeMap::new();
+    for device in listing(lines).iter().chain(&pairs(lines)) {
+        let get = |heading: &str| device.row.get(heading);
+        let (Some("btrfs"), Some(uuid)) = (get("FSTYPE"), get("UUID")) else { continue };
+        let (label, devices) = found.entry(uuid.to_owned()).or_default();
+        get("LABEL").unwrap_or_default().clone_into(label);
+        let path = format!("/dev/{}", device.name);
+        let size = get("SIZE").and_then(size_of).unwrap_or(0);
+        if devices.iter().all(|(other, _)| *other != path) {
+            devices.push((path, size));
+        }
+    }
+    found.retain(|_, (_, devices)| devices.len() > 1);
+    found
 }
 
 /// `lsblk` as text, with any columns.
@@ -219,7 +243,7 @@ fn add_virtual(tree: &mut Tree, device: &Listed, below: &[String]) {
         "crypt" => drop(tree.mapped(&device.name, "CRYPT-", below)),
         "lvm" => drop(tree.mapped(&device.name, "LVM-", below)),
         "mpath" => paths::add_plain(tree, &device.name, below),
-        _ if kind.starts_with("raid") || kind == "linear" => {
+        _ if kind.starts_with("raid") || kind == "linear" || md::is_md_name(&device.name) => {
             let kib = size.map(|bytes| bytes / 1024);
             md::add_plain(tree, &device.name, kind, kib, below);
         }

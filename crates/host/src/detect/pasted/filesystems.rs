@@ -1,6 +1,7 @@
 //! File systems of btrfs: `filesystem show`, `df` and `usage`, `device usage` and `device stats`.
 
 use super::super::sysroot::base_name;
+use super::blocks;
 use super::text::size_of;
 use super::tree::Tree;
 use serde_json::Value;
@@ -29,6 +30,9 @@ struct FileSystemDevice {
 /// All outputs of `btrfs` of a text. Those without a UUID are about the file system before them.
 pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
     let mut all = shown(lines);
+    if all.is_empty() {
+        all = listed(lines);
+    }
     let mut usage = used(lines);
     let profiles = profiles(lines);
     if let Some(table) = table(lines) {
@@ -108,6 +112,23 @@ fn shown(lines: &[&str]) -> Vec<FileSystem> {
     }
     all.retain(|found| !found.devices.is_empty());
     all
+}
+
+/// File systems of several devices that `lsblk -f` shows.
+fn listed(lines: &[&str]) -> Vec<FileSystem> {
+    let device = |(path, size_bytes): (String, u64)| FileSystemDevice {
+        path,
+        size_bytes,
+        ..FileSystemDevice::default()
+    };
+    let found = blocks::btrfs_devices(lines).into_iter();
+    let found = found.map(|(fsid, (label, devices))| FileSystem {
+        fsid: Some(fsid),
+        label: Some(label).filter(|label| !label.is_empty()),
+        devices: (1..).zip(devices.into_iter().map(device)).collect(),
+        ..FileSystem::default()
+    });
+    found.collect()
 }
 
 /// The word `by` places behind another.

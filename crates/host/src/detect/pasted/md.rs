@@ -20,7 +20,7 @@ fn action_in<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'static st
 }
 
 /// True for the name of an array: `md0`, `md_d1`.
-fn is_md_name(name: &str) -> bool {
+pub(super) fn is_md_name(name: &str) -> bool {
     let rest = name.strip_prefix("md");
     rest.is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit() || it == '_'))
         && !name.contains(char::is_whitespace)
@@ -127,10 +127,19 @@ fn md_member(word: &str) -> Option<(u64, &str, &str)> {
 
 /// `mdadm --detail`, `mdadm --examine`, and the lines `ARRAY …` of `--scan`.
 pub(super) fn read_mdadm(tree: &mut Tree, lines: &[&str]) {
-    let heading = |line: &str| {
+    let named = |line: &str| {
         let device = line.trim().strip_suffix(':')?.strip_prefix("/dev/")?;
         (!device.contains(char::is_whitespace)).then(|| device.to_owned())
     };
+    let is_version = |line: &&str| line.trim_start().starts_with("Version : ");
+    // Without its first line an output begins with the version.
+    let is_headless = lines.iter().any(is_version) && !lines.iter().any(|it| named(it).is_some());
+    let heading = |line: &str| {
+        named(line).or_else(|| (is_headless && is_version(&line)).then(|| "md0".to_owned()))
+    };
+    if is_headless {
+        tree.note("the text does not name the array of `mdadm --detail`: taken for md0".to_owned());
+    }
     for (at, line) in lines.iter().enumerate() {
         let Some(device) = heading(line) else { continue };
         let below: Vec<&str> = lines[at + 1..]
@@ -373,12 +382,19 @@ impl MdArray {
         const SLOTS_MAX: u64 = 512;
         let folder = tree.device(name);
         let md = format!("{folder}/md");
-        if self.is_inactive || self.level.is_empty() {
+        let is_guessed = self.level.is_empty() && self.devices.len() > 1;
+        if self.is_inactive || self.level.is_empty() && !is_guessed {
             return tree.add(format!("{md}/array_state"), "inactive");
         }
+        if is_guessed {
+            tree.note(format!(
+                "the text has no level of {name}: taken for raid1; `cat /proc/mdstat` says it"
+            ));
+        }
+        let level = if is_guessed { "raid1" } else { &self.level };
         let slots = self.slots.clamp(1, SLOTS_MAX);
         let up = self.up.unwrap_or(self.devices.len() as u64);
-        tree.add(format!("{md}/level"), self.level.clone());
+        tree.add(format!("{md}/level"), level);
         tree.add(format!("{md}/raid_disks"), slots.to_string());
         tree.add(format!("{md}/degraded"), slots.saturating_sub(up).to_string());
         tree.add(format!("{md}/array_state"), "clean");

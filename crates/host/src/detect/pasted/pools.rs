@@ -121,9 +121,9 @@ fn leaf(tree: &mut Tree, name: &str, rest: &str) -> String {
     if is_number || rest.starts_with("UNAVAIL") && !is_disk_name(base_name(name)) {
         return name.to_owned();
     }
-    let by_id = format!("/dev/disk/by-id/{}", base_name(name));
-    if tree.files.contains_key(&by_id) {
-        return by_id;
+    let path = path_of(name);
+    if tree.files.contains_key(&path) {
+        return path;
     }
     let name = base_name(name);
     let id = disk_of(name);
@@ -136,7 +136,23 @@ fn leaf(tree: &mut Tree, name: &str, rest: &str) -> String {
         }
     }
     tree.device(name);
-    format!("/dev/{name}")
+    if path != format!("/dev/{name}") {
+        tree.add(format!("/dev/{name}"), "node");
+        tree.link(path.clone(), format!("/dev/{name}"));
+    }
+    path
+}
+
+/// The path of a disk that a pool has by its name, its identifier or that of its partition.
+fn path_of(name: &str) -> String {
+    let groups: Vec<usize> = name.split('-').map(str::len).collect();
+    let is_hex = name.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
+    match () {
+        () if name.starts_with('/') => name.to_owned(),
+        () if is_hex && groups == [8, 4, 4, 4, 12] => format!("/dev/disk/by-partuuid/{name}"),
+        () if is_disk_name(name) && name.contains('-') => format!("/dev/disk/by-id/{name}"),
+        () => format!("/dev/{name}"),
+    }
 }
 
 /// `zpool list -v` and `zpool iostat -v`: allocated space, sizes of disks, and the vdevs, if

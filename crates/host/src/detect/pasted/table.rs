@@ -39,6 +39,8 @@ enum Kind {
     Devices,
     /// One of some words.
     Word(&'static [&'static str]),
+    /// Hexadecimal digits with hyphens between them.
+    Uuid,
     /// One word.
     Name,
     /// Several words.
@@ -54,6 +56,11 @@ const TRANSPORTS: [&str; 10] =
     ["sata", "sas", "ata", "nvme", "usb", "fc", "iscsi", "virtio", "spi", "mmc"];
 const SCHEDULERS: [&str; 6] = ["none", "mq-deadline", "bfq", "kyber", "deadline", "cfq"];
 
+const FILE_SYSTEMS: [&str; 14] = [
+    "btrfs", "ext2", "ext3", "ext4", "xfs", "zfs_member", "linux_raid_member", "LVM2_member",
+    "crypto_LUKS", "vfat", "ntfs", "swap", "bcache", "squashfs",
+];
+
 fn kind(heading: &str) -> Kind {
     match heading {
         "SIZE" | "LSize" | "PSize" | "PFree" | "FSAVAIL" | "FSSIZE" | "FSUSED" | "VSize"
@@ -68,6 +75,8 @@ fn kind(heading: &str) -> Kind {
         "TYPE" => Kind::Word(&TYPES),
         "TRAN" => Kind::Word(&TRANSPORTS),
         "SCHED" => Kind::Word(&SCHEDULERS),
+        "FSTYPE" => Kind::Word(&FILE_SYSTEMS),
+        "UUID" | "PARTUUID" | "PTUUID" => Kind::Uuid,
         "Fmt" => Kind::Word(&["lvm2", "lvm1"]),
         "MODEL" => Kind::Text,
         _ => Kind::Name,
@@ -90,6 +99,10 @@ impl Kind {
                 word.starts_with('/') || word.starts_with('[') || word.starts_with("unknown")
             }
             Kind::Devices => word.ends_with(')') && word.contains('('),
+            Kind::Uuid => {
+                let is_digit = |it: u8| it.is_ascii_hexdigit() || it == b'-';
+                word.len() >= 9 && word.contains('-') && word.bytes().all(is_digit)
+            }
             Kind::Word(words) => words.contains(&word),
             Kind::Name | Kind::Text => true,
         }

@@ -64,6 +64,20 @@ fn pools_of_zfs_are_read_with_spaces_for_tabs_and_names_without_paths() {
 }
 
 #[test]
+fn disks_of_pools_have_the_paths_that_the_pool_knows() {
+    let array = only(
+        "  pool: tank\n state: ONLINE\nconfig:\n\n\tNAME STATE READ WRITE CKSUM\n\
+         \ttank ONLINE 0 0 0\n\t  mirror-0 ONLINE 0 0 0\n\
+         \t    ata-CT500MX500SSD1_2024E2A-part3 ONLINE 0 0 0\n\
+         \t    gpt/disk1 ONLINE 0 0 0\n\t    sdc ONLINE 0 0 0\n",
+    );
+    let paths: Vec<_> = array.members.iter().filter_map(|it| it.device.as_deref()).collect();
+    let by_id = "/dev/disk/by-id/ata-CT500MX500SSD1_2024E2A-part3";
+    assert_eq!(paths, [by_id, "/dev/gpt/disk1", "/dev/sdc"]);
+    assert!(array.not_known.iter().any(|it| it.contains("lsblk")), "{:?}", array.not_known);
+}
+
+#[test]
 fn file_systems_of_btrfs_have_devices_and_a_profile() {
     let array = only(
         "Label: 'pool'  uuid: 11111111-2222-4333-8444-555555555555\n\

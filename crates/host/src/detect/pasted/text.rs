@@ -105,8 +105,12 @@ pub(super) fn command(line: &str) -> Option<Vec<&str>> {
     let at = words.iter().position(is_tool)?;
     let is_prompt = |word: &&str| *word == "sudo" || word.ends_with(['$', '#', '%', '>']);
     let follows = at == 0 || is_prompt(&words[at - 1]);
+    // The first line of an output of smartctl has its version.
+    let has_version =
+        words.get(at + 1).is_some_and(|it| it.starts_with(|it: char| it.is_ascii_digit()));
+    let is_output = words[at] == "smartctl" && has_version;
     // The name alone may be a word of a table.
-    (follows && (at > 0 || words.len() > 1)).then(|| words[at..].to_vec())
+    (follows && !is_output && (at > 0 || words.len() > 1)).then(|| words[at..].to_vec())
 }
 
 /// A size as tools write it: `9.1T`, `3.64TiB`, `512k`, `976,5g`, or `4000787030016`.
@@ -186,6 +190,10 @@ mod tests {
             assert_eq!(command(line), Some(vec!["smartctl", "-i", "/dev/sda"]));
         }
         assert_eq!(command("I ran zpool status"), None);
+        assert_eq!(
+            command("smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)"),
+            None
+        );
     }
 
     #[test]

@@ -44,14 +44,22 @@ fn begins(before: &[&str], words: &[&str]) -> bool {
 pub(super) fn read_lvs(tree: &mut Tree, lines: &[&str]) {
     let is_heading = |words: &[&str]| words.contains(&"LV") && words.contains(&"VG");
     let found = rows(lines, is_heading, begins);
-    add_volumes(tree, found.into_iter().map(|(_, row)| row).collect());
+    let physical: Vec<(String, String)> = physical_volumes(lines)
+        .filter_map(|row| Some((row.get("VG")?.to_owned(), row.get("PV")?.to_owned())))
+        .collect();
+    add_volumes(tree, found.into_iter().map(|(_, row)| row).collect(), &physical);
+}
+
+/// The rows of `pvs`.
+fn physical_volumes(lines: &[&str]) -> impl Iterator<Item = TableRow> {
+    let is_heading = |words: &[&str]| words.contains(&"PV") && words.contains(&"PSize");
+    let begins = |_: &[&str], words: &[&str]| words.iter().any(|word| word.starts_with("/dev/"));
+    rows(lines, is_heading, begins).into_iter().map(|(_, row)| row)
 }
 
 /// `pvs`: the sizes of physical volumes.
 pub(super) fn read_pvs(tree: &mut Tree, lines: &[&str]) {
-    let is_heading = |words: &[&str]| words.contains(&"PV") && words.contains(&"PSize");
-    let begins = |_: &[&str], words: &[&str]| words.iter().any(|word| word.starts_with("/dev/"));
-    for (_, row) in rows(lines, is_heading, begins) {
+    for row in physical_volumes(lines) {
         let path = row.get("PV").and_then(|path| path.strip_prefix("/dev/"));
         let bytes = row.get("PSize").and_then(|size| size_of(size.trim_start_matches('<')));
         if let (Some(name), Some(bytes)) = (path.filter(|it| !it.contains('/')), bytes) {
@@ -81,10 +89,11 @@ pub(super) fn read_json(tree: &mut Tree, value: &Value) {
         };
         TableRow::of(KEYS.iter().filter_map(cell))
     };
-    add_volumes(tree, volumes.map(row).collect());
+    add_volumes(tree, volumes.map(row).collect(), &[]);
 }
 
-fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>) {
+/// Adds the volumes of `rows`. `physical` has the groups of physical volumes, and their paths.
+fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>, physical: &[(String, String)]) {
     let mut volumes: BTreeMap<VolumeName, LogicalVolume> = BTreeMap::new();
     for row in rows {
         let (Some(name), Some(group)) = (row.get("LV"), row.get("VG")) else { continue };
@@ -116,9 +125,38 @@ fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>) {
         }
     }
     let names: Vec<VolumeName> = volumes.keys().cloned().collect();
+    for name in &names {
+        place_images(tree, &mut volumes, name, physical);
+    }
     for name in names {
         add_volume(tree, &volumes, &name);
     }
+}
+
+/// Names the images of a RAID volume, and the physical volumes that these are taken to be on, if
+/// the text does not say where they are.
+fn place_images(
+    tree: &mut Tree,
+    volumes: &mut BTreeMap<VolumeName, LogicalVolume>,
+    (group, name): &VolumeName,
+    physical: &[(String, String)],
+) {
+    let image = |number: usize| (group.clone(), format!("{name}_rimage_{number}"));
+    let count = (0..).take_while(|number| volumes.contains_key(&image(*number))).count();
+    let Some(volume) = volumes.get_mut(&(group.clone(), name.clone())) else { return };
+    if count < 2 || !volume.below.is_empty() {
+        return;
+    }
+    volume.below = (0..count).map(|number| image(number).1).collect();
+    let own = physical.iter().filter(|(of, _)| of == group);
+    for (number, (_, path)) in own.enumerate().take(count) {
+        let image = volumes.get_mut(&image(number)).filter(|image| image.below.is_empty());
+        image.into_iter().for_each(|image| image.below.push(path.clone()));
+    }
+    tree.note(format!(
+        "the text does not say on which disks {group}/{name} is: taken for the first of its \
+         group; `lvs -a -o +devices` says it"
+    ));
 }
 
 /// The name of a volume in the device mapper: hyphens within a name are doubled.

@@ -19,7 +19,7 @@ pub(super) fn whole_statement(array: &ArraySpec, system: &System, is_assumed: bo
     }
     let source = array.source.as_ref();
     if let Some(what) = source.and_then(|source| source.not_known.as_ref()) {
-        stated += &format!("; could not be read: {what}");
+        stated += &format!("; not known: {what}");
     }
     if is_assumed && source.is_some() {
         stated += "; the factors are over the default, which may not be in force";

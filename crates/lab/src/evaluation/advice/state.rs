@@ -14,6 +14,14 @@ pub fn first_steps(
     out: &[OutOfService],
 ) -> Vec<String> {
     let Some(condition) = condition else { return Vec::new() };
+    let is_copying =
+        |state: &str| ["resync", "recover", "resilver"].iter().any(|work| state.starts_with(work));
+    let mut states: Vec<&str> = condition.split("; ").collect();
+    // Nothing is missing but what is being written.
+    let is_recovering = states[0] == "degraded" && states.iter().any(|state| is_copying(state));
+    if is_recovering {
+        states.remove(0);
+    }
     let show = system.state.as_ref().map(|template| state_command(template, array, None));
     let step = |state: &str| {
         let shown = show.as_ref().map_or(String::new(), |command| format!(" (`{command}`)"));
@@ -25,13 +33,15 @@ pub fn first_steps(
         }
         match state.split(' ').next() {
             Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
-            Some("resync" | "recover" | "resilver") => {
-                format!("{state}: wait for its end first{shown}")
+            _ if is_copying(state) => {
+                let danger = "; until then one more failure may lose data";
+                let danger = if is_recovering { danger } else { "" };
+                format!("{state}: wait for its end first{shown}{danger}")
             }
             _ => format!("{state}: until it ends, reads are slower than below{shown}"),
         }
     };
-    condition.split("; ").map(step).collect()
+    states.into_iter().map(step).collect()
 }
 
 /// Which members are to be replaced, and how.

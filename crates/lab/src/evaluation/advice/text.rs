@@ -58,22 +58,32 @@ fn members(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> Str
     let is_same = |member: &AnsweredMember| {
         before.iter().any(|old| (old.devid, &old.model) == (member.devid, &member.model))
     };
-    let mut text = String::new();
-    for member in &answer.members {
-        let device =
-            member.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
-        let devid = member.devid;
+    let shown = |member: &AnsweredMember| {
         let stated = if is_same(member) { "as the array says" } else { "as --what-if says" };
         let confidence = member.confidence.unwrap_or(stated);
         let model = match answer.is_measured {
             true => "measured".to_owned(),
             false => format!("simulated as {} ({confidence})", member.model),
         };
-        let line = match (member.is_in_service, member.remark) {
-            (true, _) => format!("devid {devid}{device}: {model}"),
-            (false, None) => format!("devid {devid}{device}: missing, not read"),
-            (false, Some(remark)) => format!("devid {devid}{device}: {model}; {remark}"),
-        };
+        match (member.is_in_service, member.remark) {
+            (true, _) => model,
+            (false, None) => "missing, not read".to_owned(),
+            (false, Some(remark)) => format!("{model}; {remark}"),
+        }
+    };
+    let mut text = String::new();
+    let runs = answer.members.chunk_by(|a, b| a.devid + 1 == b.devid && shown(a) == shown(b));
+    // A long run of equal members is one line.
+    let parts = runs.flat_map(|run| run.chunks(if run.len() > 4 { run.len() } else { 1 }));
+    for part in parts {
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        let device = |member: &AnsweredMember| member.device.clone().unwrap_or_default();
+        let ends = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
+        let devids = ends(first.devid.to_string(), last.devid.to_string());
+        let devices = ends(device(first), device(last));
+        let devices = if devices.is_empty() { devices } else { format!(", {devices}") };
+        let name = if part.len() > 1 { "devids" } else { "devid" };
+        let line = format!("{name} {devids}{devices}: {}", shown(first));
         text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
     }
     text
