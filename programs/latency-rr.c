@@ -27,6 +27,11 @@ struct mean {
 
 static struct mean means[MEMBERS_MAX];
 static u32 blocks_read;
+/* Of the present decision. */
+static struct {
+	u64 limit_ns;			/* mean of a candidate, at most */
+	u32 before[MB_MIRRORS_MAX];	/* candidates with a lower devid, for each mirror */
+} now;
 
 static struct mean *mean_of(const struct mb_mirror *mirror)
 {
@@ -50,38 +55,75 @@ static void age(const struct mb_mirror *mirror)
 	mean->mean_ns = mean->age < 0 ? 0 : mb_div(wait_ns, reads);
 }
 
-MB_CHOOSE(c)
+static u32 is_candidate(const struct mb_choose *c, u32 place)
 {
-	u64 lowest_ns = ~0ull, limit_ns;
-	u32 candidates = 0, turn;
+	return mean_of(&c->mirror[place & (MB_MIRRORS_MAX - 1)])->mean_ns <= now.limit_ns;
+}
+
+/* Ages the candidates; returns the lowest mean. */
+MB_PART(u64, lowest_mean, c)
+{
+	u64 lowest_ns = ~0ull;
 
 	MB_EACH_MIRROR(c, i) {
 		age(&c->mirror[i]);
+		mb_note(i, mean_of(&c->mirror[i])->mean_ns);
 		if (mean_of(&c->mirror[i])->mean_ns < lowest_ns)
 			lowest_ns = mean_of(&c->mirror[i])->mean_ns;
 	}
-	limit_ns = lowest_ns + lowest_ns / 4;
-	MB_EACH_MIRROR(c, i)
-		candidates += mean_of(&c->mirror[i])->mean_ns <= limit_ns;
-	turn = mb_mod(blocks_read / (u32)MB_VALUE(blocks), candidates);
+	return lowest_ns;
+}
+
+/* Number of candidates. */
+MB_PART(u32, count_candidates, c)
+{
+	u32 candidates = 0;
 
 	MB_EACH_MIRROR(c, i) {
-		struct mean *mean = mean_of(&c->mirror[i]);
-		u32 before = 0;
-
-		mb_note(i, mean->mean_ns);
-		if (mean->mean_ns > limit_ns)
-			continue;
-		MB_EACH_MIRROR(c, j)
-			before += c->mirror[j].m.devid < c->mirror[i].m.devid &&
-				  mean_of(&c->mirror[j])->mean_ns <= limit_ns;
-		if (before == turn) {
-			if (mean->age >= 0)
-				mean->age = 0;
-			return i;
-		}
+		candidates += is_candidate(c, i);
+		now.before[i] = 0;
 	}
-	mb_error(1);
+	return candidates;
+}
+
+/* Compares each mirror with each other: in one loop, because a verifier does not follow two. */
+MB_PART(u32, order_candidates, c)
+{
+	MB_EACH(pair, c->nr * c->nr, MB_MIRRORS_MAX * MB_MIRRORS_MAX) {
+		u32 i = mb_div(pair, c->nr) & (MB_MIRRORS_MAX - 1);
+		u32 j = mb_mod(pair, c->nr) & (MB_MIRRORS_MAX - 1);
+
+		now.before[i] += is_candidate(c, j) &&
+				 c->mirror[j].m.devid < c->mirror[i].m.devid;
+	}
+	return 0;
+}
+
+/* The mirror whose turn it is, or c->nr. */
+MB_PART_OF(u32, mirror_of, c, turn)
+{
+	MB_EACH_MIRROR(c, i)
+		if (is_candidate(c, i) && now.before[i] == turn)
+			return i;
+	return c->nr;
+}
+
+MB_CHOOSE(c)
+{
+	u64 lowest_ns = lowest_mean(c);
+	u32 turn, place;
+	struct mean *mean;
+
+	now.limit_ns = lowest_ns + lowest_ns / 4;
+	turn = mb_mod(blocks_read / (u32)MB_VALUE(blocks), count_candidates(c));
+	order_candidates(c);
+	place = mirror_of(c, turn);
+	if (place >= c->nr || place >= MB_MIRRORS_MAX)
+		mb_error(1);
+	mean = mean_of(&c->mirror[place]);
+	if (mean->age >= 0)
+		mean->age = 0;
+	return place;
 }
 
 MB_SUBMIT(e)

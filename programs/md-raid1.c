@@ -19,26 +19,26 @@ struct stream {
 };
 
 static struct stream streams[MEMBERS_MAX];
-static u32 any_non_rotational;
+static u32 non_rotational;	/* members without rotation */
 
-static void find_non_rotational(void)
+static void count_non_rotational(void)
 {
 	struct mb_member m;
 
-	any_non_rotational = 0;
+	non_rotational = 0;
 	MB_EACH(i, MEMBERS_MAX, MEMBERS_MAX)
 		if (mb_member(i, &m) == 0 && !(m.flags & (MB_FAILED | MB_ROTATIONAL)))
-			any_non_rotational = 1;
+			non_rotational++;
 }
 
 MB_INIT()
 {
-	find_non_rotational();
+	count_non_rotational();
 }
 
 MB_CHANGE()
 {
-	find_non_rotational();
+	count_non_rotational();
 }
 
 static struct stream *stream_of(const struct mb_mirror *mirror)
@@ -102,7 +102,7 @@ static u32 best(const struct mb_choose *c)
 		return continued_place;
 	if (long_slots && least_pending > 0)
 		return long_place;
-	return any_non_rotational || least_pending == 0 ? least_place : nearest_place;
+	return non_rotational || least_pending == 0 ? least_place : nearest_place;
 }
 
 MB_CHOOSE(c)

@@ -30,6 +30,13 @@ enum component {
 
 MB_PARAM(without, 0, 0, 10, "component left out: 1 marginal cost, ... 9 redundancy, 10 none");
 
+/* Where a read goes to one mirror, none is split or copied, and a probe is the read itself. */
+#ifdef MB_ONE_MIRROR
+#define ONE_MIRROR 1
+#else
+#define ONE_MIRROR 0
+#endif
+
 static u32 has(enum component component)
 {
 	return MB_VALUE(without) != component;
@@ -296,6 +303,7 @@ static struct {
 	struct run run;
 	u32 is_strip;		/* the run's last two reads are strips of one request */
 	u32 is_reader;		/* the run is long enough to be a sequential reader */
+	u32 is_owner;		/* a disk is dedicated to the run */
 	u32 writes_least;	/* in flight on the mirror that has the fewest */
 	u32 has_disk;
 	/* The stream that reads. */
@@ -310,7 +318,7 @@ static struct run *run_set(u64 offset)
 	return runs[(offset * GOLDEN) >> (64 - RUN_SETS_SHIFT)];
 }
 
-static void take_run(const struct mb_choose *c)
+MB_PART(u32, take_run, c)
 {
 	struct run *set = run_set(c->offset);
 	struct run *found = set[0].next == c->offset && set[0].id ? &set[0] : &set[1];
@@ -331,6 +339,7 @@ static void take_run(const struct mb_choose *c)
 	now.run.next = c->offset + c->length;
 	now.run.read_at_ns = c->now_ns;
 	now.is_reader = now.run.reads >= READER_READS;
+	return 0;
 }
 
 static u32 is_live(const struct run *old)
@@ -339,7 +348,7 @@ static u32 is_live(const struct run *old)
 	       beyond(now.run.read_at_ns, old->read_at_ns) < RUN_STALE_NS;
 }
 
-static void put_run(const struct mb_choose *c, u32 place)
+MB_PART_OF(u32, put_run, c, place)
 {
 	struct run *set = run_set(now.run.next);
 	u32 live[2] = { is_live(&set[0]), is_live(&set[1]) };
@@ -351,6 +360,7 @@ static void put_run(const struct mb_choose *c, u32 place)
 		set[old].members &= ~(1ull << (c->mirror[i].m.index & 63));
 	set[old].last = c->mirror[place & (MB_MIRRORS_MAX - 1)].m.index;
 	set[old].members |= 1ull << (set[old].last & 63);
+	return 0;
 }
 
 /* True if this mirror, and no other, served the run's last read that it could serve. */
@@ -480,7 +490,7 @@ static u32 first_slot(u64 id)
 }
 
 /* The slot of a stream, or SLOTS. */
-static u32 slot_of(u64 id)
+MB_ALONE u32 slot_of(u64 id)
 {
 	u32 first = first_slot(id);
 
@@ -492,7 +502,7 @@ static u32 slot_of(u64 id)
 
 /* The workload of a kind, or SLOTS. A stream whose place is not known yet most likely belongs to
  * the largest workload that is like it but for that. */
-static u32 workload_of(u32 kind)
+MB_ALONE u32 workload_of(u32 kind)
 {
 	u64 left = live_workloads;
 	u32 best = SLOTS, most = 0;
@@ -535,7 +545,7 @@ static u32 join(u32 kind, u32 depth)
 		live_workloads |= 1ull << i;
 		workloads[i] = fresh;
 	}
-	workloads[i].streams++;
+	workloads[i & (SLOTS - 1)].streams++;
 	deepen(i, 0, depth);
 	return i;
 }
@@ -565,7 +575,7 @@ static u32 place_of(const struct stream *stream)
 }
 
 /* What a stream has in common with those that read alike. */
-static u32 kind_of(u32 slot, u64 length)
+MB_ALONE u32 kind_of(u32 slot, u64 length)
 {
 	const struct stream *stream = &streams[slot & (SLOTS - 1)];
 	u32 size = min_of(beyond(mb_log2(length), 12), SIZES - 1);
@@ -579,19 +589,21 @@ static u32 kind_of(u32 slot, u64 length)
 }
 
 /* Takes a stream and its I/O in flight out of its workload. */
-static void take_out(u32 slot)
+MB_ALONE u32 take_out(u32 slot)
 {
-	const struct stream *stream = &streams[slot];
+	const struct stream *stream = &streams[slot & (SLOTS - 1)];
 
 	MB_EACH(i, members_nr, MEMBERS_MAX)
-		of_workload[i][stream->workload & (SLOTS - 1)] -= of_stream[i][slot];
+		of_workload[i][stream->workload & (SLOTS - 1)] -=
+			of_stream[i][slot & (SLOTS - 1)];
 	leave(stream->workload, depth_of(stream));
+	return 0;
 }
 
 /* The slot that a stream without one is to have: one without I/O in flight, of these the one used
  * least recently; else one of the workload with the most streams, of these the one used most
  * recently. */
-static u32 worst_slot(u64 id)
+MB_ALONE u32 worst_slot(u64 id)
 {
 	u32 first = first_slot(id), worst = first, worst_streams = 0;
 	u64 worst_age = ~0ull;
@@ -611,13 +623,13 @@ static u32 worst_slot(u64 id)
 	return worst;
 }
 
-static u32 slot_for(u64 id)
+MB_ALONE u32 slot_for(u64 id)
 {
 	u32 slot = slot_of(id);
 
 	if (slot < SLOTS)
 		return slot;
-	slot = worst_slot(id);
+	slot = worst_slot(id) & (SLOTS - 1);
 	if (streams[slot].in_flight) {
 		take_out(slot);
 		MB_EACH(i, members_nr, MEMBERS_MAX)
@@ -628,21 +640,23 @@ static u32 slot_for(u64 id)
 }
 
 /* Counts a stream to the workload of an I/O that is submitted. */
-static void classify(u32 slot, u64 length)
+MB_ALONE u32 classify(u32 slot, u64 length)
 {
-	struct stream *stream = &streams[slot];
+	struct stream *stream = &streams[slot & (SLOTS - 1)];
 	u32 kind = kind_of(slot, length);
 
 	if (stream->in_flight) {
 		if (workload_of(kind) == stream->workload)
-			return;
+			return 0;
 		take_out(slot);
 	}
 	stream->workload = join(kind, depth_of(stream));
 	if (!stream->in_flight)
-		return;
+		return 0;
 	MB_EACH(i, members_nr, MEMBERS_MAX)
-		of_workload[i][stream->workload & (SLOTS - 1)] += of_stream[i][slot];
+		of_workload[i][stream->workload & (SLOTS - 1)] +=
+			of_stream[i][slot & (SLOTS - 1)];
+	return 0;
 }
 
 /* Records the depth and the place of an I/O. */
@@ -682,7 +696,7 @@ static void submit_of_stream(const struct mb_event *e)
 
 	if (e->flags & MB_EVENT_BACKGROUND)
 		return;
-	slot = slot_for(e->stream);
+	slot = slot_for(e->stream) & (SLOTS - 1);
 	stream = &streams[slot];
 	if (!stream->in_flight ||
 	    (stream->submitted && !(stream->submitted & (stream->submitted - 1))))
@@ -711,16 +725,18 @@ static void complete_of_stream(const struct mb_event *e)
 
 /* How many I/O of its own the stream must count for those of other workloads on a member, beyond
  * each once, in sixteenths. Workloads of equal depth count twice: they keep apart. */
-static u64 excess_on(u32 member)
+MB_ALONE u64 excess_on(u32 member)
 {
 	/* A little more than the depth, so that rounding down does not make equal ones unequal. */
 	u32 depth = (2 * now.depth << EXCESS_BITS) + 1;
 	u64 left = now.others, all = 0;
 
-	for (u32 n = 0; n < SLOTS && left; n++) {
+	MB_TURNS(n, SLOTS) {
 		u32 i = lowest_bit(left);
 		u32 ratio = (depth * inverse[i]) >> 16;
 
+		if (!left)
+			break;
 		left &= left - 1;
 		all += beyond(ratio, 1 << EXCESS_BITS) *
 		       min_of(of_workload[member & (MEMBERS_MAX - 1)][i], COUNT_MAX);
@@ -729,12 +745,14 @@ static u64 excess_on(u32 member)
 }
 
 /* Logarithm of the depth of the deepest other workload over that of this one, if that is more. */
-static u32 shallow_shift(void)
+MB_ALONE u32 shallow_shift(void)
 {
 	u64 left = now.others;
 	u32 least = 0xffff;
 
-	for (u32 n = 0; n < SLOTS && left; n++) {
+	MB_TURNS(n, SLOTS) {
+		if (!left)
+			break;
 		least = min_of(least, inverse[lowest_bit(left)]);
 		left &= left - 1;
 	}
@@ -742,7 +760,7 @@ static u32 shallow_shift(void)
 	return beyond(mb_log2(inverse_of(now.depth) - 1), mb_log2(least - 1));
 }
 
-static void find_stream(const struct mb_choose *c)
+MB_PART(u32, find_stream, c)
 {
 	u32 is_background = c->flags & MB_BACKGROUND;
 	u32 slot = is_background ? SLOTS : slot_of(c->stream), own = SLOTS;
@@ -756,15 +774,16 @@ static void find_stream(const struct mb_choose *c)
 		own = workload_of(kind_of(slot, c->length));
 		now.depth = slot < SLOTS ? max_of(depth_of(stream), 1) : 1;
 		if (own < SLOTS)
-			now.depth += workloads[own].depth;
+			now.depth += workloads[own & (SLOTS - 1)].depth;
 	}
 	now.others = live_workloads & ~(own < SLOTS ? 1ull << own : 0);
 	now.depth = min_of(now.depth, DEPTH_MAX);
 	now.shallow_shift = shallow_shift();
 	if (!now.others)
-		return;
+		return 0;
 	MB_EACH_MIRROR(c, i)
 		now.excess[i] = excess_on(c->mirror[i].m.index);
+	return 0;
 }
 
 /* Cost of a read at a mirror; all costs are times. */
@@ -841,7 +860,7 @@ static void add_cost(const struct mb_choose *c, u32 place, const struct load *lo
 	cost->own_ns = max_of(cost->own_ns, own_ns);
 }
 
-static u64 cost_ns(const struct mb_choose *c, u32 place)
+MB_PART_OF(u64, cost_ns, c, place)
 {
 	struct cost cost = { 0, 0 };
 
@@ -852,7 +871,7 @@ static u64 cost_ns(const struct mb_choose *c, u32 place)
 /* Mirrors of equal cost take turns: the first after `turn` is taken. */
 static u32 turn;
 
-static u32 cheapest(const struct mb_choose *c)
+MB_PART(u32, cheapest, c)
 {
 	u64 best_ns = ~0ull;
 	u32 best = 0, best_round = ~0u;
@@ -871,7 +890,7 @@ static u32 cheapest(const struct mb_choose *c)
 	return best;
 }
 
-static u32 cheapest_other(const struct mb_choose *c, u32 place)
+MB_PART_OF(u32, cheapest_other, c, place)
 {
 	u64 best_ns = ~0ull;
 	u32 best = place == 0;
@@ -891,6 +910,7 @@ static u32 cheapest_other(const struct mb_choose *c, u32 place)
  * sequential reader, and the disk that serves another strip of the same request. */
 
 #define NO_PLACE MB_MIRRORS_MAX
+#define UNDEDICATED (NO_PLACE + 1)
 #define READS_BEFORE_MOVE 32
 #define SEEK_SPREAD_READS 64
 
@@ -906,37 +926,61 @@ static u64 run_ns(const struct mb_choose *c, const struct member *m)
 	return ns + ns / 4;
 }
 
-static u32 dedicated_disk(const struct mb_choose *c)
-{
-	u32 own = NO_PLACE, best = NO_PLACE, free = 0, may_own;
-	u64 oldest = ~0ull, best_ns = ~0ull;
+/* What the mirrors have in common; in memory, where a verifier does not follow the numbers. */
+static u32 own_disk;		/* from which the run may move, or NO_PLACE */
+static u32 free_mirrors;	/* dedicated to no other run */
+static u64 oldest_of_all;	/* oldest sharer of any, or ~0 */
 
-	if (c->flags & MB_BACKGROUND || !now.is_reader || !has(AFFINITY))
-		return NO_PLACE;
+/* The disk where the run stays, NO_PLACE if that is to be found, or UNDEDICATED. */
+MB_PART(u32, disk_of_owner, c)
+{
+	own_disk = NO_PLACE;
+	free_mirrors = 0;
+	oldest_of_all = ~0ull;
 	MB_EACH_MIRROR(c, i) {
 		const struct member *m = member_of(c, i);
 		u32 is_owner = m->owner == now.run.id;
 
 		if (was_written(m, c->now_ns))
-			return NO_PLACE;
+			return UNDEDICATED;
 		if (is_owner && is_dedicated(m, c->now_ns)) {
 			if (m->owner_reads < READS_BEFORE_MOVE)
 				return i;
-			own = i;
+			own_disk = i;
 		}
-		free += is_owner || !is_dedicated(m, c->now_ns);
-		oldest = min_of(oldest, oldest_sharer(m, c->now_ns));
+		free_mirrors += is_owner || !is_dedicated(m, c->now_ns);
+		oldest_of_all = min_of(oldest_of_all, oldest_sharer(m, c->now_ns));
 	}
-	/* Of several readers the oldest is served first. */
-	if (own == NO_PLACE && oldest < now.run.id)
-		return NO_PLACE;
-	may_own = oldest == ~0ull || free >= 2;
-	MB_EACH_MIRROR(c, i) {
-		const struct member *m = member_of(c, i);
-		u64 ns = i == own && m->is_disk ? sequential_ns(m, c->length) : run_ns(c, m);
+	return NO_PLACE;
+}
 
-		if (i != own && m->is_disk && (!may_own || is_dedicated(m, c->now_ns)))
-			continue;
+/* Cost of the run at a mirror, or ~0 where it may not go. */
+MB_PART_OF(u64, ns_of_run, c, place)
+{
+	const struct member *m = member_of(c, place);
+	u32 may_own = oldest_of_all == ~0ull || free_mirrors >= 2;
+
+	if (place != own_disk && m->is_disk && (!may_own || is_dedicated(m, c->now_ns)))
+		return ~0ull;
+	return place == own_disk && m->is_disk ? sequential_ns(m, c->length) : run_ns(c, m);
+}
+
+MB_PART(u32, dedicated_disk, c)
+{
+	u32 best = NO_PLACE;
+	u64 best_ns = ~0ull;
+
+	if (c->flags & MB_BACKGROUND || !now.is_reader || !has(AFFINITY))
+		return NO_PLACE;
+	best = disk_of_owner(c);
+	if (best != NO_PLACE)
+		return best == UNDEDICATED ? NO_PLACE : best;
+	/* Of several readers the oldest is served first. */
+	if (own_disk == NO_PLACE && oldest_of_all < now.run.id)
+		return NO_PLACE;
+	MB_EACH_MIRROR(c, i) {
+		u64 ns = ns_of_run(c, i);
+
 		if (ns < best_ns) {
 			best_ns = ns;
 			best = i;
@@ -945,7 +989,7 @@ static u32 dedicated_disk(const struct mb_choose *c)
 	return best < NO_PLACE && member_of(c, best)->is_disk ? best : NO_PLACE;
 }
 
-static u32 disk_of_strip(const struct mb_choose *c)
+MB_PART(u32, disk_of_strip, c)
 {
 	if (!now.is_strip)
 		return NO_PLACE;
@@ -963,7 +1007,7 @@ static u32 disk_of_strip(const struct mb_choose *c)
 #define SPLIT_BYTES_MIN 65536
 
 /* Cost of the read in parts: the wait for the slowest, and what all add to the waits of others. */
-static u64 split_ns(const struct mb_choose *c, u32 set)
+MB_PART_OF(u64, split_ns, c, set)
 {
 	struct cost cost = { 0, 0 };
 	u64 parts = 0;
@@ -999,7 +1043,7 @@ static u32 has_one_read_at_most(const struct mb_choose *c)
 }
 
 /* The mirrors to split the read over, as bits, or 0. */
-static u32 set_of_split(const struct mb_choose *c, u32 place)
+MB_PART_OF(u32, set_of_split, c, place)
 {
 	u32 all = (1u << c->nr) - 1, best = all;
 
@@ -1028,7 +1072,7 @@ static u32 set_of_split(const struct mb_choose *c, u32 place)
 #define DELAYS 2
 
 /* The mirror that should read a copy, or NO_PLACE. */
-static u32 second_copy(const struct mb_choose *c, u32 place)
+MB_PART_OF(u32, second_copy, c, place)
 {
 	const struct member *first = member_of(c, place), *m;
 	u64 first_ns = wait_ns(first, first->load.work, c->length), delayed_ns, behind_ns;
@@ -1048,7 +1092,7 @@ static u32 second_copy(const struct mb_choose *c, u32 place)
 /* A member is probed once in this many times what a read takes there. */
 #define PROBE_INTERVAL_READS 64
 
-static void update_loads(const struct mb_choose *c)
+MB_PART(u32, update_loads, c)
 {
 	now.writes_least = ~0u;
 	now.has_disk = 0;
@@ -1065,6 +1109,7 @@ static void update_loads(const struct mb_choose *c)
 		now.writes_least = min_of(now.writes_least, m->writes);
 		now.has_disk |= m->is_disk;
 	}
+	return 0;
 }
 
 static void begin_read(struct member *m, u64 now_ns)
@@ -1082,48 +1127,49 @@ static u32 is_probe_due(const struct member *m, u64 now_ns)
 }
 
 /* Records a choice; returns the mirror to probe with a copy of the read, or NO_PLACE. */
-static u32 record_choice(const struct mb_choose *c, u32 chosen, u32 is_owner)
+MB_PART_OF(u32, record_choice, c, chosen)
 {
 	u32 is_background = c->flags & MB_BACKGROUND, due = NO_PLACE;
+	struct member *m = member_of(c, chosen);
 
 	MB_EACH_MIRROR(c, i) {
-		struct member *m = member_of(c, i);
+		struct member *other = member_of(c, i);
 
-		if (i != chosen) {
-			release(m);
-			if (!is_background && has(PROBES) && due == NO_PLACE &&
-			    is_probe_due(m, c->now_ns))
-				due = i;
+		if (i == chosen)
 			continue;
-		}
-		begin_read(m, c->now_ns);
-		if (is_owner) {
-			read_as_owner(m, c->stream, c->now_ns);
-			continue;
-		}
-		release(m);
-		move_centre(m, c->mirror[i].offset);
-		if (!is_background)
-			read_as_sharer(m, c->now_ns);
+		release(other);
+		if (!is_background && has(PROBES) && due == NO_PLACE &&
+		    is_probe_due(other, c->now_ns))
+			due = i;
 	}
+	begin_read(m, c->now_ns);
+	if (now.is_owner) {
+		read_as_owner(m, c->stream, c->now_ns);
+		return due;
+	}
+	release(m);
+	move_centre(m, c->mirror[chosen & (MB_MIRRORS_MAX - 1)].offset);
+	if (!is_background)
+		read_as_sharer(m, c->now_ns);
 	return due;
 }
 
 /* Records that a read goes to all mirrors of a set. */
-static void record_set(const struct mb_choose *c, u32 set)
+MB_PART_OF(u32, record_set, c, set)
 {
 	MB_EACH_MIRROR(c, i)
 		if (set >> i & 1)
 			begin_read(member_of(c, i), c->now_ns);
+	return 0;
 }
 
 MB_CHOOSE(c)
 {
-	u32 place, is_owner, probed, second, set;
+	u32 place, probed, second, set;
 
 	take_run(c);
 	place = dedicated_disk(c);
-	is_owner = place != NO_PLACE;
+	now.is_owner = place != NO_PLACE;
 	update_loads(c);
 	find_stream(c);
 	if (place == NO_PLACE)
@@ -1132,8 +1178,8 @@ MB_CHOOSE(c)
 		place = cheapest(c);
 	turn = turn + 1 < c->nr ? turn + 1 : 0;
 	put_run(c, place);
-	probed = record_choice(c, place, is_owner);
-	set = set_of_split(c, place);
+	probed = record_choice(c, place);
+	set = ONE_MIRROR ? 0 : set_of_split(c, place);
 	if (set) {
 		record_set(c, set);
 		mb_split(set);
@@ -1143,9 +1189,13 @@ MB_CHOOSE(c)
 		/* The member's next read replaces its estimates. */
 		begin_read(member_of(c, probed), c->now_ns);
 		member_of(c, probed)->reads = 0;
+		if (ONE_MIRROR)
+			return probed;
 		mb_read_all(1u << place | 1u << probed);
 		return place;
 	}
+	if (ONE_MIRROR)
+		return place;
 	second = c->flags & MB_BACKGROUND ? NO_PLACE : second_copy(c, place);
 	if (second != NO_PLACE) {
 		set = 1u << place | 1u << second;

@@ -169,7 +169,7 @@ struct mb_param {
 #define MB_PROGRAM(name, version, fallback, summary)                                              \
 	MB_EXPORT const volatile struct mb_program mb_program = { MB_ABI, 0, name, version,        \
 								  fallback, summary };             \
-	MB_EXPORT struct mb_choose mb_context
+	MB_TABLE(name, version)
 
 /* Declares a parameter: MB_PARAM(gain, 8, 1, 64, "weight of the queue, in eighths"). */
 #define MB_PARAM(name, value, min, max, meaning)                                                  \
@@ -191,12 +191,27 @@ struct mb_param {
  * MB_EACH(i, count, most) { ... }: runs for each i from 0 that is less than `count` and less than
  * the constant `most`. With it in place of `for`, a verifier of BPF programs can follow the loop.
  * MB_EACH_MIRROR(c, i) { ... }: runs for each mirror of a read, with its index in i.
+ * MB_TURNS(i, most) { ... }: runs `most` times, or until a break; i is no index.
+ *
+ * A verifier looks at a function again for every call, so a large policy is divided into functions
+ * that it checks once, whatever their arguments are; they return a number.
+ * MB_PART(type, name, c) { ... }: such a function of a read: name(c).
+ * MB_PART_OF(type, name, c, n) { ... }: one with a number besides: name(c, n).
+ * MB_ALONE in place of `static`: a function of numbers only.
+ *
+ * MB_ONE_MIRROR is defined where each read goes to one mirror, as in a kernel. Define it to have
+ * the policy decide as there.
  */
 
 #ifdef MB_KERNEL
 #include "mirrorball_kernel.h"
 #else
+#define MB_TABLE(name, version) MB_EXPORT struct mb_choose mb_context
 #define MB_EACH(i, count, most) for (u32 i = 0; i < (count) && i < (most); i++)
+#define MB_TURNS(i, most) for (u32 i = 0; i < (most); i++)
+#define MB_ALONE static
+#define MB_PART(type, name, c) static type name(const struct mb_choose *c)
+#define MB_PART_OF(type, name, c, arg) static type name(const struct mb_choose *c, u32 arg)
 /* A policy need not look at what it is shown, and its source does not show the argument. */
 #define MB_SHOWN __attribute__((unused)) const
 #define MB_CHOOSE(c) MB_OP(choose) s64 mb_op_choose(MB_SHOWN struct mb_choose *c)
@@ -264,14 +279,17 @@ static inline u64 mb_mod(u64 a, u64 b)
 static inline u32 mb_log2(u64 n)
 {
 #ifdef MB_KERNEL
-	/* BPF has no instruction that counts bits. */
+	/* BPF has no instruction that counts bits, and a verifier follows each way of a branch. */
 	u32 log = 0;
 
-	for (u32 step = 32; step; step /= 2)
-		if (n >> step) {
-			n >>= step;
-			log += step;
-		}
+	for (u32 step = 32; step; step /= 2) {
+		u64 high = n >> step, is_set = high | (0 - high);
+
+		asm volatile("" : "+r"(is_set));
+		is_set >>= 63;
+		n >>= is_set * step;
+		log += is_set * step;
+	}
 	return log;
 #else
 	return 63 - __builtin_clzll(n | 1);

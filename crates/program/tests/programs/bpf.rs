@@ -1,26 +1,38 @@
 //! A small machine that runs BPF objects, to compare them with WebAssembly objects of one source.
 //!
 //! It has the instructions that clang emits for `-mcpu=v3`, one image of the variables, a stack,
-//! and the kernel's iterator over numbers. Every load and store is checked. What a kernel makes of
-//! an object is for its verifier to say (`benches/bpf-verifier.sh`).
+//! and the functions of a kernel with the hook. Every load and store is checked. What a kernel's
+//! verifier says of an object is for `benches/read-policy-in-qemu.sh`.
 
 use mirrorball_core::rng::Rng;
+use mirrorball_program::abi::{CHOOSE_BYTES, MIRROR_BYTES};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
 use std::collections::BTreeMap;
 
 const IMAGE: u64 = 1 << 32;
 const STACK: u64 = 2 << 32;
+/// Read-only memory of the kernel: the context, and the members behind it.
+const SHOWN: u64 = 3 << 32;
 /// Bytes of stack of a function, as in a kernel.
 const FRAME: usize = 512;
 const FRAMES: usize = 8;
+/// Bytes of the largest context, a read with 16 mirrors.
+const CONTEXT: usize = CHOOSE_BYTES + 16 * MIRROR_BYTES;
 /// Instructions of a call, after which it counts as endless.
 const STEPS_MAX: u64 = 1 << 20;
 
 /// Functions of the kernel that the objects call.
-const KERNEL_FUNCTIONS: [&str; 3] =
-    ["bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy"];
+const KERNEL_FUNCTIONS: [&str; 7] = [
+    "bpf_iter_read_policy_new",
+    "bpf_iter_read_policy_next",
+    "bpf_iter_read_policy_destroy",
+    "bpf_read_policy_context",
+    "bpf_read_policy_member",
+    "bpf_read_policy_random",
+    "bpf_read_policy_error",
+];
 
-/// `bpf_get_prandom_u32`, the only helper that they call.
+/// `bpf_get_prandom_u32`, the only helper that unrolled objects call.
 const PRANDOM: i32 = 7;
 
 /// Relocations of BPF objects: an address in a variable, and a call.
@@ -42,6 +54,10 @@ pub(crate) struct Machine {
     code: Vec<Instruction>,
     image: Vec<u8>,
     stack: Vec<u8>,
+    /// Context of the call.
+    pub(crate) context: Vec<u8>,
+    /// Members of the array, one after the other.
+    pub(crate) members: Vec<u8>,
     /// Addresses of variables, and indexes of functions.
     symbols: BTreeMap<String, u64>,
 }
@@ -53,7 +69,7 @@ impl Machine {
         let (mut text, mut image) = (Vec::new(), Vec::new());
         for section in file.sections() {
             match section.name().unwrap() {
-                "syscall" | ".text" => {
+                name if is_code(name) => {
                     places.insert(section.index().0, text.len() as u64 / 8);
                     text.extend_from_slice(section.data().unwrap());
                 }
@@ -69,9 +85,7 @@ impl Machine {
             }
         }
         let mut code: Vec<Instruction> = text.chunks_exact(8).map(Instruction::decode).collect();
-        for section in
-            file.sections().filter(|it| ["syscall", ".text"].contains(&it.name().unwrap()))
-        {
+        for section in file.sections().filter(|it| is_code(it.name().unwrap())) {
             for (offset, relocation) in section.relocations() {
                 let RelocationTarget::Symbol(symbol) = relocation.target() else { panic!() };
                 let symbol = file.symbol_by_index(symbol).unwrap();
@@ -87,7 +101,8 @@ impl Machine {
             Some((symbol.name().ok()?.to_owned(), place + symbol.address() / step))
         });
         let symbols = symbols.collect();
-        Machine { code, image, stack: vec![0; FRAME * FRAMES], symbols }
+        let (context, members) = (vec![0; CONTEXT], Vec::new());
+        Machine { code, image, stack: vec![0; FRAME * FRAMES], context, members, symbols }
     }
 
     /// True if the object has this function.
@@ -135,7 +150,10 @@ impl Machine {
                     registers[0] = half;
                 }
                 0x85 => {
-                    registers[0] = self.kernel_function(instruction.number, registers);
+                    registers[0] = match KERNEL_FUNCTIONS[instruction.number as usize] {
+                        "bpf_read_policy_random" => rng.next_u64(),
+                        function => self.kernel_function(function, registers),
+                    };
                 }
                 0x95 => {
                     let Some((back, saved)) = frames.pop() else { return registers[0] };
@@ -194,36 +212,48 @@ impl Machine {
 
     /// Memory at an address of the program.
     fn bytes(&mut self, address: u64, size: usize) -> &mut [u8] {
-        let (memory, start) = match address >> 32 {
-            1 => (&mut self.image, IMAGE),
-            2 => (&mut self.stack, STACK),
+        let (memory, at) = match address >> 32 {
+            1 => (&mut self.image, address - IMAGE),
+            2 => (&mut self.stack, address - STACK),
+            3 if address - SHOWN < CONTEXT as u64 => (&mut self.context, address - SHOWN),
+            3 => (&mut self.members, address - SHOWN - CONTEXT as u64),
             _ => panic!("{address:#x} is no address"),
         };
-        let at = (address - start) as usize;
+        let at = at as usize;
         memory.get_mut(at..at + size).unwrap_or_else(|| panic!("{address:#x} is outside"))
     }
 
-    /// The iterator over numbers: the next one, and behind it the end.
-    fn kernel_function(&mut self, number: i32, registers: [u64; 11]) -> u64 {
+    /// The iterator over numbers, and what a call is shown.
+    fn kernel_function(&mut self, name: &str, registers: [u64; 11]) -> u64 {
         let iterator = registers[1];
-        match KERNEL_FUNCTIONS[number as usize] {
-            "bpf_iter_num_new" => {
-                let (first, end) = (registers[2] as i32, registers[3] as i32);
+        match name {
+            "bpf_iter_read_policy_new" => {
                 let bytes = self.bytes(iterator, 8);
-                bytes[..4].copy_from_slice(&(first - 1).to_le_bytes());
-                bytes[4..].copy_from_slice(&end.to_le_bytes());
+                bytes[..4].copy_from_slice(&(-1_i32).to_le_bytes());
+                bytes[4..].copy_from_slice(&(registers[2] as i32).to_le_bytes());
                 0
             }
-            "bpf_iter_num_next" => {
+            "bpf_iter_read_policy_next" => {
                 let bytes = self.bytes(iterator, 8);
                 let current = i32::from_le_bytes(bytes[..4].try_into().unwrap()) + 1;
                 let end = i32::from_le_bytes(bytes[4..].try_into().unwrap());
                 bytes[..4].copy_from_slice(&current.to_le_bytes());
                 if current < end { iterator } else { 0 }
             }
+            "bpf_read_policy_context" => SHOWN,
+            "bpf_read_policy_member" => {
+                let at = registers[1] * registers[2];
+                if at < self.members.len() as u64 { SHOWN + CONTEXT as u64 + at } else { 0 }
+            }
+            "bpf_read_policy_error" => panic!("the policy found a bug of its own"),
             _ => 0,
         }
     }
+}
+
+/// True for a section with instructions.
+fn is_code(section: &str) -> bool {
+    section == "syscall" || section == ".text" || section.starts_with("struct_ops/")
 }
 
 impl Instruction {

@@ -198,20 +198,26 @@ fn load(file: &str) -> Option<Program> {
     Some(Loader::new().unwrap().load_program(&compiled.object).unwrap())
 }
 
-/// Compares a policy with a built-in over a history of this many steps.
+/// A policy for members with these devids.
+pub(crate) type Build<'a> = Box<dyn FnOnce(&[u64]) -> Box<dyn ReadPolicy> + 'a>;
+
+/// Builds a built-in policy.
+pub(crate) fn builtin(name: &str) -> Build<'static> {
+    let spec = Spec::parse(name).unwrap();
+    Box::new(move |devids| spec.build(devids).unwrap())
+}
+
+/// Compares a policy with another over a history of this many steps.
 pub(crate) fn replay(
     policy: impl FnOnce(&[u64]) -> Box<dyn ReadPolicy>,
-    builtin: &Spec,
+    reference: Build<'_>,
     (array, steps): (usize, u64),
 ) -> Arc<Tally> {
     let (members, profile) = ARRAYS[array];
     let devids: Vec<u64> = (1..=members).collect();
     let tally = Arc::new(Tally::default());
-    let pair = Pair {
-        program: policy(&devids),
-        builtin: builtin.build(&devids).unwrap(),
-        tally: Arc::clone(&tally),
-    };
+    let pair =
+        Pair { program: policy(&devids), builtin: reference(&devids), tally: Arc::clone(&tally) };
     let mut history = History::new(Box::new(pair), members, profile, array as u64);
     for _ in 0..steps {
         history.step();
@@ -220,12 +226,12 @@ pub(crate) fn replay(
 }
 
 /// Compares an example with a built-in on all arrays.
-fn compare(name: &str, builtin: &str) {
+fn compare(name: &str, policy: &str) {
     let Some(program) = load(name) else { return };
     let values: Vec<u64> = program.parameters().iter().map(|parameter| parameter.default).collect();
     for array in 0..ARRAYS.len() {
         let start = |devids: &[u64]| program.build(&values, devids).unwrap();
-        let tally = replay(start, &Spec::parse(builtin).unwrap(), (array, 120_000));
+        let tally = replay(start, builtin(policy), (array, 120_000));
         let decisions = tally.decisions.load(Ordering::Relaxed);
         assert!(decisions > 20_000, "only {decisions} decisions on array {array}");
     }
@@ -284,10 +290,10 @@ fn mirrorball_auto_decides_as_the_builtin_without_each_component() {
     assert_eq!(*program.parameters()[0].range.end(), components.len() as u64 - 1);
     let (mut splits, mut copies) = (0, 0);
     for (number, component) in components.iter().enumerate() {
-        let builtin = Spec::parse(&format!("mirrorball/auto:{component}")).unwrap();
+        let name = format!("mirrorball/auto:{component}");
         for array in 0..ARRAYS.len() {
             let start = |devids: &[u64]| program.build(&[number as u64], devids).unwrap();
-            let tally = replay(start, &builtin, (array, 10_000));
+            let tally = replay(start, builtin(&name), (array, 10_000));
             splits += tally.splits.load(Ordering::Relaxed);
             copies += tally.copies.load(Ordering::Relaxed);
         }

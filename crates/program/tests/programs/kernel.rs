@@ -2,11 +2,11 @@
 //! the built-ins.
 
 use crate::bpf::Machine;
-use crate::common::example;
-use crate::examples::{ARRAYS, Tally, replay};
+use crate::common::{example, load, toolchain};
+use crate::examples::{ARRAYS, Build, builtin, replay};
 use mirrorball_core::io::{MemberIo, Outcome};
 use mirrorball_core::member::Members;
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::PolicyProgram;
 use mirrorball_core::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_program::abi::MEMBER_BYTES;
@@ -69,12 +69,25 @@ struct BpfPolicy {
 
 impl BpfPolicy {
     fn show_members(&mut self, members: &Members) {
-        let records = self.machine.variable("mb_members");
+        let mut records = vec![0; members.len() * MEMBER_BYTES];
         for ((index, member), bytes) in members.iter().zip(records.chunks_exact_mut(MEMBER_BYTES)) {
             write_member(bytes, index, member);
         }
-        let count = self.machine.variable("mb_members_nr");
-        count[..4].copy_from_slice(&(members.len() as u32).to_le_bytes());
+        // An unrolled object has them in a variable.
+        if self.machine.has("mb_members") {
+            self.machine.variable("mb_members")[..records.len()].copy_from_slice(&records);
+            let count = self.machine.variable("mb_members_nr");
+            count[..4].copy_from_slice(&(members.len() as u32).to_le_bytes());
+        }
+        self.machine.members = records;
+    }
+
+    /// The context of the next call.
+    fn context(&mut self) -> &mut [u8] {
+        match self.machine.has("mb_context") {
+            true => self.machine.variable("mb_context"),
+            false => &mut self.machine.context,
+        }
     }
 
     fn notify(
@@ -85,7 +98,7 @@ impl BpfPolicy {
         ctx: &mut Ctx<'_>,
     ) {
         if self.machine.has(operation) {
-            write_event(self.machine.variable("mb_context"), io, outcome, ctx.now);
+            write_event(self.context(), io, outcome, ctx.now);
             self.machine.call(operation, ctx.rng);
         }
     }
@@ -94,7 +107,7 @@ impl BpfPolicy {
 impl ReadPolicy for BpfPolicy {
     fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         self.show_members(ctx.members);
-        write_choose(self.machine.variable("mb_context"), read, mirrors, ctx.members, ctx.now);
+        write_choose(self.context(), read, mirrors, ctx.members, ctx.now);
         let place = self.machine.call("choose", ctx.rng) as usize;
         let wish = self.machine.variable("mb_wish");
         let word = |at: usize| u32::from_le_bytes(wish[at..at + 4].try_into().unwrap());
@@ -126,20 +139,25 @@ impl ReadPolicy for BpfPolicy {
     }
 }
 
-/// Compares the BPF object of an example with a built-in on all arrays.
-fn compare(name: &str, builtin: &str) {
-    if !has_clang() {
-        return;
+/// Compares the BPF object of an example with another policy on all arrays.
+fn compare_object<'a>(
+    (name, options, steps): (&str, &[&str], u64),
+    reference: impl Fn() -> Build<'a>,
+) {
+    let object = std::fs::read(compile_cleanly(name, options)).unwrap();
+    for array in 0..ARRAYS.len() {
+        let policy = BpfPolicy { machine: Machine::load(&object), has_begun: false };
+        let tally = replay(|_| Box::new(policy), reference(), (array, steps));
+        let decisions = tally.decisions.load(Ordering::Relaxed);
+        assert!(decisions > steps / 7, "only {decisions} decisions on array {array}");
     }
-    for (options, steps) in STEPS {
-        let object = std::fs::read(compile_cleanly(name, options)).unwrap();
-        for array in 0..ARRAYS.len() {
-            let policy = BpfPolicy { machine: Machine::load(&object), has_begun: false };
-            let builtin = Spec::parse(builtin).unwrap();
-            let tally = replay(|_| Box::new(policy), &builtin, (array, steps));
-            let Tally { decisions, .. } = &*tally;
-            let decisions = decisions.load(Ordering::Relaxed);
-            assert!(decisions > steps / 7, "only {decisions} decisions on array {array}");
+}
+
+/// Compares the BPF objects of an example with a built-in.
+fn compare(name: &str, policy: &str) {
+    if has_clang() {
+        for (options, steps) in STEPS {
+            compare_object((name, options, steps), || builtin(policy));
         }
     }
 }
@@ -174,9 +192,18 @@ fn bcachefs_latency_as_bpf_decides_as_the_builtin() {
     compare("bcachefs-latency", "bcachefs/inverse-square-latency");
 }
 
+/// For a kernel it is compiled to read one mirror; the same source as WebAssembly decides so, too.
 #[test]
-fn mirrorball_auto_as_bpf_decides_as_the_builtin() {
-    compare("mirrorball-auto", "mirrorball/auto");
+fn mirrorball_auto_as_bpf_decides_as_the_builtin_or_the_program() {
+    let Some(toolchain) = toolchain().filter(|_| has_clang()) else { return };
+    let name = "mirrorball-auto";
+    compare_object((name, STEPS[1].0, STEPS[1].1), || builtin("mirrorball/auto"));
+    let source = example(&format!("{name}.c"));
+    let text = format!("#define MB_ONE_MIRROR\n#include \"{}\"\n", source.display());
+    let program = load(&toolchain, &text).unwrap();
+    compare_object((name, STEPS[0].0, STEPS[0].1), || {
+        Box::new(|devids| program.build(&[0], devids).unwrap())
+    });
 }
 
 /// A kernel has no floating-point numbers, so this one needs another rule there.

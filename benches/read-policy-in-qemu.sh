@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Runs read policies inside a real kernel: builds the modules of kernel/ and boots them in QEMU.
+#
+#   benches/read-policy-in-qemu.sh [--steps LIST] [FOLDER]
+#
+#   --steps LIST   of shares, swaps, hostile, replay, cost [default: all]
+#   FOLDER         gets the console of the guest and the tables, in Markdown
+#
+# As root, on Debian or with mmdebstrap. CACHE (default ~/.cache/mirrorball/kernel) gets a root
+# folder of Debian sid with the headers of its cloud kernel, the compiler that this kernel was built
+# with, pahole and bpftool, 1.5 GB; the kernel itself; and its source. Nothing is installed on this
+# machine. The modules are made against the headers, as DKMS would; no kernel is built. SECONDS_EACH
+# is the time of each job (default 6).
+# shellcheck source=benches/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=benches/qemu.sh
+source "$root/benches/qemu.sh"
+steps=shares,swaps,hostile,replay,cost
+if [[ ${1:-} == --steps ]]; then steps=$2 && shift 2; fi
+output=${1:-$work/output}
+seconds=${SECONDS_EACH:-6}
+cache=${CACHE:-$HOME/.cache/mirrorball/kernel}
+sid=$cache/root
+mirror=${MIRROR:-http://deb.debian.org/debian}
+
+need qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap clang:clang python3:python3
+if ((EUID)); then
+    echo "a root folder of Debian sid is made by root only: run this with sudo" >&2
+    exit 2
+fi
+build
+mkdir -p "$cache" "$output"
+
+# Packages of this distribution, with the commands that a guest needs.
+packages=(linux-headers-cloud-amd64 linux-source make python3 xz-utils pahole bpftool
+    busybox-static fio mdadm btrfs-progs kmod)
+if [[ ! -e $sid/usr/sbin/bpftool ]]; then
+    echo "== making a root folder of Debian sid in $sid"
+    mmdebstrap --quiet --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
+        --aptopt='APT::Install-Recommends "false"' --include="$(
+            IFS=,
+            echo "${packages[*]}"
+        )" sid "$sid" "$mirror"
+fi
+headers=("$sid"/usr/src/linux-headers-*-cloud-amd64)
+kernel=${headers[0]##*/linux-headers-}
+if [[ ! -e $cache/$kernel/usr/lib/modules/$kernel/vmlinuz ]]; then
+    echo "== fetching Linux $kernel"
+    mkdir -p "$cache/$kernel" "$sid/tmp/kernel"
+    chroot "$sid" sh -c "cd /tmp/kernel && apt-get download -qq linux-{binary,modules}-$kernel" \
+        2>/dev/null || chroot "$sid" sh -c "cd /tmp/kernel &&
+        apt-get download -qq linux-binary-$kernel linux-modules-$kernel"
+    for package in "$sid"/tmp/kernel/*.deb; do
+        dpkg-deb --extract "$package" "$cache/$kernel"
+    done
+fi
+image=$cache/$kernel/usr/lib/modules/$kernel/vmlinuz
+
+echo "== making the modules for Linux $kernel"
+start=$SECONDS
+rm -rf "$sid/build" && mkdir "$sid/build"
+cp -r "$root/kernel" "$sid/build/source"
+archives=("$sid"/usr/src/linux-source-*.tar.xz)
+chroot "$sid" make -s -C /build/source KDIR="/usr/src/linux-headers-$kernel" OUT=/build/modules \
+    SOURCE="/usr/src/${archives[0]##*/}" >"$output/build.log" 2>&1 ||
+    { cat "$output/build.log" && exit 1; }
+echo "took $((SECONDS - start)) s"
+
+# The guest: the kernel's modules, with ours in the place of its own, and the programs.
+mkdir -p "$guest"/{bin,dev,etc,proc,sys,run,tmp,programs,hostile} "$guest/lib/modules/$kernel"
+copy_from_sid() {
+    local file
+    cp -L "$sid$1" "$guest/bin/"
+    # A static program has none.
+    for file in $(chroot "$sid" ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true); do
+        mkdir -p "$guest$(dirname "$file")"
+        cp -nL "$sid$file" "$guest$file"
+    done
+}
+for program in /usr/bin/{busybox,fio,btrfs} /usr/sbin/{mdadm,bpftool,mkfs.btrfs}; do
+    copy_from_sid "$program"
+done
+modules=$cache/$kernel/usr/lib/modules/$kernel/kernel
+for part in crypto lib fs/btrfs drivers/{md,block,scsi,virtio} arch/x86/crypto; do
+    if [[ -d $modules/$part ]]; then
+        mkdir -p "$guest/lib/modules/$kernel/$part"
+        cp -r "$modules/$part/." "$guest/lib/modules/$kernel/$part"
+    fi
+done
+find "$guest/lib/modules" -name '*.xz' -exec xz --decompress {} +
+for module in "$sid"/build/modules/*.ko; do
+    find "$guest/lib/modules" -name "$(basename "$module")" -delete
+    strip --strip-debug -o "$guest/lib/modules/$kernel/$(basename "$module")" "$module"
+done
+"$sid/usr/bin/busybox" depmod -b "$guest" "$kernel"
+compile() {
+    clang --target=bpf -mcpu=v3 -O2 -g -DMB_KERNEL -I "$root/crates/program/include" -c "$1" -o "$2"
+}
+for source in "$root"/programs/*.c; do
+    name=$(basename "$source" .c)
+    compile "$source" "$guest/programs/$name.bpf.o" 2>"$work/errors" ||
+        echo "$name is not for a kernel: $(grep -m1 -o 'error: .*' "$work/errors")"
+done
+python3 "$root/benches/read-policy-in-qemu.py" inputs "$work/jobs" "$seconds"
+cp -r "$work/jobs" "$guest"
+pack_guest "$root/benches/read-policy-in-qemu.guest.sh"
+
+if ((${#ahead[@]})); then urgent=(chrt --rr 5); fi
+start_server emulate "$work/jobs/array.toml" --members
+disks=(-object iothread,id=io -device virtio-scsi-pci,id=scsi,iothread=io)
+for member in 1 2; do
+    disks+=(-blockdev "driver=file,cache.direct=on,aio=native,filename=$work/mount/member-$member,$(
+        )node-name=m$member" -device "scsi-hd,drive=m$member,lun=$member,rotation_rate=7200")
+done
+echo "== Linux $kernel in QEMU"
+run_guest "steps=$steps" "${disks[@]}" | tee "$output/console"
+stop_server
+grep -qx "== all is well" "$output/console"
+python3 "$root/benches/read-policy-in-qemu.py" table "$MIRRORBALL" "$work/jobs" "$output/console" |
+    tee "$output/tables.md"

@@ -1,0 +1,739 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Read policies of mirrored arrays as BPF programs: registration, calls, checks, fallback.
+ *
+ * A program is registered as a struct_ops and does nothing until its name is written to
+ * /sys/kernel/read_policy/ARRAY/policy. One registration serves one array, because a program keeps
+ * its state in its maps. The array's lock is held around every call, so a swap needs no more than
+ * the lock, and a program has no concurrent calls. Whatever a program does, the array has its
+ * built-in rule: for one read if an answer is wrong, and for good after a fault, a program that
+ * takes too long, or one that starves readers.
+ */
+#include <linux/bpf.h>
+#include <linux/bpf_verifier.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/ctype.h>
+#include <linux/filter.h>
+#include <linux/kobject.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/workqueue.h>
+#include "read_policy.h"
+
+static_assert(sizeof(struct read_policy_member) == 144);
+static_assert(sizeof(struct read_policy_read) == 64 + READ_POLICY_MIRRORS * 160);
+static_assert(sizeof(struct read_policy_event) == 64);
+
+static unsigned int budget_ms = 100;
+module_param(budget_ms, uint, 0644);
+MODULE_PARM_DESC(budget_ms, "Milliseconds of each second that a program may run on an array");
+static unsigned int starving_ms = 500;
+module_param(starving_ms, uint, 0644);
+MODULE_PARM_DESC(starving_ms, "Wait after which reads starve while another mirror is idle");
+
+/* Turns of all loops of one call. */
+#define TURNS_MAX	65536
+/* Choices in a row that let reads starve, before the program is detached. */
+#define STARVING_MAX	16
+
+/* A registered program; in use if it has an array. */
+struct read_policy_program {
+	struct list_head list;
+	struct read_policy_ops *ops;
+	struct read_policy_array *array;
+};
+
+struct read_policy_array {
+	struct kobject kobj;
+	struct work_struct release;
+	struct list_head list;
+	struct read_policy_program *program;	/* under programs_lock */
+
+	spinlock_t lock;			/* protects the following */
+	struct read_policy_ops *ops;		/* NULL: the built-in rule */
+	u32 epoch;				/* of counting I/O */
+	u32 serial;				/* of programs */
+	u64 ios;
+	u32 members;
+	u32 turns;
+	u32 starving;
+	u64 window_at_ns, window_used_ns;
+	u64 decisions, invalid, swaps;
+	const char *reason;			/* of the last detachment */
+	bool is_faulty;				/* the program said so in this call */
+	const u64 *draws;			/* recorded random numbers, or NULL */
+	const void *context;
+	size_t context_bytes;
+	struct read_policy_read read;
+	struct read_policy_event event;
+	u64 progress_ns[READ_POLICY_MEMBERS];
+	struct read_policy_member member[READ_POLICY_MEMBERS];
+};
+
+DEFINE_STATIC_KEY_FALSE(read_policy_used);
+EXPORT_SYMBOL_GPL(read_policy_used);
+
+static DEFINE_MUTEX(programs_lock);
+static LIST_HEAD(programs);
+static struct kobject *read_policy_kobj;
+static struct bpf_struct_ops read_policy_struct_ops;
+
+/* The array whose program runs on this CPU. Interrupts are off meanwhile. */
+static DEFINE_PER_CPU(struct read_policy_array *, running);
+
+__bpf_kfunc_start_defs();
+
+/* The read in choose, the event in submit and complete; NULL if this kernel shows fewer bytes. */
+__bpf_kfunc const u8 *bpf_read_policy_context(size_t rdonly_buf_size)
+{
+	const struct read_policy_array *array = this_cpu_read(running);
+
+	return array && rdonly_buf_size <= array->context_bytes ? array->context : NULL;
+}
+
+/* A member of the array, or NULL. */
+__bpf_kfunc const u8 *bpf_read_policy_member(u32 index, size_t rdonly_buf_size)
+{
+	const struct read_policy_array *array = this_cpu_read(running);
+
+	if (!array || index >= array->members || rdonly_buf_size > sizeof(array->member[0]))
+		return NULL;
+	return (const u8 *)&array->member[index];
+}
+
+/* 64 random bits; the next recorded ones while reads are replayed. */
+__bpf_kfunc u64 bpf_read_policy_random(void)
+{
+	struct read_policy_array *array = this_cpu_read(running);
+
+	return array && array->draws ? *array->draws++ : get_random_u64();
+}
+
+/* Detaches the program after this call: it found a bug of its own. */
+__bpf_kfunc void bpf_read_policy_error(void)
+{
+	struct read_policy_array *array = this_cpu_read(running);
+
+	if (array)
+		array->is_faulty = true;
+}
+
+/* Numbers from 0. Unlike those of bpf_iter_num, the turns of all loops of a call are limited. */
+struct bpf_iter_read_policy {
+	int next, end;
+} __aligned(8);
+
+__bpf_kfunc int bpf_iter_read_policy_new(struct bpf_iter_read_policy *it, int end)
+{
+	it->next = -1;
+	it->end = end;
+	return 0;
+}
+
+__bpf_kfunc int *bpf_iter_read_policy_next(struct bpf_iter_read_policy *it)
+{
+	struct read_policy_array *array = this_cpu_read(running);
+
+	if (++it->next >= it->end || !array || ++array->turns > TURNS_MAX)
+		return NULL;
+	return &it->next;
+}
+
+__bpf_kfunc void bpf_iter_read_policy_destroy(struct bpf_iter_read_policy *it)
+{
+}
+
+__bpf_kfunc_end_defs();
+
+BTF_KFUNCS_START(read_policy_kfuncs)
+BTF_ID_FLAGS(func, bpf_read_policy_context, KF_RET_NULL)
+BTF_ID_FLAGS(func, bpf_read_policy_member, KF_RET_NULL)
+BTF_ID_FLAGS(func, bpf_read_policy_random)
+BTF_ID_FLAGS(func, bpf_read_policy_error)
+BTF_ID_FLAGS(func, bpf_iter_read_policy_new, KF_ITER_NEW)
+BTF_ID_FLAGS(func, bpf_iter_read_policy_next, KF_ITER_NEXT | KF_RET_NULL)
+BTF_ID_FLAGS(func, bpf_iter_read_policy_destroy, KF_ITER_DESTROY)
+BTF_KFUNCS_END(read_policy_kfuncs)
+
+static const struct btf_kfunc_id_set read_policy_kfunc_set = {
+	.owner = THIS_MODULE,
+	.set = &read_policy_kfuncs,
+};
+
+/* The built-in rule decides from now on; what sleeps is left to release_work(). */
+static void detach(struct read_policy_array *array, const char *reason)
+{
+	pr_warn("read_policy: %s: %s detached: %s\n", kobject_name(&array->kobj),
+		array->ops->name, reason);
+	array->reason = reason;
+	array->ops = NULL;
+	schedule_work(&array->release);
+}
+
+/* Before and after each call of an operation, with the lock held and interrupts off. */
+static void begin_call(struct read_policy_array *array, const void *context, size_t bytes)
+{
+	array->context = context;
+	array->context_bytes = bytes;
+	array->turns = 0;
+	array->is_faulty = false;
+	this_cpu_write(running, array);
+}
+
+static void end_call(struct read_policy_array *array, u64 began_ns)
+{
+	u64 now_ns = ktime_get_ns();
+
+	this_cpu_write(running, NULL);
+	if (began_ns - array->window_at_ns > NSEC_PER_SEC) {
+		array->window_at_ns = began_ns;
+		array->window_used_ns = 0;
+	}
+	array->window_used_ns += now_ns - began_ns;
+	if (unlikely(array->is_faulty))
+		detach(array, "it reported a bug of its own");
+	else if (unlikely(array->turns > TURNS_MAX))
+		detach(array, "too many turns of its loops in one call");
+	else if (unlikely(array->window_used_ns > (u64)budget_ms * NSEC_PER_MSEC))
+		detach(array, "it ran longer than its budget");
+}
+
+static void call(struct read_policy_array *array, void (*operation)(void))
+{
+	if (!operation)
+		return;
+	begin_call(array, NULL, 0);
+	operation();
+	end_call(array, ktime_get_ns());
+}
+
+/* True if reads starve on the chosen member although another mirror has nothing to do. */
+static bool is_starving(const struct read_policy_array *array, u32 chosen, u64 now_ns)
+{
+	const struct read_policy_read *read = &array->read;
+	const struct read_policy_member *m = &read->mirror[chosen].m;
+	u64 most_ns = (u64)starving_ms * NSEC_PER_MSEC;
+	u32 i;
+
+	if (!m->reads_in_flight || (m->last_wait_ns < most_ns &&
+				    now_ns - array->progress_ns[m->index] < most_ns))
+		return false;
+	for (i = 0; i < read->nr; i++)
+		if (!read->mirror[i].m.reads_in_flight && !read->mirror[i].m.writes_in_flight)
+			return true;
+	return false;
+}
+
+/* Asks the program about array->read. */
+static int ask(struct read_policy_array *array, u64 now_ns)
+{
+	s64 chosen;
+
+	begin_call(array, &array->read, sizeof(array->read));
+	chosen = array->ops->choose();
+	end_call(array, now_ns);
+	array->decisions++;
+	if (likely(chosen >= 0 && chosen < array->read.nr))
+		return chosen;
+	array->invalid++;
+	return -1;
+}
+
+/**
+ * read_policy_choose() - asks the program of an array for a mirror
+ * @array: the array
+ * @request: the read, with at least two mirrors that can serve it
+ *
+ * Context: any; takes the array's lock.
+ * Return: the index of a mirror of @request, or -1: the built-in rule decides.
+ */
+int read_policy_choose(struct read_policy_array *array, const struct read_policy_request *request)
+{
+	struct read_policy_read *read = &array->read;
+	unsigned long flags;
+	int chosen = -1;
+	u32 i;
+
+	spin_lock_irqsave(&array->lock, flags);
+	if (!array->ops)
+		goto out;
+	read->nr = min(request->nr, READ_POLICY_MIRRORS);
+	read->now_ns = ktime_get_ns();
+	read->offset = request->offset;
+	read->length = request->length;
+	read->stream = current->pid;
+	read->cpu = smp_processor_id();
+	read->flags = request->flags;
+	read->copies = request->copies;
+	read->members = array->members;
+	for (i = 0; i < read->nr; i++) {
+		read->mirror[i].offset = request->mirror[i].offset;
+		read->mirror[i].copy = request->mirror[i].copy;
+		read->mirror[i].m = array->member[request->mirror[i].member];
+	}
+	chosen = ask(array, read->now_ns);
+	if (chosen < 0 || !is_starving(array, chosen, read->now_ns)) {
+		array->starving = 0;
+	} else if (++array->starving >= STARVING_MAX) {
+		if (array->ops)
+			detach(array, "reads starve while a mirror is idle");
+		chosen = -1;
+	}
+out:
+	spin_unlock_irqrestore(&array->lock, flags);
+	return chosen;
+}
+EXPORT_SYMBOL_GPL(read_policy_choose);
+
+static void show_event(struct read_policy_array *array, void (*operation)(void))
+{
+	if (!operation)
+		return;
+	begin_call(array, &array->event, sizeof(array->event));
+	operation();
+	end_call(array, array->event.now_ns);
+}
+
+/**
+ * read_policy_submit() - reports an I/O that is handed to its member
+ * @array: the array
+ * @io: record of the I/O, which the caller keeps until its end
+ * @shown: the I/O; times, stream and id are filled in here
+ */
+void read_policy_submit(struct read_policy_array *array, struct read_policy_io *io,
+			const struct read_policy_event *shown)
+{
+	struct read_policy_member *m = &array->member[shown->member];
+	struct read_policy_event *event = &array->event;
+	unsigned long flags;
+
+	spin_lock_irqsave(&array->lock, flags);
+	if (!array->ops || shown->member >= array->members)
+		goto out;
+	io->epoch = array->epoch;
+	io->serial = array->serial;
+	io->stream = current->pid;
+	io->id = ++array->ios;
+	io->at_ns = ktime_get_ns();
+	*event = *shown;
+	event->now_ns = io->at_ns;
+	event->stream = io->stream;
+	event->id = io->id * READ_POLICY_MEMBERS + shown->member;
+	if (!m->reads_in_flight && !m->writes_in_flight)
+		array->progress_ns[shown->member] = io->at_ns;
+	if (shown->op == READ_POLICY_READ)
+		m->reads_in_flight++;
+	else
+		m->writes_in_flight++;
+	m->bytes_in_flight += shown->length;
+	m->submitted_end = shown->offset + shown->length;
+	m->submitted_at_ns = io->at_ns;
+	show_event(array, array->ops->submit);
+out:
+	spin_unlock_irqrestore(&array->lock, flags);
+}
+EXPORT_SYMBOL_GPL(read_policy_submit);
+
+static void count_completed(struct read_policy_member *m, const struct read_policy_event *event)
+{
+	m->bytes_in_flight -= event->length;
+	m->completed_end = event->offset + event->length;
+	m->last_wait_ns = event->wait_ns;
+	if (event->op == READ_POLICY_READ)
+		m->reads_in_flight--;
+	else
+		m->writes_in_flight--;
+	if (event->result) {
+		m->errors++;
+	} else if (event->op == READ_POLICY_READ) {
+		m->reads_completed++;
+		m->read_bytes += event->length;
+		m->read_wait_ns += event->wait_ns;
+	} else {
+		m->writes_completed++;
+		m->written_bytes += event->length;
+		m->write_wait_ns += event->wait_ns;
+	}
+}
+
+/**
+ * read_policy_complete() - reports the end of an I/O
+ * @array: the array
+ * @io: what read_policy_submit() filled in, or zeroes
+ * @shown: as for read_policy_submit(), with the result
+ */
+void read_policy_complete(struct read_policy_array *array, const struct read_policy_io *io,
+			  const struct read_policy_event *shown)
+{
+	struct read_policy_event *event = &array->event;
+	unsigned long flags;
+
+	spin_lock_irqsave(&array->lock, flags);
+	/* Only I/O that was counted at its submission is counted at its end. */
+	if (!array->ops || io->epoch != array->epoch || shown->member >= array->members)
+		goto out;
+	*event = *shown;
+	event->now_ns = ktime_get_ns();
+	event->wait_ns = event->now_ns - io->at_ns;
+	event->stream = io->stream;
+	event->id = io->id * READ_POLICY_MEMBERS + shown->member;
+	array->progress_ns[shown->member] = event->now_ns;
+	count_completed(&array->member[shown->member], event);
+	if (io->serial == array->serial)
+		show_event(array, array->ops->complete);
+out:
+	spin_unlock_irqrestore(&array->lock, flags);
+}
+EXPORT_SYMBOL_GPL(read_policy_complete);
+
+/* Flags of a member as last set. */
+u32 read_policy_member_flags(const struct read_policy_array *array, u32 index)
+{
+	return index < array->members ? READ_ONCE(array->member[index].flags) : READ_POLICY_FAILED;
+}
+EXPORT_SYMBOL_GPL(read_policy_member_flags);
+
+/**
+ * read_policy_set_member() - describes a member, at first and after its state changed
+ * @array: the array
+ * @member: description; statistics are ignored
+ */
+void read_policy_set_member(struct read_policy_array *array,
+			    const struct read_policy_member *member)
+{
+	struct read_policy_member *m = &array->member[member->index];
+	unsigned long flags;
+	u32 i;
+
+	if (member->index >= READ_POLICY_MEMBERS)
+		return;
+	spin_lock_irqsave(&array->lock, flags);
+	for (i = array->members; i <= member->index; i++)
+		array->member[i] = (struct read_policy_member){ .index = i,
+								.flags = READ_POLICY_FAILED };
+	array->members = i;
+	m->devid = member->devid;
+	m->size_bytes = member->size_bytes;
+	m->optimal_io_bytes = member->optimal_io_bytes;
+	m->queue_depth = member->queue_depth;
+	WRITE_ONCE(m->flags, member->flags);
+	if (array->ops)
+		call(array, array->ops->members_changed);
+	spin_unlock_irqrestore(&array->lock, flags);
+}
+EXPORT_SYMBOL_GPL(read_policy_set_member);
+
+/* Puts a program into an array, or the built-in rule. The caller holds programs_lock. */
+static void attach(struct read_policy_array *array, struct read_policy_program *program)
+{
+	struct read_policy_program *old = array->program;
+	struct read_policy_member *m;
+	unsigned long flags;
+
+	if (program && !old)
+		static_branch_inc(&read_policy_used);
+	spin_lock_irqsave(&array->lock, flags);
+	if (array->ops)
+		call(array, array->ops->exit);
+	if (!array->ops) {
+		/* Nothing was counted until now. */
+		array->epoch++;
+		for (m = array->member; m < array->member + array->members; m++) {
+			m->reads_in_flight = 0;
+			m->writes_in_flight = 0;
+			m->bytes_in_flight = 0;
+		}
+	}
+	array->serial++;
+	array->starving = 0;
+	array->window_used_ns = 0;
+	if (program) {
+		array->reason = NULL;
+		array->swaps++;
+	}
+	array->ops = program ? program->ops : NULL;
+	if (array->ops)
+		call(array, array->ops->init);
+	spin_unlock_irqrestore(&array->lock, flags);
+	if (old)
+		old->array = NULL;
+	if (program)
+		program->array = array;
+	array->program = program;
+	if (old && !program)
+		static_branch_dec(&read_policy_used);
+}
+
+/* Frees a program that detach() took out of its array. */
+static void release_work(struct work_struct *work)
+{
+	struct read_policy_array *array = container_of(work, struct read_policy_array, release);
+
+	mutex_lock(&programs_lock);
+	if (array->program && !READ_ONCE(array->ops))
+		attach(array, NULL);
+	mutex_unlock(&programs_lock);
+}
+
+static ssize_t policy_show(struct kobject *kobj, struct kobj_attribute *attr, char *text)
+{
+	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
+	struct read_policy_program *program;
+	int at;
+
+	mutex_lock(&programs_lock);
+	at = sysfs_emit(text, READ_ONCE(array->ops) ? "builtin" : "[builtin]");
+	list_for_each_entry(program, &programs, list) {
+		if (program->array == array && READ_ONCE(array->ops))
+			at += sysfs_emit_at(text, at, " [bpf:%s]", program->ops->name);
+		else if (!program->array)
+			at += sysfs_emit_at(text, at, " bpf:%s", program->ops->name);
+	}
+	mutex_unlock(&programs_lock);
+	return at + sysfs_emit_at(text, at, "\n");
+}
+
+static ssize_t policy_store(struct kobject *kobj, struct kobj_attribute *attr, const char *text,
+			    size_t bytes)
+{
+	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
+	struct read_policy_program *program;
+	ssize_t result = -ENOENT;
+
+	mutex_lock(&programs_lock);
+	if (sysfs_streq(text, "builtin")) {
+		attach(array, NULL);
+		result = bytes;
+	} else if (str_has_prefix(text, "bpf:")) {
+		list_for_each_entry(program, &programs, list) {
+			if (!sysfs_streq(text + 4, program->ops->name))
+				continue;
+			result = -EBUSY;
+			if (program->array)
+				continue;
+			attach(array, program);
+			result = bytes;
+			break;
+		}
+	}
+	mutex_unlock(&programs_lock);
+	return result;
+}
+
+static ssize_t statistics_show(struct kobject *kobj, struct kobj_attribute *attr, char *text)
+{
+	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
+	const char *reason = READ_ONCE(array->reason);
+
+	return sysfs_emit(text, "decisions %llu\ninvalid %llu\nswaps %llu\nios %llu\ndetached %s\n",
+			  array->decisions, array->invalid, array->swaps, array->ios,
+			  reason ?: "no");
+}
+
+static struct kobj_attribute policy_attr = __ATTR_RW(policy);
+static struct kobj_attribute statistics_attr = __ATTR_RO(statistics);
+static struct attribute *read_policy_attrs[] = {
+	&policy_attr.attr, &statistics_attr.attr, NULL
+};
+ATTRIBUTE_GROUPS(read_policy);
+
+static void release_array(struct kobject *kobj)
+{
+	kfree(container_of(kobj, struct read_policy_array, kobj));
+}
+
+static const struct kobj_type read_policy_type = {
+	.release = release_array,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.default_groups = read_policy_groups,
+};
+
+/**
+ * read_policy_add() - makes an array known
+ * @name: of its folder in /sys/kernel/read_policy
+ *
+ * Return: the array, or NULL: the array then has its built-in rule only.
+ */
+struct read_policy_array *read_policy_add(const char *name)
+{
+	struct read_policy_array *array = kzalloc(sizeof(*array), GFP_KERNEL);
+
+	if (!array)
+		return NULL;
+	spin_lock_init(&array->lock);
+	INIT_WORK(&array->release, release_work);
+	array->read.abi = READ_POLICY_ABI;
+	if (kobject_init_and_add(&array->kobj, &read_policy_type, read_policy_kobj, "%s", name)) {
+		kobject_put(&array->kobj);
+		return NULL;
+	}
+	return array;
+}
+EXPORT_SYMBOL_GPL(read_policy_add);
+
+/**
+ * read_policy_remove() - forgets an array, which has no I/O in flight
+ * @array: the array, or NULL
+ */
+void read_policy_remove(struct read_policy_array *array)
+{
+	if (!array)
+		return;
+	kobject_del(&array->kobj);
+	mutex_lock(&programs_lock);
+	attach(array, NULL);
+	mutex_unlock(&programs_lock);
+	cancel_work_sync(&array->release);
+	kobject_put(&array->kobj);
+}
+EXPORT_SYMBOL_GPL(read_policy_remove);
+
+static int read_policy_reg(void *kdata, struct bpf_link *link)
+{
+	struct read_policy_program *program = kzalloc(sizeof(*program), GFP_KERNEL);
+
+	if (!program)
+		return -ENOMEM;
+	program->ops = kdata;
+	mutex_lock(&programs_lock);
+	list_add_tail(&program->list, &programs);
+	mutex_unlock(&programs_lock);
+	return 0;
+}
+
+static void read_policy_unreg(void *kdata, struct bpf_link *link)
+{
+	struct read_policy_program *program;
+
+	mutex_lock(&programs_lock);
+	list_for_each_entry(program, &programs, list) {
+		if (program->ops != kdata)
+			continue;
+		if (program->array)
+			attach(program->array, NULL);
+		list_del(&program->list);
+		kfree(program);
+		break;
+	}
+	mutex_unlock(&programs_lock);
+}
+
+static int read_policy_init_ops(struct btf *btf)
+{
+	return 0;
+}
+
+/* Refuses kfuncs of vmlinux, which have the offset 0: their iterators have no limit of turns. */
+static int read_policy_check_member(const struct btf_type *type, const struct btf_member *member,
+				    const struct bpf_prog *prog)
+{
+	const struct bpf_insn *insn;
+
+	for (insn = prog->insnsi; insn < prog->insnsi + prog->len; insn++)
+		if (insn->code == (BPF_JMP | BPF_CALL) && insn->src_reg == BPF_PSEUDO_KFUNC_CALL &&
+		    !insn->off)
+			return -EACCES;
+	return 0;
+}
+
+static int read_policy_init_member(const struct btf_type *type, const struct btf_member *member,
+				   void *kdata, const void *udata)
+{
+	const struct read_policy_ops *from = udata;
+	struct read_policy_ops *to = kdata;
+	const char *c;
+
+	switch (__btf_member_bit_offset(type, member) / 8) {
+	case offsetof(struct read_policy_ops, name):
+		strscpy(to->name, from->name);
+		for (c = to->name; *c; c++)
+			if (!isalnum(*c) && *c != '-' && *c != '_')
+				return -EINVAL;
+		return c == to->name ? -EINVAL : 1;
+	case offsetof(struct read_policy_ops, version):
+		strscpy(to->version, from->version);
+		return 1;
+	}
+	return 0;
+}
+
+static int read_policy_validate(void *kdata)
+{
+	return ((struct read_policy_ops *)kdata)->choose ? 0 : -EINVAL;
+}
+
+/* Maps, and nothing that sleeps, takes long or knows the time. */
+static const struct bpf_func_proto *read_policy_func_proto(enum bpf_func_id id,
+							   const struct bpf_prog *prog)
+{
+	switch (id) {
+	case BPF_FUNC_map_lookup_elem:
+	case BPF_FUNC_map_update_elem:
+	case BPF_FUNC_map_delete_elem:
+		return bpf_base_func_proto(id, prog);
+	default:
+		return NULL;
+	}
+}
+
+static const struct bpf_verifier_ops read_policy_verifier_ops = {
+	.get_func_proto = read_policy_func_proto,
+	.is_valid_access = bpf_tracing_btf_ctx_access,
+};
+
+static s64 choose_stub(void)
+{
+	return -1;
+}
+
+static void event_stub(void)
+{
+}
+
+static struct read_policy_ops read_policy_stubs = {
+	.choose = choose_stub,
+	.submit = event_stub,
+	.complete = event_stub,
+	.init = event_stub,
+	.exit = event_stub,
+	.members_changed = event_stub,
+};
+
+static struct bpf_struct_ops read_policy_struct_ops = {
+	.verifier_ops = &read_policy_verifier_ops,
+	.init = read_policy_init_ops,
+	.check_member = read_policy_check_member,
+	.init_member = read_policy_init_member,
+	.validate = read_policy_validate,
+	.reg = read_policy_reg,
+	.unreg = read_policy_unreg,
+	.cfi_stubs = &read_policy_stubs,
+	.name = "read_policy_ops",
+	.owner = THIS_MODULE,
+};
+
+static int __init read_policy_module_init(void)
+{
+	int error;
+
+	error = register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &read_policy_kfunc_set);
+	if (!error)
+		error = register_bpf_struct_ops(&read_policy_struct_ops, read_policy_ops);
+	if (error)
+		return error;
+	read_policy_kobj = kobject_create_and_add("read_policy", kernel_kobj);
+	return read_policy_kobj ? 0 : -ENOMEM;
+}
+
+static void __exit read_policy_module_exit(void)
+{
+	kobject_put(read_policy_kobj);
+}
+
+module_init(read_policy_module_init);
+module_exit(read_policy_module_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Read policies of mirrored arrays as BPF programs");

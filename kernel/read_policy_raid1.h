@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What md raid1 asks and tells a read policy: included by raid1.c, in front of its first function
+ * that reports. A member is a slot of the array, and replacements have slots of their own.
+ */
+#ifdef CONFIG_READ_POLICY_BPF
+static bool rdev_readable(struct md_rdev *rdev, struct r1bio *r1_bio);
+
+static void raid1_policy_add(struct mddev *mddev, struct r1conf *conf)
+{
+	conf->policy = read_policy_add(mdname(mddev));
+}
+
+static void raid1_policy_remove(struct r1conf *conf)
+{
+	read_policy_remove(conf->policy);
+}
+
+/* Describes a member of which something changed since the last read. */
+static void raid1_policy_show_member(struct r1conf *conf, int disk, struct md_rdev *rdev)
+{
+	struct read_policy_member member = { .index = disk, .devid = disk + 1 };
+	struct request_queue *queue;
+
+	if (!rdev || test_bit(Faulty, &rdev->flags)) {
+		member.flags = READ_POLICY_FAILED;
+	} else {
+		if (!test_bit(Nonrot, &rdev->flags))
+			member.flags |= READ_POLICY_ROTATIONAL;
+		if (test_bit(WriteMostly, &rdev->flags))
+			member.flags |= READ_POLICY_WRITE_MOSTLY;
+		if (!test_bit(In_sync, &rdev->flags))
+			member.flags |= READ_POLICY_REBUILDING;
+	}
+	if (member.flags == read_policy_member_flags(conf->policy, disk))
+		return;
+	if (!(member.flags & READ_POLICY_FAILED)) {
+		queue = bdev_get_queue(rdev->bdev);
+		member.size_bytes = rdev->sectors << SECTOR_SHIFT;
+		member.optimal_io_bytes = bdev_io_opt(rdev->bdev);
+		member.queue_depth = queue->queue_depth ?: queue->nr_requests;
+	}
+	read_policy_set_member(conf->policy, &member);
+}
+
+/* Returns the member that the policy chooses, or -1: md chooses. */
+static int raid1_policy_choose(struct r1conf *conf, struct r1bio *r1_bio)
+{
+	struct read_policy_request request;
+	int disk, chosen;
+
+	if (!read_policy_is_used(conf->policy))
+		return -1;
+	request.nr = 0;
+	for (disk = 0; disk < conf->raid_disks * 2; disk++) {
+		struct md_rdev *rdev = conf->mirrors[disk].rdev;
+
+		if (disk >= READ_POLICY_MEMBERS || (!rdev && disk >= conf->raid_disks))
+			continue;
+		raid1_policy_show_member(conf, disk, rdev);
+		if (r1_bio->bios[disk] == IO_BLOCKED || !rdev_readable(rdev, r1_bio) ||
+		    request.nr == READ_POLICY_MIRRORS)
+			continue;
+		request.mirror[request.nr].offset =
+			(r1_bio->sector + rdev->data_offset) << SECTOR_SHIFT;
+		request.mirror[request.nr].copy = disk;
+		request.mirror[request.nr++].member = disk;
+	}
+	if (request.nr < 2)
+		return -1;
+	request.offset = r1_bio->sector << SECTOR_SHIFT;
+	request.length = (u64)r1_bio->sectors << SECTOR_SHIFT;
+	request.flags = r1_bio->master_bio->bi_opf & REQ_BACKGROUND ? READ_POLICY_BACKGROUND : 0;
+	request.copies = conf->raid_disks;
+	chosen = read_policy_choose(conf->policy, &request);
+	if (chosen < 0)
+		return -1;
+	/* Another member can serve what this one fails fast. */
+	set_bit(R1BIO_FailFast, &r1_bio->state);
+	return request.mirror[chosen].member;
+}
+
+static struct read_policy_event raid1_policy_event(struct r1bio *r1_bio, int disk, int op)
+{
+	struct md_rdev *rdev = r1_bio->mddev->private ?
+		((struct r1conf *)r1_bio->mddev->private)->mirrors[disk].rdev : NULL;
+
+	return (struct read_policy_event){
+		.offset = (r1_bio->sector + (rdev ? rdev->data_offset : 0)) << SECTOR_SHIFT,
+		.length = (u64)r1_bio->sectors << SECTOR_SHIFT,
+		.member = disk,
+		.op = op,
+		.purpose = r1_bio->master_bio->bi_opf & REQ_META ? 4 : 0,
+		.volume_offset = r1_bio->sector << SECTOR_SHIFT,
+	};
+}
+
+static void raid1_policy_submit(struct r1conf *conf, struct r1bio *r1_bio, int disk, int op)
+{
+	struct read_policy_event event;
+
+	if (!read_policy_is_used(conf->policy) || disk >= READ_POLICY_MEMBERS)
+		return;
+	event = raid1_policy_event(r1_bio, disk, op);
+	read_policy_submit(conf->policy, &r1_bio->policy, &event);
+}
+
+static void raid1_policy_complete(struct r1conf *conf, struct r1bio *r1_bio, int disk, int op,
+				  blk_status_t status)
+{
+	struct read_policy_event event;
+
+	if (!read_policy_is_used(conf->policy) || disk >= READ_POLICY_MEMBERS)
+		return;
+	event = raid1_policy_event(r1_bio, disk, op);
+	event.result = status ? 1 : 0;
+	read_policy_complete(conf->policy, &r1_bio->policy, &event);
+}
+#else
+static inline void raid1_policy_add(struct mddev *mddev, struct r1conf *conf) {}
+static inline void raid1_policy_remove(struct r1conf *conf) {}
+static inline int raid1_policy_choose(struct r1conf *conf, struct r1bio *r1_bio) { return -1; }
+#define raid1_policy_submit(...) do {} while (0)
+#define raid1_policy_complete(...) do {} while (0)
+#endif
