@@ -39,5 +39,6 @@ mod report_text;
 mod sweep;
 mod systemd;
 mod traces;
+mod tune;
 mod ublk;
 mod watch;

@@ -17,13 +17,15 @@ use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, anyhow};
+use clap::Parser as _;
 use mirrorball_core::units::Nanos;
-use mirrorball_lab::evaluation::advice::answer::{Answer, WhatIf};
+use mirrorball_lab::evaluation::advice::answer::{Answer, ArrayAnswer, WhatIf};
 use mirrorball_lab::evaluation::advice::state::first_steps;
 use mirrorball_lab::evaluation::advice::{page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
 use mirrorball_lab::experiment::study::Criteria;
 use question::Question;
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use what_if::HardwareChange;
@@ -219,6 +221,22 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         answer.what_if = Some(WhatIf::new(changes, &answer.array, after));
     }
     finish(args, existing, &answer, !is_dead && measured.is_complete)
+}
+
+/// The answer to a command line of `advise` about an array that is complete and idle; `None` if
+/// Ctrl-C ended it.
+pub(crate) fn answer_of_defaults(words: &[OsString]) -> Result<Option<ArrayAnswer>, Failure> {
+    #[derive(clap::Parser)]
+    struct Words {
+        #[command(flatten)]
+        args: Args,
+    }
+    let Words { args } = Words::try_parse_from(words)
+        .map_err(|error| Failure::WrongUse(anyhow!("{}", error.to_string().trim())))?;
+    let (array, jobs) = target::array_and_jobs(&args);
+    let target = target::find(&args, array)?;
+    let question = Question::new(&args, &target, &jobs)?;
+    Ok(question.answer(&args)?.map(|(answer, _)| answer))
 }
 
 /// Prints the answer and writes its page.

@@ -45,6 +45,7 @@ mod serving;
 mod sweep;
 mod terminal;
 mod top;
+mod tune;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -89,6 +90,7 @@ enum Command {
     Ctl(ctl::Args),
     Top(top::Args),
     Watch(watch::Args),
+    Tune(tune::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

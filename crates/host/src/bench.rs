@@ -5,7 +5,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `knob`, `setting_commands`, `arms` | files of the kernel, and the settings that they make |
+//! | `knob_path`, `tool_knob`, `knob` | places that hold a setting |
+//! | `setting_commands`, `arms` | the settings that they make |
 //! | `journal`, `array_lock`, `watchdog`, `changed_array` | nothing is left changed |
 //! | `knob_place`, `restore` | what is changed is found and put back |
 //! | `design` | the order of runs |
@@ -21,33 +22,35 @@
 //! by a watchdog process if `bench` is killed; and by `bench --restore` after a crash of the
 //! machine.
 
-mod arms;
-mod array_lock;
+pub(crate) mod arms;
+pub(crate) mod array_lock;
 mod background;
 mod block_statistics;
-mod changed_array;
+pub(crate) mod changed_array;
 mod comparison_tables;
 mod data_folder;
 mod design;
 mod fio_job;
 mod fio_run;
-mod journal;
-mod knob;
-mod knob_place;
+pub(crate) mod journal;
+pub(crate) mod knob;
+pub(crate) mod knob_path;
+pub(crate) mod knob_place;
 mod measured_cell;
 mod outcome;
 mod pid_remainders;
 mod pid_residue;
 mod process_tree;
 mod reader_log;
-mod request;
-mod restore;
+pub(crate) mod request;
+pub(crate) mod restore;
 mod runs;
 mod saved_runs;
 mod session;
 mod setting_commands;
 mod stability;
 mod tables;
+pub(crate) mod tool_knob;
 mod watchdog;
 
 pub use background::BackgroundLoad;

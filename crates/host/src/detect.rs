@@ -40,7 +40,9 @@ pub use array::{
 };
 pub use disk::{DetectedDisk, DiskBus};
 pub use disk_below::{DiskBelow, disk_below};
-pub(crate) use identity::{Identifiers, array_identifiers, find_md, md_members, nvme_identifiers};
+pub(crate) use identity::{
+    Identifiers, array_identifiers, find_md, md_members, member_identities, nvme_identifiers,
+};
 use mirrorball_disk::array_file::ModelConfidence;
 pub use model_choice::ModelChoice;
 pub use stack::StackLayer;

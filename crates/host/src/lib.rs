@@ -3,9 +3,11 @@
 //!
 //! `detect` reads the kernel's files below `/sys` and `/proc`. `probe` reads a disk, and fits a
 //! model to what it took. Neither writes. `bench` measures an array under the settings that its
-//! system offers, and restores what it set. `watch` reads the counters of running disks.
+//! system offers, and restores what it set. `tune` applies one of them, keeps it and undoes it.
+//! `watch` reads the counters of running disks.
 
 pub mod bench;
 pub mod detect;
 pub mod probe;
+pub mod tune;
 pub mod watch;

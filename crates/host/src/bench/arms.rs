@@ -6,8 +6,8 @@
 //! force is the first. Settings that are no files (LVM, dm-multipath, DRBD) cannot be
 //! compared; the one in force can be measured.
 
-use super::knob::{Knob, KnobKind};
-use super::setting_commands::{FileWrite, writes};
+use super::knob::Knob;
+use super::setting_commands::{FileWrite, tool_write, writes};
 use crate::detect::{DetectedArray, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Spec, parse_list};
@@ -18,34 +18,60 @@ use std::collections::BTreeSet;
 
 /// A setting to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BenchArm {
+pub(crate) struct BenchArm {
     /// Canonical policy string.
-    pub(super) spec: String,
+    pub(crate) spec: String,
     /// The value of each knob.
-    pub(super) values: Vec<String>,
+    pub(crate) values: Vec<String>,
+}
+
+/// Places that the settings may be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SettingPlaces {
+    /// Files of the kernel alone.
+    KernelFiles,
+    /// Those, and what tools set.
+    All,
 }
 
 /// The settings to measure, and the knobs that make them.
 #[derive(Clone, Debug)]
-pub(super) struct ArmSet {
-    pub(super) arms: Vec<BenchArm>,
-    pub(super) knobs: Vec<Knob>,
+pub(crate) struct ArmSet {
+    pub(crate) arms: Vec<BenchArm>,
+    pub(crate) knobs: Vec<Knob>,
     /// The value of each knob when the settings were chosen.
-    pub(super) in_force: Vec<String>,
+    pub(crate) in_force: Vec<String>,
+    /// Settings that change nothing here.
+    pub(crate) same: Vec<String>,
     /// Notes for the user.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl ArmSet {
-    /// The settings of `list`, or one of each kind, on `array`, which `detected` describes.
+    /// The settings of `list`, or one of each kind, on `array`, which `detected` describes; those
+    /// that are in files of the kernel.
     ///
     /// # Errors
     /// If `list` names a policy that the running system does not offer.
-    pub(super) fn new(
+    pub(crate) fn new(
         sysroot: &Sysroot,
         detected: &DetectedArray,
         array: &ArraySpec,
         list: Option<&str>,
+    ) -> Result<ArmSet, Diagnostic> {
+        ArmSet::in_places(sysroot, detected, array, list, SettingPlaces::KernelFiles)
+    }
+
+    /// The same for settings in other places.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn in_places(
+        sysroot: &Sysroot,
+        detected: &DetectedArray,
+        array: &ArraySpec,
+        list: Option<&str>,
+        places: SettingPlaces,
     ) -> Result<ArmSet, Diagnostic> {
         let system = systems::find(detected.system.name())?.serving(array);
         let version = detected.version.as_ref().and_then(|text| text.parse::<Version>().ok());
@@ -57,7 +83,7 @@ impl ArmSet {
         let mut notes = Vec::new();
         let mut writable: Vec<(String, Vec<FileWrite>)> = Vec::new();
         for setting in &offered {
-            match file_writes(setting, system, array) {
+            match file_writes(setting, system, array, places) {
                 Some(writes) => writable.push((setting.spec.clone(), writes)),
                 None if setting.spec == now => {}
                 None => notes.push(format!(
@@ -94,13 +120,13 @@ impl ArmSet {
         let mut notes = Vec::new();
         let mut knobs = Vec::new();
         let mut in_force = Vec::new();
+        let mut same = Vec::new();
         let mut missing = BTreeSet::new();
         for path in paths {
-            match sysroot.raw_text(path) {
-                Some(raw) => {
-                    let kind = KnobKind::of(path, &raw);
-                    in_force.push(kind.value(&raw));
-                    knobs.push(Knob { path: path.clone(), kind });
+            match Knob::found(sysroot, path) {
+                Some((knob, raw)) => {
+                    in_force.push(knob.kind.value(&raw));
+                    knobs.push(knob);
                 }
                 None => {
                     missing.insert(path.clone());
@@ -120,31 +146,41 @@ impl ArmSet {
                 values[place] = knobs[place].kind.value_of_written(&write.text);
             }
             match arms.iter().find(|arm| arm.values == values) {
-                Some(same) => {
-                    notes.push(format!("{spec} is not measured: here it is {}", same.spec));
+                Some(same_arm) => {
+                    if same_arm.values == in_force {
+                        same.push(spec.clone());
+                    }
+                    notes.push(format!("{spec} is not measured: here it is {}", same_arm.spec));
                 }
                 None => arms.push(BenchArm { spec: spec.clone(), values }),
             }
         }
-        ArmSet { arms, knobs, in_force, notes }
+        ArmSet { arms, knobs, in_force, same, notes }
     }
 
     /// The values that the knob of this number is set to.
-    pub(super) fn values_of(&self, knob: usize) -> Vec<String> {
+    pub(crate) fn values_of(&self, knob: usize) -> Vec<String> {
         let values: BTreeSet<&String> = self.arms.iter().map(|arm| &arm.values[knob]).collect();
         values.into_iter().cloned().collect()
     }
 }
 
-/// The writes that lead from any setting of the system to this one; `None` if they are not files.
-fn file_writes(setting: &Setting, system: &System, array: &ArraySpec) -> Option<Vec<FileWrite>> {
+/// The writes that lead from any setting of the system to this one; `None` if they are in other
+/// places.
+fn file_writes(
+    setting: &Setting,
+    system: &System,
+    array: &ArraySpec,
+    places: SettingPlaces,
+) -> Option<Vec<FileWrite>> {
     let commands = setting.commands_from_any(system, array);
     if commands.is_empty() {
         return None;
     }
     let mut all = Vec::new();
     for command in commands {
-        all.extend(writes(&command)?);
+        let by_tool = || tool_write(&command).filter(|_| places == SettingPlaces::All);
+        all.extend(writes(&command).or_else(by_tool)?);
     }
     Some(all)
 }

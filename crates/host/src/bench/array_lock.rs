@@ -1,4 +1,4 @@
-//! One `bench` per array: a lock on a file next to the array's journal.
+//! One `bench` or `tune` per array: a lock on a file next to the array's journal.
 //!
 //! Lock and journal belong to what the knobs belong to. Those of ZFS are parameters of the module,
 //! so that all pools have one. The kernel releases the lock when the process ends, however it ends.
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// A held lock.
 #[derive(Debug)]
-pub(super) struct ArrayLock {
+pub(crate) struct ArrayLock {
     file: File,
     journal: PathBuf,
 }
@@ -34,7 +34,7 @@ impl ArrayLock {
     ///
     /// # Errors
     /// If another process holds the lock, or its folder cannot be written.
-    pub(super) fn take(
+    pub(crate) fn take(
         sysroot: &Sysroot,
         array: &DetectedArray,
         identity: &Identifiers,
@@ -42,7 +42,7 @@ impl ArrayLock {
         let folder = journal::create_folder(sysroot).map_err(|error| {
             let folder = journal::folder(sysroot);
             let what = format!("cannot create the folder {}: {error}", folder.display());
-            Diagnostic::new(what).with_help("run as root: bench changes settings of the kernel")
+            Diagnostic::new(what).with_help("run as root: this changes settings of the kernel")
         })?;
         let name = match array.system {
             StorageSystem::Zfs => "zfs-module".to_owned(),
@@ -60,11 +60,11 @@ impl ArrayLock {
     ///
     /// # Errors
     /// If another process holds the lock, or the file cannot be opened.
-    pub(super) fn of_journal(journal: &Path, waits: bool) -> Result<ArrayLock, Diagnostic> {
+    pub(crate) fn of_journal(journal: &Path, waits: bool) -> Result<ArrayLock, Diagnostic> {
         let path = journal.with_extension("lock");
         let failed = |error: io::Error| {
             Diagnostic::new(format!("cannot lock {}: {error}", path.display()))
-                .with_help("run as root: bench changes settings of the kernel")
+                .with_help("run as root: this changes settings of the kernel")
         };
         let mut options = File::options();
         options.write(true).create(true).truncate(false).mode(0o600);
@@ -77,8 +77,8 @@ impl ArrayLock {
         match flock(&file, operation) {
             Ok(()) => Ok(ArrayLock { file, journal: journal.to_owned() }),
             Err(Errno::WOULDBLOCK) => {
-                let what = "another `mirrorball bench` runs on this array, or one with the same \
-                            settings";
+                let what = "another `mirrorball bench` or `tune` runs on this array, or one with \
+                            the same settings";
                 Err(Diagnostic::new(what).with_help("wait until it ends, or stop it with Ctrl-C"))
             }
             Err(error) => Err(failed(error.into())),
@@ -86,8 +86,14 @@ impl ArrayLock {
     }
 
     /// The path of the array's journal.
-    pub(super) fn journal(&self) -> &Path {
+    pub(crate) fn journal(&self) -> &Path {
         &self.journal
+    }
+
+    /// The same lock, with the path of the array's journal of `tune`.
+    pub(crate) fn of_tune(mut self) -> ArrayLock {
+        self.journal.set_extension(journal::OF_TUNE);
+        self
     }
 }
 
@@ -146,7 +152,7 @@ mod tests {
         let lock = ArrayLock::of_journal(&journal, false).unwrap();
         assert_eq!(lock.journal(), journal);
         let error = ArrayLock::of_journal(&journal, false).unwrap_err().to_string();
-        assert!(error.contains("another `mirrorball bench` runs"), "{error}");
+        assert!(error.contains("another `mirrorball bench` or `tune` runs"), "{error}");
         ArrayLock::of_journal(&folder.path().join("md-md1.journal"), false).unwrap();
         drop(lock);
         ArrayLock::of_journal(&journal, true).unwrap();

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::io;
 
 /// Settings that may be changed. Dropping it restores them.
-pub(super) struct ChangedArray {
+pub(crate) struct ChangedArray {
     sysroot: Sysroot,
     journal: RefCell<Journal>,
     is_restored: bool,
@@ -28,7 +28,7 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If either fails; nothing is changed then.
-    pub(super) fn new(
+    pub(crate) fn new(
         sysroot: &Sysroot,
         lock: ArrayLock,
         journal: Journal,
@@ -53,13 +53,26 @@ impl ChangedArray {
     }
 
     /// Restores the settings.
-    pub(super) fn restore(&mut self) -> RestoreReport {
+    pub(crate) fn restore(&mut self) -> RestoreReport {
         self.is_restored = true;
         restore::restore(&self.sysroot, self.lock.journal(), &self.journal.borrow())
     }
 
+    /// Leaves the settings as they are now, until `tune --undo`.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(crate) fn leave(mut self) -> Result<(), Diagnostic> {
+        if let Some(tuned) = &mut self.journal.get_mut().tuned {
+            tuned.stays = true;
+        }
+        self.write()?;
+        self.is_restored = true;
+        Ok(())
+    }
+
     /// The watchdog, which ends the processes that it knows.
-    pub(super) fn watchdog(&self) -> &Watchdog {
+    pub(crate) fn watchdog(&self) -> &Watchdog {
         &self.watchdog
     }
 
@@ -67,10 +80,10 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If the watchdog has ended.
-    pub(super) fn check_watchdog(&self) -> Result<(), Diagnostic> {
+    pub(crate) fn check_watchdog(&self) -> Result<(), Diagnostic> {
         self.watchdog.check().map_err(|error| {
             let what = format!("the watchdog process, which restores the settings, ended: {error}");
-            Diagnostic::new(what).with_help("run bench again")
+            Diagnostic::new(what).with_help("start it again")
         })
     }
 
@@ -78,7 +91,7 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub(super) fn set_load(&mut self, load: Option<StartedLoad>) -> Result<(), Diagnostic> {
+    pub(crate) fn set_load(&mut self, load: Option<StartedLoad>) -> Result<(), Diagnostic> {
         if self.journal.borrow().load == load {
             return Ok(());
         }
@@ -90,7 +103,7 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If the journal cannot be written, or the watchdog has ended.
-    pub(super) fn fio_starts(&self, process: u32) -> io::Result<()> {
+    pub(crate) fn fio_starts(&self, process: u32) -> io::Result<()> {
         let start_time = start_time(process).unwrap_or_default();
         self.journal.borrow_mut().fio = Some(StartedProcess { process, start_time });
         self.journal.borrow().write(self.lock.journal())?;
@@ -98,7 +111,7 @@ impl ChangedArray {
     }
 
     /// Records that fio has ended. The journal on the disk may name it until its next change.
-    pub(super) fn fio_ended(&self, process: u32) {
+    pub(crate) fn fio_ended(&self, process: u32) {
         self.journal.borrow_mut().fio = None;
         self.watchdog.ended(process);
     }
@@ -107,7 +120,7 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub(super) fn folder_created(&mut self, inode: u64) -> Result<(), Diagnostic> {
+    pub(crate) fn folder_created(&mut self, inode: u64) -> Result<(), Diagnostic> {
         if let Some(folder) = &mut self.journal.get_mut().folder {
             folder.inode = Some(inode);
         }
@@ -118,7 +131,7 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub(super) fn forget_folder(&mut self) -> Result<(), Diagnostic> {
+    pub(crate) fn forget_folder(&mut self) -> Result<(), Diagnostic> {
         self.journal.get_mut().folder = None;
         self.write()
     }
@@ -127,13 +140,13 @@ impl ChangedArray {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub(super) fn forget_knob(&self, path: &str) -> Result<(), Diagnostic> {
+    pub(crate) fn forget_knob(&self, path: &str) -> Result<(), Diagnostic> {
         self.journal.borrow_mut().knobs.retain(|entry| entry.knob.path != path);
         self.write()
     }
 
     /// The positions of md's check, each with its value before the first change.
-    pub(super) fn positions(&self) -> Vec<(Knob, String)> {
+    pub(crate) fn positions(&self) -> Vec<(Knob, String)> {
         let journal = self.journal.borrow();
         let positions = journal.knobs.iter().filter(|it| it.knob.kind == KnobKind::Position);
         positions.map(|it| (it.knob.clone(), it.knob.kind.value(&it.before))).collect()

@@ -7,9 +7,13 @@
 //! their names may be those of others.
 //!
 //! Restoring writes, runs and removes what a journal says, as root. So one that another user may
-//! have written is refused, and so is one that says something that `bench` never does.
+//! have written is refused, and so is one that says something that Mirrorball never does.
+//!
+//! The journal of `tune` lies next to that of `bench`, under another ending: the setting that
+//! `tune` applied stays, and `bench` comes and goes meanwhile. Both have one lock.
 
 use super::knob::{Knob, KnobKind};
+use super::knob_path::KnobPath;
 use crate::detect::{Identifiers, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use rustix::fs::{Mode, OFlags, Stat, fchmod, fstat, statfs};
@@ -26,7 +30,7 @@ const FOLDER: &str = "/var/lib/mirrorball/bench";
 const VERSION: u32 = 2;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The command that ends a scrub of btrfs, but for the mount point.
-pub(super) const SCRUB_CANCEL: [&str; 3] = ["btrfs", "scrub", "cancel"];
+pub(crate) const SCRUB_CANCEL: [&str; 3] = ["btrfs", "scrub", "cancel"];
 /// Longest journal that is read.
 const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 /// Numbers of file systems that a restart empties: tmpfs, ramfs, overlayfs (of a container).
@@ -35,52 +39,67 @@ const VOLATILE: [i64; 3] = [0x0102_1994, 0x8584_58f6, 0x794c_7630];
 /// Values to restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     version: u32,
     /// The array, as `bench` was asked for it.
-    pub(super) array: String,
+    pub(crate) array: String,
     /// Identity of the array.
-    pub(super) identity: Identifiers,
+    pub(crate) identity: Identifiers,
     /// The boot of the kernel that it was written in; empty if not known.
-    pub(super) boot_id: String,
+    pub(crate) boot_id: String,
     /// The process that wrote it.
-    pub(super) process: u32,
+    pub(crate) process: u32,
     /// The folder that is created for the data to read, if any.
-    pub(super) folder: Option<JournalFolder>,
+    pub(crate) folder: Option<JournalFolder>,
     /// The knobs that may be changed.
-    pub(super) knobs: Vec<JournalKnob>,
+    pub(crate) knobs: Vec<JournalKnob>,
     /// The work in the background that `bench` has started, while it runs.
-    pub(super) load: Option<StartedLoad>,
+    pub(crate) load: Option<StartedLoad>,
     /// The fio that `bench` has started, while it runs. Journals of earlier versions have none.
     #[serde(default)]
-    pub(super) fio: Option<StartedProcess>,
+    pub(crate) fio: Option<StartedProcess>,
+    /// The setting that `tune` applied; none in a journal of `bench`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tuned: Option<TunedSetting>,
+}
+
+/// The setting of a journal of `tune`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TunedSetting {
+    /// Canonical policy string of the setting.
+    pub(crate) spec: String,
+    /// Canonical policy string of the setting before.
+    pub(crate) before: String,
+    /// True if it stays when the process that applied it ends.
+    pub(crate) stays: bool,
 }
 
 /// A process that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StartedProcess {
-    pub(super) process: u32,
+pub(crate) struct StartedProcess {
+    pub(crate) process: u32,
     /// When it was started, in ticks since the boot: another process may get its number later.
-    pub(super) start_time: u64,
+    pub(crate) start_time: u64,
 }
 
 /// The folder of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JournalFolder {
-    pub(super) path: String,
+pub(crate) struct JournalFolder {
+    pub(crate) path: String,
     /// The folder of the array that it is in, by its path on the machine.
-    pub(super) above: String,
+    pub(crate) above: String,
     /// Number in the file system, once it is created. Earlier versions did not record it.
     #[serde(default)]
-    pub(super) inode: Option<u64>,
+    pub(crate) inode: Option<u64>,
 }
 
 /// Work in the background that was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum StartedLoad {
+pub(crate) enum StartedLoad {
     /// A check by md, in this file.
     Check(Knob),
     /// Work that this command ends.
@@ -90,14 +109,14 @@ pub(super) enum StartedLoad {
 /// A knob, with what it showed and what it may be set to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JournalKnob {
-    pub(super) knob: Knob,
+pub(crate) struct JournalKnob {
+    pub(crate) knob: Knob,
     /// Identity of the md member that it belongs to; empty for a knob of the array.
-    pub(super) member: Identifiers,
+    pub(crate) member: Identifiers,
     /// The text of the file before the first change.
-    pub(super) before: String,
+    pub(crate) before: String,
     /// Values that `bench` sets. Another program set any other value.
-    pub(super) ours: Vec<String>,
+    pub(crate) ours: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -107,7 +126,7 @@ struct JournalVersion {
 
 impl Journal {
     /// A journal of this process.
-    pub(super) fn new(
+    pub(crate) fn new(
         sysroot: &Sysroot,
         array: &str,
         identity: Identifiers,
@@ -123,11 +142,22 @@ impl Journal {
             knobs,
             load: None,
             fio: None,
+            tuned: None,
         }
     }
 
+    /// True if the setting stays until `tune --undo`.
+    pub(crate) fn stays(&self) -> bool {
+        self.tuned.as_ref().is_some_and(|tuned| tuned.stays)
+    }
+
+    /// True if a file of ours sets its values again at each start of the machine.
+    pub(crate) fn is_kept_over_restarts(&self) -> bool {
+        self.knobs.iter().any(|entry| entry.knob.kind == KnobKind::Text)
+    }
+
     /// True if the machine was started again after the journal was written.
-    pub(super) fn is_of_earlier_boot(&self, sysroot: &Sysroot) -> bool {
+    pub(crate) fn is_of_earlier_boot(&self, sysroot: &Sysroot) -> bool {
         let now = boot_id(sysroot);
         !self.boot_id.is_empty() && !now.is_empty() && self.boot_id != now
     }
@@ -151,18 +181,25 @@ impl Journal {
         }
     }
 
-    /// Checks that it says nothing that `bench` never does.
+    /// Checks that it says nothing that `bench` and `tune` never do.
     fn check(&self) -> Result<(), String> {
-        let is_of_kernel = |path: &str| {
-            path.starts_with("/sys/") && !path.split('/').any(|component| component == "..")
+        let is_kind_of_place = |entry: &JournalKnob| {
+            let is_empty = entry.before.is_empty();
+            match (KnobPath::of(&entry.knob.path), entry.knob.kind) {
+                (None, _) => false,
+                // Undoing removes such a file, and writes none.
+                (Some(KnobPath::OwnFile), kind) => kind == KnobKind::Text && is_empty,
+                (Some(KnobPath::Kernel), kind) => !matches!(kind, KnobKind::Tool | KnobKind::Text),
+                (Some(_), kind) => kind == KnobKind::Tool,
+            }
         };
-        let mut paths = self.knobs.iter().map(|entry| &entry.knob.path);
-        if let Some(other) = paths.find(|path| !is_of_kernel(path)) {
-            return Err(format!("it names `{other}`, which bench never sets"));
+        if let Some(other) = self.knobs.iter().find(|entry| !is_kind_of_place(entry)) {
+            let path = &other.knob.path;
+            return Err(format!("it names `{path}`, which Mirrorball never sets"));
         }
         match &self.load {
             Some(StartedLoad::Check(Knob { path, kind }))
-                if !is_of_kernel(path)
+                if KnobPath::of(path).is_none()
                     || !path.ends_with("/md/sync_action")
                     || *kind != KnobKind::Plain =>
             {
@@ -179,7 +216,7 @@ impl Journal {
     ///
     /// # Errors
     /// If the folder or the file cannot be written.
-    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         let temporary = path.with_extension("journal.new");
         match fs::remove_file(&temporary) {
@@ -197,7 +234,7 @@ impl Journal {
     ///
     /// # Errors
     /// If it cannot be read or understood.
-    pub(super) fn read(path: &Path) -> Result<Option<Journal>, Diagnostic> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Journal>, Diagnostic> {
         let refuse = |reason: String| {
             let what = format!("cannot read the journal {}: {reason}", path.display());
             Diagnostic::new(what).with_help(
@@ -241,7 +278,7 @@ fn check_owner(stat: &Stat) -> io::Result<()> {
 }
 
 /// The mount point in the command that ends a scrub; `None` if it is another command.
-pub(super) fn scrubbed_mount(command: &[String]) -> Option<&str> {
+pub(crate) fn scrubbed_mount(command: &[String]) -> Option<&str> {
     let [words @ .., mount] = command else { return None };
     let is_cancel = words.iter().map(String::as_str).eq(SCRUB_CANCEL);
     (is_cancel && mount.starts_with('/')).then_some(mount)
@@ -251,13 +288,13 @@ pub(super) fn scrubbed_mount(command: &[String]) -> Option<&str> {
 ///
 /// # Errors
 /// If it cannot be removed.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 /// The folder of the journals, of this machine or of a recorded copy.
-pub(super) fn folder(sysroot: &Sysroot) -> PathBuf {
+pub(crate) fn folder(sysroot: &Sysroot) -> PathBuf {
     sysroot.host_path(FOLDER)
 }
 
@@ -266,7 +303,7 @@ pub(super) fn folder(sysroot: &Sysroot) -> PathBuf {
 ///
 /// # Errors
 /// If it cannot be created, or belongs to another user.
-pub(super) fn create_folder(sysroot: &Sysroot) -> io::Result<PathBuf> {
+pub(crate) fn create_folder(sysroot: &Sysroot) -> io::Result<PathBuf> {
     let folder = folder(sysroot);
     let mut missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     while let Some(path) = missing.pop() {
@@ -285,16 +322,20 @@ pub(super) fn create_folder(sysroot: &Sysroot) -> io::Result<PathBuf> {
 }
 
 /// The folder of the journals, if a restart of the machine empties it.
-pub(super) fn volatile_folder(sysroot: &Sysroot) -> Option<PathBuf> {
+pub(crate) fn volatile_folder(sysroot: &Sysroot) -> Option<PathBuf> {
     let folder = folder(sysroot);
     let space = statfs(folder.ancestors().find(|path| path.exists())?).ok()?;
     VOLATILE.contains(&(space.f_type as i64)).then_some(folder)
 }
 
-/// The journals that are there.
-pub(super) fn all(sysroot: &Sysroot) -> Vec<PathBuf> {
+/// Endings of the journals of `bench` and of `tune`.
+pub(crate) const OF_BENCH: &str = "journal";
+pub(crate) const OF_TUNE: &str = "tune";
+
+/// The journals with an ending that are there.
+pub(crate) fn all(sysroot: &Sysroot, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder(sysroot)).into_iter().flatten().flatten();
-    let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == "journal");
+    let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == ending);
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_journal).collect();
     paths.sort();
     paths
@@ -305,157 +346,4 @@ fn boot_id(sysroot: &Sysroot) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
-    use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    fn journal() -> impl Strategy<Value = Journal> {
-        let knob = (any::<String>(), any::<String>(), any::<Vec<String>>());
-        let knobs = proptest::collection::vec(knob, 0..4);
-        (any::<String>(), any::<Option<String>>(), knobs).prop_map(|(array, folder, knobs)| {
-            let knob = |(path, before, ours): (String, _, _)| {
-                let path = format!("/sys/{}", path.replace("..", ""));
-                let knob = Knob { path, kind: KnobKind::Flag };
-                JournalKnob { knob, member: Identifiers::default(), before, ours }
-            };
-            let cancel = SCRUB_CANCEL.into_iter().chain(["/srv/data"]).map(str::to_owned);
-            Journal {
-                version: VERSION,
-                array,
-                identity: Identifiers::default(),
-                boot_id: String::new(),
-                process: 7,
-                folder: folder.map(|path| JournalFolder {
-                    above: path.clone(),
-                    path,
-                    inode: Some(7),
-                }),
-                knobs: knobs.into_iter().map(knob).collect(),
-                load: Some(StartedLoad::EndedBy(cancel.collect())),
-                fio: Some(StartedProcess { process: 7, start_time: 9 }),
-            }
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn every_journal_is_read_as_it_was_written(journal in journal()) {
-            prop_assert_eq!(Journal::decode(&journal.encode()), Ok(journal));
-        }
-
-        #[test]
-        fn no_text_makes_the_reader_panic(text in any::<String>()) {
-            let _ = Journal::decode(&text);
-        }
-    }
-
-    #[test]
-    fn a_journal_of_another_version_or_cut_off_is_refused() {
-        let sysroot = Sysroot::recorded(Path::new("/nowhere"));
-        let text = Journal::new(&sysroot, "md0", Identifiers::default(), Vec::new()).encode();
-        let other = text.replace("\"version\": 2", "\"version\": 1");
-        assert!(Journal::decode(&other).unwrap_err().contains("version 1"));
-        let fewer = "{\"version\": 3}";
-        assert!(Journal::decode(fewer).unwrap_err().contains("version 3"));
-        for end in 0..text.len() - 2 {
-            assert!(Journal::decode(&text[..end]).is_err(), "{end}");
-        }
-    }
-
-    #[test]
-    fn a_journal_without_processes_is_of_an_earlier_program() {
-        let sysroot = Sysroot::recorded(Path::new("/nowhere"));
-        let journal = Journal::new(&sysroot, "md0", Identifiers::default(), Vec::new());
-        let text = journal.encode().replace(",\n  \"fio\": null", "");
-        assert!(!text.contains("fio"), "{text}");
-        assert_eq!(Journal::decode(&text), Ok(journal));
-    }
-
-    #[test]
-    fn a_journal_with_what_bench_never_does_is_refused() {
-        let sysroot = Sysroot::recorded(Path::new("/nowhere"));
-        let knob = |path: &str, kind| Knob { path: path.to_owned(), kind };
-        let entry = |path: &str| JournalKnob {
-            knob: knob(path, KnobKind::Plain),
-            member: Identifiers::default(),
-            before: "0".to_owned(),
-            ours: Vec::new(),
-        };
-        let ended_by = |words: &[&str]| {
-            Some(StartedLoad::EndedBy(words.iter().map(|word| (*word).to_owned()).collect()))
-        };
-        let action = "/sys/block/md0/md/sync_action";
-        for (path, load, refused) in [
-            ("/sys/fs/btrfs/F/read_policy", None, None),
-            ("/etc/passwd", None, Some("`/etc/passwd`, which bench never sets")),
-            ("/sys/../etc/passwd", None, Some("which bench never sets")),
-            ("/sys/a", Some(StartedLoad::Check(knob(action, KnobKind::Plain))), None),
-            (
-                "/sys/a",
-                Some(StartedLoad::Check(knob("/proc/sysrq-trigger", KnobKind::Plain))),
-                Some("`/proc/sysrq-trigger`, by which bench starts no check"),
-            ),
-            ("/sys/a", ended_by(&["btrfs", "scrub", "cancel", "/mnt"]), None),
-            ("/sys/a", ended_by(&["rm", "-r", "/home"]), Some("`rm -r /home`, which bench never")),
-            ("/sys/a", ended_by(&["btrfs", "scrub", "cancel", "-x"]), Some("never runs")),
-            ("/sys/a", ended_by(&[]), Some("never runs")),
-        ] {
-            let mut journal =
-                Journal::new(&sysroot, "pool", Identifiers::default(), vec![entry(path)]);
-            journal.load = load;
-            match (Journal::decode(&journal.encode()), refused) {
-                (Ok(_), None) => {}
-                (Err(error), Some(part)) => assert!(error.contains(part), "{error}"),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_journal_that_another_user_may_have_written_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pool.journal");
-        let sysroot = Sysroot::recorded(folder.path());
-        let journal = Journal::new(&sysroot, "pool", Identifiers::default(), Vec::new());
-        // A link where the text is written first leads nowhere.
-        let theirs = folder.path().join("theirs");
-        fs::write(&theirs, "kept").unwrap();
-        symlink(&theirs, path.with_extension("journal.new")).unwrap();
-        journal.write(&path).unwrap();
-        assert_eq!(fs::read_to_string(&theirs).unwrap(), "kept");
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o600);
-        assert_eq!(Journal::read(&path), Ok(Some(journal)));
-
-        fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
-        let error = Journal::read(&path).unwrap_err().to_string();
-        assert!(error.contains("another user may have written it"), "{error}");
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        let link = folder.path().join("link.journal");
-        symlink(&path, &link).unwrap();
-        assert!(Journal::read(&link).is_err());
-        let folder = create_folder(&sysroot).unwrap();
-        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(mode(&create_folder(&sysroot).unwrap()), 0o700);
-    }
-
-    #[test]
-    fn a_written_journal_replaces_the_one_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("md-md0.journal");
-        let sysroot = Sysroot::recorded(folder.path());
-        assert_eq!(Journal::read(&path), Ok(None));
-        for array in ["one", "two"] {
-            let journal = Journal::new(&sysroot, array, Identifiers::default(), Vec::new());
-            journal.write(&path).unwrap();
-            assert_eq!(Journal::read(&path).unwrap().unwrap().array, array);
-        }
-        remove(&path).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        let created = create_folder(&sysroot).unwrap();
-        assert!(created.is_dir() && created.ends_with("var/lib/mirrorball/bench"));
-        assert_eq!(create_folder(&sysroot).unwrap(), created);
-    }
-}
+mod tests;

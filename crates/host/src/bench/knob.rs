@@ -1,13 +1,15 @@
-//! Knobs: files of the kernel that hold a setting, read, set and put back.
+//! Knobs: places that hold a setting, read, set and put back.
 //!
-//! There are four kinds. A *choice* shows all its values with the active one in brackets, and a
-//! value may carry a parameter: `pid [round-robin:262144] devid:1`. A *flag* is one word among
-//! those of md's `state` of a member: `in_sync,write_mostly`; it is written as `writemostly` and
-//! `-writemostly`. A *plain* knob shows what was written. A *position* does too, but the kernel
-//! moves it on by itself.
+//! Most are files of the kernel, of four kinds. A *choice* shows all its values with the active one
+//! in brackets, and a value may carry a parameter: `pid [round-robin:262144] devid:1`. A *flag* is
+//! one word among those of md's `state` of a member: `in_sync,write_mostly`; it is written as
+//! `writemostly` and `-writemostly`. A *plain* knob shows what was written. A *position* does too,
+//! but the kernel moves it on by itself. A *tool* sets others, and a *text* is a file of ours.
 //!
 //! In a recorded copy of a machine's files, a write changes the text as the kernel would.
 
+use super::knob_path::KnobPath;
+use super::tool_knob;
 use crate::detect::Sysroot;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
@@ -23,7 +25,7 @@ const OFF: &str = "off";
 /// How a knob is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum KnobKind {
+pub(crate) enum KnobKind {
     /// One of several values, the active one in brackets.
     Choice,
     /// The word for write-mostly in the state of a member of md.
@@ -32,20 +34,31 @@ pub(super) enum KnobKind {
     Plain,
     /// The text itself, which the kernel changes too.
     Position,
+    /// The value that a tool shows and sets.
+    Tool,
+    /// The whole text of a file of ours; empty if it is not there.
+    Text,
 }
 
-/// A file of the kernel that holds a setting.
+/// A place that holds a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Knob {
+pub(crate) struct Knob {
     /// Path on the machine.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// How it is read and written.
-    pub(super) kind: KnobKind,
+    pub(crate) kind: KnobKind,
 }
 
 impl KnobKind {
     /// The kind of the knob at `path` that shows `raw`.
-    pub(super) fn of(path: &str, raw: &str) -> KnobKind {
+    pub(crate) fn of(path: &str, raw: &str) -> KnobKind {
+        match KnobPath::of(path) {
+            Some(KnobPath::LvmFlag { .. } | KnobPath::ZpoolScheduler { .. }) => {
+                return KnobKind::Tool;
+            }
+            Some(KnobPath::OwnFile) => return KnobKind::Text,
+            Some(KnobPath::Kernel) | None => {}
+        }
         if path.contains("/md/dev-") && path.ends_with("/state") {
             KnobKind::Flag
         } else if raw.contains('[') {
@@ -56,7 +69,7 @@ impl KnobKind {
     }
 
     /// The value that is in force in the text of the file.
-    pub(super) fn value(self, raw: &str) -> String {
+    pub(crate) fn value(self, raw: &str) -> String {
         match self {
             KnobKind::Choice => {
                 let active = tokens(raw).find_map(|it| it.strip_prefix('[')?.strip_suffix(']'));
@@ -66,16 +79,20 @@ impl KnobKind {
                 let is_set = raw.trim().split(',').any(|word| word.trim() == FLAG_SHOWN);
                 if is_set { ON } else { OFF }.to_owned()
             }
-            KnobKind::Plain | KnobKind::Position => raw.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Position | KnobKind::Tool => raw.trim().to_owned(),
+            KnobKind::Text => raw.to_owned(),
         }
     }
 
     /// The value that writing `text` sets.
-    pub(super) fn value_of_written(self, text: &str) -> String {
+    pub(crate) fn value_of_written(self, text: &str) -> String {
         match self {
             KnobKind::Flag if text.trim() == FLAG_WRITTEN => ON.to_owned(),
             KnobKind::Flag => OFF.to_owned(),
-            KnobKind::Choice | KnobKind::Plain | KnobKind::Position => text.trim().to_owned(),
+            KnobKind::Text => text.to_owned(),
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Position | KnobKind::Tool => {
+                text.trim().to_owned()
+            }
         }
     }
 
@@ -84,13 +101,13 @@ impl KnobKind {
         match self {
             KnobKind::Flag if value == ON => FLAG_WRITTEN.to_owned(),
             KnobKind::Flag => format!("-{FLAG_WRITTEN}"),
-            KnobKind::Choice | KnobKind::Plain | KnobKind::Position => value.to_owned(),
+            _ => value.to_owned(),
         }
     }
 
     /// The writes that lead from a file that shows `now` to one that shows `before`. Parameters of
     /// values that are not active count too: they are written first, the active value last.
-    pub(super) fn writes_to_restore(self, before: &str, now: &str) -> Vec<String> {
+    pub(crate) fn writes_to_restore(self, before: &str, now: &str) -> Vec<String> {
         if before.trim() == now.trim() {
             return Vec::new();
         }
@@ -110,24 +127,34 @@ impl KnobKind {
 
     /// True if a restore of `before` that was ended early may leave `value` in force, or the kernel
     /// sets such values by itself.
-    pub(super) fn may_be_left_by_restore(self, before: &str, value: &str) -> bool {
+    pub(crate) fn may_be_left_by_restore(self, before: &str, value: &str) -> bool {
         match self {
             KnobKind::Choice => parameterised(before).any(|token| token == value),
             KnobKind::Position => true,
-            KnobKind::Flag | KnobKind::Plain => false,
+            KnobKind::Flag | KnobKind::Plain | KnobKind::Tool | KnobKind::Text => false,
+        }
+    }
+
+    /// True if `value` marks a member as one that is not read where another can be.
+    pub(crate) fn is_mark(self, value: &str) -> bool {
+        match self {
+            KnobKind::Flag => value == ON,
+            KnobKind::Tool => value == tool_knob::FLAG_VALUES[1],
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Position | KnobKind::Text => false,
         }
     }
 
     /// True if the setting survives a restart of the machine.
-    pub(super) fn is_lasting(self) -> bool {
-        self == KnobKind::Flag
+    pub(crate) fn is_lasting(self) -> bool {
+        matches!(self, KnobKind::Flag | KnobKind::Tool | KnobKind::Text)
     }
 
     /// Text of the file after a write of `text`, if it showed `raw`.
-    pub(super) fn shown_after(self, raw: &str, text: &str) -> String {
+    pub(crate) fn shown_after(self, raw: &str, text: &str) -> String {
         let end = if raw.ends_with('\n') { "\n" } else { "" };
         let shown = match self {
-            KnobKind::Plain | KnobKind::Position => text.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Position | KnobKind::Tool => text.trim().to_owned(),
+            KnobKind::Text => return text.to_owned(),
             KnobKind::Choice => {
                 let name = |token: &str| token.split(':').next().unwrap_or_default().to_owned();
                 let show = |token: &str| match name(bare(token)) == name(text) {
@@ -150,16 +177,27 @@ impl KnobKind {
 }
 
 impl Knob {
+    /// The knob at a path, and the text that it shows; `None` if it cannot be read.
+    pub(crate) fn found(sysroot: &Sysroot, path: &str) -> Option<(Knob, String)> {
+        let kind = KnobKind::of(path, "");
+        let knob = Knob { path: path.to_owned(), kind };
+        let raw = knob.raw(sysroot)?;
+        Some((Knob { kind: KnobKind::of(path, &raw), ..knob }, raw))
+    }
+
     /// The text of the file; `None` if it cannot be read.
-    pub(super) fn raw(&self, sysroot: &Sysroot) -> Option<String> {
-        sysroot.raw_text(&self.path)
+    pub(crate) fn raw(&self, sysroot: &Sysroot) -> Option<String> {
+        match self.kind {
+            KnobKind::Tool | KnobKind::Text => tool_knob::read(sysroot, &self.path),
+            _ => sysroot.raw_text(&self.path),
+        }
     }
 
     /// The value that is in force.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(super) fn value(&self, sysroot: &Sysroot) -> io::Result<String> {
+    pub(crate) fn value(&self, sysroot: &Sysroot) -> io::Result<String> {
         let missing = || io::Error::other(format!("cannot read {}", self.path));
         self.raw(sysroot).map(|raw| self.kind.value(&raw)).ok_or_else(missing)
     }
@@ -168,7 +206,7 @@ impl Knob {
     ///
     /// # Errors
     /// If the kernel refuses it, or shows another value after it.
-    pub(super) fn set(&self, sysroot: &Sysroot, value: &str) -> io::Result<()> {
+    pub(crate) fn set(&self, sysroot: &Sysroot, value: &str) -> io::Result<()> {
         self.write(sysroot, &self.kind.text_for(value))?;
         let shown = self.value(sysroot)?;
         if shown == value {
@@ -181,7 +219,10 @@ impl Knob {
     ///
     /// # Errors
     /// If the file cannot be written, or the kernel refuses the text.
-    pub(super) fn write(&self, sysroot: &Sysroot, text: &str) -> io::Result<()> {
+    pub(crate) fn write(&self, sysroot: &Sysroot, text: &str) -> io::Result<()> {
+        if matches!(self.kind, KnobKind::Tool | KnobKind::Text) {
+            return tool_knob::write(sysroot, &self.path, text);
+        }
         let about = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot write `{text}` to {}: {error}", self.path))
         };

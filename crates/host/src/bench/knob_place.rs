@@ -5,19 +5,24 @@
 //! found by what identifies it, and the member by what identifies that.
 
 use super::knob::Knob;
-use crate::detect::{Identifiers, Sysroot, find_md, md_members, nvme_identifiers};
+use super::knob_path::KnobPath;
+use crate::detect::{
+    DetectedArray, Identifiers, Sysroot, array_identifiers, detect_at, find_md, md_members,
+    member_identities, nvme_identifiers,
+};
+use mirrorball_core::diagnostic::Diagnostic;
 
 /// The parts of the path of a knob of md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MdPath<'a> {
-    pub(super) array: &'a str,
-    pub(super) member: Option<&'a str>,
+pub(crate) struct MdPath<'a> {
+    pub(crate) array: &'a str,
+    pub(crate) member: Option<&'a str>,
     file: &'a str,
 }
 
 impl<'a> MdPath<'a> {
     /// The parts; `None` for a path of another system.
-    pub(super) fn of(path: &'a str) -> Option<MdPath<'a>> {
+    pub(crate) fn of(path: &'a str) -> Option<MdPath<'a>> {
         let (array, rest) = path.strip_prefix("/sys/block/")?.split_once("/md/")?;
         let of_member = rest.strip_prefix("dev-").and_then(|rest| rest.split_once('/'));
         Some(match of_member {
@@ -32,7 +37,7 @@ impl<'a> MdPath<'a> {
 ///
 /// # Errors
 /// If the array or the member is not there; with what to do.
-pub(super) fn locate(
+pub(crate) fn locate(
     sysroot: &Sysroot,
     identity: &Identifiers,
     knob: &Knob,
@@ -59,6 +64,14 @@ pub(super) fn locate(
         };
         return Ok(at(format!("/sys/block/{array}/md/dev-{member}/{}", path.file)));
     }
+    if let Some(
+        place @ (KnobPath::LvmFlag { volume: name, device }
+        | KnobPath::ZpoolScheduler { pool: name, device }),
+    ) = KnobPath::of(&knob.path)
+    {
+        let device = device_now(sysroot, identity, name, device, of_member)?;
+        return Ok(at(place.at_device(&device).unwrap_or_else(|| knob.path.clone())));
+    }
     let subsystem = knob.path.strip_prefix("/sys/class/nvme-subsystem/");
     if let Some((name, _)) = subsystem.and_then(|rest| rest.split_once('/'))
         && identity.matches(&nvme_identifiers(sysroot, name)) != Some(true)
@@ -67,6 +80,63 @@ pub(super) fn locate(
     }
     // The path of a knob of btrfs has the UUID, and the module of ZFS is one.
     Ok(knob.clone())
+}
+
+/// The path of the device of an array of LVM or ZFS that was `was`.
+fn device_now(
+    sysroot: &Sysroot,
+    identity: &Identifiers,
+    name: &str,
+    was: &str,
+    of_member: &Identifiers,
+) -> Result<String, String> {
+    let gone = || format!("{name} ({identity}) is not there: activate or import it");
+    let array = detect_at(sysroot, name).map_err(|_| gone())?;
+    if identity.matches(&array_identifiers(sysroot, &array)) != Some(true) {
+        return Err(gone());
+    }
+    let identities = member_identities(sysroot, &array);
+    let mut members = array.members.iter().zip(&identities);
+    let member = members.find(|(_, found)| of_member.matches(found) == Some(true));
+    let device = member.and_then(|(member, _)| member.device.clone());
+    device.ok_or_else(|| format!("the device of {name} that was {was} ({of_member}) is not in it"))
+}
+
+/// Identity of the member that a knob belongs to; nothing for a knob of the array.
+///
+/// # Errors
+/// If nothing tells the member from the others.
+pub(crate) fn identity_of_member(
+    sysroot: &Sysroot,
+    array: &DetectedArray,
+    knob: &Knob,
+) -> Result<Identifiers, Diagnostic> {
+    let unknown = |name: &str| {
+        let what = format!(
+            "nothing tells the member {name} of {} from the others, so that its flag could not be \
+             restored",
+            array.name
+        );
+        Diagnostic::new(what).with_help("use the setting in force")
+    };
+    let found = match (MdPath::of(&knob.path), KnobPath::of(&knob.path)) {
+        (Some(MdPath { member: Some(name), .. }), _) => {
+            let members = md_members(sysroot, &array.name).into_iter();
+            let found = members.clone().find(|(member, _)| member == name);
+            (name, found.map(|(_, identity)| identity))
+        }
+        (_, Some(KnobPath::LvmFlag { device, .. } | KnobPath::ZpoolScheduler { device, .. })) => {
+            let mut members = array.members.iter();
+            let place = members.position(|member| member.device.as_deref() == Some(device));
+            let mut identities = member_identities(sysroot, array);
+            (device, place.map(|place| identities.swap_remove(place)))
+        }
+        _ => return Ok(Identifiers::default()),
+    };
+    match found {
+        (_, Some(identity)) if identity.surest().is_some() => Ok(identity),
+        (name, _) => Err(unknown(name)),
+    }
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Bench {
     /// If the array is not complete and idle, a job or policy is not known or not possible here, or
     /// the budget is too small.
     pub fn new(request: BenchRequest<'_>, array: DetectedArray) -> Result<Bench, Diagnostic> {
-        check_condition(&array)?;
+        check_condition(&array, "measured")?;
         let (described, text) = description(&array)?;
         let arms = ArmSet::new(request.sysroot, &array, &described.spec, request.policies)?;
         let (mut jobs, sources) = jobs(&request)?;
@@ -290,11 +290,11 @@ fn notes_on(
     notes
 }
 
-/// Checks that the array is complete and does nothing else.
+/// Checks that the array is complete and does nothing else, so that it may be measured or changed.
 ///
 /// # Errors
 /// If it is not.
-pub(super) fn check_condition(array: &DetectedArray) -> Result<(), Diagnostic> {
+pub(crate) fn check_condition(array: &DetectedArray, verb: &str) -> Result<(), Diagnostic> {
     let Some(condition) = array.condition_text() else { return Ok(()) };
     let condition = match (&array.condition.activity, array.condition.degraded) {
         (Some(activity), false) if !array.has_paths() => {
@@ -308,7 +308,7 @@ pub(super) fn check_condition(array: &DetectedArray) -> Result<(), Diagnostic> {
         }
         _ => format!("it is {condition}"),
     };
-    let what = format!("{} is not measured: {condition}", array.name);
+    let what = format!("{} is not {verb}: {condition}", array.name);
     let help = match array.condition.degraded {
         true => "replace the missing member, and wait for its rebuild",
         false => "wait until it has ended",
@@ -317,7 +317,7 @@ pub(super) fn check_condition(array: &DetectedArray) -> Result<(), Diagnostic> {
 }
 
 /// The array as an array file. Flags of members are settings to measure, not part of it.
-fn description(array: &DetectedArray) -> Result<(ArrayFile, String), Diagnostic> {
+pub(crate) fn description(array: &DetectedArray) -> Result<(ArrayFile, String), Diagnostic> {
     let mut array = array.clone();
     array.policy.spec = array.in_force();
     for member in &mut array.members {

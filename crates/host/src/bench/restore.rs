@@ -1,4 +1,5 @@
-//! Puts back what a journal says: by `bench` at its end, by its watchdog, or by `bench --restore`.
+//! Puts back what a journal says: by `bench` and `tune` at their end, by their watchdog, or by
+//! `bench --restore` and `tune --undo`.
 //!
 //! A knob that shows a value which is neither ours nor the one before was set by another program,
 //! and stays. After a restart of the machine only md's flags are put back: the other settings are
@@ -9,7 +10,7 @@ use super::data_folder;
 use super::journal::{
     self, Journal, JournalFolder, JournalKnob, StartedLoad, StartedProcess, scrubbed_mount,
 };
-use super::knob::Knob;
+use super::knob::{Knob, KnobKind};
 use super::knob_place::locate;
 use super::process_tree::{children_of, kill_tree, name_of, processes_with_files_in, start_time};
 use crate::detect::{Identifiers, Sysroot, array_identifiers, detect_at};
@@ -18,8 +19,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Text of md's `sync_action` during a check, and the text that ends it.
-pub(super) const CHECK: &str = "check";
-pub(super) const IDLE: &str = "idle";
+pub(crate) const CHECK: &str = "check";
+pub(crate) const IDLE: &str = "idle";
 
 /// Result of restoring the knobs of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct RestoreReport {
     pub failed: Vec<String>,
     /// The journal, if it is kept because something could not be put back.
     pub kept: Option<String>,
+    /// True if `tune` made the changes, false if `bench` did.
+    pub is_of_tune: bool,
 }
 
 impl RestoreReport {
@@ -49,6 +52,10 @@ impl RestoreReport {
     /// The report in lines.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        let (program, again) = match self.is_of_tune {
+            true => ("tune", "tune --undo"),
+            false => ("bench", "bench --restore"),
+        };
         for (name, process) in &self.ended {
             lines.push(format!("ended {name}, process {process}, which bench had started"));
         }
@@ -56,7 +63,7 @@ impl RestoreReport {
             lines.push(format!("restored {path}: {from} -> {to}"));
         }
         for (path, value) in &self.foreign {
-            lines.push(format!("left {path}: it shows `{value}`, which bench did not set"));
+            lines.push(format!("left {path}: it shows `{value}`, which {program} did not set"));
         }
         for path in &self.after_restart {
             lines.push(format!("left {path}: the machine was restarted, which has reset it"));
@@ -64,8 +71,8 @@ impl RestoreReport {
         lines.extend(self.failed.iter().map(|reason| format!("not restored: {reason}")));
         lines.extend(self.kept.iter().map(|journal| {
             format!(
-                "the journal {journal} is kept: run `mirrorball bench --restore` again, or remove \
-                 the journal if what it lists is gone for good"
+                "the journal {journal} is kept: run `mirrorball {again}` again, or remove the \
+                 journal if what it lists is gone for good"
             )
         }));
         lines
@@ -79,8 +86,9 @@ impl RestoreReport {
 }
 
 /// Puts back what the journal at `path` says, and removes the journal if nothing failed.
-pub(super) fn restore(sysroot: &Sysroot, path: &Path, journal: &Journal) -> RestoreReport {
-    let mut report = RestoreReport::default();
+pub(crate) fn restore(sysroot: &Sysroot, path: &Path, journal: &Journal) -> RestoreReport {
+    let is_of_tune = journal.tuned.is_some();
+    let mut report = RestoreReport { is_of_tune, ..RestoreReport::default() };
     let is_later_boot = journal.is_of_earlier_boot(sysroot);
     if !is_later_boot {
         end_fio(journal, &mut report);
@@ -90,9 +98,13 @@ pub(super) fn restore(sysroot: &Sysroot, path: &Path, journal: &Journal) -> Rest
     {
         end_load(sysroot, &journal.identity, load, &mut report);
     }
-    // In reverse, so that what depends on an earlier change is undone before it.
-    for knob in journal.knobs.iter().rev() {
-        restore_knob(sysroot, &journal.identity, knob, is_later_boot, &mut report);
+    // In reverse, so that what depends on an earlier change is undone before it; and marks of
+    // members last, so that never all of them have one.
+    let mut knobs: Vec<&JournalKnob> = journal.knobs.iter().rev().collect();
+    knobs.sort_by_key(|entry| entry.knob.kind.is_mark(&entry.knob.kind.value(&entry.before)));
+    for knob in knobs {
+        let is_reset = is_later_boot && !journal.is_kept_over_restarts();
+        restore_knob(sysroot, &journal.identity, knob, is_reset, &mut report);
     }
     if let Some(folder) = &journal.folder {
         remove_folder(sysroot, &journal.identity, folder, &mut report);
@@ -112,7 +124,7 @@ fn restore_knob(
     sysroot: &Sysroot,
     identity: &Identifiers,
     entry: &JournalKnob,
-    is_later_boot: bool,
+    is_reset: bool,
     report: &mut RestoreReport,
 ) {
     let JournalKnob { knob, member, before, ours } = entry;
@@ -135,17 +147,22 @@ fn restore_knob(
         report.unchanged += 1;
         return;
     }
-    if is_later_boot && !is_lasting {
+    if is_reset && !is_lasting {
         report.after_restart.push(knob.path);
         return;
     }
     let (old, value) = (knob.kind.value(before), knob.kind.value(&now));
     let is_ours = ours.contains(&value) || knob.kind.may_be_left_by_restore(before, &value);
+    let is_file = knob.kind == KnobKind::Text;
     if value != old && !is_ours {
-        report.foreign.push((knob.path, value));
+        let shown = if is_file { "another text".to_owned() } else { value };
+        report.foreign.push((knob.path, shown));
         return;
     }
     match written(sysroot, &knob, &writes) {
+        Ok(shown) if shown == old && is_file => {
+            report.restored.push((knob.path, "ours".to_owned(), "removed".to_owned()));
+        }
         Ok(shown) if shown == old => report.restored.push((knob.path, value, old)),
         Ok(shown) => report.fail(format!("{} shows `{shown}` after `{old}` was set", knob.path)),
         Err(error) => report.fail(error.to_string()),

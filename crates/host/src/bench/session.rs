@@ -3,15 +3,13 @@
 use super::array_lock::ArrayLock;
 use super::changed_array::ChangedArray;
 use super::journal::{self, Journal, JournalFolder, JournalKnob};
-use super::knob::Knob;
-use super::knob_place::MdPath;
+use super::knob_place::identity_of_member;
 use super::outcome::{BenchControl, BenchOutcome};
 use super::request::{Bench, DataPlace, check_condition};
 use super::restore::{self, RestoreReport};
 use super::runs::BenchRuns;
 use crate::detect::{
-    DetectError, DetectedArray, Identifiers, StorageSystem, Sysroot, array_identifiers, detect_at,
-    md_members,
+    DetectError, DetectedArray, StorageSystem, Sysroot, array_identifiers, detect_at,
 };
 use mirrorball_core::diagnostic::Diagnostic;
 use std::path::Path;
@@ -67,12 +65,6 @@ impl Bench {
     /// The knobs that are set, with their texts, which are read once, so that what is restored is
     /// what was in force.
     fn journal_knobs(&self) -> Result<Vec<JournalKnob>, Diagnostic> {
-        let members = match self.array.system {
-            StorageSystem::Md | StorageSystem::MdRaid10 => {
-                md_members(&self.sysroot, &self.array.name)
-            }
-            _ => Vec::new(),
-        };
         let mut entries = Vec::new();
         for (number, (knob, expected)) in
             self.arms.knobs.iter().zip(&self.arms.in_force).enumerate()
@@ -90,35 +82,11 @@ impl Bench {
             }
             let ours = self.arms.values_of(number);
             if ours.iter().any(|value| value != expected) {
-                let member = self.member_of(knob, &members)?;
+                let member = identity_of_member(&self.sysroot, &self.array, knob)?;
                 entries.push(JournalKnob { knob: knob.clone(), member, before, ours });
             }
         }
         Ok(entries)
-    }
-
-    /// Identity of the md member that a knob belongs to; nothing for a knob of the array.
-    fn member_of(
-        &self,
-        knob: &Knob,
-        members: &[(String, Identifiers)],
-    ) -> Result<Identifiers, Diagnostic> {
-        let Some(name) = MdPath::of(&knob.path).and_then(|path| path.member) else {
-            return Ok(Identifiers::default());
-        };
-        let found = members.iter().find(|(member, _)| member == name);
-        match found.filter(|(_, identity)| identity.surest().is_some()) {
-            Some((_, identity)) => Ok(identity.clone()),
-            None => {
-                let what = format!(
-                    "nothing tells the member {name} of {} from the others, so that bench could \
-                     not restore its flag",
-                    self.array.name
-                );
-                let help = "give the setting in force alone with --policy";
-                Err(Diagnostic::new(what).with_help(help))
-            }
-        }
     }
 
     /// Checks that the array is the one that the request was made for, complete and idle.
@@ -126,10 +94,8 @@ impl Bench {
         // Another btrfs may be mounted meanwhile, with the same label.
         let id = self.array.id.as_ref().filter(|_| self.array.system == StorageSystem::Btrfs);
         let target = id.filter(|_| !self.target.contains('/')).unwrap_or(&self.target);
-        let now = detect_at(&self.sysroot, target).map_err(|error| match error {
-            DetectError::NoArray(error) | DetectError::Unreadable(error) => error,
-        })?;
-        check_condition(&now)?;
+        let now = detect_at(&self.sysroot, target).map_err(DetectError::into_diagnostic)?;
+        check_condition(&now, "measured")?;
         let members = |array: &DetectedArray| {
             let members = array.members.iter();
             members.map(|it| (it.devid, it.device.clone())).collect::<Vec<_>>()
@@ -159,7 +125,7 @@ pub fn restore_all(sysroot: &Sysroot) -> Vec<(String, Result<RestoreReport, Diag
         let journal = Journal::read(path)?;
         Ok(journal.map(|journal| restore::restore(sysroot, path, &journal)))
     };
-    let paths = journal::all(sysroot).into_iter();
+    let paths = journal::all(sysroot, journal::OF_BENCH).into_iter();
     let all = paths.filter_map(|path| Some((named(&path)?, restored(&path).transpose()?)));
     all.collect()
 }
@@ -167,7 +133,8 @@ pub fn restore_all(sysroot: &Sysroot) -> Vec<(String, Result<RestoreReport, Diag
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::knob::KnobKind;
+    use crate::bench::knob::{Knob, KnobKind};
+    use crate::detect::Identifiers;
     use std::fs;
 
     #[test]

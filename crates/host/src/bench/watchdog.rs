@@ -2,8 +2,9 @@
 //!
 //! It holds the end of a pipe from `bench` and reads which processes `bench` starts and ends. The
 //! kernel closes the pipe when `bench` ends, also by SIGKILL. Then the watchdog ends the processes
-//! that are left. If the journal is still there, `bench` did not restore, and the watchdog does. It
-//! is in a session of its own, so Ctrl-C and the end of the terminal do not reach it.
+//! that are left. If the journal is still there, `bench` did not restore, and the watchdog does; a
+//! setting of `tune` that is to stay is left. The watchdog is in a session of its own, so Ctrl-C
+//! and the end of the terminal do not reach it.
 
 use super::array_lock::ArrayLock;
 use super::journal::Journal;
@@ -22,7 +23,7 @@ const READY: u8 = b'r';
 
 /// The running watchdog. Dropping it closes the pipe and waits for its end.
 #[derive(Debug)]
-pub(super) struct Watchdog {
+pub(crate) struct Watchdog {
     child: Child,
 }
 
@@ -31,7 +32,7 @@ impl Watchdog {
     ///
     /// # Errors
     /// If it cannot be started, or ends at once.
-    pub(super) fn start(command: &[OsString]) -> io::Result<Watchdog> {
+    pub(crate) fn start(command: &[OsString]) -> io::Result<Watchdog> {
         let [program, arguments @ ..] = command else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -52,12 +53,12 @@ impl Watchdog {
     ///
     /// # Errors
     /// If the watchdog does not run any more.
-    pub(super) fn started(&self, process: u32) -> io::Result<()> {
+    pub(crate) fn started(&self, process: u32) -> io::Result<()> {
         self.say(&format!("+{process} {}\n", start_time(process).unwrap_or_default()))
     }
 
     /// Says that a process has ended.
-    pub(super) fn ended(&self, process: u32) {
+    pub(crate) fn ended(&self, process: u32) {
         // Without a watchdog the next check fails.
         let _ = self.say(&format!("-{process}\n"));
     }
@@ -66,7 +67,7 @@ impl Watchdog {
     ///
     /// # Errors
     /// If it does not.
-    pub(super) fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         self.say("\n")
     }
 
@@ -78,12 +79,12 @@ impl Watchdog {
 
     /// One that is ready and does nothing.
     #[cfg(test)]
-    pub(super) fn idle() -> Watchdog {
+    pub(crate) fn idle() -> Watchdog {
         Watchdog::start(&Watchdog::idle_command()).unwrap()
     }
 
     #[cfg(test)]
-    pub(super) fn idle_command() -> Vec<OsString> {
+    pub(crate) fn idle_command() -> Vec<OsString> {
         ["sh", "-c", "printf r; exec cat > /dev/null"].map(OsString::from).to_vec()
     }
 }
@@ -116,11 +117,12 @@ pub fn watch(
             kill_tree(process);
         }
     }
-    if Journal::read(path)?.is_none() {
+    let changed = || Journal::read(path).map(|it| it.filter(|journal| !journal.stays()));
+    if changed()?.is_none() {
         return Ok(None);
     }
     let _lock = ArrayLock::of_journal(path, true)?;
-    let journal = Journal::read(path)?;
+    let journal = changed()?;
     Ok(journal.map(|journal| restore::restore(sysroot, path, &journal)))
 }
 

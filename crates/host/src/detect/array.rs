@@ -326,3 +326,12 @@ pub enum DetectError {
     /// There is an array, but what is needed of it cannot be read.
     Unreadable(mirrorball_core::diagnostic::Diagnostic),
 }
+
+impl DetectError {
+    /// The message for the user.
+    pub fn into_diagnostic(self) -> mirrorball_core::diagnostic::Diagnostic {
+        match self {
+            DetectError::NoArray(diagnostic) | DetectError::Unreadable(diagnostic) => diagnostic,
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Identity of an array and its members, also after a restart, when the kernel may have
 //! given them other names.
 
-use super::array::{DetectedArray, StorageSystem};
+use super::array::{DetectedArray, DetectedMember, StorageSystem};
 use super::block::BlockDevice;
 use super::disk::DetectedDisk;
 use super::leaf::leaf;
@@ -80,14 +80,30 @@ pub(crate) fn md_members(sysroot: &Sysroot, array: &str) -> Vec<(String, Identif
     let names = names.iter().filter_map(|name| name.strip_prefix("dev-"));
     let all: Vec<(String, Identifiers)> =
         names.map(|name| (name.to_owned(), member_identifiers(sysroot, array, name))).collect();
+    let (names, identities): (Vec<String>, Vec<Identifiers>) = all.into_iter().unzip();
+    names.into_iter().zip(unique(&identities)).collect()
+}
+
+/// Identity of each member within an array that is no md array, in the order of the members.
+pub(crate) fn member_identities(sysroot: &Sysroot, array: &DetectedArray) -> Vec<Identifiers> {
+    let of_member = |member: &DetectedMember| {
+        let name = member.kernel_name.as_deref();
+        let device = name.and_then(|name| BlockDevice::by_name(sysroot, name));
+        let mut all = device.map_or_else(Identifiers::default, |it| of_device(sysroot, &it));
+        // The metadata of the volume or pool keeps the order of its members.
+        all.add("number", Some(member.devid.to_string()));
+        all
+    };
+    unique(&array.members.iter().map(of_member).collect::<Vec<Identifiers>>())
+}
+
+/// The identifiers that no two members share.
+fn unique(all: &[Identifiers]) -> Vec<Identifiers> {
     let is_unique = |pair: &&(String, String)| {
-        all.iter().filter(|(_, other)| other.values.contains(pair)).count() == 1
+        all.iter().filter(|other| other.values.contains(pair)).count() == 1
     };
-    let unique = |(name, of_member): &(String, Identifiers)| {
-        let values = of_member.values.iter().filter(is_unique).cloned().collect();
-        (name.clone(), Identifiers { values })
-    };
-    all.iter().map(unique).collect()
+    let kept = |it: &Identifiers| it.values.iter().filter(is_unique).cloned().collect();
+    all.iter().map(|it| Identifiers { values: kept(it) }).collect()
 }
 
 fn identifiers(uuid: Option<String>, sysfs_uuid: Option<String>, name: &str) -> Identifiers {
@@ -122,23 +138,26 @@ fn member_identifiers(sysroot: &Sysroot, array: &str, member: &str) -> Identifie
     let folder = format!("/sys/block/{array}/md/dev-{member}");
     let device = BlockDevice::at(sysroot, &format!("{folder}/block"))
         .or_else(|| BlockDevice::by_name(sysroot, member));
-    let mut all = Identifiers::default();
-    if let Some(device) = &device {
-        all.add("device UUID", udev_value(sysroot, device, "ID_FS_UUID_SUB"));
-        let (_, mapping) = device.mapper(sysroot);
-        all.add("mapping", (!mapping.is_empty()).then_some(mapping));
-        let below = leaf(sysroot, device);
-        let begin = below.begin_bytes.unwrap_or(0);
-        if let Some(disk) = &below.disk {
-            let wwid = sysroot.text(&disk.file("device/wwid"));
-            let wwid = wwid.or_else(|| sysroot.text(&disk.file("wwid")));
-            let place = |id: String| format!("{id} from byte {begin}");
-            all.add("WWID", wwid.map(place));
-            all.add("serial number", DetectedDisk::read(sysroot, disk).serial.map(place));
-        }
-    }
+    let mut all = device.map_or_else(Identifiers::default, |it| of_device(sysroot, &it));
     // The superblock of the member says which slot it has.
     all.add("slot", sysroot.number(&format!("{folder}/slot")).map(|slot| slot.to_string()));
+    all
+}
+
+fn of_device(sysroot: &Sysroot, device: &BlockDevice) -> Identifiers {
+    let mut all = Identifiers::default();
+    all.add("device UUID", udev_value(sysroot, device, "ID_FS_UUID_SUB"));
+    let (_, mapping) = device.mapper(sysroot);
+    all.add("mapping", (!mapping.is_empty()).then_some(mapping));
+    let below = leaf(sysroot, device);
+    let begin = below.begin_bytes.unwrap_or(0);
+    if let Some(disk) = &below.disk {
+        let wwid = sysroot.text(&disk.file("device/wwid"));
+        let wwid = wwid.or_else(|| sysroot.text(&disk.file("wwid")));
+        let place = |id: String| format!("{id} from byte {begin}");
+        all.add("WWID", wwid.map(place));
+        all.add("serial number", DetectedDisk::read(sysroot, disk).serial.map(place));
+    }
     all
 }
 

@@ -44,7 +44,7 @@ impl Sysroot {
     ///
     /// # Errors
     /// If there is none, with the reason.
-    pub(super) fn tool_output(&self, file: &str, command: &[&str]) -> Result<String, String> {
+    pub(crate) fn tool_output(&self, file: &str, command: &[&str]) -> Result<String, String> {
         if self.is_live() {
             return run(command);
         }

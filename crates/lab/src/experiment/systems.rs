@@ -311,7 +311,9 @@ impl System {
         let is_here =
             |setting: &&Setting| !matches!(setting.availability, Availability::NotHere(_));
         let here = settings.iter().filter(is_here);
-        if here.clone().any(|setting| setting.spec == default) {
+        // An offer for some of the members has to be set, whatever its policy is.
+        let mut of_all = here.clone().filter(|setting| setting.offer.members.is_none());
+        if of_all.any(|setting| setting.spec == default) {
             return default;
         }
         let mut rules = here.filter(|setting| setting.offer.is_rule());
