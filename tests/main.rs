@@ -42,3 +42,4 @@ mod traces;
 mod tune;
 mod ublk;
 mod watch;
+mod web;

@@ -3,7 +3,7 @@
 //! Where Chromium and its driver are not installed the test says so and passes, unless `CI` is
 //! `true`; `./test` installs them.
 
-mod driver;
+pub(crate) mod driver;
 use crate::common::external::skip_missing;
 use crate::common::samples::{ARRAY, JOB};
 use crate::common::{Folder, stdout};

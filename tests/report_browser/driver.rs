@@ -61,11 +61,15 @@ impl Browser {
         self.tell("/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
+    /// Result of a script that calls `done` with it, at once or later.
+    pub(crate) fn run_async(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[0]; {script}");
+        self.tell("/execute/async", &json!({ "script": script, "args": [] }))
+    }
+
     /// Lets the page draw, so that what scrolling sets off is over.
     pub(crate) fn wait_for_frames(&self) {
-        let script = "const done = arguments[0];
-            requestAnimationFrame(() => requestAnimationFrame(() => done(true)));";
-        self.tell("/execute/async", &json!({ "script": script, "args": [] }));
+        self.run_async("requestAnimationFrame(() => requestAnimationFrame(() => done(true)));");
     }
 
     /// Result of a script, asked again until it is true.

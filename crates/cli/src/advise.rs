@@ -11,7 +11,6 @@ mod question;
 mod target;
 mod what_if;
 
-use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
@@ -20,6 +19,8 @@ use anyhow::{Context, anyhow};
 use clap::Parser as _;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::advice::answer::{Answer, ArrayAnswer, WhatIf};
+use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
+use mirrorball_lab::evaluation::advice::question::{KNOWN_POLICIES, REPEATS, SEED};
 use mirrorball_lab::evaluation::advice::state::first_steps;
 use mirrorball_lab::evaluation::advice::{page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
@@ -29,18 +30,6 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use what_if::HardwareChange;
-
-/// The jobs if none is named: random reads, alone and many at once, one and several sequential
-/// readers, each on an idle array and during a scrub.
-const STANDARD_MIX: [&str; 8] = [
-    "rand-4k-qd1", "rand-4k-qd32", "seq-read", "four-streams", "rand-4k-qd1-scrub",
-    "rand-4k-qd32-scrub", "seq-read-scrub", "four-streams-scrub",
-];
-
-/// Policies that are compared with the settings of the system: one of each kind that is known to
-/// do well somewhere.
-const KNOWN_POLICIES: &str =
-    "mirrorball/auto,md/raid1,zfs/mirror,gmirror/load,kakra/queue,research/peak-ewma,research/sed";
 
 /// Say which read setting to use on an array, and what it brings
 ///
@@ -93,13 +82,13 @@ pub(crate) struct Args {
     policy: String,
 
     /// Number of repeats of each job under each policy, from 2 to 1000, each with another seed
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 6, allow_hyphen_values = true,
-          value_parser = whole_number(2u32..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = REPEATS,
+          allow_hyphen_values = true, value_parser = whole_number(2u32..=1000))]
     repeats: u32,
 
     /// Seed of the first repeat. The others have seeds after it, such that the numbers of processes
     /// leave every remainder equally often, on which `btrfs/pid` decides
-    #[arg(short, long, default_value_t = 1, allow_hyphen_values = true,
+    #[arg(short, long, default_value_t = SEED, allow_hyphen_values = true,
           value_parser = numbers::seed)]
     seed: u64,
 
@@ -197,10 +186,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let (target, changes) = what_if::with_missing_replaced(args, measured.target)?;
     let question = Question::new(args, &target, &jobs)?;
-    let source = question.inputs.array.source.as_ref();
+    let source = question.asked.inputs.array.source.as_ref();
     let condition = source.and_then(|source| source.condition.clone());
     let changed = what_if::changed(args, &changes, &question)?;
-    let (spec, system) = (question.inputs.array.clone(), question.chosen.system);
+    let (spec, system) = (question.asked.inputs.array.clone(), question.asked.chosen.system);
     let out_of_service = question.out_of_service.clone();
     let Some((mut array, is_dead)) = question.answer(args)? else {
         return Ok(Ending::Interrupted);

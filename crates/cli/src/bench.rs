@@ -372,7 +372,7 @@ fn fault(error: mirrorball_core::diagnostic::Diagnostic) -> Failure {
 
 /// The first folder for the array's results that does not exist.
 fn free_folder(array: &str) -> PathBuf {
-    let stem = crate::detect::file_stem(array);
+    let stem = mirrorball_host::detect::file_stem(array);
     let names = (1..).map(|number: u32| match number {
         1 => format!("bench-{stem}"),
         number => format!("bench-{stem}-{number}"),

@@ -5,7 +5,6 @@
 //! finish, a second one ends the program at once.
 
 mod folder;
-pub(crate) mod system;
 
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
@@ -18,6 +17,7 @@ use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::{PROGRAM_FAMILY, Spec, rounding_notes};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_lab::evaluation::advice::chosen_system::{ChosenSystem, Offered};
 use mirrorball_lab::evaluation::advice::{effort, text};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
@@ -30,7 +30,6 @@ use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings, Format, TableExtent, brief};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use system::{ChosenSystem, Offered};
 
 const REPEATS: u32 = 5;
 const SEED: u64 = 1;
@@ -153,6 +152,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs);
     let inputs = inputs.map_err(|error| Failure::WrongUse(report_file(args).unwrap_or(error)))?;
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
+    let note = args.system.as_ref().and_then(|system| system.note.as_ref());
+    note.iter().for_each(|note| screen::say_later(format_args!("note: {note}")));
     let offered = args.system.as_ref().map(|system| system.offered(&inputs.array)).transpose();
     let offered = offered.map_err(Failure::WrongUse)?;
     let (policies, registry) = programs::load(&args.policy)?;

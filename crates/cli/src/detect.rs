@@ -6,7 +6,7 @@ use crate::screen;
 use anyhow::{Context, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_host::detect::{
-    DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies,
+    DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies, file_stem,
     pasted_machine,
 };
 use serde_json::json;
@@ -106,13 +106,6 @@ pub(crate) fn machine<'a>(
 /// True if the machine is what a text on the standard input says of one.
 pub(crate) fn is_pasted(folder: Option<&Path>, path: Option<&String>) -> bool {
     folder == Some(Path::new("-")) || path.is_some_and(|path| path == "-")
-}
-
-/// Arrays without those that others lie on, such as the paths of a disk.
-pub(crate) fn topmost(arrays: Vec<DetectedArray>) -> Vec<DetectedArray> {
-    let is_below = |array: &&DetectedArray| arrays.iter().any(|other| other.lies_on(array));
-    let below: Vec<String> = arrays.iter().filter(is_below).map(|it| it.name.clone()).collect();
-    arrays.into_iter().filter(|array| !below.contains(&array.name)).collect()
 }
 
 /// The option of a printed command for the machine that was read, with a blank before it: none for
@@ -226,7 +219,7 @@ fn write(args: &Args, existing: Existing, array: &DetectedArray) -> Result<(), F
     let path = args.output.as_deref().filter(|path| !output_file::is_stdout(path));
     let Some(path) = path else { return screen::print(&text) };
     output_file::write(path, &text, existing).map_err(Failure::Fault)?;
-    screen::print(&format!("wrote {}: {}\n", path.display(), summary(array)))
+    screen::print(&format!("wrote {}: {}\n", path.display(), array.summary()))
 }
 
 fn json_text(arrays: &[DetectedArray]) -> Result<String, Failure> {
@@ -242,7 +235,7 @@ fn listing(arrays: &[DetectedArray], place: &str) -> String {
         let condition = condition.unwrap_or_default();
         format!(
             "{}{condition}\n  mirrorball detect {}{place} -o {}.toml\n",
-            summary(array),
+            array.summary(),
             quoted(target(array)),
             file_stem(&array.name)
         )
@@ -250,36 +243,7 @@ fn listing(arrays: &[DetectedArray], place: &str) -> String {
     lines.collect()
 }
 
-/// `md md0: raid1, 2 members: sda1, sdb1`.
-pub(crate) fn summary(array: &DetectedArray) -> String {
-    let members: Vec<&str> = array
-        .members
-        .iter()
-        .map(|member| member.kernel_name.as_deref().unwrap_or("missing"))
-        .collect();
-    let (system, name) = (array.system.name(), &array.name);
-    let mount = array.mount.as_ref().map(|mount| format!(" at {mount}"));
-    // No profile has as many copies as a mirror may have members.
-    let profile = match array.profile {
-        "raid1c4" if members.len() > 4 && array.layout.is_some() => "raid1",
-        profile => profile,
-    };
-    format!(
-        "{system} {name}{}: {}, {} members: {}",
-        mount.unwrap_or_default(),
-        profile,
-        members.len(),
-        members.join(", ")
-    )
-}
-
 /// The argument that names this array on the command line.
 pub(crate) fn target(array: &DetectedArray) -> &str {
     array.mount.as_deref().unwrap_or(&array.name)
-}
-
-/// The name of an array as the name of a file.
-pub(crate) fn file_stem(name: &str) -> String {
-    let keep = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '-' };
-    name.chars().map(keep).collect()
 }

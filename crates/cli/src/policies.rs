@@ -2,13 +2,13 @@
 //!
 //! The listing, a page and the pages of the site are made from the same entries.
 
-use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
 use crate::program;
 use crate::screen;
 use anyhow::anyhow;
 use mirrorball_core::policies::modifiers::{self, ModifierInfo};
 use mirrorball_core::policies::{FAMILIES, ParameterInfo, PolicyInfo, PolicyOrigin, Spec};
+use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::experiment::systems::{self, Offer, System};
 use mirrorball_lab::report::wrapped;
 
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let entries = args.name.as_deref().map(find).transpose()?;
     if let Some(system) = &args.system {
-        system.print_note();
+        system.note.iter().for_each(|note| screen::say_later(format_args!("note: {note}")));
     }
     let text = match (args.format, entries) {
         (PageFormat::Text, None) => {

@@ -19,6 +19,7 @@ mod clock;
 
 use crate::byte_ranges::ByteRanges;
 use crate::cache_contents::CacheContents;
+pub use crate::fault_kind::{Fault, FaultWindow};
 use crate::model::{Completion, DiskIo, Model};
 use clock::{ClockRate, DiskClock, SlowPeriod};
 use mirrorball_core::io::{IoError, Op};
@@ -27,69 +28,12 @@ use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
 
-/// From an instant up to, not including, another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FaultWindow {
-    /// First instant.
-    pub from: Nanos,
-    /// The first instant after it; [`Nanos::MAX`] for never.
-    pub until: Nanos,
-}
-
-impl FaultWindow {
-    /// All of time.
-    pub const ALWAYS: FaultWindow = FaultWindow { from: Nanos::ZERO, until: Nanos::MAX };
-
-    /// Whether `at` lies within.
-    #[inline]
-    pub fn contains(&self, at: Nanos) -> bool {
-        self.from <= at && at < self.until
-    }
-}
-
-/// A fault of a disk.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Fault {
-    /// Everything the disk does takes longer by a factor.
-    Slow {
-        /// Thousandths: 4000 for four times. At least 1000.
-        factor_milli: u64,
-        /// When.
-        during: FaultWindow,
-    },
-    /// The disk stands still; nothing completes.
-    Stall {
-        /// From when.
-        at: Nanos,
-        /// For how long.
-        length: Nanos,
-    },
-    /// I/O of any kind fails by chance.
-    Errors {
-        /// The probability for each I/O.
-        rate: f64,
-        /// When.
-        during: FaultWindow,
-    },
-    /// Reads of a range fail until it is rewritten.
-    Bad {
-        /// First byte on the disk.
-        offset: u64,
-        /// Number of bytes.
-        length: u64,
-    },
-    /// The disk is gone.
-    Dead {
-        /// When; it returns at the end.
-        during: FaultWindow,
-    },
-}
-
 /// A disk with faults.
 #[derive(Clone)]
 pub struct Faulty {
     inner: Box<dyn Model>,
     clock: DiskClock,
+    periods: Vec<SlowPeriod>,
     errors: Vec<(f64, FaultWindow)>,
     bad_ranges: ByteRanges,
     /// In order of their start; those before index `deaths_struck` have been handled.
@@ -127,38 +71,13 @@ impl Faulty {
     /// # Panics
     /// If a factor is below 1.
     pub fn new(inner: Box<dyn Model>, faults: &[Fault], seed: u64) -> Faulty {
-        let mut periods = Vec::new();
-        let mut errors = Vec::new();
-        let mut bad_ranges = ByteRanges::default();
-        let mut deaths = Vec::new();
-        for &fault in faults {
-            match fault {
-                Fault::Slow { factor_milli, during: FaultWindow { from, until } } => {
-                    assert!(factor_milli >= clock::MILLI, "a slow disk is not faster than itself");
-                    periods.push(SlowPeriod {
-                        from,
-                        until,
-                        rate: ClockRate::Slow { factor_milli },
-                    });
-                }
-                Fault::Stall { at, length } => {
-                    let until = at.saturating_add(length);
-                    periods.push(SlowPeriod { from: at, until, rate: ClockRate::Stalled });
-                }
-                Fault::Errors { rate, during } => errors.push((rate, during)),
-                Fault::Bad { offset, length } => {
-                    bad_ranges.insert(offset..offset.saturating_add(length))
-                }
-                Fault::Dead { during } => deaths.push(during),
-            }
-        }
-        deaths.sort_by_key(|death| death.from);
-        Faulty {
+        let mut faulty = Faulty {
             inner,
-            clock: DiskClock::new(&periods),
-            errors,
-            bad_ranges,
-            deaths,
+            clock: DiskClock::new(&[]),
+            periods: Vec::new(),
+            errors: Vec::new(),
+            bad_ranges: ByteRanges::default(),
+            deaths: Vec::new(),
             deaths_struck: 0,
             rng: Rng::stream(seed, "fault"),
             in_flight: Slab::default(),
@@ -167,7 +86,31 @@ impl Faulty {
             now: Nanos::ZERO,
             ready: VecDeque::new(),
             inner_completions: Vec::new(),
+        };
+        faults.iter().for_each(|fault| faulty.add(*fault));
+        faulty
+    }
+
+    /// Adds a fault.
+    fn add(&mut self, fault: Fault) {
+        match fault {
+            Fault::Slow { factor_milli, during: FaultWindow { from, until } } => {
+                assert!(factor_milli >= clock::MILLI, "a slow disk is not faster than itself");
+                let rate = ClockRate::Slow { factor_milli };
+                self.periods.push(SlowPeriod { from, until, rate });
+            }
+            Fault::Stall { at, length } => {
+                let until = at.saturating_add(length);
+                self.periods.push(SlowPeriod { from: at, until, rate: ClockRate::Stalled });
+            }
+            Fault::Errors { rate, during } => self.errors.push((rate, during)),
+            Fault::Bad { offset, length } => {
+                self.bad_ranges.insert(offset..offset.saturating_add(length));
+            }
+            Fault::Dead { during } => self.deaths.push(during),
         }
+        self.deaths.sort_by_key(|death| death.from);
+        self.clock = DiskClock::new(&self.periods);
     }
 
     fn is_dead(&self, at: Nanos) -> bool {
@@ -325,6 +268,11 @@ impl Model for Faulty {
 
     fn set_cache_contents(&mut self, contents: CacheContents) {
         self.inner.set_cache_contents(contents);
+    }
+
+    fn add_fault(&mut self, fault: Fault) -> bool {
+        self.add(fault);
+        true
     }
 
     fn boxed_clone(&self) -> Box<dyn Model> {

@@ -20,6 +20,7 @@ pub mod controller;
 pub mod delay;
 mod disk_part;
 pub mod fault;
+mod fault_kind;
 pub mod figure;
 pub mod hdd;
 pub mod link;

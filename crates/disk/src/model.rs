@@ -7,6 +7,7 @@
 
 pub(crate) use crate::byte_range::ByteRange;
 use crate::cache_contents::CacheContents;
+use crate::fault_kind::Fault;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::units::Nanos;
 use std::fmt;
@@ -92,6 +93,11 @@ pub trait Model: Send {
 
     /// Replaces what is in the cache in front of the disk. Without one, nothing changes.
     fn set_cache_contents(&mut self, _contents: CacheContents) {}
+
+    /// Adds a fault that begins now or later. Returns false if the model has no faults.
+    fn add_fault(&mut self, _fault: Fault) -> bool {
+        false
+    }
 
     /// A copy in the same state, with the same draws of chance to come. Only the fair oracle asks.
     fn boxed_clone(&self) -> Box<dyn Model>;

@@ -15,6 +15,7 @@ mod link_path;
 mod look_ahead;
 
 use crate::cache_contents::CacheContents;
+use crate::fault_kind::Fault;
 use crate::link::Link;
 use crate::model::{Completion, DiskIo, Model};
 use link_path::LinkPath;
@@ -121,6 +122,17 @@ impl ModelArray {
         let at = slot.next_event();
         self.note_event(member.get(), at);
         is_cancelled
+    }
+
+    /// Adds a fault to a member that was built with one. It begins now or later.
+    ///
+    /// # Panics
+    /// If the member was built without faults.
+    pub fn add_fault(&mut self, member: MemberIndex, fault: Fault) {
+        let slot = &mut self.members[member.get()];
+        assert!(slot.model.add_fault(fault), "{member:?} was built without faults");
+        let at = slot.next_event();
+        self.note_event(member.get(), at);
     }
 
     /// Notes that the next event of `member` is now at `at`.

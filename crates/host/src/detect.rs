@@ -10,22 +10,30 @@
 //!
 //! Non-goal: measuring. A model is chosen by the name of a disk, else by its class.
 
+mod advised;
 mod array;
 mod block;
 mod btrfs;
+mod btrfs_device;
+#[cfg(unix)]
 mod btrfs_ioctl;
 mod disk;
 mod disk_below;
 mod find;
+#[cfg(unix)]
 mod identity;
 mod leaf;
 mod links;
+#[cfg(unix)]
+mod live;
 mod lun;
 mod mapper;
 mod md;
 mod members;
 mod model_choice;
 mod mounts;
+#[cfg(not(unix))]
+mod no_machine;
 mod nvme;
 mod pasted;
 mod paths;
@@ -35,11 +43,15 @@ mod toml_text;
 mod tools;
 mod zfs;
 
+#[cfg(not(unix))]
+use no_machine as live;
+
 pub use array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 pub use disk::{DetectedDisk, DiskBus};
 pub use disk_below::{DiskBelow, disk_below};
+#[cfg(unix)]
 pub(crate) use identity::{
     Identifiers, array_identifiers, find_md, md_members, member_identities, nvme_identifiers,
 };
@@ -47,6 +59,11 @@ use mirrorball_disk::array_file::ModelConfidence;
 pub use model_choice::ModelChoice;
 pub use stack::StackLayer;
 pub use sysroot::Sysroot;
+
+/// Outputs that describe an array when they are pasted.
+pub const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `lsblk`, `zpool status`, \
+                                 `btrfs filesystem show`, `lvs -a -o +devices`, `multipath -ll` or \
+                                 `nvme list-subsys`";
 
 /// The array behind a path, a block device or a name.
 ///
@@ -71,6 +88,19 @@ pub fn pasted_machine(text: &str) -> Sysroot {
 /// Storage of the machine that keeps no copies, each in words.
 pub fn detect_without_copies(sysroot: &Sysroot) -> Vec<String> {
     find::without_copies(sysroot)
+}
+
+/// Arrays without those that others lie on, such as the paths of a disk.
+pub fn topmost(arrays: Vec<DetectedArray>) -> Vec<DetectedArray> {
+    let is_below = |array: &&DetectedArray| arrays.iter().any(|other| other.lies_on(array));
+    let below: Vec<String> = arrays.iter().filter(is_below).map(|it| it.name.clone()).collect();
+    arrays.into_iter().filter(|array| !below.contains(&array.name)).collect()
+}
+
+/// The name of an array as the name of a file.
+pub fn file_stem(name: &str) -> String {
+    let keep = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '-' };
+    name.chars().map(keep).collect()
 }
 
 /// The array, with the notes of a pasted text, and one if the version of its system is not known.

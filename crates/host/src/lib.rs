@@ -5,9 +5,15 @@
 //! model to what it took. Neither writes. `bench` measures an array under the settings that its
 //! system offers, and restores what it set. `tune` applies one of them, keeps it and undoes it.
 //! `watch` reads the counters of running disks.
+//!
+//! Where there is no Unix, as in a browser, `detect` alone is left: it reads pasted texts.
 
+#[cfg(unix)]
 pub mod bench;
 pub mod detect;
+#[cfg(unix)]
 pub mod probe;
+#[cfg(unix)]
 pub mod tune;
+#[cfg(unix)]
 pub mod watch;

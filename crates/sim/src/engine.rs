@@ -15,6 +15,7 @@ mod front_caches;
 mod member_io;
 mod series;
 mod submission;
+mod watched;
 
 use crate::canary::Canary;
 use crate::checkers::Checkers;
@@ -28,6 +29,7 @@ use crate::policy_under_test::Forecast;
 use crate::progress::SectionProgress;
 use crate::record::RunRecord;
 use crate::recorder::Recorder;
+use crate::watcher::Watcher;
 use crate::write_caches::RunWrites;
 use front_caches::FrontCaches;
 use mirrorball_core::geometry::ChunkMap;
@@ -50,6 +52,7 @@ pub use crate::policy_under_test::PolicyUnderTest;
 pub use crate::simulation::{Checks, Simulation};
 pub use alike::run_alike;
 pub use series::{ArrayState, run_next};
+pub use watched::{LoggedIo, Step, WatchedRun};
 
 /// Checks that a job file can run on an array, under any policy.
 ///
@@ -97,9 +100,11 @@ pub fn run_until(run: &Simulation<'_>, stop: &AtomicBool) -> Result<RunRecord, S
 /// As [`run`].
 pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation, SimError> {
     let mut engine = Engine::with_policy(run, 0)?;
-    engine.trace = Some(DecisionTrace::new(window));
+    engine.watcher = Some(Watcher::Decisions(DecisionTrace::new(window)));
     engine.run_sections(run, &NEVER)?;
-    let trace = engine.trace.take().expect("it was set above");
+    let Some(Watcher::Decisions(trace)) = engine.watcher.take() else {
+        unreachable!("it was set above")
+    };
     Ok(trace.finish(&engine.volume, engine.now))
 }
 
@@ -153,7 +158,7 @@ struct Engine {
     recorder: Recorder,
     forecast: Option<Forecast>,
     checkers: Option<Checkers>,
-    trace: Option<DecisionTrace>,
+    watcher: Option<Watcher>,
 }
 
 impl Engine {
@@ -199,7 +204,7 @@ impl Engine {
             recorder,
             forecast,
             checkers,
-            trace: None,
+            watcher: None,
         };
         let workers = ClientFactory::new(run, &engine.volume, seed).background()?;
         for slot in workers {
@@ -248,10 +253,10 @@ impl Engine {
         SimError::check_policy(&self.volume)
     }
 
-    /// Whether the run continues: a traced one stops when its trace is complete.
+    /// Whether the run continues: one that is watched may stop or pause before its end.
     #[inline]
     fn is_running(&self) -> bool {
-        self.trace.as_ref().is_none_or(|trace| !trace.is_done(self.now))
+        self.watcher.as_ref().is_none_or(|watcher| !watcher.is_done(self.now))
     }
 
     /// Runs until every clone of the current group has ended.

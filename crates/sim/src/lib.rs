@@ -25,6 +25,7 @@ mod read_ahead;
 pub mod record;
 mod recorder;
 mod simulation;
+mod watcher;
 pub mod workload;
 mod write_caches;
 mod xfs_file;

@@ -114,7 +114,7 @@ mod tests {
             let array =
                 format!("profile = \"raid1\"\n[[member]]\nmodel = \"{array}\"\ncount = 2\n");
             let job = format!("[a]\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\n{options}");
-            let inputs = Inputs::from_texts(("a", &array), ("j", &job)).unwrap();
+            let inputs = Inputs::from_texts(("a", &array), &[("j", &job)]).unwrap();
             of_cell(plan, &inputs)
         };
         let one = "runtime=1\ntime_based\niodepth=1\n";

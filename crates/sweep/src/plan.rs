@@ -226,7 +226,7 @@ impl SweepPlan {
     pub fn inputs(&self, pair: u32) -> Result<Inputs> {
         let (array, job) = self.texts(pair);
         let about = || format!("job `{}` on array `{}`", job.name, array.name);
-        let inputs = Inputs::from_texts((&array.name, &array.text), (&job.name, &job.text))
+        let inputs = Inputs::from_texts((&array.name, &array.text), &[(&job.name, &job.text)])
             .with_context(about)?;
         if inputs.array_source.fingerprint != array.fingerprint
             || inputs.job_sources[0].fingerprint != job.fingerprint

@@ -18,7 +18,7 @@ use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{
     ArrayEdit, ArraySpec, FittedModel, MemberSource, MemberSpec, ModelConfidence, Partition,
 };
-use mirrorball_host::detect::{Sysroot, detect_at, disk_below};
+use mirrorball_host::detect::{Sysroot, detect_at, disk_below, file_stem};
 use mirrorball_host::probe::{Budget, ProbeOptions, ProbeOutcome, ProbeTarget, ProbeVerdict};
 use mirrorball_lab::experiment::inputs::load_array;
 use std::path::{Path, PathBuf};
@@ -228,7 +228,7 @@ impl OutputFiles {
         std::fs::create_dir_all(target::FOLDER)
             .with_context(|| format!("cannot make {}", target::FOLDER))
             .map_err(Failure::WrongUse)?;
-        let stem = format!("{}-fitted", crate::detect::file_stem(&spec.name));
+        let stem = format!("{}-fitted", file_stem(&spec.name));
         let is_free = |files: &OutputFiles| {
             let profiles = spec.members.iter().map(|member| files.profile(member.devid));
             [files.array.clone()].into_iter().chain(profiles).all(|path| !path.exists())

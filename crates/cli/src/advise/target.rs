@@ -1,19 +1,19 @@
 //! The array that advice is asked for: an array file, or what is detected on this machine.
 
 use super::Args;
-use crate::compare::system::ChosenSystem;
 use crate::ending::Failure;
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
-use mirrorball_core::member::MemberState;
-use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec, MemberSpec};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_host::detect::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, Sysroot, detect_all, detect_at,
-    detect_without_copies,
+    ArrayCondition, DetectError, DetectedArray, Sysroot, WHAT_TO_PASTE, detect_all, detect_at,
+    detect_without_copies, file_stem, topmost,
 };
+use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
-use mirrorball_lab::evaluation::advice::policy_in_force;
+use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
+use mirrorball_lab::evaluation::advice::question::devids_for_choice;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
         }
     }
     let (sysroot, array) = crate::detect::machine(args.sysroot.as_deref(), array)?;
-    let mut detected = match array {
+    let detected = match array {
         Some(path) => detect_at(&sysroot, path).map_err(|error| not_detected(path, error))?,
         None => match only_array(args, &sysroot)? {
             Ok(array) => array,
@@ -76,15 +76,8 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
         screen::say_later(format_args!("note: {note}"));
     }
     check_running(&detected.name, detected.condition_text().as_deref())?;
-    let out_of_service = taken_into_service(&detected)?;
-    // Flags of members are settings that are compared with others, no properties of the disks.
-    detected.policy.spec = detected.in_force();
-    for member in &mut detected.members {
-        member.write_mostly = false;
-        // The advice is for the array when it is whole again, as far as its disks are known.
-        member.is_rebuilding = false;
-        member.is_failed &= member.disk.is_none();
-    }
+    let name = detected.name.clone();
+    let (detected, out_of_service) = detected.into_advised().ok_or_else(|| no_copy(&name))?;
     let (condition, activity) = (detected.condition_text(), detected.condition.activity.clone());
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
@@ -117,25 +110,6 @@ impl AdviseTarget {
     }
 }
 
-/// The members of a detected array that the advice takes for in service, and that are not.
-///
-/// # Errors
-/// If none is in service.
-fn taken_into_service(detected: &DetectedArray) -> Result<Vec<OutOfService>, Failure> {
-    if !detected.has_paths() && detected.members.iter().all(|member| member.is_failed) {
-        return Err(no_copy(&detected.name));
-    }
-    let is_out = |member: &&DetectedMember| {
-        member.disk.is_some() && (member.is_failed || member.is_rebuilding)
-    };
-    let out = detected.members.iter().filter(is_out).map(|member| OutOfService {
-        devid: member.devid,
-        is_failed: member.is_failed,
-        recovered_bytes: detected.recovered_bytes(member),
-    });
-    Ok(out.collect())
-}
-
 /// Checks that an array with this condition runs: a stopped one takes no setting.
 ///
 /// # Errors
@@ -150,26 +124,6 @@ pub(super) fn check_running(name: &str, condition: Option<&str>) -> Result<(), F
          `cat /proc/mdstat` shows which of its devices were found; start it first, as with \
          `mdadm --assemble --scan`"
     )))
-}
-
-/// The members of an array file that the advice takes for in service, and that are not.
-pub(super) fn out_of_service(spec: &ArraySpec) -> Vec<OutOfService> {
-    let out = spec.members.iter().filter(is_taken_into_service);
-    let out = out.map(|member| OutOfService {
-        devid: member.devid,
-        is_failed: !member.is_in_service(),
-        recovered_bytes: match member.state {
-            MemberState::Rebuilding { recovered_bytes } => recovered_bytes,
-            MemberState::InSync | MemberState::Failed => 0,
-        },
-    });
-    out.collect()
-}
-
-/// Whether a member that is not in service has a known disk: the file names a device of it, as
-/// `detect` writes it.
-fn is_taken_into_service(member: &&MemberSpec) -> bool {
-    member.device.is_some() && member.state != MemberState::InSync
 }
 
 fn no_copy(name: &str) -> Failure {
@@ -219,16 +173,13 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
         None => "this machine".to_owned(),
         Some(folder) => folder.display().to_string(),
     };
-    found = crate::detect::topmost(found);
+    found = topmost(found);
     if found.len() > 1 {
         let place_option =
             crate::detect::place_option(args.sysroot.as_deref(), args.array.as_ref());
         let commands = found.iter().map(|array| {
             let name = mirrorball_core::diagnostic::quoted(crate::detect::target(array));
-            format!(
-                "\n  mirrorball advise {name}{place_option}  # {}",
-                crate::detect::summary(array)
-            )
+            format!("\n  mirrorball advise {name}{place_option}  # {}", array.summary())
         });
         let (count, commands) = (found.len(), commands.collect::<String>());
         return Err(Failure::WrongUse(anyhow!("{place} has {count} arrays; name one:{commands}")));
@@ -245,11 +196,7 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
         return Err(Failure::WrongUse(anyhow!("{place} has {none}")));
     }
     if is_pasted {
-        return Err(Failure::WrongUse(anyhow!(
-            "{place} has {none}\n  help: paste the output of `cat /proc/mdstat`, `lsblk`, `zpool \
-             status`, `btrfs filesystem show`, `lvs -a -o +devices`, `multipath -ll` or `nvme \
-             list-subsys`"
-        )));
+        return Err(Failure::WrongUse(anyhow!("{place} has {none}\n  help: {WHAT_TO_PASTE}")));
     }
     if args.sysroot.is_none() && args.probe.is_none() && args.measured.is_none() {
         return Ok(Err(format!("{place} has {none}")));
@@ -270,7 +217,7 @@ fn facts(text: &str) -> Vec<&str> {
 /// Saves the description of an array under a name that is free, or that says the same.
 pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
-    let stem = crate::detect::file_stem(name);
+    let stem = file_stem(name);
     for number in 1.. {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
         let path = Path::new(FOLDER).join(format!("{stem}{suffix}.toml"));
@@ -291,39 +238,22 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
     unreachable!("some number is free")
 }
 
-/// The array that advice is for: whole again, as far as its disks are known, and with the members'
-/// flags as a part of the policy in force. It is as it is, or a changed copy of its file.
+/// The array that advice is for: as it is, or a changed copy of its file.
 pub(super) fn as_advised(array: String, spec: &ArraySpec, chosen: &ChosenSystem) -> Result<String> {
-    let array = whole(array, spec)?;
-    if !spec.members.iter().any(|member| member.write_mostly) {
-        return Ok(array);
+    let mut array = array;
+    if let Some(text) = advised_array::whole(&read(&array)?) {
+        let path = save(&spec.name, &text)?.display().to_string();
+        screen::say_later(format_args!("the array, whole again, is in {path}"));
+        array = path;
     }
-    let mut edit = ArrayEdit::new(&read(&array)?);
-    let system = chosen.system.serving(spec);
-    let settings = system.settings(spec, chosen.version.as_ref());
-    edit.set_in_force(system.name, &policy_in_force(spec, system, &settings));
-    let path = save(&spec.name, &edit.text())?;
-    screen::say_later(format_args!(
-        "write-mostly is compared as a setting: the array without it is in {}",
-        path.display()
-    ));
-    Ok(path.display().to_string())
-}
-
-/// The array with the members in service whose disks are known: those that the file names a device
-/// of, as `detect` writes it.
-fn whole(array: String, spec: &ArraySpec) -> Result<String> {
-    let out = out_of_service(spec);
-    if out.is_empty() {
-        return Ok(array);
+    if let Some(text) = advised_array::without_flags(&read(&array)?, chosen) {
+        let path = save(&spec.name, &text)?.display().to_string();
+        screen::say_later(format_args!(
+            "write-mostly is compared as a setting: the array without it is in {path}"
+        ));
+        array = path;
     }
-    let mut edit = ArrayEdit::new(&read(&array)?);
-    for member in out {
-        edit.take_into_service(member.devid);
-    }
-    let path = save(&spec.name, &edit.text())?;
-    screen::say_later(format_args!("the array, whole again, is in {}", path.display()));
-    Ok(path.display().to_string())
+    Ok(array)
 }
 
 /// The file of an array, or the built-in one of this name.
@@ -338,15 +268,8 @@ pub(super) fn read(array: &str) -> Result<ArrayFile> {
 /// # Errors
 /// If each block is on one member only, of those that are in service.
 pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure> {
-    let map = spec.chunk_map().map_err(|error| Failure::WrongUse(error.into()))?;
-    let is_in_service = |member: usize| spec.members[member].is_in_service();
-    let has_choice = map.copies() > 1
-        && map
-            .mirror_sets()
-            .any(|mirrors| mirrors.filter(|(member, _)| is_in_service(member.get())).count() > 1);
-    let failed = spec.members.iter().filter(|member| !member.is_in_service());
-    let failed: Vec<String> = failed.map(|member| member.devid.to_string()).collect();
-    if has_choice || failed.is_empty() {
+    let failed: Vec<String> = devids_for_choice(spec).iter().map(ToString::to_string).collect();
+    if failed.is_empty() {
         return Ok(());
     }
     Err(Failure::Fault(anyhow!(

@@ -1,7 +1,7 @@
 //! `--what-if`: the same question about the array after a change of hardware.
 
 use super::Args;
-use super::question::{Question, Share};
+use super::question::Question;
 use super::target::{self, AdviseTarget};
 use crate::ending::Failure;
 use crate::screen;
@@ -13,6 +13,7 @@ use mirrorball_disk::array_file::{
 };
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, RankedChange};
+use mirrorball_lab::evaluation::advice::question::Share;
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::systems::{self, System};
 use std::fmt;
@@ -166,10 +167,16 @@ pub(super) fn changed(
     let text = edited(changes, question, Sizes::OfModels)
         .context("--what-if")
         .map_err(Failure::WrongUse)?;
-    let name = format!("{}-what-if", question.inputs.array.name);
+    let name = format!("{}-what-if", question.asked.inputs.array.name);
     let path = target::save(&name, &text).map_err(Failure::WrongUse)?;
     let path = path.display().to_string();
-    let mut changed = Question::about(args, &path, &question.chosen, &question.jobs, Share::Whole)?;
+    let mut changed = Question::about(
+        args,
+        &path,
+        &question.asked.chosen,
+        &question.asked.options.jobs,
+        Share::Whole,
+    )?;
     let is_replaced = |devid: u64| {
         changes.iter().any(|change| match change {
             HardwareChange::Replace { devid: replaced, .. } => *replaced == devid,
@@ -209,10 +216,16 @@ pub(super) fn each(
         let Ok(text) = edited(std::slice::from_ref(change), question, Sizes::OfOld) else {
             continue;
         };
-        let name = format!("{}-what-if", question.inputs.array.name);
+        let name = format!("{}-what-if", question.asked.inputs.array.name);
         let path = target::save(&name, &text).map_err(Failure::WrongUse)?.display().to_string();
         let share = Share::OneOf(changes.len());
-        let about = Question::about(args, &path, &question.chosen, &question.jobs, share);
+        let about = Question::about(
+            args,
+            &path,
+            &question.asked.chosen,
+            &question.asked.options.jobs,
+            share,
+        );
         let Ok(changed) = about else { continue };
         let Some((after, _)) = changed.answer(args)? else { return Ok(None) };
         ranked.push(RankedChange::new(change.written(), before, after));
@@ -224,7 +237,7 @@ pub(super) fn each(
 /// Better disks in the place of one member of each kind, one more disk of the best kind, and other
 /// layouts.
 fn single_changes(question: &Question) -> Vec<HardwareChange> {
-    let array = &question.inputs.array;
+    let array = &question.asked.inputs.array;
     let mut changes = Vec::new();
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut best: Option<&ModelProfile> = None;
@@ -249,7 +262,7 @@ fn single_changes(question: &Question) -> Vec<HardwareChange> {
         changes.extend(better.iter().map(replace));
     }
     changes.extend(best.map(|profile| HardwareChange::Add(profile.name.clone())));
-    changes.extend(layouts(question.chosen.system, array).map(HardwareChange::Layout));
+    changes.extend(layouts(question.asked.chosen.system, array).map(HardwareChange::Layout));
     changes
 }
 
@@ -279,7 +292,7 @@ fn layouts(system: &System, array: &ArraySpec) -> impl Iterator<Item = String> {
 /// Says if a new disk is too small for what the array holds.
 fn note_if_smaller(before: &Question, after: &Question) {
     let capacity = |question: &Question| {
-        question.inputs.array.chunk_map().map_or(0, |map| map.capacity_bytes())
+        question.asked.inputs.array.chunk_map().map_or(0, |map| map.capacity_bytes())
     };
     let (before, after) = (capacity(before), capacity(after));
     if after < before {
@@ -312,12 +325,12 @@ fn size(member: &MemberSpec) -> Option<u64> {
 
 /// The text of the changed array.
 fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Result<String> {
-    let system = question.chosen.system;
+    let system = question.asked.chosen.system;
     if system.is_multipath {
         bail!(
             "the members of {} are paths to one device, so no disk can be replaced or added\n  \
              help: leave out --what-if",
-            question.inputs.array.name
+            question.asked.inputs.array.name
         );
     }
     // btrfs places the same number of copies on more disks.
@@ -325,9 +338,9 @@ fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Resu
         "btrfs" => AddedMember::MoreSpace,
         _ => AddedMember::MoreCopies,
     };
-    let array = &question.inputs.array;
+    let array = &question.asked.inputs.array;
     let mut edit = ArrayEdit::new(&target::read(&question.array)?);
-    let mut in_force = question.now().to_owned();
+    let mut in_force = question.asked.now().to_owned();
     let mut replaced = Vec::new();
     for change in changes {
         match change {
@@ -361,7 +374,7 @@ fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Resu
         }
     }
     edit.set_in_force(system.name, &in_force);
-    edit.rename(&format!("{} after the change", question.inputs.array.name));
+    edit.rename(&format!("{} after the change", question.asked.inputs.array.name));
     let text = edit.text();
     ArrayFile::parse(&text, "the changed array").map_err(|error| anyhow!("{error}"))?;
     Ok(text)

@@ -112,16 +112,36 @@ impl ArrayEdit {
     /// If there is no such member, or no such model.
     pub fn replace(&mut self, devid: u64, model: &str) -> Result<(), Diagnostic> {
         let model = model_name(model)?;
-        let known: Vec<String> = self.devids().iter().map(ToString::to_string).collect();
-        let Some(index) = self.devids().iter().position(|known| *known == devid) else {
-            let help = format!("the devids are {}", known.join(", "));
-            return Err(Diagnostic::new(format!("no member has devid {devid}")).with_help(help));
-        };
+        let index = self.index_of(devid)?;
         let member = &mut self.members[index];
         for key in OF_DISK {
             member.remove(key);
         }
         put(member, "model", &model);
+        Ok(())
+    }
+
+    /// States which model the disk of a member is. All else that is known of the disk stays.
+    ///
+    /// # Errors
+    /// If there is no such member, or no such model.
+    pub fn state_model(&mut self, devid: u64, model: &str) -> Result<(), Diagnostic> {
+        let model = model_name(model)?;
+        let index = self.index_of(devid)?;
+        for key in ["set", "confidence"] {
+            self.members[index].remove(key);
+        }
+        put(&mut self.members[index], "model", &model);
+        Ok(())
+    }
+
+    /// Removes a member.
+    ///
+    /// # Errors
+    /// If there is no such member.
+    pub fn remove(&mut self, devid: u64) -> Result<(), Diagnostic> {
+        let index = self.index_of(devid)?;
+        self.members.remove(index);
         Ok(())
     }
 
@@ -254,6 +274,15 @@ impl ArrayEdit {
         let members = self.members.iter().cloned().map(Value::Table).collect();
         file.insert("member".to_owned(), Value::Array(members));
         file.to_string()
+    }
+
+    fn index_of(&self, devid: u64) -> Result<usize, Diagnostic> {
+        let devids = self.devids();
+        devids.iter().position(|known| *known == devid).ok_or_else(|| {
+            let known: Vec<String> = devids.iter().map(ToString::to_string).collect();
+            let help = format!("the devids are {}", known.join(", "));
+            Diagnostic::new(format!("no member has devid {devid}")).with_help(help)
+        })
     }
 
     fn devids(&self) -> Vec<u64> {

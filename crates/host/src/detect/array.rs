@@ -131,6 +131,29 @@ impl DetectedArray {
         matches!(self.system, StorageSystem::Nvme | StorageSystem::Dm)
     }
 
+    /// The array in a line: `md md0: raid1, 2 members: sda1, sdb1`.
+    pub fn summary(&self) -> String {
+        let members: Vec<&str> = self
+            .members
+            .iter()
+            .map(|member| member.kernel_name.as_deref().unwrap_or("missing"))
+            .collect();
+        let (system, name) = (self.system.name(), &self.name);
+        let mount = self.mount.as_ref().map(|mount| format!(" at {mount}"));
+        // No profile has as many copies as a mirror may have members.
+        let profile = match self.profile {
+            "raid1c4" if members.len() > 4 && self.layout.is_some() => "raid1",
+            profile => profile,
+        };
+        format!(
+            "{system} {name}{}: {}, {} members: {}",
+            mount.unwrap_or_default(),
+            profile,
+            members.len(),
+            members.join(", ")
+        )
+    }
+
     /// Unusual state; `None` for an array that is complete and idle.
     pub fn condition_text(&self) -> Option<String> {
         if !self.has_paths() {

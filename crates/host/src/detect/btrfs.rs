@@ -7,8 +7,9 @@ use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
-use super::btrfs_ioctl::{self, BtrfsDevice};
+use super::btrfs_device::BtrfsDevice;
 use super::disk::bracketed;
+use super::live;
 use super::members::{
     complete, is_kernel_since, kernel_release, no_mirror, notes_on, read_member, unreadable,
 };
@@ -19,7 +20,6 @@ use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::TIB;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const FOLDER: &str = "/sys/fs/btrfs";
@@ -286,7 +286,7 @@ impl<'a> Btrfs<'a> {
         let found = match mount {
             Some(mount) if self.sysroot.is_live() => {
                 let folder = self.sysroot.host_path(&mount.point);
-                btrfs_ioctl::devices(&folder).map_err(|error| {
+                live::btrfs_devices(&folder).map_err(|error| {
                     format!("cannot ask btrfs for its devices at {}: {error}", mount.point)
                 })
             }
@@ -359,7 +359,7 @@ impl<'a> Btrfs<'a> {
     ) -> Option<String> {
         let devids: Vec<u64> = members.iter().map(|member| member.devid).collect();
         if let Some(mount) = mount.filter(|_| self.sysroot.is_live())
-            && let Ok(is_scrubbed) = btrfs_ioctl::is_scrubbed(Path::new(&mount.point), &devids)
+            && let Ok(is_scrubbed) = live::is_scrubbed(Path::new(&mount.point), &devids)
         {
             return is_scrubbed.then(|| "scrub".to_owned());
         }
@@ -417,13 +417,7 @@ pub(super) fn is_on(sysroot: &Sysroot, device: &BlockDevice) -> bool {
     if udev.lines().any(|line| line == "E:ID_FS_TYPE=btrfs") {
         return true;
     }
-    let has_magic = || {
-        let mut found = [0; 8];
-        let file = std::fs::File::open(device.device_path(sysroot)).ok()?;
-        file.read_exact_at(&mut found, MAGIC.0).ok()?;
-        Some(found == MAGIC.1)
-    };
-    sysroot.is_live() && has_magic() == Some(true)
+    sysroot.is_live() && live::has_bytes(&device.device_path(sysroot), MAGIC.0, &MAGIC.1)
 }
 
 /// The policy as `compare` takes it.

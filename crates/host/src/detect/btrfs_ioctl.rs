@@ -6,21 +6,11 @@
 
 #![allow(unsafe_code, reason = "an ioctl takes the address of a buffer; see the page above")]
 
+use super::btrfs_device::BtrfsDevice;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::ioctl::{self, Updater, opcode};
 use std::path::Path;
-
-/// A device of a btrfs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BtrfsDevice {
-    pub(super) devid: u64,
-    pub(super) total_bytes: u64,
-    /// Bytes in chunks; none if that is not known.
-    pub(super) used_bytes: Option<u64>,
-    /// Empty for a missing device.
-    pub(super) path: String,
-}
 
 /// Most devids that are asked for: a file with a devid of 2^60 must not keep us for ever.
 const DEVIDS_MAX: u64 = 4096;

@@ -4,6 +4,7 @@ use super::array::{DetectError, DetectedArray, DetectedMember};
 use super::block::{BlockDevice, mapper_devices};
 use super::btrfs::{self, Btrfs};
 use super::leaf;
+use super::live;
 use super::mapper::{Mapped, volume_name};
 use super::md::Md;
 use super::members::{NO_MIRROR, no_mirror, unreadable};
@@ -14,7 +15,6 @@ use super::sysroot::Sysroot;
 use super::zfs;
 use mirrorball_core::diagnostic::Diagnostic;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Error of a target without an array.
@@ -95,8 +95,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
             None => below(sysroot, target, &device, Vec::new()),
         };
     }
-    if sysroot.is_live() && std::fs::metadata(&path).is_ok_and(|it| it.file_type().is_char_device())
-    {
+    if sysroot.is_live() && live::is_char_device(&path) {
         return Err(unknown(format!("{target} is a character device, not a block device")));
     }
     if !sysroot.is_live() && path.starts_with("/dev/") {
@@ -207,13 +206,7 @@ fn device_of(sysroot: &Sysroot, path: &str) -> Option<BlockDevice> {
     if !sysroot.is_live() {
         return BlockDevice::by_path(sysroot, path);
     }
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.file_type().is_block_device() {
-        return None;
-    }
-    let number = std::os::unix::fs::MetadataExt::rdev(&metadata);
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    BlockDevice::by_number(sysroot, &format!("{major}:{minor}"))
+    BlockDevice::by_number(sysroot, &live::block_number(path)?)
 }
 
 /// The array that is called `name`. The label of a btrfs may be the name of another array, too.

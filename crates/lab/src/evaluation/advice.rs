@@ -6,11 +6,14 @@
 //! have, if it is better. Of the policies known, those within 2 % of the best are as good, and
 //! the one that takes the least of the user is named.
 
+pub mod advised_array;
 pub mod answer;
+pub mod chosen_system;
 mod confidence;
 pub mod effort;
 pub mod maintenance;
 pub mod page;
+pub mod question;
 pub mod state;
 pub mod text;
 

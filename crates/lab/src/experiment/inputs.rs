@@ -118,27 +118,32 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// An array and a job, each a name and a text, without other files and variables around them.
+    /// An array and jobs, each a name and a text, without other files and variables around them.
     ///
     /// # Errors
     /// If one cannot be understood, or they do not fit each other.
-    pub fn from_texts(array: (&str, &str), job: (&str, &str)) -> Result<Inputs> {
+    pub fn from_texts(array: (&str, &str), jobs: &[(&str, &str)]) -> Result<Inputs> {
         let spec = array_of_text(array.0, array.1)?;
-        let job_file = job_of_text(job.0, job.1)?;
-        check_fit(&spec.file_name, &spec, &job_file)?;
         let source = |(name, text): (&str, &str), fingerprint| InputText {
             name: name.to_owned(),
             text: text.to_owned(),
             fingerprint,
         };
-        Ok(Inputs {
+        let mut inputs = Inputs {
             array_source: source(array, fingerprint(&spec)),
-            job_sources: vec![source(job, job_fingerprint(&job_file))],
+            job_sources: Vec::new(),
             array: spec,
-            jobs: vec![job_file],
+            jobs: Vec::new(),
             notes: Vec::new(),
             registry: Registry::default(),
-        })
+        };
+        for &(name, text) in jobs {
+            let job = job_of_text(name, text)?;
+            check_fit(&inputs.array.file_name, &inputs.array, &job)?;
+            inputs.job_sources.push(source((name, text), job_fingerprint(&job)));
+            inputs.jobs.push(job);
+        }
+        Ok(inputs)
     }
 
     /// Whether the oracle would take most of the time of a comparison. Beyond what the disks accept
@@ -301,6 +306,11 @@ pub fn array_of_text(name: &str, text: &str) -> Result<ArraySpec> {
 /// If it cannot be understood.
 pub fn job_of_text(name: &str, text: &str) -> Result<JobFile> {
     Ok(JobFile::parse(text, &format!("{name}.fio"), &JobContext::empty())?)
+}
+
+/// The text of a built-in job.
+pub fn builtin_job_text(name: &str) -> Option<&'static str> {
+    BUILTIN_JOBS.iter().find(|(builtin, _)| *builtin == name).map(|(_, text)| *text)
 }
 
 /// The built-in job of this name, with or without `jobs/` and `.fio` around it.

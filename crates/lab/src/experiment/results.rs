@@ -150,13 +150,20 @@ impl Results {
     }
 
     fn save_at(path: &Path, record: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string(record).expect("a record is plain data");
-        write_whole(path, digest::seal(&text).as_bytes())
+        write_whole(path, record_text(record).as_bytes())
     }
 
     fn cell_path(&self, cell: &Cell<'_>) -> PathBuf {
         self.folder.join(CELLS_FOLDER).join(cell.file_name())
     }
+}
+
+/// The text of the file of a record, in one line.
+///
+/// # Panics
+/// If the record is not plain data.
+pub fn record_text(record: &impl Serialize) -> String {
+    digest::seal(&serde_json::to_string(record).expect("a record is plain data"))
 }
 
 /// Why a folder cannot be used, in words.

@@ -79,10 +79,15 @@ impl RunOptions<'_> {
                 assert!(is_first, "an index is handed out once");
             }
         };
-        // Zero is one per CPU; more threads than units would only be started and ended.
-        let threads = self.threads.map_or(0, NonZeroUsize::get).min(units.len());
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.context("cannot start threads")?.broadcast(|_| work());
+        if cfg!(target_family = "wasm") {
+            // A browser starts no threads for a module: it runs several modules, each with a share.
+            work();
+        } else {
+            // Zero is one per CPU; more threads than units would only be started and ended.
+            let threads = self.threads.map_or(0, NonZeroUsize::get).min(units.len());
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.context("cannot start threads")?.broadcast(|_| work());
+        }
         slots.into_iter().filter_map(OnceLock::into_inner).collect()
     }
 }

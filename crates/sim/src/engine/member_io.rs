@@ -18,8 +18,8 @@ impl Engine {
         let ended = self.volume.complete(id, result, self.now);
         let (io, outcome) = (&ended.0, &ended.1);
         self.recorder.on_complete(io, outcome);
-        if let Some(trace) = &mut self.trace {
-            trace.on_complete(io, outcome);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.on_complete(io, outcome);
         }
         if let Some(checkers) = &mut self.checkers {
             checkers.on_complete(io, outcome, self.volume.members(), self.now);
@@ -61,15 +61,15 @@ impl Engine {
         if let Some(forecast) = &self.forecast {
             forecast.update(&mut self.volume, &self.model_array, self.now);
         }
-        if let Some(trace) = &mut self.trace {
-            trace.before_io(&mut self.volume, &self.model_array, self.now);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.before_io(&mut self.volume, &self.model_array, self.now);
         }
         let Some(io) = self.volume.poll_io(self.now) else {
             return;
         };
         self.recorder.on_submit(&io);
-        if let Some(trace) = &mut self.trace {
-            trace.on_submit(&io);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.on_submit(&io);
         }
         if let Some(checkers) = &mut self.checkers {
             checkers.on_submit(&io, self.volume.members(), self.now);

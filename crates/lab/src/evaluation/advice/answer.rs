@@ -9,7 +9,7 @@ use crate::experiment::study::{JobStudy, Study, Yardstick};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The answer, and the one after a change of hardware.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -107,7 +107,7 @@ pub struct AnsweredMember {
 }
 
 /// A member that the advice takes for in service, and that is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutOfService {
     /// Its number.
     pub devid: u64,

@@ -95,7 +95,7 @@ pub(super) fn sized(
     sizing.runtime = runtime(&plain, job, &sizing, bounds)?;
     sizing.ramp = sizing.runtime / RAMP_SHARE;
     let array_text = array.text(sizing.ramp + sizing.runtime);
-    Inputs::from_texts((name, &array_text), (name, &job.text(&sizing)))
+    Inputs::from_texts((name, &array_text), &[(name, &job.text(&sizing))])
 }
 
 /// Requests per second that the array serves to one section alone, 32 in flight.

@@ -1,29 +1,33 @@
-//! `compare --system`: the policies that a storage system offers, and what to do on it.
+//! The storage system that is asked about, and the policies that it offers for an array.
 
-use crate::screen;
+use super::{Advice, policy_in_force};
+use crate::experiment::study::Study;
+use crate::experiment::systems::{self, Setting, System, Version};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Registry, Spec};
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_lab::evaluation::advice::{Advice, policy_in_force};
-use mirrorball_lab::experiment::study::Study;
-use mirrorball_lab::experiment::systems::{self, Setting, System, Version};
 use std::str::FromStr;
 
 /// A storage system, of some version or the newest: `btrfs`, `btrfs:6.12`.
 #[derive(Clone, Debug)]
-pub(crate) struct ChosenSystem {
-    pub(crate) system: &'static System,
-    pub(crate) version: Option<Version>,
+pub struct ChosenSystem {
+    /// The system.
+    pub system: &'static System,
+    /// The version; none for the newest.
+    pub version: Option<Version>,
+    /// What its user should know: the version is newer than what is known, or is not known.
+    pub note: Option<String>,
     text: String,
 }
 
 /// Offer of the system for an array.
-pub(crate) struct Offered {
+#[derive(Clone, Debug)]
+pub struct Offered {
     system: &'static System,
     settings: Vec<Setting>,
     /// Canonical string of the policy in force.
-    pub(crate) now: String,
+    pub now: String,
 }
 
 impl FromStr for ChosenSystem {
@@ -49,37 +53,31 @@ impl FromStr for ChosenSystem {
         if let Some(version) = &version {
             system.check_version(version).map_err(message)?;
         }
-        Ok(ChosenSystem { system, version, text: text.to_owned() })
+        let note = version.as_ref().and_then(|version| system.note_if_newer(version));
+        Ok(ChosenSystem { system, version, note, text: text.to_owned() })
     }
 }
 
 impl ChosenSystem {
     /// The system that an array was found with. If no policy of its version is known, the newest
     /// version counts.
-    pub(crate) fn found(name: &str, version: Option<&str>) -> Result<ChosenSystem> {
+    ///
+    /// # Errors
+    /// If there is no such system.
+    pub fn found(name: &str, version: Option<&str>) -> Result<ChosenSystem> {
         let system = systems::find(name)?;
-        let version = version.and_then(|version| version.parse().ok());
-        let version = version.filter(|version| match system.check_version(version) {
-            Ok(()) => true,
-            Err(error) => {
-                let what = error.message;
-                screen::say_later(format_args!("note: {what}; the newest version is assumed"));
-                false
-            }
-        });
-        Ok(ChosenSystem { system, version, text: name.to_owned() })
-    }
-
-    /// Says if the version is newer than what is known.
-    pub(crate) fn print_note(&self) {
-        let version = self.version.as_ref();
-        if let Some(note) = version.and_then(|version| self.system.note_if_newer(version)) {
-            screen::say_later(format_args!("note: {note}"));
-        }
+        let version: Option<Version> = version.and_then(|version| version.parse().ok());
+        let unknown = version.as_ref().and_then(|it| system.check_version(it).err());
+        let version = version.filter(|_| unknown.is_none());
+        let note = match unknown {
+            Some(error) => Some(format!("{}; the newest version is assumed", error.message)),
+            None => version.as_ref().and_then(|version| system.note_if_newer(version)),
+        };
+        Ok(ChosenSystem { system, version, note, text: name.to_owned() })
     }
 
     /// As it was written.
-    pub(crate) fn as_written(&self) -> &str {
+    pub fn as_written(&self) -> &str {
         &self.text
     }
 
@@ -87,7 +85,7 @@ impl ChosenSystem {
     ///
     /// # Errors
     /// If the array marks a member as write-mostly, which is one of the settings to compare.
-    pub(crate) fn offered(&self, array: &ArraySpec) -> Result<Offered> {
+    pub fn offered(&self, array: &ArraySpec) -> Result<Offered> {
         if let Some(member) = array.members.iter().find(|member| member.write_mostly) {
             bail!(
                 "the array marks member {} as write-mostly, which is a setting that --system \
@@ -97,7 +95,6 @@ impl ChosenSystem {
         }
         let profile = self.system.check_profile(array);
         profile.map_err(|error| anyhow!("--system {error}"))?;
-        self.print_note();
         let system = self.system.serving(array);
         let settings = system.settings(array, self.version.as_ref());
         if let (true, Some(version)) = (settings.is_empty(), &self.version) {
@@ -118,7 +115,10 @@ impl ChosenSystem {
 impl Offered {
     /// The policy in force, what the system offers, and the policies of `list`, which may name
     /// programs of `registry`; none twice.
-    pub(crate) fn with(&self, list: &str, registry: &Registry) -> Result<Vec<Spec>, Diagnostic> {
+    ///
+    /// # Errors
+    /// If the list names what is no policy.
+    pub fn with(&self, list: &str, registry: &Registry) -> Result<Vec<Spec>, Diagnostic> {
         let own = self.settings.iter().map(|setting| setting.spec.as_str());
         let mut specs: Vec<Spec> = Vec::new();
         for spec in [self.now.as_str()].into_iter().chain(own) {
@@ -135,7 +135,7 @@ impl Offered {
     }
 
     /// The steps to take. The disks of the members `failed` are to be replaced first.
-    pub(crate) fn advice(&self, study: &Study, array: &ArraySpec, failed: &[u64]) -> Advice {
+    pub fn advice(&self, study: &Study, array: &ArraySpec, failed: &[u64]) -> Advice {
         Advice::new(study, self.system, &self.settings, &self.now, array, failed)
     }
 }
