@@ -24,7 +24,7 @@ const USES = [
   { name: "seq-read", words: "One film, or one large copy" },
   { name: "four-streams", words: "Four films at once" },
   { name: "randrw-4k-70-30", words: "A database that also writes: 70 % reads, 30 % writes" },
-  { name: "backup-and-mail", words: "A backup beside mail", text: BACKUP_AND_MAIL },
+  { name: "backup-and-mail", words: "A backup while mail is read", text: BACKUP_AND_MAIL },
   { name: "fio", words: "My own fio job file" },
 ];
 
