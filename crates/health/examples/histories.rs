@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release -p mirrorball-health --example histories -- [HISTORIES] [FIRST SEED]
 //!
-//! Each history is an array of one to four disks of our models under 15 minutes of changing load:
+//! Each history is an array of one to four disks of our models under 30 minutes of changing load:
 //! random reads and writes that come by themselves, a reader of a stream, scrubs. In half of them a
-//! disk becomes slow between the 6th and the 8th minute. Counters are those that Linux would keep,
-//! read once a second, in whole milliseconds.
+//! disk becomes slow between the 18th and the 22nd minute. Counters are those that Linux would
+//! keep, read once a second, in whole milliseconds.
 
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::MemberIndex;
@@ -20,7 +20,7 @@ use mirrorball_health::service::DiskKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: Nanos = Nanos::from_secs(1);
-const LENGTH_S: u64 = 900;
+const LENGTH_S: u64 = 1800;
 const DISK_BYTES: u64 = 100_000_000_000;
 /// Requests that come while so many are in flight are lost, as of a client that gave up.
 const IN_FLIGHT_MAX: u32 = 64;
@@ -114,7 +114,7 @@ fn draw(rng: &mut Rng) -> DrawnArray {
     let slow = chance(rng, 50).then(|| SlowDisk {
         place: rng.below(count as u64) as usize,
         factor: SLOWNESS[rng.below(SLOWNESS.len() as u64) as usize],
-        from_s: 360 + rng.below(120),
+        from_s: 1080 + rng.below(240),
     });
     let mut text = "name = \"drawn\"\nprofile = \"single\"\n".to_owned();
     let mut disks = Vec::new();
@@ -401,6 +401,9 @@ fn main() {
             };
             let wrong = found[rule].iter().filter(|it| early(*it)).count() as u32;
             false_alarms[rule] += wrong;
+            if rule == 0 && wrong > 0 {
+                println!("seed {seed}: {wrong} false alarms");
+            }
             if let Some(slow) = drawn.slow {
                 let score = &mut by_factor.entry((slow.factor * 10.0) as u64).or_default()[rule];
                 score.wrong += wrong;

@@ -7,11 +7,15 @@
 //! never called slow while random I/O of its size explains the wait: counters do not say whether
 //! reads are sequential.
 
+mod history;
+
+pub use history::DiskHistory;
+
 use crate::counters::DiskCounters;
 use crate::evidence::{Evidence, RATIO_TOLERATED};
 use crate::service::{DiskKind, DiskService, IoDirection, utilisation};
+use history::{DEVIATION_ASSUMED, LoadHistory, LoadKind};
 use mirrorball_core::units::Nanos;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Time between evaluations.
@@ -20,19 +24,24 @@ pub const EVALUATION: Nanos = Nanos::from_secs(5);
 const COUNT_MIN: u64 = 10;
 /// Least sum of waits in an evaluation: the kernel counts whole milliseconds.
 const WAITS_MIN_MS: f64 = 5.0;
+/// How many waits an evaluation has to be long.
+const WAITS_IN_WINDOW: f64 = 4.0;
+/// How long counters are gathered, if there is some I/O, until they tell something.
+const GATHERING_MAX: Nanos = Nanos::from_secs(60);
+/// Share of the other direction from which a direction of a hard disk is not judged.
+const OTHERS_MAX: f64 = 0.75;
 /// Peers are compared directly if none was sent this many times as much: a policy that prefers one
 /// disk sends the others what comes at bad times.
 const RATE_RATIO_MAX: f64 = 2.0;
-/// Evaluations until a history is used.
-const HISTORY_MIN: f64 = 12.0;
-/// Weight of a new evaluation in a full history: about an hour of load.
-const LEARNING: f64 = 1.0 / 720.0;
+/// How much longer reads of flash take that come at bad times: a balancing policy sends a disk that
+/// is not its first choice the reads that meet writes there.
+const BAD_TIMES: f64 = 2.0;
 /// How much longer a load of another kind than those known may take.
 const BOUND_SLACK: f64 = 1.5;
 /// Least standard deviation of the logarithm of a service.
 const DEVIATION_MIN: f64 = 0.12;
-/// Standard deviation until the history knows it.
-const DEVIATION_ASSUMED: f64 = 0.3;
+/// Standard deviation of what another disk of the model needed, at another time.
+const DEVIATION_OF_MODEL: f64 = 0.5;
 /// How long a window may be, in multiples of what was asked for, before it is left out: the machine
 /// was suspended, or its clock was set.
 const STRETCH_MAX: u64 = 4;
@@ -143,34 +152,6 @@ pub struct DiskFigures {
     pub utilisation: f64,
 }
 
-/// The history of a disk, which outlives a restart.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DiskHistory {
-    /// Service by direction, size and mix.
-    services: Vec<LoadHistory>,
-}
-
-/// The history of one kind of load.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct LoadHistory {
-    load: LoadKind,
-    evaluations: f64,
-    log_service: f64,
-    variance: f64,
-    /// Mean of the logarithm of waits, queue included.
-    log_wait: f64,
-}
-
-/// Loads that are compared with each other: direction, power of two of the size, and the other
-/// direction. Of a hard disk that is a quarter of the mix; flash is slowed by what it has to
-/// program meanwhile, so it is a power of four of the bytes a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct LoadKind {
-    direction: IoDirection,
-    size: u8,
-    other: u8,
-}
-
 /// One evaluation of one direction of one disk.
 #[derive(Clone, Copy, Debug)]
 struct Evaluated {
@@ -180,57 +161,6 @@ struct Evaluated {
     own: Option<(f64, f64)>,
     /// Logarithm of the wait over its history.
     wait: Option<f64>,
-}
-
-impl LoadKind {
-    fn of(direction: IoDirection, service: &DiskService, class: DiskKind, time: Nanos) -> LoadKind {
-        let size = (service.bytes.max(512.0) / 512.0).log2().round() as u8;
-        let other = match class {
-            DiskKind::Hdd => (service.other_share * 4.0) as u8,
-            DiskKind::Ssd | DiskKind::Nvme => {
-                let rate = service.other_bytes / time.as_secs_f64().max(1.0);
-                ((rate / 4096.0).max(0.25).log2() / 2.0 + 1.0).round() as u8
-            }
-        };
-        LoadKind { direction, size, other }
-    }
-}
-
-impl DiskHistory {
-    fn of(&self, load: LoadKind) -> Option<&LoadHistory> {
-        let found = self.services.iter().find(|it| it.load == load)?;
-        (found.evaluations >= HISTORY_MIN).then_some(found)
-    }
-
-    /// The longest service of a direction in any load that is known, grown by the size: what a load
-    /// of another kind is expected to take at most.
-    fn bound_ns(&self, load: LoadKind) -> Option<f64> {
-        let known = self
-            .services
-            .iter()
-            .filter(|it| it.load.direction == load.direction && it.evaluations >= HISTORY_MIN);
-        let grown = known.map(|it| {
-            let octaves = f64::from(load.size.saturating_sub(it.load.size));
-            it.log_service.exp() * octaves.exp2()
-        });
-        grown.reduce(f64::max)
-    }
-
-    fn learn(&mut self, load: LoadKind, service: &DiskService) {
-        let (log_service, log_wait) = (service.service_ns.ln(), service.wait_ns.ln());
-        let known = self.services.iter_mut().find(|it| it.load == load);
-        let Some(known) = known else {
-            let (evaluations, variance) = (1.0, DEVIATION_ASSUMED * DEVIATION_ASSUMED);
-            let new = LoadHistory { load, evaluations, log_service, variance, log_wait };
-            return self.services.push(new);
-        };
-        known.evaluations += 1.0;
-        let weight = LEARNING.max(1.0 / known.evaluations);
-        let difference = log_service - known.log_service;
-        known.log_service += weight * difference;
-        known.variance += weight * (difference * difference - known.variance);
-        known.log_wait += weight * (log_wait - known.log_wait);
-    }
 }
 
 impl Judge {
@@ -287,7 +217,7 @@ impl Judge {
     fn evaluate(&mut self, now: Nanos) {
         let directions = [IoDirection::Read, IoDirection::Write];
         let evaluated: Vec<[Option<Evaluated>; 2]> =
-            self.disks.iter().map(|disk| directions.map(|it| disk.evaluated(it))).collect();
+            (0..self.disks.len()).map(|it| directions.map(|way| self.evaluated(it, way))).collect();
         for direction in [0, 1] {
             for place in 0..self.disks.len() {
                 if let Some(own) = &evaluated[place][direction] {
@@ -300,6 +230,51 @@ impl Judge {
             disk.end_evaluation(evaluated);
         }
         self.name_links();
+    }
+
+    fn evaluated(&self, place: usize, direction: IoDirection) -> Option<Evaluated> {
+        let disk = &self.disks[place];
+        let (class, time) = (disk.facts.class, disk.pending_time);
+        let service = DiskService::of(&disk.pending, direction, class)?;
+        let is_few = service.count < COUNT_MIN || service.waits_ms() < WAITS_MIN_MS;
+        // The waits of what ended are those of the I/O in flight only if most of it came and went.
+        let is_short = service.wait_ns * WAITS_IN_WINDOW > time.0 as f64;
+        // A disk that serves one I/O after the other makes the rare ones of a direction wait for
+        // the others, longer than the depth says.
+        let is_rare = class == DiskKind::Hdd && service.other_share > OTHERS_MAX;
+        if is_few || is_short || is_rare {
+            return None;
+        }
+        let load = LoadKind::of(direction, &service, class, time);
+        let (expected, variance) = match disk.history.of(load) {
+            Some(known) => {
+                (Some(known.log_service), known.variance.max(DEVIATION_MIN * DEVIATION_MIN))
+            }
+            None => {
+                let of_model = self.history_of_model(place, load).map(|known| known.log_service);
+                let most = service.random_max_ns(class);
+                let bound = disk.history.bound_ns(load, service.bytes, class);
+                let bound = bound.map_or(most, |bound| bound.max(most));
+                let bound = (bound > 0.0).then(|| (bound * BOUND_SLACK).ln());
+                let deviation =
+                    if of_model.is_some() { DEVIATION_OF_MODEL } else { DEVIATION_ASSUMED };
+                (of_model.or(bound), deviation * deviation)
+            }
+        };
+        let deviation = (variance + service.variance()).sqrt();
+        let own = expected.map(|expected| (service.service_ns.ln() - expected, deviation));
+        let wait = disk.history.of(load).map(|known| service.wait_ns.ln() - known.log_wait);
+        Some(Evaluated { service, load, own, wait })
+    }
+
+    /// The longest history of a load that another disk of the same model has.
+    fn history_of_model(&self, place: usize, load: LoadKind) -> Option<&LoadHistory> {
+        let model = self.disks[place].facts.model.as_ref()?;
+        let others = self.disks.iter().enumerate().filter(|(other, _)| *other != place);
+        let alike = others.filter(|(_, disk)| disk.facts.model.as_ref() == Some(model));
+        alike
+            .filter_map(|(_, disk)| disk.history.of(load))
+            .max_by(|a, b| a.evaluations.total_cmp(&b.evaluations))
     }
 
     /// How much slower a disk is than expected: the logarithm of the ratio, and its deviation.
@@ -334,13 +309,7 @@ impl Judge {
             (Some(history), _) => Some(history),
             (None, peers) => peers,
         };
-        // What random I/O explains is no slowness.
-        let most = facts.class.service_max_ns(own.service.bytes);
-        let is_explained = own.service.service_ns <= most * RATIO_TOLERATED;
-        change.map(|(change, deviation)| match is_explained {
-            true => (change.min(0.0), deviation),
-            false => (change, deviation),
-        })
+        change.map(|(change, deviation)| (unexplained(facts.class, own, &peers, change), deviation))
     }
 
     /// Blames the link where every disk behind it is slow, and there are several.
@@ -367,30 +336,6 @@ impl Judge {
 }
 
 impl JudgedDisk {
-    fn evaluated(&self, direction: IoDirection) -> Option<Evaluated> {
-        let service = DiskService::of(&self.pending, direction, self.facts.class)?;
-        if service.count < COUNT_MIN || service.waits_ms() < WAITS_MIN_MS {
-            return None;
-        }
-        let load = LoadKind::of(direction, &service, self.facts.class, self.pending_time);
-        let history = self.history.of(load);
-        let (expected, variance) = match history {
-            Some(known) => {
-                (Some(known.log_service), known.variance.max(DEVIATION_MIN * DEVIATION_MIN))
-            }
-            None => {
-                let most = self.facts.class.service_max_ns(service.bytes);
-                let bound = self.history.bound_ns(load).map_or(most, |bound| bound.max(most));
-                let expected = (bound > 0.0).then(|| (bound * BOUND_SLACK).ln());
-                (expected, DEVIATION_ASSUMED * DEVIATION_ASSUMED)
-            }
-        };
-        let deviation = (variance + service.variance()).sqrt();
-        let own = expected.map(|expected| (service.service_ns.ln() - expected, deviation));
-        let wait = history.map(|known| service.wait_ns.ln() - known.log_wait);
-        Some(Evaluated { service, load, own, wait })
-    }
-
     /// Counts the evidence of one direction, and learns from it unless it is doubtful.
     fn conclude(
         &mut self,
@@ -424,6 +369,11 @@ impl JudgedDisk {
             depth,
             utilisation: utilisation(&self.pending, self.pending_time),
         });
+        let has_io = self.pending.reads + self.pending.writes > 0;
+        let is_evaluated = evaluated.iter().any(Option::is_some);
+        if has_io && !is_evaluated && self.pending_time < GATHERING_MAX {
+            return;
+        }
         if self.errors > 0 {
             self.errors_left = 12;
         }
@@ -458,6 +408,26 @@ impl JudgedDisk {
             () if waits > 1.5_f64.ln() => DiskState::Busy { ratio: waits.exp() },
             () => DiskState::Fine,
         }
+    }
+}
+
+/// The part of a change of a disk, as the logarithm of a ratio, that its load does not explain.
+fn unexplained(
+    class: DiskKind,
+    own: &Evaluated,
+    peers: &[(usize, &Evaluated)],
+    change: f64,
+) -> f64 {
+    // What random I/O explains is no slowness.
+    if own.service.service_ns <= own.service.random_max_ns(class) * RATIO_TOLERATED {
+        return change.min(0.0);
+    }
+    let most_read = peers.iter().map(|(_, peer)| peer.service.count).max().unwrap_or(0) as f64;
+    let is_second = most_read > RATE_RATIO_MAX * own.service.count as f64;
+    let has_writes = own.load.direction == IoDirection::Read && own.service.other_share > 0.0;
+    match class {
+        DiskKind::Ssd | DiskKind::Nvme if is_second && has_writes => change - BAD_TIMES.ln(),
+        _ => change,
     }
 }
 

@@ -66,6 +66,16 @@ impl DiskKind {
         }
     }
 
+    /// The longest transfer of a byte in nanoseconds: 80 MB/s at the inner end of a hard disk, SATA
+    /// behind USB or slow flash, one lane of PCIe or a fast network.
+    pub fn transfer_max_ns(self) -> f64 {
+        match self {
+            DiskKind::Hdd => 12.5,
+            DiskKind::Ssd => 4.0,
+            DiskKind::Nvme => 1.0,
+        }
+    }
+
     /// The longest service of random I/O of this size that a healthy disk of the class has.
     ///
     /// Of a hard disk it is the arm over most of a disk of 5,400 revolutions a minute, half a
@@ -73,17 +83,26 @@ impl DiskKind {
     /// are judged by history and peers alone.
     pub fn service_max_ns(self, bytes: f64) -> f64 {
         match self {
-            DiskKind::Hdd => 18e6 + bytes * 12.5,
+            DiskKind::Hdd => 18e6 + bytes * self.transfer_max_ns(),
             DiskKind::Ssd | DiskKind::Nvme => 0.0,
         }
     }
 }
 
 impl DiskService {
-    /// Variance of the logarithm of the service that follows from the number of I/Os, whose waits
-    /// are about as far apart as they are long, and from counting whole milliseconds.
+    /// Variance of the logarithm of the service that follows from the number of I/Os and from
+    /// counting whole milliseconds. Waits are about as far apart as they are long; twice as far
+    /// where some wait for I/O of the other direction, as reads of flash for what it programs.
     pub fn variance(&self) -> f64 {
-        1.0 / self.count as f64 + (0.5 / self.waits_ms()).powi(2)
+        let spread = if self.other_share > 0.0 { 4.0 } else { 1.0 };
+        spread / self.count as f64 + (0.5 / self.waits_ms()).powi(2)
+    }
+
+    /// The longest service of random I/O that a healthy disk of the class has; each I/O may wait
+    /// for one of the other direction, such as data from the disk's cache.
+    pub fn random_max_ns(&self, class: DiskKind) -> f64 {
+        let others = (self.other_share / (1.0 - self.other_share)).min(1.0);
+        class.service_max_ns(self.bytes) * (1.0 + others)
     }
 
     /// Sum of the waits in milliseconds.

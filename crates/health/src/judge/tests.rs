@@ -12,10 +12,13 @@ struct Load {
     service_ms: f64,
     depth: f64,
     bytes: u64,
+    writes: u64,
+    write_wait_ms: f64,
 }
 
-const RANDOM: Load = Load { reads: 30, service_ms: 12.0, depth: 1.0, bytes: 4096 };
-const FLASH: Load = Load { reads: 2000, service_ms: 0.1, depth: 2.0, bytes: 4096 };
+const RANDOM: Load =
+    Load { reads: 30, service_ms: 12.0, depth: 1.0, bytes: 4096, writes: 0, write_wait_ms: 0.0 };
+const FLASH: Load = Load { reads: 2000, service_ms: 0.1, depth: 2.0, ..RANDOM };
 
 struct Rig {
     judge: Judge,
@@ -57,6 +60,8 @@ impl Rig {
             reads,
             read_sectors: reads * load.bytes / 512,
             read_ms: wait_ms as u64,
+            writes: load.writes,
+            write_ms: (load.writes as f64 * load.write_wait_ms) as u64,
             busy_ms: ((wait_ms / load.depth) as u64).clamp(1, 1000),
             ..Default::default()
         };
@@ -149,4 +154,30 @@ fn gaps_and_lost_disks_are_no_evidence() {
     }
     assert!(rig.judge.disks().all(|(_, state, ..)| state == DiskState::CannotTell));
     assert_eq!(rig.run(60, &[FLASH; 2]), [None, None]);
+}
+
+#[test]
+fn io_that_comes_at_bad_times_is_no_slow_disk() {
+    // Few writes among the reads of a stream wait for these, soon longer than before.
+    let stream = Load { reads: 500, service_ms: 1.0, bytes: 131_072, writes: 5, ..RANDOM };
+    let mut rig = Rig::new(DiskKind::Hdd, 2);
+    rig.run(300, &[Load { write_wait_ms: 10.0, ..stream }; 2]);
+    let late = Load { write_wait_ms: 90.0, ..stream };
+    assert_eq!(rig.run(300, &[late, Load { write_wait_ms: 10.0, ..stream }]), [None, None]);
+    // The second choice of a balancing policy gets the reads that meet writes.
+    let flash = Load { writes: 20, write_wait_ms: 0.1, depth: 1.0, ..FLASH };
+    let second = Load { reads: 200, service_ms: 0.19, ..flash };
+    let mut rig = Rig::new(DiskKind::Ssd, 2);
+    rig.run(300, &[flash; 2]);
+    assert_eq!(rig.run(300, &[flash, second]), [None, None]);
+    let slow = Load { service_ms: 0.5, ..second };
+    assert!(rig.run(60, &[flash, slow])[1].is_some(), "five times is more than that");
+}
+
+#[test]
+fn little_io_is_gathered_until_it_tells_something() {
+    let few = Load { reads: 3, service_ms: 0.4, ..FLASH };
+    let mut rig = Rig::new(DiskKind::Ssd, 1);
+    assert_eq!(rig.run(1200, &[few]), [None]);
+    assert!(rig.run(120, &[slower(few, 3.0)])[0].is_some());
 }

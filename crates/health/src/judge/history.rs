@@ -1,0 +1,98 @@
+//! The history of a disk: what its I/O of each kind of load used to take.
+
+use crate::service::{DiskKind, DiskService, IoDirection};
+use mirrorball_core::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// Evaluations until a history is used.
+const HISTORY_MIN: f64 = 12.0;
+/// Weight of a new evaluation in a full history: about an hour of load.
+const LEARNING: f64 = 1.0 / 720.0;
+/// Standard deviation until the history knows it.
+pub(super) const DEVIATION_ASSUMED: f64 = 0.3;
+
+/// The history of a disk, which outlives a restart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DiskHistory {
+    /// Service by direction, size and mix.
+    services: Vec<LoadHistory>,
+}
+
+/// The history of one kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct LoadHistory {
+    load: LoadKind,
+    pub(super) evaluations: f64,
+    pub(super) log_service: f64,
+    pub(super) variance: f64,
+    /// Mean of the logarithm of waits, queue included.
+    pub(super) log_wait: f64,
+}
+
+/// Loads that are compared with each other: direction, power of two of the size, and the other
+/// direction. Of a hard disk that is a quarter of the mix; flash is slowed by what it has to
+/// program meanwhile, so it is a power of four of the bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct LoadKind {
+    pub(super) direction: IoDirection,
+    size: u8,
+    other: u8,
+}
+
+impl LoadKind {
+    pub(super) fn of(
+        direction: IoDirection,
+        service: &DiskService,
+        class: DiskKind,
+        time: Nanos,
+    ) -> LoadKind {
+        let size = (service.bytes.max(512.0) / 512.0).log2().round() as u8;
+        let other = match class {
+            DiskKind::Hdd => (service.other_share * 4.0) as u8,
+            DiskKind::Ssd | DiskKind::Nvme => {
+                let rate = service.other_bytes / time.as_secs_f64().max(1.0);
+                ((rate / 4096.0).max(0.25).log2() / 2.0 + 1.0).round() as u8
+            }
+        };
+        LoadKind { direction, size, other }
+    }
+}
+
+impl DiskHistory {
+    pub(super) fn of(&self, load: LoadKind) -> Option<&LoadHistory> {
+        let found = self.services.iter().find(|it| it.load == load)?;
+        (found.evaluations >= HISTORY_MIN).then_some(found)
+    }
+
+    /// The longest service of a direction in any load that is known, and the transfer of what this
+    /// one has more: what a load of another kind is expected to take at most. Of flash, loads with
+    /// fewer writes say nothing of reads behind many.
+    pub(super) fn bound_ns(&self, load: LoadKind, bytes: f64, class: DiskKind) -> Option<f64> {
+        let known = self.services.iter().filter(|it| {
+            it.load.direction == load.direction
+                && it.evaluations >= HISTORY_MIN
+                && (class == DiskKind::Hdd || it.load.other >= load.other)
+        });
+        let grown = known.map(|it| {
+            let more = bytes - 512.0 * f64::from(it.load.size).exp2();
+            it.log_service.exp() + more.max(0.0) * class.transfer_max_ns()
+        });
+        grown.reduce(f64::max)
+    }
+
+    pub(super) fn learn(&mut self, load: LoadKind, service: &DiskService) {
+        let (log_service, log_wait) = (service.service_ns.ln(), service.wait_ns.ln());
+        let known = self.services.iter_mut().find(|it| it.load == load);
+        let Some(known) = known else {
+            let (evaluations, variance) = (1.0, DEVIATION_ASSUMED * DEVIATION_ASSUMED);
+            let new = LoadHistory { load, evaluations, log_service, variance, log_wait };
+            return self.services.push(new);
+        };
+        known.evaluations += 1.0;
+        let weight = LEARNING.max(1.0 / known.evaluations);
+        let difference = log_service - known.log_service;
+        known.log_service += weight * difference;
+        known.variance += weight * (difference * difference - known.variance);
+        known.log_wait += weight * (log_wait - known.log_wait);
+    }
+}
