@@ -313,8 +313,9 @@ class Volume:
             self.service.wait()
             load.kill()
             load.wait()
+            # nbdkit may end by itself when its client is killed, and is not quick about it.
+            time.sleep(0.5)
             if any(layer.poll() is not None for layer in self.processes):
-                # nbdkit may end by itself when its client is killed.
                 print(f"{self.folder.name}: a layer ended by itself", file=sys.stderr)
                 self.kill_layers()
                 is_power_cut = True
