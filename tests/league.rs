@@ -85,6 +85,8 @@ fn a_pairing_runs_again_by_its_files() {
         assert!((compared - sampled).abs() < 1e-3, "{policy}: {compared} and {sampled}");
     }
     let again = [&SAMPLE[..], &["--pairing", "1"]].concat();
+    assert_eq!(stdout(&folder.run(&again)), command, "the same files");
+    fs::write(folder.path("sample-5-1.toml"), "mine").unwrap();
     folder.refuses(
         &again,
         &["sample-5-1.toml already exists\n  help: move it, run the command in another folder"],

@@ -100,6 +100,83 @@ fn a_new_policy_is_compiled_checked_and_compared() {
     assert_eq!(table, compare("program:mine/mine.wasm,program:mine/mine.wasm?gain=2,pid", "out"));
 }
 
+/// A program is a reference of `compare` and `report`, by its file or by what tables show.
+#[test]
+fn a_program_can_be_the_baseline() {
+    let Some(folder) = folder() else { return };
+    build(&folder, "last", "return c->nr - 1;");
+    let words = ["compare", "pair.toml", "reader.fio", "-n", "1", "-d", "200ms", "-o", "out"];
+    let policies = ["--policy", "program:last.wasm,pid", "--format", "json", "--baseline"];
+    let report = ["report", "out", "--format", "json", "--baseline"];
+    let baseline = |words: &[&str], name: &str| {
+        let json = stdout(&folder.run(&[words, &[name]].concat()));
+        let study: Value = serde_json::from_str(&json).unwrap();
+        study["criteria"]["baseline"].as_str().unwrap().to_owned()
+    };
+    let words = [&words[..], &policies].concat();
+    let name = baseline(&words, "program:last.wasm");
+    assert!(name.starts_with("program/last@"), "{name}");
+    for written in ["program/last", &name[..20], "program:last.wasm"] {
+        assert_eq!(baseline(&report, written), name, "{written}");
+    }
+    assert_eq!(baseline(&words, "program/last"), name);
+    let other = [&words[..], &["program/other"]].concat();
+    folder.refuses(&other, &["--baseline: `program/other` is not one of", "add it to --policy"]);
+    folder.refuses(&[&report[..], &["program/other"]].concat(), &["they are ", &name]);
+}
+
+/// The place of a program in the league, the same by a sweep, and against its last build.
+#[test]
+fn a_program_takes_part_in_the_league_and_in_sweeps() {
+    let Some(folder) = folder() else { return };
+    build(&folder, "mine", "return 0;");
+    build(&folder, "rival", "return c->nr - 1;");
+    let words = [
+        "league",
+        "--sample",
+        "2",
+        "--quick",
+        "--seed",
+        "5",
+        "--subject",
+        "program:mine.wasm",
+        "--policy",
+        "program:rival.wasm,btrfs/pid",
+    ];
+    let table = stdout(&folder.run(&words));
+    for part in ["program/mine@", "program/rival@", "Run these again:"] {
+        assert!(table.contains(part), "no `{part}` in {table}");
+    }
+    assert!(!table.contains("its last build"), "{table}");
+    let replay = table.lines().find(|line| line.contains("--pairing")).unwrap();
+    for command in replay.split(" && ") {
+        let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        let words: Vec<&str> = words.iter().map(|word| word.trim_matches('\'')).collect();
+        let output = folder.run(&words);
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+    }
+    if cfg!(feature = "sweeps") {
+        let swept = [&words[..], &["--sweep", "out"]].concat();
+        stdout(&folder.run(&swept));
+        stdout(&folder.run(&["sweep", "run", "out"]));
+        assert_eq!(stdout(&folder.run(&swept)), table);
+        fs::create_dir(folder.path("other")).unwrap();
+        let spec = "array = \"pair.toml\"\njob = \"reader.fio\"\nduration = \"20ms\"\n\
+                    policy = [\"pid\", \"program:mine.wasm\"]\n";
+        fs::write(folder.path("sweep.toml"), spec).unwrap();
+        let elsewhere = folder.path("sweep.toml");
+        let plan = ["sweep", "plan", elsewhere.to_str().unwrap(), "-o", "cells"];
+        let mut command = folder.command(&plan);
+        stdout(&command.current_dir(folder.path("other")).output().unwrap());
+        let ran = stderr(&folder.run(&["sweep", "run", "other/cells"]));
+        assert!(ran.contains("2 cells were run"), "{ran}");
+    }
+    build(&folder, "mine", "return c->nr - 1;");
+    let table = stdout(&folder.run(&words));
+    let words: Vec<&str> = table.split_whitespace().collect();
+    assert!(words.join(" ").contains("times its last build, program/mine@"), "{table}");
+}
+
 #[test]
 fn a_new_policy_in_rust_is_compiled() {
     let folder = Folder::new();

@@ -248,7 +248,7 @@ fn what_is_wrong_with_a_sweep_is_said_before_anything_is_written() {
         ("iodepth = [1, 4]", "iodepth = []", "give at least one value of `iodepth`"),
         ("repeats = 2", "repeats = 0", "the sweep has no cells"),
         ("repeats = 2", "repeats = 2\nsample = 49", "a number from 1 to 48"),
-        ("btrfs/pid", "program:a.wasm", "a sweep cannot run programs"),
+        ("btrfs/pid", "program:a.wasm", "`policy`: "),
         ("policy", "[policy", "sweep.toml: "),
     ];
     for (from, to, message) in cases {

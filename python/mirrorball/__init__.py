@@ -5,8 +5,8 @@
     >>> result.frame()  # doctest: +SKIP
 
 The names are those of the `mirrorball` command, which does all work and is part of this package.
-`compare` runs policies on an array, `Sweep` runs grids of many thousand cells, and `open` returns
-saved results. docs/scale.md is the guide.
+`compare` runs policies on an array, `league` on random arrays, `Sweep` runs grids of many thousand
+cells, and `open` returns saved results. docs/scale.md is the guide.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ._binary import CommandError, find_binary
 from ._comparison import Comparison, compare, open_comparison
 from ._frames import histograms, percentiles
 from ._histogram import Histogram
+from ._league import League, league
 from ._shards import run_shard
 from ._sweep import Input, Sweep, array, grid, job
 from ._sweep_results import SweepResults, is_sweep
@@ -28,6 +29,7 @@ __all__ = [
     "Comparison",
     "Histogram",
     "Input",
+    "League",
     "Sweep",
     "SweepResults",
     "array",
@@ -36,6 +38,7 @@ __all__ = [
     "grid",
     "histograms",
     "job",
+    "league",
     "open",
     "percentiles",
     "run_shard",

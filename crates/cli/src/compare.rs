@@ -88,8 +88,9 @@ pub(crate) struct Args {
           value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
 
-    /// Leave out the oracle, the bound that no real policy reaches. It is always left out for jobs
-    /// with more than four times the requests in flight that the disks accept at once
+    /// Leave out the oracle, a reference that takes the mirror which the disk models say completes
+    /// the read first. It is always left out for jobs with more than four times the requests in
+    /// flight that the disks accept at once
     #[arg(long)]
     no_oracle: bool,
 
@@ -156,11 +157,16 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     note.iter().for_each(|note| screen::say_later(format_args!("note: {note}")));
     let offered = args.system.as_ref().map(|system| system.offered(&inputs.array)).transpose();
     let offered = offered.map_err(Failure::WrongUse)?;
-    let (policies, registry) = programs::load(&args.policy)?;
-    let inputs = inputs.with_registry(registry);
+    let mut registry = None;
+    let loaded = programs::load_into(&mut registry, "--policy", &args.policy);
+    let policies = loaded.map_err(Failure::WrongUse)?;
+    let ranking = args.ranking.loaded(&mut registry).map_err(Failure::WrongUse)?;
+    let inputs = inputs.with_registry(registry.unwrap_or_default());
     let plan = plan(args, &policies, &inputs, offered.as_ref(), build);
     let plan = plan.map_err(Failure::WrongUse)?;
-    args.ranking.check(&ranked_sections(&inputs), &[]).map_err(Failure::WrongUse)?;
+    let names: Vec<&str> = plan.policies.iter().map(String::as_str).collect();
+    let checked = ranking.check(&ranked_sections(&inputs), &names, || "add it to --policy".into());
+    checked.map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
         None => folder::default_folder(&plan, is_default(args)),
@@ -187,7 +193,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     };
     let in_force = offered.as_ref().map(|offered| offered.now.as_str());
-    let mut study = Study::new(plan, summaries, args.ranking.criteria_against(in_force));
+    let mut study = Study::new(plan, summaries, ranking.criteria_against(in_force));
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let format = format.expect("clap lets known formats pass");
     screen::print(&match format.is_for_people {
@@ -322,7 +328,6 @@ fn plan(
     for spec in &specs {
         spec.build(&devids).map_err(|error| anyhow!("--policy: {error}"))?;
     }
-    args.ranking.check_compared(&specs).map_err(|error| anyhow!("--baseline: {error}"))?;
     if args.seed.checked_add(u64::from(args.repeats) - 1).is_none() {
         let most = u64::MAX - u64::from(args.repeats) + 1;
         let repeats = args.repeats;

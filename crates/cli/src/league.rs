@@ -5,10 +5,10 @@ mod sweep;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
-use crate::{progress, screen};
+use crate::{programs, progress, screen};
 use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::diagnostic::quoted;
-use mirrorball_core::policies::{parse_list, rounding_notes};
+use mirrorball_core::policies::{PROGRAM_FILE, Registry, rounding_notes};
 use mirrorball_lab::evaluation::league::ablation::variants;
 use mirrorball_lab::evaluation::league::record::Folder;
 use mirrorball_lab::evaluation::league::standings::Standings;
@@ -17,6 +17,8 @@ use mirrorball_lab::evaluation::league::{
     self, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX, all_rivals, csv,
 };
 use mirrorball_lab::experiment::record::ORACLE;
+use std::collections::BTreeMap;
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -32,18 +34,20 @@ const QUICK_SIZE: u32 = 24;
 /// Draws pairings, each of one array and one job, at random, so that no policy can be tuned to
 /// them. Simulates each pairing under the policies being evaluated (--subject), their rivals
 /// (--policy) and the oracles (references that ask the disk models which mirror would complete a
-/// read first). The results are saved; run the same command again to continue after Ctrl-C.
+/// read first). The results are saved; run the same command again to continue after Ctrl-C. After a
+/// change of a subject, the same command also compares it with its last build.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "With all rivals, 100 pairings take about 5 minutes on one CPU.
 
 Examples:
   mirrorball league --quick
+  mirrorball league --sample 20 --subject program:mine.wasm
   mirrorball league --quick --subject research/sed,zfs/mirror
   mirrorball league --sample 500 --seed 53 --all --format markdown
   mirrorball league --sample 100 --list
   mirrorball league --sample 100 --pairing 37")]
 pub(crate) struct Args {
-    /// Policies to evaluate, separated by commas
+    /// Policies to evaluate, separated by commas; `program:FILE` is a program
     #[arg(long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
 
@@ -158,27 +162,24 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let played = progress::run_cells(cells, "saving what is done", args.threads, |options| {
         league::run(&request, &folder, options)
     });
-    match played.map_err(Failure::Fault)?.0 {
-        LeagueOutcome::Interrupted { done } => {
-            let (size, shown) = (request.size, path.display());
-            screen::say(format_args!(
-                "interrupted: {done} of {size} pairings are saved in {shown}"
-            ));
-            screen::say("  run the same command again to continue");
-            Ok(Ending::Interrupted)
-        }
-        LeagueOutcome::Complete(standings) => {
-            screen::print(&rendered(args, &standings))?;
-            screen::say(format_args!("results are in {}", path.display()));
-            Ok(Ending::Done)
-        }
+    let LeagueOutcome { done, standings } = played.map_err(Failure::Fault)?.0;
+    if let Some(standings) = standings {
+        screen::print(&rendered(args, &standings))?;
     }
+    let (size, shown) = (request.size, path.display());
+    if done < size as usize {
+        screen::say(format_args!("interrupted: {done} of {size} pairings are saved in {shown}"));
+        screen::say("  run the same command again to continue");
+        return Ok(Ending::Interrupted);
+    }
+    screen::say(format_args!("results are in {shown}"));
+    Ok(Ending::Done)
 }
 
 fn request(args: &Args) -> Result<LeagueRequest> {
-    let (subjects, rivals) = policies(args)?;
+    let LeaguePolicies { subjects, rivals, registry, written } = policies(args)?;
     let size = args.size.unwrap_or(if args.quick { QUICK_SIZE } else { SIZE });
-    if let Some(number) = args.pairing.filter(|number| *number > size) {
+    if let Some(number) = args.pairing.filter(|it| args.size.is_some_and(|size| *it > size)) {
         bail!(
             "--pairing {number}: the sample has {size} pairings\n  help: give a number from 1 to \
              {size}"
@@ -200,19 +201,48 @@ fn request(args: &Args) -> Result<LeagueRequest> {
         quick: args.quick,
         keeps_rivals: args.keep_rivals,
         command: command(),
+        registry,
+        written,
     })
 }
 
-/// Canonical strings of the subjects and of their rivals.
-fn policies(args: &Args) -> Result<(Vec<String>, Vec<String>)> {
-    let subjects = listed("--subject", &args.subject)?;
+/// The policies of a league.
+#[derive(Default)]
+struct LeaguePolicies {
+    /// Canonical strings of the policies that are evaluated.
+    subjects: Vec<String>,
+    /// Canonical strings of their rivals.
+    rivals: Vec<String>,
+    /// The programs among them.
+    registry: Registry,
+    /// Policy strings of the programs as they were written, by canonical string.
+    written: BTreeMap<String, String>,
+}
+
+fn policies(args: &Args) -> Result<LeaguePolicies> {
+    let mut registry = None;
+    let loaded_subjects = programs::load_into(&mut registry, "--subject", &args.subject)?;
+    let policy = args.policy.as_deref();
+    let loaded_rivals =
+        policy.map(|list| programs::load_into(&mut registry, "--policy", list)).transpose()?;
+    let registry = registry.unwrap_or_default();
+    let mut written = BTreeMap::new();
+    let lists = [Some((&*args.subject, &loaded_subjects)), policy.zip(loaded_rivals.as_ref())];
+    for (given, loaded) in lists.into_iter().flatten() {
+        for (given, loaded) in given.split(',').zip(loaded.split(',')) {
+            if given.trim().starts_with(PROGRAM_FILE) {
+                written.insert(registry.parse(loaded)?.to_string(), given.trim().to_owned());
+            }
+        }
+    }
+    let subjects = listed("--subject", &loaded_subjects, &registry)?;
     let subjects = match &subjects[..] {
         [subject] if args.ablation => variants(subject)?,
         _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
         _ => subjects,
     };
-    let rivals = match &args.policy {
-        Some(list) => listed("--policy", list)?,
+    let rivals = match &loaded_rivals {
+        Some(list) => listed("--policy", list, &registry)?,
         None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
         None => all_rivals(),
     };
@@ -222,7 +252,7 @@ fn policies(args: &Args) -> Result<(Vec<String>, Vec<String>)> {
         !rivals.is_empty(),
         "no rival is left, because all are --subject policies\n  help: give others with --policy"
     );
-    Ok((subjects, rivals))
+    Ok(LeaguePolicies { subjects, rivals, registry, written })
 }
 
 /// The command as it was given, apart from the program's path.
@@ -231,12 +261,14 @@ fn command() -> String {
     std::iter::once("mirrorball".to_owned()).chain(words).collect::<Vec<String>>().join(" ")
 }
 
-fn listed(option: &str, list: &str) -> Result<Vec<String>> {
-    let specs = parse_list(list).map_err(|error| match list.split(',').any(|it| it == ORACLE) {
-        true => anyhow!(
-            "{option}: `{ORACLE}` is not a policy\n  help: the league adds it to every table"
-        ),
-        false => anyhow!("{option}: {error}"),
+fn listed(option: &str, list: &str, registry: &Registry) -> Result<Vec<String>> {
+    let specs = registry.parse_list(list).map_err(|error| {
+        match list.split(',').any(|it| it == ORACLE) {
+            true => anyhow!(
+                "{option}: `{ORACLE}` is not a policy\n  help: the league adds it to every table"
+            ),
+            false => anyhow!("{option}: {error}"),
+        }
     })?;
     for note in rounding_notes(list) {
         screen::say_later(format_args!("note: {note}"));
@@ -262,22 +294,26 @@ fn write_pairing(
     number: u32,
     existing: Existing,
 ) -> Result<Ending, Failure> {
-    let PairingFiles { name, array, job, seed } =
+    let PairingFiles { name, array, job, .. } =
         league::files(request, number).map_err(Failure::Fault)?;
     let (array_file, job_file) = (format!("{name}.toml"), format!("{name}.fio"));
-    for file in [&array_file, &job_file] {
+    let files = [(&array_file, array), (&job_file, job)];
+    // Files that this command wrote before stay.
+    let is_new = |(file, text): &&(&String, String)| {
+        fs::read(file).map_or(true, |found| found != text.as_bytes())
+    };
+    for (file, _) in files.iter().filter(is_new) {
         output_file::check(Path::new(file), existing).map_err(Failure::WrongUse)?;
     }
-    for (file, text) in [(&array_file, &array), (&job_file, &job)] {
+    for (file, text) in files.iter().filter(is_new) {
         output_file::write(Path::new(file), text, existing).map_err(Failure::Fault)?;
     }
-    let mut words = format!("mirrorball compare {array_file} {job_file} --repeats 1 --seed {seed}");
     let runs_others = request.subjects != [DEFAULT_SUBJECT];
-    if args.policy.is_some() || args.quick || runs_others {
-        let policies: Vec<&str> =
-            request.subjects.iter().chain(&request.rivals).map(String::as_str).collect();
-        words += &format!(" --policy {}", quoted(&policies.join(",")));
-    }
+    let chosen: Vec<&str> = match args.policy.is_some() || args.quick || runs_others {
+        true => request.subjects.iter().chain(&request.rivals).map(String::as_str).collect(),
+        false => vec!["all"],
+    };
+    let words = request.compare_command(number, chosen);
     screen::say(format_args!("wrote {array_file} and {job_file}; run the pairing with"));
     screen::print(&format!("{words}\n"))?;
     Ok(Ending::Done)

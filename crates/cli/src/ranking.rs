@@ -1,8 +1,9 @@
 //! Ranking and reference of policies: the options of `compare` and of `report`.
 
+use crate::programs;
 use anyhow::{Result, anyhow};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::{PROGRAM_FAMILY, Registry, Spec, names_program};
 use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::experiment::study::{Criteria, Goal, IoKind, distinct_names};
 use mirrorball_sim::job::{Direction, JobFile, Section};
@@ -25,7 +26,8 @@ pub(crate) struct RankingArgs {
     #[arg(long, value_name = "LIST", value_parser = goal)]
     rank: Option<Goal>,
 
-    /// Reference policy: speedups are relative to it [default: btrfs/pid if it is compared]
+    /// Reference policy, or program: speedups are relative to it [default: btrfs/pid if it is
+    /// compared]
     #[arg(long, value_name = "POLICY")]
     baseline: Option<String>,
 }
@@ -63,41 +65,18 @@ fn kinds_of(section: &Section) -> Vec<IoKind> {
 }
 
 impl RankingArgs {
-    /// The canonical name of the reference policy that the user named.
+    /// The same, with the canonical name of a reference policy that is a program named by its file.
+    pub(crate) fn loaded(&self, registry: &mut Option<Registry>) -> Result<RankingArgs> {
+        let load = |text: &String| programs::load_into(registry, "--baseline", text);
+        let baseline = self.baseline.as_ref().map(load).transpose()?;
+        Ok(RankingArgs { rank: self.rank.clone(), baseline })
+    }
+
+    /// The canonical name of the reference policy that the user named; of a program, as far as it
+    /// was written.
     fn named_baseline(&self) -> Option<String> {
         let name = self.baseline.as_ref()?;
         Some(Spec::parse(name).map_or(name.clone(), |spec| spec.to_string()))
-    }
-
-    /// Checks that the reference policy, if one is named, is one of the policies of a new
-    /// comparison.
-    pub(crate) fn check_compared(&self, policies: &[Spec]) -> Result<(), Diagnostic> {
-        match self.named_baseline() {
-            Some(name)
-                if Spec::parse(&name).is_ok()
-                    && policies.iter().all(|spec| spec.to_string() != name) =>
-            {
-                let error =
-                    Diagnostic::new(format!("`{name}` is not one of the compared policies"));
-                Err(error.with_help("add it to --policy"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that the reference policy, if one is named, is one of the policies of saved results.
-    pub(crate) fn check_saved(&self, policies: &[&str]) -> Result<()> {
-        let Some(name) = self.named_baseline() else { return Ok(()) };
-        if policies.contains(&name.as_str()) {
-            return Ok(());
-        }
-        let mut saved = policies.to_vec();
-        saved.sort_unstable();
-        saved.dedup();
-        Err(anyhow!(
-            "--baseline: `{name}` is not one of the compared policies\n  help: they are {}",
-            saved.join(", ")
-        ))
     }
 
     /// The criteria, before they are checked.
@@ -121,18 +100,24 @@ impl RankingArgs {
     }
 
     /// Checks that the figures can be ranked by in `jobs`, each with its name and its sections, and
-    /// that the reference policy is one of the built-in policies or of `policies`.
+    /// that the reference policy, if one is named, is one of `policies`; `help` is for one that is
+    /// not.
     pub(crate) fn check(
         &self,
         jobs: &[(String, Vec<RankedSection>)],
         policies: &[&str],
+        help: impl FnOnce() -> String,
     ) -> Result<()> {
         let goal = self.rank.clone().unwrap_or_default();
         goal.check(jobs).map_err(|error| anyhow!("--rank: {error}"))?;
-        let Some(baseline) = self.baseline.as_deref() else { return Ok(()) };
-        match Spec::parse(baseline) {
-            Err(error) if !policies.contains(&baseline) => Err(anyhow!("--baseline: {error}")),
-            _ => Ok(()),
+        let Some(name) = self.named_baseline() else { return Ok(()) };
+        if policies.iter().any(|policy| *policy == name || names_program(&name, policy)) {
+            return Ok(());
         }
+        if !name.starts_with(PROGRAM_FAMILY) {
+            Spec::parse(&name).map_err(|error| anyhow!("--baseline: {error}"))?;
+        }
+        let what = format!("`{name}` is not one of the compared policies");
+        Err(anyhow!("--baseline: {}", Diagnostic::new(what).with_help(help())))
     }
 }

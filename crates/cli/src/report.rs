@@ -16,6 +16,7 @@ use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
 use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Report saved results, or compare several sets of them
@@ -84,7 +85,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Text(_) => args.output.clone(),
     };
     let existing = Existing::from_force(args.force, output.as_deref(), "-o FILE")?;
-    let Loaded { sets, refused } = results::load(&args.paths, &args.ranking.criteria());
+    let ranking = args.ranking.loaded(&mut None).map_err(Failure::WrongUse)?;
+    let Loaded { sets, refused } = results::load(&args.paths, &ranking.criteria());
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         let mut text = lines.join("\n  ");
@@ -95,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
         return Err(Failure::WrongUse(anyhow!(text)));
     }
-    check_ranking(args, &sets).map_err(Failure::WrongUse)?;
+    check_ranking(&ranking, &sets).map_err(Failure::WrongUse)?;
     if let Some(path) = &output {
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
@@ -133,7 +135,7 @@ pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<P
 }
 
 /// Checks the figures to rank by and the reference policy against what the sets hold.
-fn check_ranking(args: &Args, sets: &[ResultSet]) -> anyhow::Result<()> {
+fn check_ranking(ranking: &RankingArgs, sets: &[ResultSet]) -> anyhow::Result<()> {
     let cells = || sets.iter().flat_map(|set| &set.study.cells);
     let mut jobs: Vec<(String, Vec<RankedSection>)> = Vec::new();
     for cell in cells() {
@@ -141,9 +143,9 @@ fn check_ranking(args: &Args, sets: &[ResultSet]) -> anyhow::Result<()> {
             jobs.push((cell.identity.job.clone(), RankedSection::of_cell(cell)));
         }
     }
-    let policies: Vec<&str> = cells().map(|cell| cell.identity.policy.as_str()).collect();
-    args.ranking.check(&jobs, &policies)?;
-    args.ranking.check_saved(&policies)
+    let policies: BTreeSet<&str> = cells().map(|cell| cell.identity.policy.as_str()).collect();
+    let policies: Vec<&str> = policies.into_iter().collect();
+    ranking.check(&jobs, &policies, || format!("they are {}", policies.join(", ")))
 }
 
 fn form_names() -> PossibleValuesParser {

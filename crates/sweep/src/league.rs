@@ -45,8 +45,10 @@ pub fn plan(request: &LeagueRequest, build: BuildIdentity) -> Result<SweepPlan> 
         jobs.push(input(name, job, job_print));
         pairs.push(SweepPair { array: number, job: number, seed: *seed, repeats: 1, cost: 1 });
     }
-    let plan = SweepPlan::grid(build, arrays, jobs, request.contenders(), None);
-    cost::with_costs(SweepPlan { pairs, league: Some(request.of_cells()), ..plan })
+    let mut plan = SweepPlan::grid(build, arrays, jobs, request.contenders(), None)
+        .with_programs(request.registry.clone());
+    (plan.pairs, plan.league) = (pairs, Some(request.of_cells()));
+    cost::with_costs(plan)
 }
 
 /// The table of a league, made of the rows of its cells, each of which is read once. Memory

@@ -6,13 +6,14 @@
 //! bytes, and its hash tells parts of this sweep from those of others.
 
 use anyhow::{Context, Result, bail};
+use mirrorball_core::policies::Registry;
 use mirrorball_core::rng::Rng;
 use mirrorball_lab::evaluation::league::LeagueRequest;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::environment::Environment;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::Inputs;
-use mirrorball_lab::experiment::plan::{Cell, InputText, Plan, Reference};
+use mirrorball_lab::experiment::plan::{Cell, InputText, Plan, ProgramObject, Reference};
 use mirrorball_lab::experiment::record::{ORACLE, SCHEMA_VERSION};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,12 @@ pub struct SweepPlan {
     pub duration_ns: Option<u64>,
     /// Which cells are run, if not all.
     pub sample: Option<CellSample>,
+    /// The programs among the policies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramObject>,
+    /// The programs, loaded.
+    #[serde(skip)]
+    registry: Registry,
     /// The league that the cells are of, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub league: Option<LeagueRequest>,
@@ -118,6 +125,8 @@ impl SweepPlan {
             policies,
             duration_ns,
             sample: None,
+            programs: Vec::new(),
+            registry: Registry::default(),
             league: None,
             pairs,
             arrays,
@@ -138,6 +147,28 @@ impl SweepPlan {
     #[must_use]
     pub fn with_sample(self, sample: Option<(u64, u64)>) -> SweepPlan {
         SweepPlan { sample: sample.map(|(cells, seed)| CellSample { cells, seed }), ..self }
+    }
+
+    /// The same with programs that policies name.
+    #[must_use]
+    pub fn with_programs(self, registry: Registry) -> SweepPlan {
+        let programs = registry.programs().iter().map(ProgramObject::new).collect();
+        SweepPlan { programs, registry, ..self }
+    }
+
+    /// Loads its programs into a registry, without which no cell of theirs can run.
+    ///
+    /// # Errors
+    /// If the registry cannot load them.
+    pub fn load_programs(&mut self, mut registry: Registry) -> Result<()> {
+        for program in &self.programs {
+            let loaded = program.bytes().map(|object| registry.load(&object)).transpose()?;
+            if loaded.is_none_or(|loaded| loaded.name() != program.name) {
+                bail!("the program `{}` of the sweep was changed", program.name);
+            }
+        }
+        self.registry = registry;
+        Ok(())
     }
 
     /// Reads a plan from its text.
@@ -227,7 +258,8 @@ impl SweepPlan {
         let (array, job) = self.texts(pair);
         let about = || format!("job `{}` on array `{}`", job.name, array.name);
         let inputs = Inputs::from_texts((&array.name, &array.text), &[(&job.name, &job.text)])
-            .with_context(about)?;
+            .with_context(about)?
+            .with_registry(self.registry.clone());
         if inputs.array_source.fingerprint != array.fingerprint
             || inputs.job_sources[0].fingerprint != job.fingerprint
         {
@@ -264,7 +296,7 @@ impl SweepPlan {
             array: source(array),
             jobs: vec![source(job)],
             policies: self.policies.iter().filter(is_policy).cloned().collect(),
-            programs: Vec::new(),
+            programs: self.programs.clone(),
             reference: Reference::Nothing,
             seeds: (0..repeats).map(|repeat| seed.wrapping_add(repeat.into())).collect(),
             duration_ns: self.duration_ns,

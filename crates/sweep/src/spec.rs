@@ -8,7 +8,7 @@ use crate::cost;
 use crate::plan::{SweepInput, SweepPlan};
 use crate::vary;
 use anyhow::{Context, Result, anyhow, bail};
-use mirrorball_core::policies::{PROGRAM_FILE, Registry};
+use mirrorball_core::policies::Registry;
 use mirrorball_core::units::parse_duration;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
@@ -120,20 +120,32 @@ impl SweepSpec {
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))
     }
 
-    /// The plan of this build. Files are relative to `folder`.
+    /// The policies as one list, separated by commas.
+    pub fn policy_list(&self) -> String {
+        self.policy.as_slice().join(",")
+    }
+
+    /// The plan of this build, whose policies may name the programs of `registry`. Files are
+    /// relative to `folder`.
     ///
     /// # Errors
     /// If an input cannot be read or understood, is not whole without other files, or does not fit
     /// another; and if there are no cells or too many.
-    pub fn plan(&self, folder: &Path, build: BuildIdentity) -> Result<SweepPlan> {
+    pub fn plan(
+        &self,
+        folder: &Path,
+        build: BuildIdentity,
+        registry: Registry,
+    ) -> Result<SweepPlan> {
         let arrays = variants(self.array.as_slice(), folder, ARRAY)?;
         let jobs = variants(self.job.as_slice(), folder, JOB)?;
-        let policies = self.policies(&arrays)?;
+        let policies = self.policies(&arrays, &registry)?;
         let duration_ns = self.duration.as_deref().map(duration_ns).transpose()?;
         if self.seed.checked_add(u64::from(self.repeats)).is_none() {
             bail!("`seed` and `repeats`: the last seed exceeds 64 bits\n  help: lower `seed`");
         }
         let plan = SweepPlan::grid(build, arrays, jobs, policies, duration_ns)
+            .with_programs(registry)
             .with_seeds(self.seed, self.repeats)
             .with_sample(self.sample.map(|cells| (cells, self.seed)));
         let grid = plan.grid_cells();
@@ -156,15 +168,8 @@ impl SweepSpec {
         cost::with_costs(plan)
     }
 
-    fn policies(&self, arrays: &[SweepInput]) -> Result<Vec<String>> {
-        let list = self.policy.as_slice().join(",");
-        if list.contains(PROGRAM_FILE) {
-            bail!(
-                "`policy`: a sweep cannot run programs\n  help: compare them with `mirrorball \
-                 compare --policy {PROGRAM_FILE}FILE`"
-            );
-        }
-        let specs = Registry::default().parse_list(&list).context("`policy`")?;
+    fn policies(&self, arrays: &[SweepInput], registry: &Registry) -> Result<Vec<String>> {
+        let specs = registry.parse_list(&self.policy_list()).context("`policy`")?;
         for array in arrays {
             let spec = inputs::array_of_text(&array.name, &array.text)?;
             let devids: Vec<u64> = spec.members.iter().map(|member| member.devid).collect();

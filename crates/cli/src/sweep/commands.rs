@@ -3,15 +3,16 @@
 use super::{RunArgs, Shard, SweepAction};
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
-use crate::{progress, screen};
+use crate::{programs, progress, screen};
 use anyhow::{Context, Result, anyhow};
+use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::run::RunOptions;
 use mirrorball_sweep::folder::{DoneCells, SweepFolder};
 use mirrorball_sweep::pack::{PackFormat, pack};
 use mirrorball_sweep::part::parse_key;
 use mirrorball_sweep::run::{self, PartLimits, ShardChoice, SweepOutcome};
-use mirrorball_sweep::spec::SweepSpec;
+use mirrorball_sweep::spec::{OneOrMany, SweepSpec};
 use mirrorball_sweep::verify::verify;
 use std::fs;
 use std::io::{self, Read};
@@ -45,12 +46,28 @@ fn read(path: &Path) -> Result<String> {
         .map_err(|error| anyhow!("cannot read {}: {error}\n  help: check the path", path.display()))
 }
 
+/// A list of policies in which the programs in `folder` are named by their paths.
+fn found_in(folder: &Path, policies: &str) -> String {
+    let found = |item: &str| {
+        let reference = ProgramReference::parse(item)?;
+        let path = folder.join(&reference.path);
+        let path = path.exists().then(|| path.into_os_string().into_string().ok()).flatten()?;
+        Some(ProgramReference { path, ..reference }.to_string())
+    };
+    let items = policies.split(',').map(|item| found(item).unwrap_or_else(|| item.to_owned()));
+    items.collect::<Vec<String>>().join(",")
+}
+
 fn plan(path: &Path, output: &Path) -> Result<Ending, Failure> {
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
     let planned = || {
-        let spec = SweepSpec::parse(&read(path)?)?;
+        let mut spec = SweepSpec::parse(&read(path)?)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        SweepFolder::create(output, spec.plan(folder, build)?)
+        let mut registry = None;
+        let list = found_in(folder, &spec.policy_list());
+        let list = programs::load_into(&mut registry, "`policy`", &list)?;
+        spec.policy = OneOrMany::One(list);
+        SweepFolder::create(output, spec.plan(folder, build, registry.unwrap_or_default())?)
     };
     let name = || match output_file::is_stdout(path) {
         true => "standard input".to_owned(),
@@ -81,8 +98,12 @@ fn open(path: &Path) -> Result<(SweepFolder, DoneCells), Failure> {
 
 fn open_with_build(path: &Path) -> Result<(SweepFolder, DoneCells), Failure> {
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
-    let (folder, done) = open(path)?;
+    let (mut folder, done) = open(path)?;
     folder.check_build(&build).map_err(Failure::WrongUse)?;
+    if !folder.plan.programs.is_empty() {
+        let registry = programs::registry().map_err(|error| Failure::WrongUse(error.into()))?;
+        folder.plan.load_programs(registry).map_err(Failure::WrongUse)?;
+    }
     Ok((folder, done))
 }
 

@@ -173,10 +173,18 @@ pub(super) fn unknown_program(name: &str) -> Diagnostic {
         .with_help("name the file of its object, as in `program:ewma.wasm`")
 }
 
+/// A shortened name of several programs.
+pub(super) fn ambiguous_program(name: &str, programs: [&str; 2]) -> Diagnostic {
+    let [one, other] = programs;
+    Diagnostic::new(format!("`{name}` is the name of several programs"))
+        .with_help(format!("name one by more of its hash: `{one}` or `{other}`"))
+}
+
 /// A program that is named by a file, where no file can be read.
 pub(super) fn unloaded_program(text: &str) -> Diagnostic {
     Diagnostic::new(format!("`{text}`: a program cannot be named here")).with_help(
-        "programs can be given to `compare`, `explain`, `emulate`, `serve` and `ctl policy`",
+        "programs can be given to `compare`, `league`, `sweep`, `explain`, `emulate`, `serve` and \
+         `ctl policy`",
     )
 }
 

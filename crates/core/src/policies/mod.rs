@@ -89,7 +89,7 @@ use std::ops::RangeInclusive;
 
 pub use program::{
     OBJECT_BYTES_MAX, PROGRAM_FAMILY, PROGRAM_FILE, PolicyProgram, ProgramLoader, ProgramParameter,
-    short_policy_name,
+    names_program, short_policy_name,
 };
 pub use registry::Registry;
 pub use spec::{Spec, parse_list, rounding_notes};

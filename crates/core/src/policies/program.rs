@@ -31,6 +31,20 @@ pub fn short_policy_name(policy: &str) -> String {
     format!("{}{}", &policy[..start + SHOWN_DIGITS], &hash[end..])
 }
 
+/// True if `text` names the program of a canonical policy string, with the same parameters and
+/// modifiers: `program/NAME@HASH`, whose hash may be cut short as in tables, or left out.
+pub fn names_program(text: &str, policy: &str) -> bool {
+    let parts = |whole: &str| {
+        let end = whole.find(['?', '+']).unwrap_or(whole.len());
+        (whole[..end].to_owned(), whole[end..].to_owned())
+    };
+    let ((name, rest), (canonical, canonical_rest)) = (parts(text), parts(policy));
+    let is_shortened = |cut: &str| cut.is_empty() || cut.starts_with('@') || name.contains('@');
+    name.starts_with(PROGRAM_FAMILY)
+        && rest == canonical_rest
+        && canonical.strip_prefix(&*name).is_some_and(is_shortened)
+}
+
 /// Makes programs of objects.
 pub trait ProgramLoader: fmt::Debug + Send + Sync {
     /// Checks an object and compiles it.
@@ -77,7 +91,20 @@ pub struct ProgramParameter {
 
 #[cfg(test)]
 mod tests {
-    use super::short_policy_name;
+    use super::{names_program, short_policy_name};
+
+    #[test]
+    fn the_hash_of_a_program_may_be_cut_short_or_left_out() {
+        let policy = "program/ewma@0123456789abcdef?gain=2+hedge";
+        for text in ["program/ewma@0123456789abcdef", "program/ewma@01", "program/ewma"] {
+            assert!(names_program(&format!("{text}?gain=2+hedge"), policy), "{text}");
+            assert!(!names_program(text, policy), "{text}: other parameters");
+        }
+        for other in ["program/ew", "program/ewma@1", "ewma", "program/ewma2"] {
+            assert!(!names_program(&format!("{other}?gain=2+hedge"), policy), "{other}");
+        }
+        assert!(!names_program("md/raid1", "md/raid1"), "no program");
+    }
 
     #[test]
     fn tables_show_the_first_digits_of_a_hash() {

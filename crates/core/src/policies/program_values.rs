@@ -1,7 +1,7 @@
 //! Values for the parameters of a program: `gain=4&floor=2`.
 
 use super::error;
-use super::program::PolicyProgram;
+use super::program::{PolicyProgram, names_program};
 use crate::diagnostic::Diagnostic;
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ pub(super) struct ConfiguredProgram {
 }
 
 impl ConfiguredProgram {
-    /// Parses `program/NAME@HASH` or `program/NAME@HASH?name=value&name=value`.
+    /// Parses `program/NAME@HASH` or `program/NAME@HASH?name=value&name=value`; the hash may be cut
+    /// short, or left out, if that names one of the programs.
     pub(super) fn parse(
         programs: &[Arc<dyn PolicyProgram>],
         text: &str,
@@ -24,14 +25,17 @@ impl ConfiguredProgram {
             Some((name, written)) => (name, Some(written)),
             None => (text, None),
         };
-        let program = programs.iter().find(|program| program.name() == name);
-        let program = program.ok_or_else(|| error::unknown_program(name))?;
+        let mut named = programs.iter().filter(|program| names_program(name, program.name()));
+        let program = named.next().ok_or_else(|| error::unknown_program(name))?;
+        if let Some(other) = named.next() {
+            return Err(error::ambiguous_program(name, [program.name(), other.name()]));
+        }
         let mut values: Vec<(usize, u64)> = Vec::new();
         for item in written.iter().flat_map(|written| written.split('&')) {
             let (index, value) = parse_item(program.as_ref(), item)?;
             if values.iter().any(|&(known, _)| known == index) {
                 let parameter = &program.parameters()[index].name;
-                return Err(error::repeated_parameter(name, parameter));
+                return Err(error::repeated_parameter(program.name(), parameter));
             }
             values.push((index, value));
         }

@@ -16,6 +16,18 @@ pub struct Registry {
     programs: Vec<Arc<dyn PolicyProgram>>,
 }
 
+/// Two registries are equal if policy strings mean the same in both.
+impl PartialEq for Registry {
+    fn eq(&self, other: &Registry) -> bool {
+        let names = |registry: &Registry| -> Vec<String> {
+            registry.programs.iter().map(|program| program.name().to_owned()).collect()
+        };
+        names(self) == names(other)
+    }
+}
+
+impl Eq for Registry {}
+
 impl Registry {
     /// A registry that can load programs. The default one cannot: its policies are those of the
     /// table.
@@ -55,7 +67,8 @@ impl Registry {
     }
 
     /// Parses a policy string as [`Spec::parse`] does; it may name a program of this registry, as
-    /// `program/NAME@HASH` or `program/NAME@HASH?parameter=value&parameter=value`.
+    /// `program/NAME@HASH` or `program/NAME@HASH?parameter=value&parameter=value`, the hash as far
+    /// as it tells the programs apart.
     ///
     /// # Errors
     /// As [`Spec::parse`], and if the registry has no such program or a program has no such

@@ -35,11 +35,13 @@ use crate::experiment::study::CellSummary;
 use anyhow::{Context, Result};
 use array::DrawnArray;
 use job::DrawnJob;
-use mirrorball_core::policies::{self, Spec};
+use mirrorball_core::diagnostic::quoted;
+use mirrorball_core::policies::{self, Registry, Spec};
 use record::{EntryRecord, Folder, PairingRecord};
 use serde::{Deserialize, Serialize};
 use sizing::Bounds;
 use standings::Standings;
+use std::collections::BTreeMap;
 
 /// Largest number of pairings of a sample.
 pub const SIZE_MAX: u32 = 100_000;
@@ -93,18 +95,21 @@ pub struct LeagueRequest {
     /// The command that repeats it.
     #[serde(skip)]
     pub command: String,
+    /// The programs among the policies.
+    #[serde(skip)]
+    pub registry: Registry,
+    /// Policy strings of the programs as they were written, by canonical string.
+    #[serde(skip)]
+    pub written: BTreeMap<String, String>,
 }
 
 /// How a league ended.
 #[derive(Debug)]
-pub enum LeagueOutcome {
-    /// Every pairing is done.
-    Complete(Box<Standings>),
-    /// It was interrupted.
-    Interrupted {
-        /// Number of pairings that are done.
-        done: usize,
-    },
+pub struct LeagueOutcome {
+    /// Number of pairings that are done; fewer than the request has if it was interrupted.
+    pub done: usize,
+    /// The standings of these, if there is one.
+    pub standings: Option<Standings>,
 }
 
 /// A drawn pairing as files.
@@ -124,7 +129,13 @@ impl LeagueRequest {
     /// The options that decide its cells, alone.
     #[must_use]
     pub fn of_cells(&self) -> LeagueRequest {
-        LeagueRequest { keeps_rivals: false, command: String::new(), ..self.clone() }
+        LeagueRequest {
+            keeps_rivals: false,
+            command: String::new(),
+            registry: Registry::default(),
+            written: BTreeMap::new(),
+            ..self.clone()
+        }
     }
 
     /// How many cells a pairing has, the references' among them.
@@ -152,6 +163,31 @@ impl LeagueRequest {
         let array = DrawnArray::new(self.seed, array_number(number, self.jobs_per_array));
         let job = DrawnJob::new(self.seed, number, &array);
         (array, job)
+    }
+
+    /// The command that runs a pairing under `policies` by its files.
+    pub fn compare_command<'a>(
+        &self,
+        number: u32,
+        policies: impl IntoIterator<Item = &'a str>,
+    ) -> String {
+        let as_written = |policy| self.written.get(policy).map_or(policy, String::as_str);
+        let policies: Vec<&str> = policies.into_iter().map(as_written).collect();
+        let (name, seed) = (self.pairing_name(number), cell_seed(self.seed, number));
+        let list = quoted(&policies.join(","));
+        let inputs = format!("{name}.toml {name}.fio");
+        format!("mirrorball compare {inputs} --repeats 1 --seed {seed} --policy {list}")
+    }
+
+    /// The commands that write the files of a pairing, and run it under `policies`.
+    fn replay_command(&self, number: u32, policies: [&str; 2]) -> String {
+        let mut words = format!("mirrorball league --seed {}", self.seed);
+        words += if self.quick { " --quick" } else { "" };
+        if self.jobs_per_array > 1 {
+            words += &format!(" --jobs-per-array {}", self.jobs_per_array);
+        }
+        let compare = self.compare_command(number, policies);
+        format!("{words} --pairing {number} && {compare}")
     }
 
     fn pairing_name(&self, number: u32) -> String {
@@ -193,17 +229,15 @@ pub fn run(
     let numbers: Vec<u32> = (1..=request.size).collect();
     let done =
         options.run_units(&numbers, |&number| run_pairing(request, number, folder, options))?;
-    if done.len() < numbers.len() {
-        return Ok(LeagueOutcome::Interrupted { done: done.len() });
-    }
-    Ok(LeagueOutcome::Complete(Box::new(Standings::new(request, &done))))
+    let standings = (!done.is_empty()).then(|| Standings::new(request, &done));
+    Ok(LeagueOutcome { done: done.len(), standings })
 }
 
 /// The record of a pairing that has no outcome.
 fn empty_record(request: &LeagueRequest, number: u32) -> PairingRecord {
     let (array, job) = request.drawn(number);
     let (array, job) = (array.classes, job.classes);
-    PairingRecord { key: String::new(), number, array, job, entries: Vec::new() }
+    PairingRecord { key: String::new(), number, array, job, entries: Vec::new(), last: Vec::new() }
 }
 
 /// Number of the array of a pairing, from one.
@@ -226,7 +260,8 @@ fn prepare(request: &LeagueRequest, number: u32) -> Result<(Inputs, Plan)> {
     let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
     let build = BuildIdentity::current()?;
     let plan = Plan::new(build, source, sources, choices, request.command.clone());
-    Ok((inputs, plan))
+    let plan = plan.with_programs(request.registry.programs());
+    Ok((inputs.with_registry(request.registry.clone()), plan))
 }
 
 /// The seed of a pairing's cells: the last digits of a hash, for the last bytes that go into FNV-1a
@@ -248,6 +283,7 @@ fn run_pairing(
         key: record::key(&plan),
         ..empty_record(request, number)
     });
+    let has_new_last = record.set_last(request, &plan.build);
     let is_usable = |entry: &EntryRecord| {
         let is_subject = request.subjects.contains(&entry.policy);
         entry.build == plan.build || (request.keeps_rivals && !is_subject)
@@ -263,7 +299,7 @@ fn run_pairing(
         (options.on_cell)(CellSource::Run);
         Ok(())
     });
-    if !missing.is_empty() {
+    if has_new_last || !missing.is_empty() {
         // Also after a stop, which ends a cell with an error.
         folder.save(&record)?;
     }

@@ -143,12 +143,7 @@ impl Plan {
     /// Keeps the programs that policies of the plan name.
     #[must_use]
     pub fn with_programs(self, programs: &[Arc<dyn PolicyProgram>]) -> Plan {
-        let digits = |object: &[u8]| object.iter().map(|byte| format!("{byte:02x}")).collect();
-        let programs = programs.iter().map(|program| ProgramObject {
-            name: program.name().to_owned(),
-            object: digits(program.object()),
-        });
-        Plan { programs: programs.collect(), ..self }
+        Plan { programs: programs.iter().map(ProgramObject::new).collect(), ..self }
     }
 
     /// Runs a repeat with each of these seeds.
@@ -217,6 +212,20 @@ impl Plan {
             }
         }
         differences
+    }
+}
+
+impl ProgramObject {
+    /// A loaded program as it is saved.
+    pub fn new(program: &Arc<dyn PolicyProgram>) -> ProgramObject {
+        let digits = program.object().iter().map(|byte| format!("{byte:02x}"));
+        ProgramObject { name: program.name().to_owned(), object: digits.collect() }
+    }
+
+    /// The bytes of the object, or `None` if the text was changed.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let byte = |at: usize| u8::from_str_radix(self.object.get(at..at + 2)?, 16).ok();
+        (0..self.object.len()).step_by(2).map(byte).collect()
     }
 }
 

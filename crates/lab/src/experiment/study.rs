@@ -42,6 +42,7 @@ pub use verdict::{Gain, Preference, Verdict};
 use crate::experiment::plan::{InputText, Plan};
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION, SectionRecord};
 use matrix::Scores;
+use mirrorball_core::policies::names_program;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,17 @@ pub struct Criteria {
     /// Canonical string of the policy that gains are stated against, such as the default of a
     /// kernel.
     pub baseline: Option<String>,
+}
+
+impl Criteria {
+    /// The same for results of `policies`: a program has its canonical name.
+    fn of_policies(self, policies: &[String]) -> Criteria {
+        let named = |name: String| {
+            let found = policies.iter().find(|policy| names_program(&name, policy));
+            found.cloned().unwrap_or(name)
+        };
+        Criteria { baseline: self.baseline.map(named), ..self }
+    }
 }
 
 /// One job under every policy.
@@ -213,6 +225,7 @@ impl Study {
     /// # Panics
     /// If `cells` are not in the order of the plan, or a policy has none under a job.
     pub fn new(plan: Plan, mut cells: Vec<CellSummary>, criteria: Criteria) -> Study {
+        let criteria = criteria.of_policies(&plan.policies);
         let policies: Vec<&str> = plan.contenders().collect();
         let groups = grouped(&cells);
         let names = plan.jobs.iter().flat_map(|job| policies.iter().map(move |p| (&job.name, *p)));

@@ -5,6 +5,7 @@ use crate::column::fingerprint;
 use crate::pack::{PackFormat, for_each_saved, pack};
 use crate::run::{PartLimits, run};
 use crate::spec::SweepSpec;
+use mirrorball_core::policies::Registry;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::run::RunOptions;
 use std::path::Path;
@@ -15,7 +16,8 @@ const SPEC: &str = "array = \"two-ssd-raid1\"\njob = \"rand-4k-qd1\"\n\
                     policy = \"pid,queue\"\nrepeats = 3\nduration = \"20ms\"\n";
 
 fn sweep(path: &Path) -> SweepFolder {
-    let plan = SweepSpec::parse(SPEC).unwrap().plan(path, BuildIdentity::with_hash("0"));
+    let build = BuildIdentity::with_hash("0");
+    let plan = SweepSpec::parse(SPEC).unwrap().plan(path, build, Registry::default());
     SweepFolder::create(&path.join("out"), plan.unwrap()).unwrap()
 }
 

@@ -15,6 +15,7 @@ use crate::experiment::results::{SAMPLE_FILE, folder_problem, write_whole};
 use crate::experiment::study::CellSummary;
 use crate::experiment::study::score::section_score;
 use anyhow::{Result, anyhow, bail};
+use mirrorball_core::policies::{PROGRAM_FAMILY, short_policy_name};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,9 @@ pub struct PairingRecord {
     pub job: Classes,
     /// One for each policy that was run.
     pub entries: Vec<EntryRecord>,
+    /// Outcomes of the subjects by their last builds, before those in `entries`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last: Vec<EntryRecord>,
 }
 
 /// The outcome of one pairing under one policy.
@@ -176,13 +180,63 @@ pub(super) fn key(plan: &Plan) -> String {
 }
 
 impl PairingRecord {
+    /// Keeps, for each subject, the outcome of its last build: of another build of this program, or
+    /// of another object of a program with the same name and parameters. The outcomes of a name are
+    /// in the order in which they were asked for. Returns true if something changed.
+    pub(super) fn set_last(&mut self, request: &LeagueRequest, build: &BuildIdentity) -> bool {
+        let contenders = request.contenders();
+        let mut is_changed = false;
+        for subject in &request.subjects {
+            let name = without_hash(subject);
+            let is_own = |entry: &EntryRecord| entry.policy == *subject && entry.build == *build;
+            let is_other = |entry: &EntryRecord| {
+                let is_free = entry.policy == *subject || !contenders.contains(&entry.policy);
+                is_free && !is_own(entry) && without_hash(&entry.policy) == name
+            };
+            let own = self.entries.iter().position(is_own);
+            let Some(other) = self.entries.iter().rposition(is_other) else { continue };
+            if own > Some(other) {
+                continue;
+            }
+            self.last.retain(|last| without_hash(&last.policy) != name);
+            self.last.push(self.entries[other].clone());
+            if let Some(own) = own {
+                let entry = self.entries.remove(own);
+                self.entries.push(entry);
+            }
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// The outcome of the last build of a subject, if there was one.
+    pub(super) fn last(&self, subject: &str) -> Option<&EntryRecord> {
+        self.last.iter().find(|last| without_hash(&last.policy) == without_hash(subject))
+    }
+
     /// The outcome under a policy, if it was run.
     pub fn entry(&self, policy: &str) -> Option<&EntryRecord> {
         self.entries.iter().find(|entry| entry.policy == policy)
     }
 }
 
+/// A policy string without the hash of its program: the same for all builds of one.
+fn without_hash(policy: &str) -> String {
+    let is_program = policy.starts_with(PROGRAM_FAMILY);
+    let Some(start) = policy.find('@').filter(|_| is_program) else { return policy.to_owned() };
+    let length = policy[start..].find(['?', '+']).unwrap_or(policy.len() - start);
+    format!("{}{}", &policy[..start], &policy[start + length..])
+}
+
 impl EntryRecord {
+    /// Name of the build that made it: of a program, or of this one.
+    pub(super) fn build_name(&self) -> String {
+        match self.policy.starts_with(PROGRAM_FAMILY) {
+            true => short_policy_name(&self.policy),
+            false => self.build.to_string(),
+        }
+    }
+
     /// The outcome of a cell.
     pub(super) fn new(build: &BuildIdentity, cell: &CellSummary) -> EntryRecord {
         let judged = cell.run.sections.iter().filter(|section| !section.is_background);

@@ -91,6 +91,8 @@ pub struct Pairing {
     pub job: Classes,
     /// The rival with the highest score.
     pub best: String,
+    /// The commands that run it again under the first subject and that rival.
+    pub replay: String,
     /// The subjects, the rivals and the references.
     pub entries: Vec<PairingEntry>,
 }
@@ -114,6 +116,34 @@ pub struct PairingEntry {
     pub p99_ratio: Option<f64>,
     /// The same for the 99.9th percentile.
     pub p99_9_ratio: Option<f64>,
+    /// Comparison with the last build of a subject that ran here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_build: Option<LastBuild>,
+}
+
+/// A policy in one pairing by its last build.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct LastBuild {
+    /// Name of that build: of the program that is the policy, or of this one.
+    pub build: String,
+    /// The policy's score over its score by that build.
+    pub ratio: f64,
+}
+
+/// A subject against its last build.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastBuildComparison {
+    /// Name of that build.
+    pub build: String,
+    /// Number of pairings that both ran.
+    pub pairings: usize,
+    /// Geometric mean of the ratios.
+    pub geometric_mean: Bounded,
+    /// Pairings in which this build is better, and those in which it is worse, by more than a tie.
+    pub changes: (usize, usize),
+    /// Least ratio, with the number of its pairing.
+    pub worst: (f64, u32),
 }
 
 /// The first subject in the pairings of one class.
@@ -203,6 +233,28 @@ impl Standings {
         };
         let logarithms: Vec<f64> = self.pairings.iter().map(logarithm).collect();
         bounded(&logarithms, &self.arrays_of(&self.pairings), exponential_mean)
+    }
+
+    /// A subject against its last build, of those that ran the one that ran the most pairings.
+    pub fn last_build(&self, subject: &str) -> Option<LastBuildComparison> {
+        let mut by_build: BTreeMap<&str, Vec<(&Pairing, f64)>> = BTreeMap::new();
+        for pairing in &self.pairings {
+            if let Some(last) = &pairing.entry(subject).last_build {
+                by_build.entry(&last.build).or_default().push((pairing, last.ratio));
+            }
+        }
+        let (build, ratios) = by_build.into_iter().max_by_key(|(_, ratios)| ratios.len())?;
+        let logarithms: Vec<f64> = ratios.iter().map(|(_, ratio)| logarithm(*ratio)).collect();
+        let arrays = self.arrays_of(ratios.iter().map(|(pairing, _)| *pairing));
+        let count = |is_it: fn(f64) -> bool| ratios.iter().filter(|it| is_it(it.1)).count();
+        let worst = ratios.iter().min_by(|left, right| left.1.total_cmp(&right.1))?;
+        Some(LastBuildComparison {
+            build: build.to_owned(),
+            pairings: ratios.len(),
+            geometric_mean: bounded(&logarithms, &arrays, exponential_mean),
+            changes: (count(|ratio| ratio > 1.0 / LEAST), count(|ratio| ratio < LEAST)),
+            worst: (worst.1, worst.0.number),
+        })
     }
 
     /// The number of the array of each of these pairings.
@@ -366,13 +418,20 @@ impl Pairing {
             .expect("a league has a rival");
         let best_score = score(best);
         let compared = |entry: &&EntryRecord| {
-            PairingEntry::new(entry, best, &judged, [score(entry), best_score])
+            let is_subject = request.subjects.contains(&entry.policy);
+            let last = record.last(&entry.policy).filter(|_| is_subject).map(|last| LastBuild {
+                build: last.build_name(),
+                ratio: ratio(score(entry), score(last)),
+            });
+            let compared = PairingEntry::new(entry, best, &judged, [score(entry), best_score]);
+            PairingEntry { last_build: last, ..compared }
         };
         Pairing {
             number: record.number,
             array: record.array.clone(),
             job: record.job.clone(),
             best: best.policy.clone(),
+            replay: request.replay_command(record.number, [&request.subjects[0], &best.policy]),
             entries: entries.iter().map(compared).collect(),
         }
     }
@@ -411,6 +470,7 @@ impl PairingEntry {
             least_section_name,
             p99_ratio: tail(READS_FOR_P99, |section| section.p99_us),
             p99_9_ratio: tail(READS_FOR_P99_9, |section| section.p99_9_us),
+            last_build: None,
         }
     }
 

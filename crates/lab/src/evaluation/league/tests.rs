@@ -11,11 +11,13 @@ use crate::experiment::build::BuildIdentity;
 use crate::experiment::inputs;
 use crate::experiment::run::{CellSource, RunOptions};
 use crate::report::{ColourMode, Style};
+use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_sim::job::{JobContext, JobFile};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn request(size: u32, subjects: &[&str], rivals: &[&str]) -> LeagueRequest {
@@ -29,6 +31,8 @@ fn request(size: u32, subjects: &[&str], rivals: &[&str]) -> LeagueRequest {
         quick: true,
         keeps_rivals: false,
         command: "mirrorball league --sample".to_owned(),
+        registry: Registry::default(),
+        written: BTreeMap::new(),
     }
 }
 
@@ -148,7 +152,7 @@ fn record(number: u32, entries: Vec<EntryRecord>) -> PairingRecord {
     array.add("disks", if number.is_multiple_of(2) { "equal HDDs" } else { "memory cards" });
     job.add("contains", "random reads");
     job.add("contains", "streams");
-    PairingRecord { key: String::new(), number, array, job, entries }
+    PairingRecord { key: String::new(), number, array, job, entries, last: Vec::new() }
 }
 
 /// Pairing 1: the subject starves the second section, for a score of half of the best rival's.
@@ -226,10 +230,78 @@ fn run(request: &LeagueRequest, folder: &Folder) -> (String, usize) {
         ran.fetch_add(usize::from(source == CellSource::Run), Ordering::Relaxed);
     };
     let options = RunOptions { threads: None, stop: &stop, on_cell: &on_cell };
-    match super::run(request, folder, &options).unwrap() {
-        LeagueOutcome::Complete(standings) => (csv::render(&standings), ran.into_inner()),
-        LeagueOutcome::Interrupted { .. } => panic!("it was not stopped"),
+    let LeagueOutcome { done, standings } = super::run(request, folder, &options).unwrap();
+    assert_eq!(done, 2, "it was not stopped");
+    (csv::render(&standings.unwrap()), ran.into_inner())
+}
+
+#[test]
+fn a_league_that_is_stopped_has_the_standings_of_what_is_done() {
+    let path = tempfile::TempDir::new().unwrap();
+    let own = request(3, &["research/sed"], &["zfs/mirror"]);
+    let folder = Folder::open(path.path(), &own).unwrap();
+    let (stop, ran) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let cells = own.cells_per_pairing();
+    let on_cell =
+        |_| stop.store(ran.fetch_add(1, Ordering::Relaxed) + 1 == cells, Ordering::Relaxed);
+    let options = RunOptions { threads: NonZeroUsize::new(1), stop: &stop, on_cell: &on_cell };
+    let outcome = super::run(&own, &folder, &options).unwrap();
+    assert_eq!((outcome.done, outcome.standings.unwrap().pairings.len()), (1, 1));
+    let outcome = super::run(&own, &folder, &options).unwrap();
+    assert_eq!(outcome.done, 0, "no pairing was started");
+    assert!(outcome.standings.is_none());
+}
+
+/// The record of pairing 1 after `subjects` have run in this order, by builds that are named in
+/// the hashes of programs, or by `build`.
+fn ran_in_turn(subjects: &[(&str, &str)]) -> PairingRecord {
+    let mut record = record(1, vec![entry("a/x", &[100.0], 1.0)]);
+    for (place, &(subject, build)) in subjects.iter().enumerate() {
+        let request = request(1, &[subject], &["a/x"]);
+        let build = BuildIdentity::with_hash(build);
+        record.set_last(&request, &build);
+        record.entries.retain(|entry| entry.policy != *subject || entry.build == build);
+        if record.entry(subject).is_none() {
+            let entry = entry(subject, &[100.0 + 10.0 * place as f64], 1.0);
+            record.entries.push(EntryRecord { build, ..entry });
+        }
     }
+    record
+}
+
+#[test]
+fn a_subject_is_compared_with_its_last_build() {
+    let last = |subjects: &[(&str, &str)]| {
+        let (subject, _) = *subjects.last().unwrap();
+        ran_in_turn(subjects).last(subject).map(|last| last.sections[0].score)
+    };
+    let [one, two, three] =
+        ["program/p@1", "program/p@2", "program/p@3"].map(|program| (program, "same"));
+    assert_eq!(last(&[one]), None);
+    assert_eq!(last(&[one, one]), None, "the same build again");
+    assert_eq!(last(&[one, two]), Some(100.0));
+    assert_eq!(last(&[one, two, two]), Some(100.0), "it stays when the run is repeated");
+    assert_eq!(last(&[one, two, three, one]), Some(120.0), "back to the first");
+    assert_eq!(last(&[one, ("program/p@2?gain=2", "same")]), None, "other parameters");
+    assert_eq!(last(&[("own/new", "old"), ("own/new", "new")]), Some(100.0));
+    let mut record = ran_in_turn(&[("own/new", "old"), ("own/new", "new")]);
+    record.entries.extend(REFERENCES.map(|reference| entry(reference, &[400.0], 1.0)));
+    let standings = Standings::new(&request(1, &["own/new"], &["a/x"]), &[record]);
+    let compared = standings.last_build("own/new").unwrap();
+    assert!(near(compared.geometric_mean.value, 1.1), "{compared:?}");
+    assert_eq!((compared.pairings, compared.changes), (1, (1, 0)));
+    assert!(compared.build.contains("(old)"), "{}", compared.build);
+}
+
+#[test]
+fn a_pairing_has_the_command_that_runs_it_again() {
+    let mut request = request(3, &["program/p@12"], &["a/x"]);
+    request.written.insert("program/p@12".to_owned(), "program:p.wasm?gain=2".to_owned());
+    let command = request.replay_command(3, ["program/p@12", "a/x"]);
+    let (write, compare) = command.split_once(" && ").unwrap();
+    assert_eq!(write, "mirrorball league --seed 1 --quick --pairing 3");
+    assert!(compare.starts_with("mirrorball compare sample-1-3.toml sample-1-3.fio "), "{compare}");
+    assert!(compare.ends_with(" --policy 'program:p.wasm?gain=2,a/x'"), "{compare}");
 }
 
 #[test]

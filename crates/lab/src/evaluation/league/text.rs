@@ -3,9 +3,13 @@
 use super::REFERENCES;
 use super::bootstrap::Bounded;
 use super::record::PairingRecord;
-use super::standings::{ClassRow, LeagueRow, RATIO_MIN, Standings, TAIL_MOST, WIN, is_reference};
+use super::standings::{
+    ClassRow, LeagueRow, Pairing, RATIO_MIN, Standings, TAIL_MOST, WIN, is_reference,
+};
+use crate::experiment::record::{FAIR_ORACLE, ORACLE};
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, Style, draw, markdown};
+use mirrorball_core::policies::short_policy_name;
 use mirrorball_core::units::counted;
 
 /// Extent of the tables.
@@ -18,7 +22,7 @@ pub enum Detail {
 }
 
 /// Rivals and pairings on a screen.
-const SCREEN: (usize, usize) = (14, 25);
+const SCREEN: (usize, usize) = (14, 5);
 /// Width of running text.
 const TEXT_WIDTH: usize = 100;
 
@@ -28,6 +32,8 @@ pub(super) struct Part {
     pub(super) grid: Grid,
     /// Sentences above the table, in Markdown below it.
     pub(super) remarks: Vec<String>,
+    /// Commands below the table, a line each.
+    pub(super) commands: Vec<String>,
 }
 
 /// For a terminal: the sentences about the subjects first.
@@ -39,6 +45,9 @@ pub fn text(standings: &Standings, detail: Detail, style: Style) -> String {
         part.remarks.iter().for_each(|remark| text += &(wrapped(remark, width) + "\n"));
         text += if part.remarks.is_empty() { "" } else { "\n" };
         text += &format!("{}\n", drawn(part.grid, style));
+        if !part.commands.is_empty() {
+            text += &format!("Run these again:\n{}\n\n", part.commands.join("\n"));
+        }
     }
     text + &wrapped(&legend(standings), width) + "\n"
 }
@@ -53,6 +62,9 @@ pub fn markdown(standings: &Standings, detail: Detail) -> String {
             text += &(wrapped(&format!("- {remark}"), TEXT_WIDTH) + "\n");
         }
         text += if part.remarks.is_empty() { "" } else { "\n" };
+        if !part.commands.is_empty() {
+            text += &format!("Run these again:\n\n```sh\n{}\n```\n\n", part.commands.join("\n"));
+        }
     }
     text + &wrapped(&legend(standings), TEXT_WIDTH) + "\n"
 }
@@ -81,29 +93,38 @@ fn legend(standings: &Standings) -> String {
     format!(
         "A ratio compares a policy with the best rival of the pairing, by the score: the geometric \
          mean over the sections of the job of IOPS, or of 1/mean latency if the job sets the rate. \
-         A ratio under {RATIO_MIN} counts as that. A win is a ratio of at least {WIN}. A policy \
-         starves a section if the section gets less than half of what it gets under the best \
-         rival. In brackets are 95 % confidence intervals over {drawn}. Write the array and the \
-         job of pairing K with --pairing K."
+         Columns: geo. mean, median, 5th perc. and worst are of the ratios over all pairings, \
+         those under {RATIO_MIN} counted as that, and pairing has the number of the worst; wins \
+         counts ratios of at least {WIN}; starves counts pairings in which a section gets less \
+         than half of what it gets under the best rival; of {ORACLE} and of {FAIR_ORACLE} are the \
+         geometric means of the score over that of the oracle. An oracle completes each read as \
+         early as the disk models allow and does not plan ahead: a policy can be better. In \
+         brackets are 95 % confidence intervals over {drawn}."
     )
 }
 
 /// All tables.
 pub(super) fn parts(standings: &Standings, detail: Detail) -> Vec<Part> {
-    let first = &standings.subjects[0];
+    let first = short_policy_name(&standings.subjects[0]);
     let mut parts = vec![Part {
         heading: title(standings),
         grid: league(standings, detail),
         remarks: standings.subjects.iter().flat_map(|it| summary(standings, it)).collect(),
+        commands: Vec::new(),
     }];
     let by_array = standings.by_class(|pairing| &pairing.array);
     let by_job = standings.by_class(|pairing| &pairing.job);
     for (by, rows) in [("array", by_array), ("job", by_job)] {
         let heading = format!("{first} by class of {by}");
-        parts.push(Part { heading, grid: classes(&rows), remarks: Vec::new() });
+        let (remarks, commands) = (Vec::new(), Vec::new());
+        parts.push(Part { heading, grid: classes(&rows), remarks, commands });
     }
-    let heading = format!("Where {first} is worst");
-    parts.push(Part { heading, grid: pairings(standings, detail), remarks: Vec::new() });
+    parts.push(Part {
+        heading: format!("Where {first} is worst"),
+        grid: pairings(standings, detail),
+        remarks: Vec::new(),
+        commands: worst(standings, SCREEN.1).map(|pairing| pairing.replay.clone()).collect(),
+    });
     parts
 }
 
@@ -131,7 +152,7 @@ fn interval(bounded: &Bounded) -> String {
 
 /// The figures of a subject, in sentences.
 fn summary(standings: &Standings, subject: &str) -> Vec<String> {
-    let row = standings.row(subject);
+    let (shown, row) = (short_policy_name(subject), standings.row(subject));
     let rival = standings.best_rival();
     let of_rival = standings.compared(subject, &rival.policy);
     let tails = standings.tails(subject);
@@ -144,27 +165,41 @@ fn summary(standings: &Standings, subject: &str) -> Vec<String> {
             )
         })
         .collect();
-    vec![
+    let mut sentences = vec![
         format!(
-            "{subject}: geometric mean {} of the best rival of each pairing; {} times that of {}, \
+            "{shown}: geometric mean {} of the best rival of each pairing; {} times that of {}, \
              the best single rival; {}",
             interval(&row.geometric_mean),
             interval(&of_rival),
-            rival.policy,
+            short_policy_name(&rival.policy),
             references.join("; ")
         ),
         format!(
-            "{subject}: 5th percentile {}; a section is starved in {} of {} pairings",
+            "{shown}: 5th percentile {}; a section is starved in {} of {} pairings",
             interval(&row.fifth_percentile),
             row.starved,
             standings.pairings.len()
         ),
         format!(
-            "{subject}: ties: {}; p99 is more than {TAIL_MOST} times that of the best rival in {} \
+            "{shown}: ties: {}; p99 is more than {TAIL_MOST} times that of the best rival in {} \
              of {}, p99.9 in {} of {}, in the worst section of each",
             tails.ties, tails.p99.1, tails.p99.0, tails.p99_9.1, tails.p99_9.0
         ),
-    ]
+    ];
+    if let Some(last) = standings.last_build(subject) {
+        let (of, all) = (last.pairings, standings.pairings.len());
+        sentences.push(format!(
+            "{shown}: {} times its last build, {}, in the {of} of {all} pairings that both ran; \
+             better in {}, worse in {}, least {:.3} in pairing {}",
+            interval(&last.geometric_mean),
+            last.build,
+            last.changes.0,
+            last.changes.1,
+            last.worst.0,
+            last.worst.1
+        ));
+    }
+    sentences
 }
 
 /// The rows that are shown, and how: all subjects and references, and the best rivals.
@@ -189,7 +224,7 @@ fn figure(value: f64) -> String {
 fn league(standings: &Standings, detail: Detail) -> Grid {
     let grid = Grid::of(shown(standings, detail))
         .marked(|(emphasis, _)| *emphasis)
-        .column(Column::left("policy"), |(_, row)| row.policy.clone())
+        .column(Column::left("policy"), |(_, row)| short_policy_name(&row.policy))
         .column(Column::right("geo. mean"), |(_, row)| interval(&row.geometric_mean))
         .column(Column::right("median").droppable(3), |(_, row)| figure(row.median))
         .column(Column::right("5th perc."), |(_, row)| figure(row.fifth_percentile.value))
@@ -215,19 +250,26 @@ fn classes(rows: &[ClassRow]) -> Grid {
         .column(Column::right("worst").droppable(2), |row| figure(row.worst))
         .column(Column::right("pairing").droppable(2), |row| row.worst_number.to_string())
         .column(Column::right("starves"), |row| row.starved.to_string())
-        .column(Column::left("best single rival").droppable(3), |row| row.best_rival.clone())
+        .column(Column::left("best single rival").droppable(3), |row| {
+            short_policy_name(&row.best_rival)
+        })
         .column(Column::right("its mean").droppable(3), |row| figure(row.best_rival_mean))
         .build()
+}
+
+/// The pairings in which the first subject is worst.
+fn worst(standings: &Standings, count: usize) -> impl Iterator<Item = &Pairing> {
+    standings.worst_first().into_iter().take(count)
 }
 
 fn pairings(standings: &Standings, detail: Detail) -> Grid {
     let count = if detail == Detail::All { usize::MAX } else { SCREEN.1 };
     let first = &standings.subjects[0];
-    Grid::of(standings.worst_first().into_iter().take(count))
+    Grid::of(worst(standings, count))
         .column(Column::right("pairing"), |it| it.number.to_string())
         .column(Column::right("ratio"), |it| figure(it.entry(first).ratio))
         .column(Column::right("least\nsection"), |it| figure(it.entry(first).least_section))
-        .column(Column::left("best rival"), |it| it.best.clone())
+        .column(Column::left("best rival"), |it| short_policy_name(&it.best))
         .column(Column::left("disks").droppable(1), |it| it.array.joined("disks"))
         .column(Column::right("members").droppable(2), |it| it.array.joined("members"))
         .column(Column::left("layout").droppable(2), |it| it.array.joined("layout"))
