@@ -116,7 +116,7 @@ fn the_program_gives_the_same(browser: &Browser) {
     let printed = stdout(&folder.command(&words).stdin(input).output().unwrap());
     let shown = browser.run("return document.getElementById('answer-text').textContent;");
     assert_eq!(shown.as_str().unwrap(), printed);
-    let own = browser.run("return [...page.files];");
+    let own = browser.run("return Object.fromEntries(page.files);");
     let own: BTreeMap<String, String> = serde_json::from_value(own).unwrap();
     let results = fs::read_dir(folder.path("mirrorball-results")).unwrap();
     let results = results.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();

@@ -8,8 +8,8 @@ function commands(title, list) {
   const attributes = { type: "button", class: "copy", "aria-label": `Copy: ${title}` };
   const copy = el("button", attributes, "Copy");
   copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
-    copy.textContent = "Copied";
+    const copied = navigator.clipboard ? navigator.clipboard.writeText(text) : Promise.reject();
+    copy.textContent = await copied.then(() => "Copied", () => "Select it");
   });
   return el("div", { class: "step" }, el("h4", {}, title), el("pre", {}, text), copy);
 }

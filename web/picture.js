@@ -4,6 +4,8 @@
 const READERS = 3;
 const SHAPES = ["circle", "square", "triangle"];
 const KEPT_WAITS = 2000;
+/** Most events of a step: of a longer one the rest is counted, and not drawn. */
+const EVENTS_MAX = 4096;
 
 const picture = { worker: null, members: [], sides: [], now: 0, playing: false, frame: 0 };
 
@@ -18,14 +20,15 @@ picture.begin = async (text, job) => {
   picture.stop();
   picture.worker = picture.worker || open_worker();
   const policies = [$("policy-0").value, $("policy-1").value];
-  const seed = 1 + Math.floor(Math.random() * 1e6);
-  const described = await ask(picture.worker, { do: "watch", text, job, policies, seed });
+  const described = await ask(picture.worker, { do: "watch", text, job, policies, seed: 1 });
   Object.assign(picture, described, { now: 0, sides: policies.map(side) });
   const option = (it, index) => el("option", { value: index }, `disk ${it.devid} (${it.model})`);
   $("which-disk").replaceChildren(...described.members.map(option));
   say("picture-error", "");
   picture.resize();
-  picture.play();
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) return picture.play();
+  await advance(speed());
+  picture.table();
 };
 
 /** Takes in the I/O of a step. */
@@ -40,6 +43,7 @@ function take_step(it, step, dt) {
     if (reader >= 0 && is_read && ok === 1) it.waits.push(end - at);
     it.totals[member] = (it.totals[member] || 0) + 1;
   }
+  if (step.events.length >= EVENTS_MAX) it.flying.clear();
   it.waits.splice(0, Math.max(0, it.waits.length - KEPT_WAITS));
   it.rates.push([step.bytes, step.reads, dt]);
   it.rates.splice(0, Math.max(0, it.rates.length - 60));
