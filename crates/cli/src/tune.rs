@@ -1,5 +1,6 @@
 //! `mirrorball tune`: applies the setting that `advise` would name, keeps it, and undoes it.
 
+mod auto;
 mod text;
 
 use crate::ending::{Ending, Failure};
@@ -31,6 +32,10 @@ which writes files of systemd, udev or modprobe; each is shown first, starts wit
 who wrote it, and is removed by --undo. A file of that name that another program wrote stays, and
 is an error.
 
+--auto changes only what keeps reads away from members (write-mostly of md and LVM, devid of btrfs
+on two devices, increments of ZFS), never from the last one, and at most 24 or 48 times a day. When
+it ends, or is killed, the setting before is restored.
+
 Exit code 1 if something could not be set or undone, and of --status if a setting is not in force;
 2 if there is no array, it is left alone, or the running system does not offer the setting.
 
@@ -39,6 +44,7 @@ Examples:
   mirrorball tune /srv/data --apply --persist
   mirrorball tune /dev/md0 --policy md/raid1+write-mostly:1 --apply
   mirrorball tune --status
+  mirrorball tune /dev/md0 --auto --apply --state /var/lib/mirrorball/md0.json
   mirrorball tune /srv/data --undo"
 )]
 pub(crate) struct Args {
@@ -80,6 +86,33 @@ pub(crate) struct Args {
     #[arg(long)]
     status: bool,
 
+    /// Run as a service: judge the disks as `watch` does, and keep reads away from a slow member
+    /// while that pays. Without --apply it only says what it would do, as a line of JSON each
+    #[arg(long, conflicts_with_all = ["jobs", "policy", "duration", "persist", "undo", "status"])]
+    auto: bool,
+
+    /// Leave the setting in force when --auto ends, in place of restoring the one before
+    #[arg(long, requires_all = ["auto", "apply"])]
+    keep: bool,
+
+    /// Time between samples of --auto with its unit
+    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true,
+          value_parser = numbers::positive_duration, requires = "auto")]
+    every: Nanos,
+
+    /// Keep what --auto knows of the disks and its changes in FILE, so that a restart does not
+    /// forget it
+    #[arg(long, value_name = "FILE", requires = "auto")]
+    state: Option<PathBuf>,
+
+    /// Write the figures of --auto to FILE, for the textfile collector of Prometheus' node exporter
+    #[arg(long, value_name = "FILE", requires = "auto")]
+    metrics: Option<PathBuf>,
+
+    /// Let --auto judge the samples of a FILE of `watch --record` instead of this machine
+    #[arg(long, value_name = "FILE", requires = "auto")]
+    replay: Option<PathBuf>,
+
     /// Print JSON
     #[arg(long, conflicts_with = "undo")]
     json: bool,
@@ -107,6 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let Some(target) = &args.target else {
         return Err(Failure::WrongUse(anyhow!("missing PATH|DEVICE")));
     };
+    if args.auto {
+        return auto::run(args, &sysroot, target);
+    }
     let array = detect_at(&sysroot, target).map_err(crate::detect::failure)?;
     let Some((plan, prediction)) = planned(args, &sysroot, target, array)? else {
         return Ok(Ending::Interrupted);

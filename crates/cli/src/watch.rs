@@ -13,6 +13,7 @@ use crate::terminal::Terminal;
 use mirrorball_core::units::Nanos;
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_host::watch::{WatchedGroup, all_groups, group_of};
+pub(crate) use session::SampleRecording;
 use session::{Sampler, Watching, replayed};
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
@@ -137,7 +138,7 @@ fn groups(sysroot: &Sysroot, paths: &[String]) -> Result<Vec<WatchedGroup>, Fail
 }
 
 /// Waits until the next sample is due; returns false at Ctrl-C.
-fn wait(every: Nanos, stop: &AtomicBool) -> bool {
+pub(crate) fn wait(every: Nanos, stop: &AtomicBool) -> bool {
     let due = Instant::now() + Duration::from_nanos(every.0);
     while !stop.load(Ordering::Relaxed) {
         let left = due.saturating_duration_since(Instant::now());

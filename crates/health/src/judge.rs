@@ -131,6 +131,8 @@ struct JudgedDisk {
     errors_left: u32,
     written_before: f64,
     evidence: [(Evidence, Nanos); 2],
+    /// How many times slower than expected reads were in the last evaluation.
+    read_ratio: Option<f64>,
     state: DiskState,
     last: Option<DiskFigures>,
 }
@@ -150,6 +152,9 @@ pub struct DiskFigures {
     pub depth: f64,
     /// Share of the time with I/O in flight, from 0 to 1.
     pub utilisation: f64,
+    /// How many times slower than expected reads were; none if there were too few, or nothing to
+    /// compare them with.
+    pub read_ratio: Option<f64>,
 }
 
 /// One evaluation of one direction of one disk.
@@ -175,6 +180,7 @@ impl Judge {
             errors_left: 0,
             written_before: 0.0,
             evidence: Default::default(),
+            read_ratio: None,
             state: DiskState::CannotTell,
             last: None,
         });
@@ -218,6 +224,7 @@ impl Judge {
         let directions = [IoDirection::Read, IoDirection::Write];
         let evaluated: Vec<[Option<Evaluated>; 2]> =
             (0..self.disks.len()).map(|it| directions.map(|way| self.evaluated(it, way))).collect();
+        self.disks.iter_mut().for_each(|disk| disk.read_ratio = None);
         for direction in [0, 1] {
             for place in 0..self.disks.len() {
                 if let Some(own) = &evaluated[place][direction] {
@@ -347,6 +354,9 @@ impl JudgedDisk {
         let (evidence, since) = &mut self.evidence[direction];
         if let Some((ratio, deviation)) = change {
             evidence.add(ratio, deviation);
+            if direction == 0 {
+                self.read_ratio = Some(ratio.exp());
+            }
             if evidence.evaluations() <= 1 {
                 *since = now;
             }
@@ -368,6 +378,7 @@ impl JudgedDisk {
             write_wait_ms: row.write_wait_ms,
             depth,
             utilisation: utilisation(&self.pending, self.pending_time),
+            read_ratio: self.read_ratio,
         });
         let has_io = self.pending.reads + self.pending.writes > 0;
         let is_evaluated = evaluated.iter().any(Option::is_some);

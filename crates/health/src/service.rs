@@ -58,7 +58,7 @@ impl DiskKind {
     /// Hard disks reorder what waits: at depth 32 they do about twice as many random reads as at
     /// depth 1, so the wait grows by the power 0.8 of the depth. Solid-state disks serve several at
     /// once: 8 over SATA, 32 on PCIe, as our models of them do.
-    fn growth(self, depth: f64) -> f64 {
+    pub(crate) fn growth(self, depth: f64) -> f64 {
         match self {
             DiskKind::Hdd => depth.max(1.0).powf(0.8),
             DiskKind::Ssd => (depth / 8.0).max(1.0),

@@ -10,13 +10,17 @@
 //! | `plan` | what would be changed, and written to keep it |
 //! | `persistence` | the files that set it again when the machine starts |
 //! | `apply` | the change, in its order |
+//! | `alternatives`, `auto` | the service that keeps reads away from a slow member |
 //! | `status` | what was applied, and what of it is in force |
 
+mod alternatives;
 mod apply;
+mod auto;
 mod persistence;
 mod plan;
 mod status;
 
-pub use apply::{Undone, undo};
+pub use apply::{Undone, undo, undo_service};
+pub use auto::{AutoEvent, AutoOptions, AutoState, AutoTune};
 pub use plan::{PlannedChange, TunePlan};
 pub use status::{SettingState, TunedArray, TunedPlace, status};

@@ -11,7 +11,7 @@ use mirrorball_host::watch::{DiskSample, WatchedDisk, WatchedGroup};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -209,26 +209,58 @@ fn read_history(path: &Path) -> anyhow::Result<BTreeMap<String, DiskHistory>> {
     parsed.map_err(|error| anyhow!("{} is no history of disks: {error}\n  {help}", path.display()))
 }
 
+/// A file of samples.
+pub(crate) struct SampleRecording {
+    path: PathBuf,
+    lines: Lines<BufReader<File>>,
+    number: u64,
+    last: Option<u64>,
+    /// Time between samples.
+    pub(crate) every: Nanos,
+    /// The disks, by array.
+    pub(crate) groups: Vec<WatchedGroup>,
+}
+
+impl SampleRecording {
+    pub(crate) fn open(path: &Path) -> Result<SampleRecording, Failure> {
+        let wrong = |what: String| not_recorded(path, &what);
+        let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+        let mut lines = BufReader::new(file).lines();
+        let first = lines.next().ok_or_else(|| wrong("the file is empty".to_owned()))?;
+        let first = first.map_err(|error| wrong(error.to_string()))?;
+        let header: SampleHeader =
+            serde_json::from_str(&first).map_err(|error| wrong(format!("line 1: {error}")))?;
+        let (path, every, groups) = (path.to_owned(), Nanos(header.every_ns), header.groups);
+        Ok(SampleRecording { path, lines, number: 1, last: None, every, groups })
+    }
+
+    /// The next sample; `None` at the end.
+    pub(crate) fn next_sample(&mut self) -> Result<Option<DiskSample>, Failure> {
+        let Some(line) = self.lines.next() else { return Ok(None) };
+        self.number += 1;
+        let (path, number) = (&self.path, self.number);
+        let wrong = |what: String| not_recorded(path, &format!("line {number}{what}"));
+        let line = line.map_err(|error| wrong(format!(": {error}")))?;
+        let sample: Result<DiskSample, _> = serde_json::from_str(&line);
+        let sample = sample.map_err(|error| wrong(format!(": {error}")))?;
+        if self.last.is_some_and(|last| sample.at_ns <= last) {
+            return Err(wrong(" is not later than the line before".to_owned()));
+        }
+        self.last = Some(sample.at_ns);
+        Ok(Some(sample))
+    }
+}
+
+fn not_recorded(path: &Path, what: &str) -> Failure {
+    let help = "help: give a file that `mirrorball watch --record` wrote";
+    Failure::WrongUse(anyhow!("{}: {what}\n  {help}", path.display()))
+}
+
 /// Judges a recording.
 pub(super) fn replayed(args: &Args, path: &Path) -> Result<Watching, Failure> {
-    let wrong = |what: String| {
-        let help = "help: give a file that `mirrorball watch --record` wrote";
-        Failure::WrongUse(anyhow!("{}: {what}\n  {help}", path.display()))
-    };
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-    let mut lines = BufReader::new(file).lines();
-    let first = lines.next().ok_or_else(|| wrong("the file is empty".to_owned()))?;
-    let first = first.map_err(|error| wrong(error.to_string()))?;
-    let recording: SampleHeader =
-        serde_json::from_str(&first).map_err(|error| wrong(format!("line 1: {error}")))?;
-    let mut watching = Watching::new(args, Nanos(recording.every_ns), recording.groups)?;
-    for (line, number) in lines.zip(2..) {
-        let line = line.map_err(|error| wrong(format!("line {number}: {error}")))?;
-        let sample: Result<DiskSample, _> = serde_json::from_str(&line);
-        let sample = sample.map_err(|error| wrong(format!("line {number}: {error}")))?;
-        if watching.last.as_ref().is_some_and(|last| sample.at_ns <= last.at_ns) {
-            return Err(wrong(format!("line {number} is not later than the line before")));
-        }
+    let mut recording = SampleRecording::open(path)?;
+    let mut watching = Watching::new(args, recording.every, recording.groups.clone())?;
+    while let Some(sample) = recording.next_sample()? {
         watching.observe(sample)?;
     }
     watching.save()?;

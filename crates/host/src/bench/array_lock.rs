@@ -90,9 +90,9 @@ impl ArrayLock {
         &self.journal
     }
 
-    /// The same lock, with the path of the array's journal of `tune`.
-    pub(crate) fn of_tune(mut self) -> ArrayLock {
-        self.journal.set_extension(journal::OF_TUNE);
+    /// The same lock, with the path of the array's journal of this ending.
+    pub(crate) fn with_ending(mut self, ending: &str) -> ArrayLock {
+        self.journal.set_extension(ending);
         self
     }
 }

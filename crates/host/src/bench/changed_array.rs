@@ -24,7 +24,8 @@ pub(crate) struct ChangedArray {
 }
 
 impl ChangedArray {
-    /// Writes the journal, and starts the watchdog.
+    /// Starts the watchdog, and writes the journal: a process that is killed between them leaves
+    /// none.
     ///
     /// # Errors
     /// If either fails; nothing is changed then.
@@ -37,25 +38,44 @@ impl ChangedArray {
         let path = lock.journal().to_owned();
         let mut command = watchdog.to_vec();
         command.push(path.clone().into());
+        let watchdog = Watchdog::start(&command).map_err(|error| {
+            Diagnostic::new(format!("cannot start the watchdog process: {error}"))
+        })?;
         journal.write(&path).map_err(|error| {
             Diagnostic::new(format!("cannot write the journal {}: {error}", path.display()))
         })?;
-        match Watchdog::start(&command) {
-            Ok(watchdog) => {
-                let (sysroot, journal) = (sysroot.clone(), RefCell::new(journal));
-                Ok(ChangedArray { sysroot, journal, is_restored: false, lock, watchdog })
-            }
-            Err(error) => {
-                restore::restore(sysroot, &path, &journal);
-                Err(Diagnostic::new(format!("cannot start the watchdog process: {error}")))
-            }
-        }
+        let (sysroot, journal) = (sysroot.clone(), RefCell::new(journal));
+        Ok(ChangedArray { sysroot, journal, is_restored: false, lock, watchdog })
     }
 
     /// Restores the settings.
     pub(crate) fn restore(&mut self) -> RestoreReport {
         self.is_restored = true;
         restore::restore(&self.sysroot, self.lock.journal(), &self.journal.borrow())
+    }
+
+    /// Records on the disk which setting `tune` puts into force: the values of knobs by path.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(crate) fn note_setting(
+        &mut self,
+        spec: &str,
+        values: &[(&Knob, &String)],
+    ) -> Result<(), Diagnostic> {
+        let journal = self.journal.get_mut();
+        if let Some(tuned) = &mut journal.tuned {
+            spec.clone_into(&mut tuned.spec);
+        }
+        for entry in &mut journal.knobs {
+            let value = values.iter().find(|(knob, _)| knob.path == entry.knob.path);
+            if let Some((_, value)) = value {
+                // The last of ours is the one in force.
+                entry.ours.retain(|ours| ours != *value);
+                entry.ours.push((*value).clone());
+            }
+        }
+        self.write()
     }
 
     /// Leaves the settings as they are now, until `tune --undo`.

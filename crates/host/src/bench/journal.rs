@@ -328,9 +328,10 @@ pub(crate) fn volatile_folder(sysroot: &Sysroot) -> Option<PathBuf> {
     VOLATILE.contains(&(space.f_type as i64)).then_some(folder)
 }
 
-/// Endings of the journals of `bench` and of `tune`.
+/// Endings of the journals of `bench`, of `tune` and of its service.
 pub(crate) const OF_BENCH: &str = "journal";
 pub(crate) const OF_TUNE: &str = "tune";
+pub(crate) const OF_AUTO: &str = "auto";
 
 /// The journals with an ending that are there.
 pub(crate) fn all(sysroot: &Sysroot, ending: &str) -> Vec<PathBuf> {

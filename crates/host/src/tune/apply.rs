@@ -27,7 +27,7 @@ impl TunePlan {
     /// If the array is in use by `bench`, was changed by another program, or does not show the
     /// setting afterwards. What was in force before the first `tune` is restored then.
     pub fn apply(&self, watchdog: &[OsString]) -> Result<(), Diagnostic> {
-        let (lock, earlier) = self.lock()?;
+        let (lock, earlier) = self.lock(journal::OF_TUNE)?;
         let journal = self.journal(earlier.as_ref(), &self.spec)?;
         let mut changed = ChangedArray::new(&self.sysroot, lock, journal, watchdog)?;
         if let Err(error) = self.set().and_then(|()| self.check_after()) {
@@ -38,15 +38,22 @@ impl TunePlan {
         changed.leave()
     }
 
-    /// The lock of the array, and the journal of an earlier `tune`.
-    pub(super) fn lock(&self) -> Result<(ArrayLock, Option<Journal>), Diagnostic> {
+    /// The lock of the array with the path of its journal of this ending, and an earlier journal
+    /// there.
+    pub(super) fn lock(&self, ending: &str) -> Result<(ArrayLock, Option<Journal>), Diagnostic> {
         let lock = ArrayLock::take(&self.sysroot, &self.array, &self.identity)?;
+        let left = |program: &str, command: &str| {
+            let what = format!("an earlier {program} of this array did not restore its settings");
+            Diagnostic::new(what).with_help(format!("run `mirrorball {command}` first"))
+        };
         if Journal::read(lock.journal())?.is_some() {
-            let what = "an earlier bench of this array did not restore its settings";
-            let help = "run `mirrorball bench --restore` first";
-            return Err(Diagnostic::new(what).with_help(help));
+            return Err(left("bench", "bench --restore"));
         }
-        let lock = lock.of_tune();
+        let lock = lock.with_ending(journal::OF_AUTO);
+        if Journal::read(lock.journal())?.is_some() {
+            return Err(left("tune --auto", "tune --undo"));
+        }
+        let lock = lock.with_ending(ending);
         let earlier = Journal::read(lock.journal())?;
         self.check_array()?;
         Ok((lock, earlier))
@@ -85,6 +92,36 @@ impl TunePlan {
             stays: false,
         });
         Ok(journal)
+    }
+
+    /// Adds values that a knob may get to a journal.
+    ///
+    /// # Errors
+    /// If nothing tells the member of the knob from the others.
+    pub(super) fn add_values(
+        &self,
+        journal: &mut Journal,
+        planned: &PlannedKnob,
+        values: impl Iterator<Item = String>,
+    ) -> Result<(), Diagnostic> {
+        let PlannedKnob { knob, shown, .. } = planned;
+        let known = journal.knobs.iter().position(|entry| entry.knob.path == knob.path);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let member = identity_of_member(&self.sysroot, &self.array, knob)?;
+                let (knob, before) = (knob.clone(), shown.clone());
+                journal.knobs.push(JournalKnob { knob, member, before, ours: Vec::new() });
+                journal.knobs.len() - 1
+            }
+        };
+        let ours = &mut journal.knobs[place].ours;
+        for value in values {
+            if !ours.contains(&value) {
+                ours.push(value);
+            }
+        }
+        Ok(())
     }
 
     /// Sets each knob to its value, if no other program set it meanwhile. Marks of members are set
@@ -182,6 +219,25 @@ pub type Undone = (String, Result<RestoreReport, Diagnostic>);
 /// # Errors
 /// If `target` is given, and nothing was applied to it.
 pub fn undo(sysroot: &Sysroot, target: Option<&str>) -> Result<Vec<Undone>, Diagnostic> {
+    // A service began with what was applied.
+    let mut all = undo_journals(sysroot, target, journal::OF_AUTO);
+    all.extend(undo_journals(sysroot, target, journal::OF_TUNE));
+    match target.filter(|_| all.is_empty()) {
+        None => Ok(all),
+        Some(target) => {
+            let what = format!("tune has applied nothing to {target}");
+            Err(Diagnostic::new(what).with_help("`mirrorball tune --status` lists what it has"))
+        }
+    }
+}
+
+/// Restores what a service that did not end well, or was to keep its setting, left on the array at
+/// `target`.
+pub fn undo_service(sysroot: &Sysroot, target: &str) -> Vec<Undone> {
+    undo_journals(sysroot, Some(target), journal::OF_AUTO)
+}
+
+fn undo_journals(sysroot: &Sysroot, target: Option<&str>, ending: &str) -> Vec<Undone> {
     let detected = target.and_then(|target| detect_at(sysroot, target).ok());
     let identity = detected.map(|array| array_identifiers(sysroot, &array));
     let is_asked = |journal: &Journal| match (target, &identity) {
@@ -196,7 +252,7 @@ pub fn undo(sysroot: &Sysroot, target: Option<&str>) -> Result<Vec<Undone>, Diag
         Ok(journal.map(|journal| restore::restore(sysroot, path, &journal)))
     };
     let mut all = Vec::new();
-    for path in journal::all(sysroot, journal::OF_TUNE) {
+    for path in journal::all(sysroot, ending) {
         let name = match Journal::read(&path) {
             Ok(Some(journal)) if is_asked(&journal) => journal.array,
             Err(_) if target.is_none() => path.display().to_string(),
@@ -206,11 +262,5 @@ pub fn undo(sysroot: &Sysroot, target: Option<&str>) -> Result<Vec<Undone>, Diag
             all.push((name, report));
         }
     }
-    match target.filter(|_| all.is_empty()) {
-        None => Ok(all),
-        Some(target) => {
-            let what = format!("tune has applied nothing to {target}");
-            Err(Diagnostic::new(what).with_help("`mirrorball tune --status` lists what it has"))
-        }
-    }
+    all
 }

@@ -120,6 +120,27 @@ impl TunePlan {
         })
     }
 
+    /// A plan of these knobs, whose setting `now` is in force.
+    pub(super) fn of_knobs(
+        sysroot: &Sysroot,
+        target: &str,
+        array: DetectedArray,
+        now: &str,
+        knobs: Vec<PlannedKnob>,
+    ) -> TunePlan {
+        TunePlan {
+            sysroot: sysroot.clone(),
+            target: target.to_owned(),
+            identity: array_identifiers(sysroot, &array),
+            spec: now.to_owned(),
+            now: now.to_owned(),
+            check: None,
+            persist: None,
+            knobs,
+            array,
+        }
+    }
+
     /// Canonical policy string of the setting in force.
     ///
     /// # Errors

@@ -62,8 +62,8 @@ impl TunedArray {
 
 /// Every array that `tune` has changed, each with the error if its journal cannot be read.
 pub fn status(sysroot: &Sysroot) -> Vec<Result<TunedArray, Diagnostic>> {
-    let journals = journal::all(sysroot, journal::OF_TUNE);
-    let read = journals.iter().filter_map(|path| Journal::read(path).transpose());
+    let journals = [journal::OF_TUNE, journal::OF_AUTO].map(|it| journal::all(sysroot, it));
+    let read = journals.iter().flatten().filter_map(|path| Journal::read(path).transpose());
     read.map(|journal| journal.map(|journal| tuned(sysroot, &journal))).collect()
 }
 

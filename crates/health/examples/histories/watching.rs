@@ -1,38 +1,22 @@
 //! Judges the judge of `watch` on random histories of simulated arrays, with the truth known.
 //!
-//!     cargo run --release -p mirrorball-health --example histories -- [HISTORIES] [FIRST SEED]
-//!
 //! Each history is an array of one to four disks of our models under 30 minutes of changing load:
 //! random reads and writes that come by themselves, a reader of a stream, scrubs. In half of them a
 //! disk becomes slow between the 18th and the 22nd minute. Counters are those that Linux would
 //! keep, read once a second, in whole milliseconds.
 
-use mirrorball_core::io::{IoError, Op};
-use mirrorball_core::member::MemberIndex;
+use crate::world::{MODELS, SECOND, World, chance, draw_load};
 use mirrorball_core::rng::Rng;
-use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_disk::model::DiskIo;
-use mirrorball_disk::model_array::ModelArray;
 use mirrorball_health::counters::DiskCounters;
 use mirrorball_health::judge::{DiskFacts, DiskHistory, DiskState, DiskWindow, Judge};
 use mirrorball_health::service::DiskKind;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SECOND: Nanos = Nanos::from_secs(1);
 const LENGTH_S: u64 = 1800;
-const DISK_BYTES: u64 = 100_000_000_000;
-/// Requests that come while so many are in flight are lost, as of a client that gave up.
-const IN_FLIGHT_MAX: u32 = 64;
 const SLOWNESS: [f64; 6] = [1.3, 1.5, 2.0, 3.0, 5.0, 10.0];
 /// Seconds for which a plain rule must hold.
 const RULE_S: u32 = 30;
-
-const MODELS: [(DiskKind, &[&str]); 3] = [
-    (DiskKind::Hdd, &["hdd-7k2-ent", "hdd-7k2-desktop", "hdd-5k4", "hdd-7k2-14tb"]),
-    (DiskKind::Ssd, &["ssd-sata-plp", "ssd-sata-consumer", "ssd-sata-dramless"]),
-    (DiskKind::Nvme, &["nvme-gen3", "nvme-tlc-ent"]),
-];
 
 /// The disks of a history, and which becomes slow.
 struct DrawnArray {
@@ -46,64 +30,6 @@ struct SlowDisk {
     place: usize,
     factor: f64,
     from_s: u64,
-}
-
-/// The load of a few minutes.
-#[derive(Clone, Copy)]
-struct Load {
-    reads_per_s: f64,
-    writes_per_s: f64,
-    bytes: u64,
-    has_stream: bool,
-    has_scrub: bool,
-    /// Reads go to the mirror with the least in flight; else by chance.
-    is_balanced: bool,
-}
-
-/// An I/O in flight: where, what, since when, and its stream.
-#[derive(Clone, Copy)]
-struct Flying {
-    op: Op,
-    bytes: u64,
-    since: Nanos,
-    source: Source,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Source {
-    Client,
-    Stream,
-    Scrub,
-}
-
-/// The counters of a disk as Linux keeps them, in nanoseconds.
-#[derive(Clone, Copy, Default)]
-struct Account {
-    counters: DiskCounters,
-    read_ns: u64,
-    write_ns: u64,
-    busy_ns: u64,
-    in_flight: u32,
-    changed_at: Nanos,
-}
-
-struct World {
-    array: ModelArray,
-    rng: Rng,
-    now: Nanos,
-    flying: BTreeMap<(u16, u64), Flying>,
-    accounts: Vec<Account>,
-    tag: u64,
-    stream_at: u64,
-    scrub_at: Vec<u64>,
-}
-
-fn chance(rng: &mut Rng, percent: u64) -> bool {
-    rng.below(100) < percent
-}
-
-fn fraction(rng: &mut Rng) -> f64 {
-    rng.below(1 << 30) as f64 / f64::from(1 << 30)
 }
 
 fn draw(rng: &mut Rng) -> DrawnArray {
@@ -131,144 +57,6 @@ fn draw(rng: &mut Rng) -> DrawnArray {
         disks.push(DiskFacts { name, class, model, link: None });
     }
     DrawnArray { disks, text, slow }
-}
-
-fn draw_load(rng: &mut Rng, class: DiskKind, count: usize) -> Load {
-    let most = match class {
-        DiskKind::Hdd => 80.0,
-        DiskKind::Ssd => 400.0,
-        DiskKind::Nvme => 600.0,
-    };
-    let level = fraction(rng).powi(2) * 1.1;
-    let bytes = [4096, 4096, 16_384, 65_536, 524_288][rng.below(5) as usize];
-    let reads = most * count as f64 * level / (1.0 + bytes as f64 / 262_144.0);
-    Load {
-        reads_per_s: reads,
-        writes_per_s: reads * [0.0, 0.0, 0.1, 0.4][rng.below(4) as usize] / count as f64,
-        bytes,
-        has_stream: class == DiskKind::Hdd && chance(rng, 20),
-        has_scrub: class == DiskKind::Hdd && chance(rng, 8),
-        is_balanced: chance(rng, 50),
-    }
-}
-
-impl Account {
-    fn change(&mut self, now: Nanos, by: i32) {
-        if self.in_flight > 0 {
-            self.busy_ns += (now - self.changed_at).0;
-        }
-        self.changed_at = now;
-        self.in_flight = self.in_flight.checked_add_signed(by).expect("ends are of begun I/O");
-    }
-
-    fn read(&mut self, now: Nanos) -> DiskCounters {
-        self.change(now, 0);
-        let ms = |ns: u64| ns / 1_000_000;
-        DiskCounters {
-            read_ms: ms(self.read_ns),
-            write_ms: ms(self.write_ns),
-            busy_ms: ms(self.busy_ns),
-            weighted_ms: ms(self.read_ns + self.write_ns),
-            ..self.counters
-        }
-    }
-}
-
-impl World {
-    fn submit(&mut self, place: usize, op: Op, offset: u64, bytes: u64, source: Source) {
-        let flying = Flying { op, bytes, since: self.now, source };
-        self.tag += 1;
-        self.flying.insert((place as u16, self.tag), flying);
-        self.accounts[place].change(self.now, 1);
-        let io = DiskIo { tag: self.tag, op, offset, length: bytes };
-        self.array.submit(self.now, MemberIndex(place as u16), io);
-    }
-
-    fn complete(&mut self, place: usize, tag: u64, result: Result<(), IoError>, load: &Load) {
-        assert_eq!(result, Ok(()), "slow disks give no errors");
-        let flying = self.flying.remove(&(place as u16, tag)).expect("an I/O ends once");
-        let account = &mut self.accounts[place];
-        account.change(self.now, -1);
-        let wait = (self.now - flying.since).0;
-        let sectors = flying.bytes / 512;
-        match flying.op {
-            Op::Write => {
-                account.counters.writes += 1;
-                account.counters.written_sectors += sectors;
-                account.write_ns += wait;
-            }
-            _ => {
-                account.counters.reads += 1;
-                account.counters.read_sectors += sectors;
-                account.read_ns += wait;
-            }
-        }
-        match flying.source {
-            Source::Stream if load.has_stream => self.stream(place),
-            Source::Scrub if load.has_scrub => self.scrub(place),
-            _ => {}
-        }
-    }
-
-    fn stream(&mut self, place: usize) {
-        self.stream_at = (self.stream_at + 131_072) % (DISK_BYTES / 2);
-        self.submit(place, Op::Read, self.stream_at, 131_072, Source::Stream);
-    }
-
-    fn scrub(&mut self, place: usize) {
-        self.scrub_at[place] = (self.scrub_at[place] + 524_288) % (DISK_BYTES / 2);
-        let offset = self.scrub_at[place];
-        self.submit(place, Op::Read, offset, 524_288, Source::Scrub);
-    }
-
-    /// Lets a second pass under a load.
-    fn pass(&mut self, load: &Load) {
-        let end = self.now + SECOND;
-        let count = self.accounts.len();
-        let is_flying = |world: &World, source| world.flying.values().any(|it| it.source == source);
-        if load.has_stream && !is_flying(self, Source::Stream) {
-            let place = self.rng.below(count as u64) as usize;
-            self.stream(place);
-        }
-        if load.has_scrub && !is_flying(self, Source::Scrub) {
-            (0..count).for_each(|place| self.scrub(place));
-        }
-        let mut arrivals: Vec<(Nanos, Op)> = Vec::new();
-        for (op, rate) in [(Op::Read, load.reads_per_s), (Op::Write, load.writes_per_s)] {
-            let number = (rate + fraction(&mut self.rng)) as u64;
-            let at = (0..number).map(|_| (self.now + Nanos(self.rng.below(SECOND.0)), op));
-            arrivals.extend(at.collect::<Vec<_>>());
-        }
-        arrivals.sort_unstable_by_key(|&(at, op)| (at, op == Op::Write));
-        for (at, op) in arrivals {
-            self.run_to(at, load);
-            let offset = self.rng.below((DISK_BYTES - load.bytes) / 4096) * 4096;
-            let targets: Vec<usize> = match op {
-                Op::Write => (0..count).collect(),
-                _ if load.is_balanced => {
-                    (0..count).min_by_key(|&it| self.accounts[it].in_flight).into_iter().collect()
-                }
-                _ => vec![self.rng.below(count as u64) as usize],
-            };
-            for place in targets {
-                if self.accounts[place].in_flight < IN_FLIGHT_MAX {
-                    self.submit(place, op, offset, load.bytes, Source::Client);
-                }
-            }
-        }
-        self.run_to(end, load);
-    }
-
-    fn run_to(&mut self, end: Nanos, load: &Load) {
-        while let Some(at) = self.array.next_event().filter(|at| *at <= end) {
-            self.now = self.now.max(at);
-            while let Some((member, done)) = self.array.pop_completion(at) {
-                self.complete(usize::from(member.0), done.tag, done.result, load);
-            }
-        }
-        assert!(self.array.pop_completion(end).is_none(), "all that ended by now was taken");
-        self.now = end;
-    }
 }
 
 /// The rules that are compared.
@@ -321,16 +109,8 @@ fn run(seed: u64) -> Outcome {
     let spec = ArrayFile::parse(&drawn.text, "drawn").expect("a valid array").spec;
     let count = drawn.disks.len();
     let class = drawn.disks[0].class;
-    let mut world = World {
-        array: spec.model_array(seed).expect("models of ours"),
-        rng: Rng::stream(seed, "load"),
-        now: Nanos::ZERO,
-        flying: BTreeMap::new(),
-        accounts: vec![Account::default(); count],
-        tag: 0,
-        stream_at: 0,
-        scrub_at: vec![0; count],
-    };
+    let array = spec.model_array(seed).expect("models of ours");
+    let mut world = World::new(array, Rng::stream(seed, "load"), count);
     let mut judge = Judge::new(drawn.disks.iter().map(|it| (it.clone(), DiskHistory::default())));
     let mut found: Found = Default::default();
     let mut before = vec![DiskCounters::default(); count];
@@ -345,7 +125,7 @@ fn run(seed: u64) -> Outcome {
         }
         world.pass(&load);
         let now = world.now;
-        let counters: Vec<_> = world.accounts.iter_mut().map(|it| it.read(now)).collect();
+        let counters = world.counters();
         let window = |(now, then): (&DiskCounters, &DiskCounters)| DiskWindow {
             time: SECOND,
             counters: now.since(then),
@@ -384,9 +164,8 @@ struct Score {
     unloaded: u32,
 }
 
-fn main() {
-    let mut args = std::env::args().skip(1).map(|it| it.parse().expect("a number"));
-    let (histories, first): (u64, u64) = (args.next().unwrap_or(200), args.next().unwrap_or(1));
+/// Runs histories from a seed on, and prints the scores of the rules.
+pub(crate) fn report(histories: u64, first: u64) {
     let mut by_factor: BTreeMap<u64, [Score; 3]> = BTreeMap::new();
     let mut false_alarms = [0; 3];
     let mut healthy_s = 0;
