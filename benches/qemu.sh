@@ -114,6 +114,8 @@ pack_guest() {
 
 # A command in front of QEMU, to give it priority.
 urgent=()
+# The guest's processors.
+processor=(-accel "tcg,thread=multi" -smp 2)
 
 # Boots the guest with these words for its kernel and these arguments for QEMU; prints its console.
 # Without no_timer_check a kernel on an emulated CPU that is not served for a while at its start
@@ -121,7 +123,7 @@ urgent=()
 run_guest() {
     local words=$1
     shift
-    "${urgent[@]}" timeout 2400 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 3G \
+    "${urgent[@]}" timeout 2400 qemu-system-x86_64 "${processor[@]}" -cpu max -m 3G \
         -nographic -no-reboot -nic none -kernel "$image" -initrd "$work/initramfs" \
         -append "console=ttyS0 quiet panic=-1 no_timer_check $words" "$@" </dev/null |
         stdbuf -oL tr -d "\r"

@@ -11,18 +11,23 @@ from pathlib import Path
 
 # Two disks of known speed: one request at a time, whatever its size. A request takes about 0.5 ms
 # more around its disk, in a guest whose CPU is emulated.
+SYSTEMS = {"md": 'layout = "md-raid1"', "btrfs": 'profile = "raid1"'}
 ARRAY = """\
-name = "delays of 2 ms and 6 ms, md raid1"
-layout = "md-raid1"
+name = "delays of 2 ms and 6 ms"
+{system}
 [host]
 overhead = "500us"
-""" + "".join(f"""\
 [[member]]
 model = "delay"
 size = "4GiB"
 rotational = true
-set = {{ service = "{service}", servers = 1 }}
-""" for service in ("2ms", "6ms"))
+set = {{ service = "2ms", servers = 1 }}
+[[member]]
+model = "delay"
+size = "4GiB"
+rotational = true
+set = {{ service = "6ms", servers = 1 }}
+"""
 
 JOBS = {
     "rand-qd1": "rw=randread\nbs=4k\niodepth=1",
@@ -34,7 +39,7 @@ JOBS = {
 
 # The built-in policy of the simulator that each program repeats.
 SIMULATED = {
-    "builtin": "md/raid1",
+    "builtin": None,
     "md-raid1": "md/raid1",
     "btrfs-pid": "btrfs/pid",
     "btrfs-round-robin": "btrfs/round-robin",
@@ -50,46 +55,67 @@ def inputs(folder, seconds):
     """Writes the array file and the job files."""
     folder = Path(folder)
     folder.mkdir()
-    (folder / "array.toml").write_text(ARRAY)
+    for name, system in SYSTEMS.items():
+        (folder / f"{name}.toml").write_text(ARRAY.format(system=system))
     for name, lines in JOBS.items():
         (folder / f"{name}.fio").write_text(
             f"[global]\nioengine=io_uring\ndirect=1\ntime_based\nruntime={seconds}\n"
             f"size=256m\nrandrepeat=0\ngroup_reporting\n\n[{name}]\n{lines}\n")
 
 
-def simulated(program, folder):
-    """Share of the first member, in percent, and IOPS, by policy and job."""
+def simulated(program, folder, array):
+    """Share of the first member, in percent, by policy and job."""
     found = {}
-    policies = ",".join(sorted(set(SIMULATED.values())))
+    policies = ",".join(sorted(set(SIMULATED.values()) - {None}))
     for job in JOBS:
         text = subprocess.run(
-            [program, "compare", f"{folder}/array.toml", f"{folder}/{job}.fio", "-p", policies, "--format", "json",
-             "--repeats", "3"], check=True, capture_output=True).stdout
+            [program, "compare", f"{folder}/{array}.toml", f"{folder}/{job}.fio", "-p", policies,
+             "--format", "json", "--repeats", "3"], check=True, capture_output=True).stdout
         for cell in json.loads(text)["cells"]:
-            shares, iops = found.setdefault((cell["policy"], job), ([], []))
+            shares = found.setdefault((cell["policy"], job), [])
             shares.append(100 * cell["shares"][0]["share"])
-            iops.append(cell["score"])
-    return {key: [sum(values) / len(values) for values in both] for key, both in found.items()}
+    return {key: sum(shares) / len(shares) for key, shares in found.items()}
+
+
+def shares(program, folder, lines):
+    """Prints the shares of the members next to those of the simulation."""
+    expected = {array: simulated(program, folder, array) for array in {line[1] for line in lines}}
+    print("\n| array | job | policy | IOPS | share of the fast member, % | simulated, % |"
+          " difference |\n|---|---|---|--:|--:|--:|--:|")
+    for _, array, job, policy, iops, first, second in lines:
+        share = 100 * int(first) / max(int(first) + int(second), 1)
+        built_in = {"md": "md/raid1", "btrfs": "btrfs/pid"}[array]
+        simulation = expected[array][SIMULATED[policy] or built_in, job]
+        print(f"| {array} | `{job}` | `{policy}` | {float(iops):.0f} | {share:.1f} |"
+              f" {simulation:.1f} | {share - simulation:+.1f} |")
 
 
 def table(program, folder, console):
     """Prints the tables of a run."""
-    lines = [line.split(",") for line in Path(console).read_text().splitlines() if "," in line]
-    expected = simulated(program, folder)
-    print("| program | verifier |\n|---|---|")
-    for line in lines:
-        if line[0] == "verifier":
-            print(f"| `{line[1]}` | {','.join(line[2:])} |")
-    print("\n| array | job | policy | IOPS | share of the fast member, % | simulated, % |"
-          " difference |\n|---|---|---|--:|--:|--:|--:|")
-    for line in lines:
-        if line[0] != "share":
-            continue
-        _, array, job, policy, iops, first, second = line
-        share = 100 * int(first) / max(int(first) + int(second), 1)
-        simulated_share = expected[SIMULATED[policy], job][0]
-        print(f"| {array} | `{job}` | `{policy}` | {float(iops):.0f} | {share:.1f} |"
-              f" {simulated_share:.1f} | {share - simulated_share:+.1f} |")
+    found = {}
+    for line in Path(console).read_text().splitlines():
+        line = line.rpartition("\x1b[2J")[2].rpartition("\x1b[0m")[2].split(",")
+        found.setdefault(line[0], []).append(line)
+    for kind, head in (
+            ("verifier", "| program | verifier |\n|---|---|"),
+            ("hostile", "\n| program | outcome |\n|---|---|"),
+            ("swaps", "\n| swaps | |\n|---|---|")):
+        if kind in found:
+            print(head)
+        for line in found.get(kind, []):
+            print(f"| `{line[1]}` | {', '.join(line[2:])} |")
+    if "replay" in found:
+        print("\n| program | recorded reads | choices that differ |\n|---|--:|--:|")
+    for _, program_name, reads, differences, _ in found.get("replay", []):
+        print(f"| `{program_name}` | {reads} | {differences} |")
+    if "count" in found:
+        # The first has cold caches.
+        base = float(found["count"][-1][2])
+        print("\n| policy | instructions of a read | above the built-in rule |\n|---|--:|--:|")
+        for _, policy, count in found["count"][1:]:
+            print(f"| `{policy}` | {float(count):.0f} | {float(count) - base:+.0f} |")
+    if "share" in found:
+        shares(program, folder, found["share"])
 
 
 if __name__ == "__main__":

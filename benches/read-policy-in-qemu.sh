@@ -3,19 +3,19 @@
 #
 #   benches/read-policy-in-qemu.sh [--steps LIST] [FOLDER]
 #
-#   --steps LIST   of shares, swaps, hostile, replay, cost [default: all]
+#   --steps LIST   of shares, btrfs, replay, swaps, hostile, cost [default: all]
 #   FOLDER         gets the console of the guest and the tables, in Markdown
 #
 # As root, on Debian or with mmdebstrap. CACHE (default ~/.cache/mirrorball/kernel) gets a root
 # folder of Debian sid with the headers of its cloud kernel, the compiler that this kernel was built
 # with, pahole and bpftool, 1.5 GB; the kernel itself; and its source. Nothing is installed on this
 # machine. The modules are made against the headers, as DKMS would; no kernel is built. SECONDS_EACH
-# is the time of each job (default 6).
+# is the time of each job (default 6), RECORDS a folder of recorded reads to use again.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=benches/qemu.sh
 source "$root/benches/qemu.sh"
-steps=shares,swaps,hostile,replay,cost
+steps=shares,btrfs,replay,swaps,hostile,cost
 if [[ ${1:-} == --steps ]]; then steps=$2 && shift 2; fi
 output=${1:-$work/output}
 seconds=${SECONDS_EACH:-6}
@@ -61,8 +61,8 @@ start=$SECONDS
 rm -rf "$sid/build" && mkdir "$sid/build"
 cp -r "$root/kernel" "$sid/build/source"
 archives=("$sid"/usr/src/linux-source-*.tar.xz)
-chroot "$sid" make -s -C /build/source KDIR="/usr/src/linux-headers-$kernel" OUT=/build/modules \
-    SOURCE="/usr/src/${archives[0]##*/}" >"$output/build.log" 2>&1 ||
+chroot "$sid" make -s -j4 -C /build/source KDIR="/usr/src/linux-headers-$kernel" \
+    OUT=/build/modules SOURCE="/usr/src/${archives[0]##*/}" >"$output/build.log" 2>&1 ||
     { cat "$output/build.log" && exit 1; }
 echo "took $((SECONDS - start)) s"
 
@@ -88,33 +88,60 @@ for part in crypto lib fs/btrfs drivers/{md,block,scsi,virtio} arch/x86/crypto; 
     fi
 done
 find "$guest/lib/modules" -name '*.xz' -exec xz --decompress {} +
-for module in "$sid"/build/modules/*.ko; do
+for module in "$sid"/build/modules/{,btrfs/}*.ko; do
     find "$guest/lib/modules" -name "$(basename "$module")" -delete
     strip --strip-debug -o "$guest/lib/modules/$kernel/$(basename "$module")" "$module"
 done
 "$sid/usr/bin/busybox" depmod -b "$guest" "$kernel"
 compile() {
-    clang --target=bpf -mcpu=v3 -O2 -g -DMB_KERNEL -I "$root/crates/program/include" -c "$1" -o "$2"
+    clang --target=bpf -mcpu=v3 -O2 -g -DMB_KERNEL -I "$root/crates/program/include" \
+        -c "$1" -o "$2" "${@:3}"
 }
 for source in "$root"/programs/*.c; do
     name=$(basename "$source" .c)
     compile "$source" "$guest/programs/$name.bpf.o" 2>"$work/errors" ||
         echo "$name is not for a kernel: $(grep -m1 -o 'error: .*' "$work/errors")"
 done
+hostile=(endless many-turns wild-choice missing-mirror starving full-map huge-state own-clock
+    foreign-loop writes-context own-bug slow outside)
+for number in "${!hostile[@]}"; do
+    compile "$root/benches/hostile-policies.c" "$guest/hostile/${hostile[$number]}.bpf.o" \
+        -DHOSTILE="$number"
+done
 python3 "$root/benches/read-policy-in-qemu.py" inputs "$work/jobs" "$seconds"
 cp -r "$work/jobs" "$guest"
 pack_guest "$root/benches/read-policy-in-qemu.guest.sh"
 
 if ((${#ahead[@]})); then urgent=(chrt --rr 5); fi
-start_server emulate "$work/jobs/array.toml" --members
+start_server emulate "$work/jobs/md.toml" --members
 disks=(-object iothread,id=io -device virtio-scsi-pci,id=scsi,iothread=io)
 for member in 1 2; do
     disks+=(-blockdev "driver=file,cache.direct=on,aio=native,filename=$work/mount/member-$member,$(
         )node-name=m$member" -device "scsi-hd,drive=m$member,lun=$member,rotation_rate=7200")
 done
+if [[ $steps == *replay* ]]; then
+    # Every call of random histories, with the choices of the built-in policies.
+    records=${RECORDS:-$work/records}
+    if [[ ! -d $records ]]; then
+        mkdir "$records"
+        MIRRORBALL_RECORDS=$records cargo test --quiet --manifest-path "$root/Cargo.toml" \
+            -p mirrorball-program --test programs as_bpf >"$output/records.log"
+    fi
+    tar -C "$records" -cf "$work/records.tar" --transform 's,^\./,,' .
+    disks+=(-blockdev "driver=file,filename=$work/records.tar,node-name=m3"
+        -device scsi-hd,drive=m3,lun=3)
+fi
 echo "== Linux $kernel in QEMU"
 run_guest "steps=$steps" "${disks[@]}" | tee "$output/console"
 stop_server
 grep -qx "== all is well" "$output/console"
+if [[ $steps == *cost* ]]; then
+    # Each instruction takes 1 ns of the guest's time.
+    echo "== the same, counting instructions"
+    processor=(-accel "tcg,thread=single" -smp 1 -icount shift=0)
+    run_guest "steps=count" | tee "$output/console-cost"
+    grep -qx "== all is well" "$output/console-cost"
+    cat "$output/console-cost" >>"$output/console"
+fi
 python3 "$root/benches/read-policy-in-qemu.py" table "$MIRRORBALL" "$work/jobs" "$output/console" |
     tee "$output/tables.md"

@@ -9,6 +9,7 @@
  * built-in rule: for one read if an answer is wrong, and for good after a fault, a program that
  * takes too long, or one that starves readers.
  */
+#include <linux/blkdev.h>
 #include <linux/bpf.h>
 #include <linux/bpf_verifier.h>
 #include <linux/btf.h>
@@ -30,6 +31,9 @@ static_assert(sizeof(struct read_policy_event) == 64);
 static unsigned int budget_ms = 100;
 module_param(budget_ms, uint, 0644);
 MODULE_PARM_DESC(budget_ms, "Milliseconds of each second that a program may run on an array");
+static bool replay;
+module_param(replay, bool, 0444);
+MODULE_PARM_DESC(replay, "Make an array without disks to which recorded calls are written");
 static unsigned int starving_ms = 500;
 module_param(starving_ms, uint, 0644);
 MODULE_PARM_DESC(starving_ms, "Wait after which reads starve while another mirror is idle");
@@ -61,7 +65,7 @@ struct read_policy_array {
 	u32 turns;
 	u32 starving;
 	u64 window_at_ns, window_used_ns;
-	u64 decisions, invalid, swaps;
+	u64 decisions, invalid, swaps, differences;
 	const char *reason;			/* of the last detachment */
 	bool is_faulty;				/* the program said so in this call */
 	const u64 *draws;			/* recorded random numbers, or NULL */
@@ -288,13 +292,13 @@ out:
 }
 EXPORT_SYMBOL_GPL(read_policy_choose);
 
-static void show_event(struct read_policy_array *array, void (*operation)(void))
+static void show_event(struct read_policy_array *array, void (*operation)(void), u64 began_ns)
 {
 	if (!operation)
 		return;
 	begin_call(array, &array->event, sizeof(array->event));
 	operation();
-	end_call(array, array->event.now_ns);
+	end_call(array, began_ns);
 }
 
 /**
@@ -331,7 +335,7 @@ void read_policy_submit(struct read_policy_array *array, struct read_policy_io *
 	m->bytes_in_flight += shown->length;
 	m->submitted_end = shown->offset + shown->length;
 	m->submitted_at_ns = io->at_ns;
-	show_event(array, array->ops->submit);
+	show_event(array, array->ops->submit, io->at_ns);
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
@@ -383,48 +387,47 @@ void read_policy_complete(struct read_policy_array *array, const struct read_pol
 	array->progress_ns[shown->member] = event->now_ns;
 	count_completed(&array->member[shown->member], event);
 	if (io->serial == array->serial)
-		show_event(array, array->ops->complete);
+		show_event(array, array->ops->complete, event->now_ns);
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
 EXPORT_SYMBOL_GPL(read_policy_complete);
 
-/* Flags of a member as last set. */
-u32 read_policy_member_flags(const struct read_policy_array *array, u32 index)
-{
-	return index < array->members ? READ_ONCE(array->member[index].flags) : READ_POLICY_FAILED;
-}
-EXPORT_SYMBOL_GPL(read_policy_member_flags);
-
 /**
- * read_policy_set_member() - describes a member, at first and after its state changed
+ * read_policy_show_member() - describes a member, which may have changed since the last read
  * @array: the array
- * @member: description; statistics are ignored
+ * @index: of the member
+ * @bdev: its device, or NULL if it is missing or has failed
+ * @flags: READ_POLICY_WRITE_MOSTLY, READ_POLICY_REBUILDING
  */
-void read_policy_set_member(struct read_policy_array *array,
-			    const struct read_policy_member *member)
+void read_policy_show_member(struct read_policy_array *array, u32 index,
+			     struct block_device *bdev, u32 flags)
 {
-	struct read_policy_member *m = &array->member[member->index];
-	unsigned long flags;
+	struct read_policy_member *m = &array->member[index];
+	unsigned long irq_flags;
 	u32 i;
 
-	if (member->index >= READ_POLICY_MEMBERS)
+	flags = !bdev ? READ_POLICY_FAILED : flags | (bdev_rot(bdev) ? READ_POLICY_ROTATIONAL : 0);
+	if (index >= READ_POLICY_MEMBERS ||
+	    (index < READ_ONCE(array->members) && READ_ONCE(m->flags) == flags))
 		return;
-	spin_lock_irqsave(&array->lock, flags);
-	for (i = array->members; i <= member->index; i++)
-		array->member[i] = (struct read_policy_member){ .index = i,
-								.flags = READ_POLICY_FAILED };
+	spin_lock_irqsave(&array->lock, irq_flags);
+	for (i = array->members; i <= index; i++)
+		array->member[i] = (struct read_policy_member){
+			.index = i, .devid = i + 1, .flags = READ_POLICY_FAILED
+		};
 	array->members = i;
-	m->devid = member->devid;
-	m->size_bytes = member->size_bytes;
-	m->optimal_io_bytes = member->optimal_io_bytes;
-	m->queue_depth = member->queue_depth;
-	WRITE_ONCE(m->flags, member->flags);
+	WRITE_ONCE(m->flags, flags);
+	if (bdev) {
+		m->size_bytes = bdev_nr_bytes(bdev);
+		m->optimal_io_bytes = bdev_io_opt(bdev);
+		m->queue_depth = bdev_get_queue(bdev)->nr_requests;
+	}
 	if (array->ops)
 		call(array, array->ops->members_changed);
-	spin_unlock_irqrestore(&array->lock, flags);
+	spin_unlock_irqrestore(&array->lock, irq_flags);
 }
-EXPORT_SYMBOL_GPL(read_policy_set_member);
+EXPORT_SYMBOL_GPL(read_policy_show_member);
 
 /* Puts a program into an array, or the built-in rule. The caller holds programs_lock. */
 static void attach(struct read_policy_array *array, struct read_policy_program *program)
@@ -478,6 +481,65 @@ static void release_work(struct work_struct *work)
 	mutex_unlock(&programs_lock);
 }
 
+/*
+ * A recorded call of the array "replay", which has no disks: 512 bytes. A record of members has
+ * them one after the other, a read up to two mirrors.
+ */
+struct replay_record {
+	u32 kind;			/* 0 read, 1 submission, 2 completion, 3 members */
+	u32 expected;			/* mirror that was chosen, or number of members */
+	u64 draws[6];
+	union {
+		u8 read[456];		/* leading bytes of struct read_policy_read */
+		struct read_policy_event event;
+		struct read_policy_member member[3];
+	};
+};
+
+static_assert(sizeof(struct replay_record) == 512);
+
+static void replay_record(struct read_policy_array *array, const struct replay_record *record)
+{
+	array->draws = record->draws;
+	switch (record->kind) {
+	case 0:
+		memcpy(&array->read, record->read, sizeof(record->read));
+		array->differences += ask(array, ktime_get_ns()) != record->expected;
+		break;
+	case 1:
+	case 2:
+		array->event = record->event;
+		show_event(array, record->kind == 1 ? array->ops->submit : array->ops->complete,
+			   ktime_get_ns());
+		break;
+	case 3:
+		array->members = min(record->expected, ARRAY_SIZE(record->member));
+		memcpy(array->member, record->member, sizeof(record->member));
+		call(array, array->ops->members_changed);
+	}
+}
+
+/* Repeats recorded calls, and counts choices that differ. */
+static ssize_t replay_write(struct file *file, struct kobject *kobj,
+			    const struct bin_attribute *attr, char *bytes, loff_t offset,
+			    size_t size)
+{
+	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
+	size_t at;
+
+	for (at = 0; at + sizeof(struct replay_record) <= size;
+	     at += sizeof(struct replay_record)) {
+		spin_lock_irq(&array->lock);
+		if (array->ops)
+			replay_record(array, (const struct replay_record *)(bytes + at));
+		spin_unlock_irq(&array->lock);
+	}
+	return size;
+}
+
+static const BIN_ATTR_WO(replay, 0);
+static struct read_policy_array *replay_array;
+
 static ssize_t policy_show(struct kobject *kobj, struct kobj_attribute *attr, char *text)
 {
 	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
@@ -528,9 +590,9 @@ static ssize_t statistics_show(struct kobject *kobj, struct kobj_attribute *attr
 	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
 	const char *reason = READ_ONCE(array->reason);
 
-	return sysfs_emit(text, "decisions %llu\ninvalid %llu\nswaps %llu\nios %llu\ndetached %s\n",
-			  array->decisions, array->invalid, array->swaps, array->ios,
-			  reason ?: "no");
+	return sysfs_emit(text, "decisions %llu\ninvalid %llu\nswaps %llu\nios %llu\n"
+			  "differences %llu\ndetached %s\n", array->decisions, array->invalid,
+			  array->swaps, array->ios, array->differences, reason ?: "no");
 }
 
 static struct kobj_attribute policy_attr = __ATTR_RW(policy);
@@ -725,11 +787,16 @@ static int __init read_policy_module_init(void)
 	if (error)
 		return error;
 	read_policy_kobj = kobject_create_and_add("read_policy", kernel_kobj);
-	return read_policy_kobj ? 0 : -ENOMEM;
+	if (!read_policy_kobj)
+		return -ENOMEM;
+	if (replay)
+		replay_array = read_policy_add("replay");
+	return replay_array ? sysfs_create_bin_file(&replay_array->kobj, &bin_attr_replay) : 0;
 }
 
 static void __exit read_policy_module_exit(void)
 {
+	read_policy_remove(replay_array);
 	kobject_put(read_policy_kobj);
 }
 

@@ -97,15 +97,15 @@ struct read_policy_request {
 	} mirror[READ_POLICY_MIRRORS];
 };
 
+struct block_device;
 struct read_policy_array;
 
 DECLARE_STATIC_KEY_FALSE(read_policy_used);
 
 struct read_policy_array *read_policy_add(const char *name);
 void read_policy_remove(struct read_policy_array *array);
-void read_policy_set_member(struct read_policy_array *array,
-			    const struct read_policy_member *member);
-u32 read_policy_member_flags(const struct read_policy_array *array, u32 index);
+void read_policy_show_member(struct read_policy_array *array, u32 index,
+			     struct block_device *bdev, u32 flags);
 int read_policy_choose(struct read_policy_array *array, const struct read_policy_request *request);
 void read_policy_submit(struct read_policy_array *array, struct read_policy_io *io,
 			const struct read_policy_event *shown);

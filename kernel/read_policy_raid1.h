@@ -16,31 +16,16 @@ static void raid1_policy_remove(struct r1conf *conf)
 	read_policy_remove(conf->policy);
 }
 
-/* Describes a member of which something changed since the last read. */
 static void raid1_policy_show_member(struct r1conf *conf, int disk, struct md_rdev *rdev)
 {
-	struct read_policy_member member = { .index = disk, .devid = disk + 1 };
-	struct request_queue *queue;
+	bool is_there = rdev && !test_bit(Faulty, &rdev->flags);
+	u32 flags = 0;
 
-	if (!rdev || test_bit(Faulty, &rdev->flags)) {
-		member.flags = READ_POLICY_FAILED;
-	} else {
-		if (!test_bit(Nonrot, &rdev->flags))
-			member.flags |= READ_POLICY_ROTATIONAL;
-		if (test_bit(WriteMostly, &rdev->flags))
-			member.flags |= READ_POLICY_WRITE_MOSTLY;
-		if (!test_bit(In_sync, &rdev->flags))
-			member.flags |= READ_POLICY_REBUILDING;
-	}
-	if (member.flags == read_policy_member_flags(conf->policy, disk))
-		return;
-	if (!(member.flags & READ_POLICY_FAILED)) {
-		queue = bdev_get_queue(rdev->bdev);
-		member.size_bytes = rdev->sectors << SECTOR_SHIFT;
-		member.optimal_io_bytes = bdev_io_opt(rdev->bdev);
-		member.queue_depth = queue->queue_depth ?: queue->nr_requests;
-	}
-	read_policy_set_member(conf->policy, &member);
+	if (is_there && test_bit(WriteMostly, &rdev->flags))
+		flags |= READ_POLICY_WRITE_MOSTLY;
+	if (is_there && !test_bit(In_sync, &rdev->flags))
+		flags |= READ_POLICY_REBUILDING;
+	read_policy_show_member(conf->policy, disk, is_there ? rdev->bdev : NULL, flags);
 }
 
 /* Returns the member that the policy chooses, or -1: md chooses. */

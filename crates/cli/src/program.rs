@@ -1,17 +1,20 @@
-//! `mirrorball program`: writes, compiles and checks policies as programs.
+//! `mirrorball program`: writes, compiles and checks policies as programs, and loads them into a
+//! kernel.
 
 #[cfg(feature = "programs")]
 mod commands;
+mod kernel;
 
 use crate::ending::{Ending, Failure};
 use clap::{Subcommand, ValueEnum};
 use mirrorball_core::policies::PROGRAM_FILE;
 use std::path::PathBuf;
 
-/// Write, compile or check a policy as a program
+/// Write, compile, check or load a policy as a program
 ///
 /// A program is a read policy in one file of C or Rust, compiled to WebAssembly and run in a
-/// sandbox. Name it wherever a policy can be named: --policy program:FILE.wasm, with parameters
+/// sandbox; a kernel with the modules of `kernel/` runs it compiled to a BPF object. Name it
+/// wherever a policy can be named: --policy program:FILE.wasm, with parameters
 /// --policy 'program:FILE.wasm?gain=4&floor=2'.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -42,6 +45,23 @@ pub(crate) enum ProgramAction {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Load a program into this machine's kernel, for one array; needs a kernel with the hook
+    ///
+    /// The object is compiled for a kernel: clang --target=bpf -DMB_KERNEL. The kernel checks it,
+    /// and has its own rule where the program fails. Needs root and bpftool.
+    Load {
+        /// Object: FILE.bpf.o
+        object: PathBuf,
+        /// The array: its device, or a folder of a file system on it
+        path: PathBuf,
+    },
+    /// Take the program out of an array, which then reads by its built-in rule
+    Unload {
+        /// The array: its device, or a folder of a file system on it
+        path: PathBuf,
+    },
+    /// Print the arrays that can have a program, and their programs and counts
+    Status,
     /// Run a program on random reads and in simulations, and print its instructions and time per
     /// call
     ///
@@ -76,14 +96,16 @@ pub(crate) fn page(_name: &str) -> Result<String, Failure> {
     Err(no_programs())
 }
 
-#[cfg(feature = "programs")]
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    commands::run(&args.action)
-}
-
-#[cfg(not(feature = "programs"))]
-pub(crate) fn run(_args: &Args) -> Result<Ending, Failure> {
-    Err(no_programs())
+    match &args.action {
+        action @ (ProgramAction::Load { .. }
+        | ProgramAction::Unload { .. }
+        | ProgramAction::Status) => kernel::run(action),
+        #[cfg(feature = "programs")]
+        action => commands::run(action),
+        #[cfg(not(feature = "programs"))]
+        _ => Err(no_programs()),
+    }
 }
 
 /// Note of this build about programs.

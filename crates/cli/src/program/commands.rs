@@ -40,6 +40,7 @@ pub(super) fn run(action: &ProgramAction) -> Result<Ending, Failure> {
             build(source, &output)
         }
         ProgramAction::Check { program } => check_program(program),
+        _ => super::kernel::run(action),
     }
 }
 

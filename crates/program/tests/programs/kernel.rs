@@ -11,7 +11,8 @@ use mirrorball_core::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_program::abi::MEMBER_BYTES;
 use mirrorball_program::contexts::{write_choose, write_event, write_member};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
@@ -65,9 +66,33 @@ fn compile_cleanly(name: &str, options: &[&str]) -> PathBuf {
 struct BpfPolicy {
     machine: Machine,
     has_begun: bool,
+    records: Option<BufWriter<File>>,
 }
 
+/// Folder for records of every call, which `read-policy-in-qemu.sh` has a kernel repeat.
+const RECORDS: &str = "MIRRORBALL_RECORDS";
+/// Kinds of records, whose form is in `kernel/read_policy.c`.
+const READ: u32 = 0;
+const SUBMIT: u32 = 1;
+const COMPLETE: u32 = 2;
+const MEMBERS: u32 = 3;
+
 impl BpfPolicy {
+    fn load(object: &[u8]) -> BpfPolicy {
+        BpfPolicy { machine: Machine::load(object), has_begun: false, records: None }
+    }
+
+    /// Records a call: its kind, the choice or number of members, what it may draw, and what it is
+    /// shown.
+    fn record(&mut self, kind: u32, number: u32, rng: &mut Rng, shown: &[u8]) {
+        let Some(file) = &mut self.records else { return };
+        let mut bytes = [kind.to_le_bytes(), number.to_le_bytes()].concat();
+        bytes.extend((0..6).flat_map(|_| rng.next_u64().to_le_bytes()));
+        bytes.extend(&shown[..shown.len().min(512 - bytes.len())]);
+        bytes.resize(512, 0);
+        file.write_all(&bytes).unwrap();
+    }
+
     fn show_members(&mut self, members: &Members) {
         let mut records = vec![0; members.len() * MEMBER_BYTES];
         for ((index, member), bytes) in members.iter().zip(records.chunks_exact_mut(MEMBER_BYTES)) {
@@ -99,6 +124,9 @@ impl BpfPolicy {
     ) {
         if self.machine.has(operation) {
             write_event(self.context(), io, outcome, ctx.now);
+            let kind = if outcome.is_some() { COMPLETE } else { SUBMIT };
+            let shown = self.context()[..64].to_vec();
+            self.record(kind, 0, &mut ctx.rng.clone(), &shown);
             self.machine.call(operation, ctx.rng);
         }
     }
@@ -108,7 +136,10 @@ impl ReadPolicy for BpfPolicy {
     fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {
         self.show_members(ctx.members);
         write_choose(self.context(), read, mirrors, ctx.members, ctx.now);
+        let mut draws = ctx.rng.clone();
         let place = self.machine.call("choose", ctx.rng) as usize;
+        let shown = self.context().to_vec();
+        self.record(READ, place as u32, &mut draws, &shown);
         let wish = self.machine.variable("mb_wish");
         let word = |at: usize| u32::from_le_bytes(wish[at..at + 4].try_into().unwrap());
         let set = MirrorSet::of_bits(word(4) as u16);
@@ -132,6 +163,8 @@ impl ReadPolicy for BpfPolicy {
         self.show_members(members);
         let operation = if self.has_begun { "change" } else { "init" };
         self.has_begun = true;
+        let shown = self.machine.members.clone();
+        self.record(MEMBERS, members.len() as u32, &mut Rng::new(0), &shown);
         if self.machine.has(operation) {
             // Nothing is drawn here.
             self.machine.call(operation, &mut Rng::new(0));
@@ -145,8 +178,14 @@ fn compare_object<'a>(
     reference: impl Fn() -> Build<'a>,
 ) {
     let object = std::fs::read(compile_cleanly(name, options)).unwrap();
+    if let Some(folder) = std::env::var_os(RECORDS).filter(|_| options.is_empty()) {
+        let file = File::create(Path::new(&folder).join(name)).unwrap();
+        let records = Some(BufWriter::new(file));
+        let policy = BpfPolicy { records, ..BpfPolicy::load(&object) };
+        replay(|_| Box::new(policy), reference(), (0, 5 * steps));
+    }
     for array in 0..ARRAYS.len() {
-        let policy = BpfPolicy { machine: Machine::load(&object), has_begun: false };
+        let policy = BpfPolicy::load(&object);
         let tally = replay(|_| Box::new(policy), reference(), (array, steps));
         let decisions = tally.decisions.load(Ordering::Relaxed);
         assert!(decisions > steps / 7, "only {decisions} decisions on array {array}");
@@ -252,4 +291,32 @@ fn prevail_proves_the_examples_safe_and_that_they_end() {
             assert!(output.contains("PASS: syscall/"), "{name} {operation}: {output}");
         }
     }
+}
+
+/// `kernel/apply` edits a file of our own that has the places of md's header, and refuses it, with
+/// the reason and without a change, where a place is not found exactly once.
+#[test]
+fn edits_of_a_kernel_are_made_in_known_places_or_refused() {
+    let top = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernel-source");
+    let file = top.join("drivers/md/raid1.h");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let apply = || {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/apply");
+        Command::new("python3").arg(script).arg(&top).output()
+    };
+    let text = "struct raid1_info {\n};\nstruct r1conf {\n\tint cluster_sync_high;\n};\n\
+                struct r1bio {\n\tint read_disk;\n};\n";
+    std::fs::write(&file, text).unwrap();
+    let Ok(output) = apply() else { return eprintln!("skipped: no python3") };
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "edited drivers/md/raid1.h\n");
+    let edited = std::fs::read_to_string(&file).unwrap();
+    assert!(edited.contains("read_disk;\n#ifdef CONFIG_READ_POLICY_BPF\n\tstruct read_policy_io"));
+    // A second field with the name, as after a change of the kernel.
+    let moved = text.replace("\tint read_disk;\n", "\tint read_disk;\n\tint old_read_disk;\n");
+    std::fs::write(&file, &moved).unwrap();
+    let output = apply().unwrap();
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{output:?}");
+    assert!(reason.contains("raid1.h: struct r1bio has 2 lines with `read_disk;`"), "{reason}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), moved);
 }

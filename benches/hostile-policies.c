@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Programs that a kernel must refuse or survive: read-policy-in-qemu.sh compiles one for each
+ * number HOSTILE.
+ */
+#include "mirrorball_policy.h"
+
+
+MB_PROGRAM("hostile", "1", "", "what a kernel must refuse or survive");
+
+static volatile u64 state;
+
+#if HOSTILE == 5
+/* A hash map of four places, in the form of libbpf. */
+struct {
+	u32 (*type)[1], (*max_entries)[4];
+	u64 *key, *value;
+} full_map MB_SECTION(".maps");
+#elif HOSTILE == 6
+static u8 huge[0x7ffffff0];
+#elif HOSTILE == 8
+struct bpf_iter_num {
+	u64 opaque;
+};
+MB_KFUNC s32 bpf_iter_num_new(struct bpf_iter_num *it, s32 start, s32 end);
+MB_KFUNC s32 *bpf_iter_num_next(struct bpf_iter_num *it);
+MB_KFUNC void bpf_iter_num_destroy(struct bpf_iter_num *it);
+#endif
+
+MB_CHOOSE(c)
+{
+#if HOSTILE == 0 /* Does not end. */
+	while (1)
+		state++;
+#elif HOSTILE == 1 /* Takes more turns than a call has. */
+	MB_TURNS(i, 1 << 30)
+		state++;
+#elif HOSTILE == 2 /* Returns any number. */
+	return mb_random();
+#elif HOSTILE == 3 /* Wants the first copy, also when its member has failed. */
+	MB_EACH_MIRROR(c, i)
+		if (c->mirror[i].copy == 0)
+			return i;
+	return MB_MIRRORS_MAX;
+#elif HOSTILE == 4 /* Always takes the last mirror, which is the slow one. */
+	return c->nr - 1;
+#elif HOSTILE == 5 /* Has no place in its map after four reads. */
+	s64 (*update)(void *, const void *, const void *, u64) = (void *)2;
+	u64 key = c->now_ns;
+
+	return update(&full_map, &key, &key, 0) ? -1 : 0;
+#elif HOSTILE == 6 /* Has a state of 2 GiB. */
+	return huge[c->now_ns % sizeof(huge)]++ & 1;
+#elif HOSTILE == 7 /* Asks for the time, with a helper. */
+	u64 (*clock)(void) = (void *)5;
+
+	return clock() & 1;
+#elif HOSTILE == 8 /* Loops with an iterator of vmlinux, which has no limit of time. */
+	struct bpf_iter_num it;
+
+	bpf_iter_num_new(&it, 0, 1 << 23);
+	while (bpf_iter_num_next(&it))
+		state++;
+	bpf_iter_num_destroy(&it);
+#elif HOSTILE == 9 /* Changes what it is shown. */
+	((struct mb_choose *)c)->mirror[0].m.reads_in_flight = 0;
+#elif HOSTILE == 10 /* Finds a bug of its own. */
+	mb_error(7);
+#elif HOSTILE == 11 /* Takes long for each read, with fewer turns than a call has. */
+	MB_TURNS(i, 60000)
+		state++;
+#elif HOSTILE == 12 /* Looks at a mirror that is outside of the context. */
+	return c->mirror[mb_random()].m.index;
+#endif
+	return 0;
+}
