@@ -148,7 +148,7 @@ fn with_whole_examples(command: Command, width: usize) -> Command {
 
 /// Commands by what they are for, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Choose a setting for an array", &["advise", "watch", "detect", "probe", "bench"]),
+    ("Choose a setting for an array", &["advise", "tune", "watch", "detect", "probe", "bench"]),
     ("Compare policies", &["compare", "report", "explain", "import"]),
     ("Repeat and scale experiments", &["recipe", "league", "sweep"]),
     ("Look up and write", &["policies", "program", "models", "check"]),
