@@ -98,3 +98,27 @@ fn of_many_equal_members_one_line_is_printed() {
     assert!(!text.contains("find the member that is missing"), "{text}");
     assert!(text.contains("wait for its end first (`cat /proc/mdstat`); until then one"), "{text}");
 }
+
+/// An owner measured one disk with 82 MB/s, and md raid10 far of two with 150.
+#[test]
+fn a_far_layout_of_two_disks_reads_with_the_rates_of_both() {
+    let folder = Folder::new();
+    let disk = "[[member]]\nmodel = \"hdd-7k2-desktop\"\n";
+    let far = "layout = \"md-raid10-far:2\"\n[host]\nread_ahead_kb = 2048\n";
+    fs::write(folder.path("one.toml"), format!("profile = \"single\"\n{disk}")).unwrap();
+    fs::write(folder.path("far.toml"), format!("{far}{disk}count = 2\n")).unwrap();
+    for (job, options) in [("direct", "direct=1\nbs=4m"), ("seq", "bs=128k")] {
+        let job = format!("{job}.fio");
+        let text = format!("[j]\nioengine=psync\nrw=read\n{options}\ntime_based\nruntime=9\n");
+        fs::write(folder.path(&job), text).unwrap();
+        let rate = |array: &str| {
+            let run = ["compare", array, &job, "-p", "first", "-d", "500ms", "-n", "2"];
+            let more = ["--no-oracle", "--format", "json"];
+            let json = stdout(&folder.run(&[&run[..], &more].concat()));
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            json["jobs"][0]["rows"][0]["score"]["value"].as_f64().unwrap()
+        };
+        let times = rate("far.toml") / rate("one.toml");
+        assert!((1.83..2.05).contains(&times), "{job}: {times}");
+    }
+}

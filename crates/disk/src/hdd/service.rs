@@ -101,9 +101,9 @@ impl Hdd {
 
     /// The command that has been in the queue for longest. In a single stream, the next of it.
     fn oldest_command(&self) -> usize {
-        let ages = self.candidates.iter().enumerate();
-        let oldest = ages.min_by_key(|(_, candidate)| candidate.ready_at);
-        oldest.expect("a command was chosen among them").0
+        // Of those that came at once, such as the pieces of a request, the first.
+        let age = |&index: &usize| (self.candidates[index].ready_at, self.commands[index].number);
+        (0..self.commands.len()).min_by_key(age).expect("a command was chosen among them")
     }
 
     /// The queued read that goes on where the head is reading a stream ahead: no other is nearer.

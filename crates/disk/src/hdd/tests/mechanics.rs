@@ -161,6 +161,20 @@ fn queued_writes_in_sequence_run_at_the_rate_of_the_zone() {
     assert!(alone < 0.6 * per_second, "{alone} {per_second}");
 }
 
+/// The pieces of a request to a far layout come at once: they are read in their order, also when
+/// others wait and the head has followed the stream for two revolutions.
+#[test]
+fn pieces_that_come_at_once_lose_no_revolution() {
+    let mut bench = Bench::new(&plain());
+    bench.read(0, MIB);
+    let start = bench.now;
+    let tags: Vec<u64> = (1..=12).map(|piece| bench.submit(Op::Read, piece * MIB, MIB)).collect();
+    let ended: Vec<u64> = bench.drain().iter().map(|completion| completion.tag).collect();
+    assert_eq!(ended, tags);
+    let rate = (12 * MIB) as f64 / (bench.now - start).as_secs_f64();
+    assert!(close(rate, RATE as f64, 0.01), "{rate}");
+}
+
 #[test]
 fn choosing_the_nearest_beats_taking_turns() {
     let rate_of = |queue_depth| {
