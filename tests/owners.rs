@@ -122,3 +122,35 @@ fn a_far_layout_of_two_disks_reads_with_the_rates_of_both() {
         assert!((1.83..2.05).contains(&times), "{job}: {times}");
     }
 }
+
+#[test]
+fn layouts_of_a_new_array_are_compared_with_the_commands_that_make_them() {
+    let folder = Folder::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots/md-raid1-hdd-ssd");
+    let short = ["-d", "200ms", "-n", "2", "--new"];
+    let machine = ["advise", "--sysroot", root.to_str().unwrap()];
+    let disks = ["/dev/sda", "ssd-sata-plp:2TB"];
+    let text = stdout(&folder.run(&[&machine[..], &short, &disks].concat()));
+    assert!(text.starts_with("A new array of hdd-7k2-desktop (known model) and ssd-sata-plp:2TB"));
+    let create = "mdadm --create /dev/md0 --level=1 --raid-devices=2 DISK2 --write-mostly /dev/sda";
+    assert!(text.contains(create), "{text}");
+    let four = [&["advise", "-f", "json"][..], &short, &["4*hdd-7k2-4tb"]].concat();
+    let json: serde_json::Value = serde_json::from_str(&stdout(&folder.run(&four))).unwrap();
+    let of = |layout: &str| {
+        let mut all = json["layouts"].as_array().unwrap().iter();
+        all.find(|it| it["layout"] == layout).unwrap().clone()
+    };
+    let create = of("md-raid10-far:2")["create"][0].clone();
+    assert!(create.as_str().unwrap().contains("--level=10 --layout=f2 --raid-devices=4 DISK1"));
+    let create = "zpool create tank mirror DISK1 DISK2 mirror DISK3 DISK4";
+    assert_eq!(of("zfs-mirror:2")["create"][0], create);
+    assert_eq!(of("raid1c3")["survives"], 2);
+    let speed = |layout: &str, kind: &str, job: usize| of(layout)[kind][job]["value"].as_f64();
+    // Each write goes to half as many disks.
+    let sequential = |layout: &str| speed(layout, "writes", 1).unwrap();
+    assert!(sequential("md-raid10-near:2") > 1.5 * sequential("md-raid1"));
+    folder.refuses(&["advise", "--new", "hdd-smr"], &["an array with copies has 2 to 16 disks"]);
+    folder.refuses(&["advise", "--new", "hdd-smr", "sdz"], &["--new: there is no model `sdz`"]);
+    let none = ["advise", "--system", "drbd", "--new", "2*hdd-smr"];
+    folder.refuses(&none, &["--new: drbd has no layout of 2 disks"]);
+}

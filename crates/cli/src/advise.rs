@@ -7,6 +7,7 @@
 
 mod benched;
 mod measured;
+mod new_array;
 mod question;
 mod target;
 mod what_if;
@@ -57,7 +58,8 @@ Examples:
   mirrorball advise my-array.toml --system md:6.12
   mirrorball advise /srv/data --probe -o my-array.toml
   mirrorball advise /srv/data --what-if
-  mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp"
+  mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp
+  mirrorball advise --new /dev/sda /dev/sdb"
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, name of an array, array file, or built-in array
@@ -111,6 +113,13 @@ pub(crate) struct Args {
     /// laid out again, as after a rebuild or a balance, and its new disks are used whole.
     #[arg(long, value_name = "CHANGE", num_args = 0..=1, default_missing_value = what_if::EACH)]
     what_if: Vec<HardwareChange>,
+
+    /// Compare the layouts that md, ZFS and btrfs offer on these disks, for reads, writes, rebuild
+    /// and space: devices of this machine, models, models with a size (hdd-smr:8TB), 4*MODEL.
+    /// --system names one system
+    #[arg(long, value_name = "DISK", num_args = 1..,
+          conflicts_with_all = ["array", "what_if", "probe", "measured", "report", "policy"])]
+    new: Vec<String>,
 
     /// Measure the disks first, by reading them one after the other, and simulate them by models
     /// that are fitted to the measurements: at most a minute each, with --probe=full ten
@@ -169,6 +178,9 @@ enum AnswerFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    if !args.new.is_empty() {
+        return new_array::run(args);
+    }
     let existing = check_outputs(args)?;
     let (array, jobs) = target::array_and_jobs(args);
     let measured = measured::with_fitted(args, target::find(args, array)?, &jobs)?;

@@ -74,7 +74,7 @@ mod reader;
 mod source;
 mod spec;
 
-pub use edit::{AddedMember, ArrayEdit, FittedModel};
+pub use edit::{AddedMember, ArrayEdit, FittedModel, model_name};
 pub use source::{ArraySource, ModelConfidence};
 pub use spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,

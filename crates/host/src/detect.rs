@@ -50,7 +50,7 @@ pub use array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 pub use disk::{DetectedDisk, DiskBus};
-pub use disk_below::{DiskBelow, disk_below};
+pub use disk_below::{DiskBelow, disk_at, disk_below};
 #[cfg(unix)]
 pub(crate) use identity::{
     Identifiers, array_identifiers, find_md, md_members, member_identities, nvme_identifiers,

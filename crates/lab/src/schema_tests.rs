@@ -4,6 +4,7 @@
 //! it after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
 use crate::evaluation::advice::answer::Answer;
+use crate::evaluation::advice::new_layouts::NewLayouts;
 use crate::evaluation::league::record::PairingRecord;
 use crate::evaluation::league::standings::Standings;
 use crate::evaluation::recipe::compare::Repetition;
@@ -32,6 +33,8 @@ enum Document {
     Repetitions(Vec<Repetition>),
     /// What `advise --format json` prints.
     Answer(Box<Answer>),
+    /// What `advise --new … --format json` prints.
+    NewLayouts(Box<NewLayouts>),
     /// A file of a pairing in the results folder of `league`.
     Pairing(Box<PairingRecord>),
     /// What `league --format json` prints.

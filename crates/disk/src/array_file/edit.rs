@@ -304,7 +304,10 @@ fn make_model_absolute(table: &mut Table, folder: &Path) {
 }
 
 /// A model as array files of any folder name it.
-fn model_name(model: &str) -> Result<String, Diagnostic> {
+///
+/// # Errors
+/// If there is no such model.
+pub fn model_name(model: &str) -> Result<String, Diagnostic> {
     if is_file_name(model) {
         let text = std::fs::read_to_string(model).map_err(|error| {
             Diagnostic::new(format!("cannot read the model file `{model}`: {error}"))

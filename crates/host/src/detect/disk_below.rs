@@ -1,7 +1,9 @@
 //! The disk below a device of a member: a model stands for the whole of it.
 
+use super::array::DetectedMember;
 use super::block::BlockDevice;
 use super::leaf::leaf;
+use super::members::read_member;
 use super::sysroot::Sysroot;
 
 /// Device below a device.
@@ -26,10 +28,29 @@ pub fn disk_below(sysroot: &Sysroot, path: &str) -> Option<DiskBelow> {
     })
 }
 
+/// The disk of a block device as a member of an array would have it; `None` if `path` is that of no
+/// block device, or its disk is not known.
+pub fn disk_at(sysroot: &Sysroot, path: &str) -> Option<DetectedMember> {
+    let device = BlockDevice::by_path(sysroot, path)?;
+    Some(read_member(sysroot, 1, Some(&device))).filter(|member| member.disk.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn a_disk_has_a_model_and_a_size() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots");
+        let root = Sysroot::recorded(&root.join("md-raid1-hdd-ssd"));
+        let disk = disk_at(&root, "/dev/sda").unwrap();
+        assert_eq!(
+            (disk.model.profile.as_str(), disk.size_bytes.is_some()),
+            ("hdd-7k2-desktop", true)
+        );
+        assert!(disk_at(&root, "/dev/sdz").is_none());
+    }
 
     #[test]
     fn partitions_and_layers_lead_to_their_disk() {

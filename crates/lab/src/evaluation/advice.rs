@@ -12,6 +12,7 @@ pub mod chosen_system;
 mod confidence;
 pub mod effort;
 pub mod maintenance;
+pub mod new_layouts;
 pub mod page;
 pub mod question;
 pub mod state;

@@ -32,7 +32,7 @@ const JOB: InputKind = InputKind {
 };
 
 /// The jobs compiled in, by name.
-const BUILTIN_JOBS: [(&str, &str); 16] = [
+const BUILTIN_JOBS: [(&str, &str); 18] = [
     ("rand-4k-qd1", include_str!("../../jobs/rand-4k-qd1.fio")),
     ("rand-4k-qd1-defrag", include_str!("../../jobs/rand-4k-qd1-defrag.fio")),
     ("rand-4k-qd32", include_str!("../../jobs/rand-4k-qd32.fio")),
@@ -45,6 +45,8 @@ const BUILTIN_JOBS: [(&str, &str); 16] = [
     ("randrw-4k-70-30", include_str!("../../jobs/randrw-4k-70-30.fio")),
     ("zipf-4k-qd16", include_str!("../../jobs/zipf-4k-qd16.fio")),
     ("fsync-writer", include_str!("../../jobs/fsync-writer.fio")),
+    ("rand-write-4k", include_str!("../../jobs/rand-write-4k.fio")),
+    ("seq-write", include_str!("../../jobs/seq-write.fio")),
     ("rand-4k-qd1-scrub", include_str!("../../jobs/rand-4k-qd1-scrub.fio")),
     ("rand-4k-qd32-scrub", include_str!("../../jobs/rand-4k-qd32-scrub.fio")),
     ("seq-read-scrub", include_str!("../../jobs/seq-read-scrub.fio")),

@@ -227,7 +227,7 @@ impl ArrayAnswer {
         offered.map_or(self.advice.now.as_str(), |offered| offered.spec.as_str())
     }
 
-    fn best_figure(&self, job: &str) -> Option<(&JobAnswer, &JobFigure)> {
+    pub(super) fn best_figure(&self, job: &str) -> Option<(&JobAnswer, &JobFigure)> {
         let job = self.jobs.iter().find(|it| it.job == job)?;
         let best = job.policies.iter().find(|it| it.policy == self.best_setting())?;
         Some((job, best))

@@ -169,6 +169,22 @@ impl Maintenance {
     }
 }
 
+/// Time of the rebuild of a member of an idle array; `None` if it was stopped.
+///
+/// # Errors
+/// If the array cannot be simulated.
+pub fn rebuild_time(
+    array: &ArraySpec,
+    options: &MaintenanceOptions<'_>,
+) -> Result<Option<WorkTime>> {
+    let rebuilt = RebuiltMember::of(array, &array.chunk_map()?, options);
+    let work = rebuild(array, &LOADS[0], &rebuilt);
+    let policy = options.policies.first().map_or("mirrorball/first", |policy| work.policy(policy));
+    let window = options.duration.min(WINDOW_MAX);
+    let runs = run_all(&work.windows, policy, window, options)?;
+    Ok(runs.map(|runs| work.time(&runs)))
+}
+
 const SCRUB: &str = "scrub";
 
 /// A row, and how its times are found.

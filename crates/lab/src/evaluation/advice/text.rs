@@ -159,7 +159,7 @@ fn command_lines(commands: &Commands, width: usize) -> String {
     text
 }
 
-fn lines(name: &str, commands: &[String], width: usize) -> String {
+pub(super) fn lines(name: &str, commands: &[String], width: usize) -> String {
     if width >= NARROW {
         let indent = " ".repeat(NAME_WIDTH);
         return commands.iter().map(|it| format!("{indent}{name:<6} {it}\n")).collect();
@@ -222,7 +222,7 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
 }
 
 /// A name and a text behind it, or below it on a narrow terminal, wrapped.
-fn entry(name: &str, text: &str, width: usize) -> String {
+pub(super) fn entry(name: &str, text: &str, width: usize) -> String {
     if width >= NARROW {
         let indent = format!("\n{:NAME_WIDTH$}", "");
         let lines = whole_words(text, width - NAME_WIDTH).join(&indent);
@@ -355,15 +355,20 @@ fn first_capital(text: &str) -> String {
     text[..1].to_uppercase() + &text[1..]
 }
 
-fn hours(time: &WorkTime, width: usize) -> String {
-    let Some(hours) = time.hours else { return "never".to_owned() };
-    let length = match hours {
+/// A number of hours in the unit that suits it.
+pub(super) fn hours_text(hours: f64) -> String {
+    match hours {
         hours if hours < 1.0 / 60.0 => format!("{:.0} s", (hours * 3600.0).ceil()),
         hours if hours < 10.0 / 60.0 => format!("{:.1} min", hours * 60.0),
         hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
         hours if hours < 10.0 => format!("{hours:.1} h"),
         hours => format!("{hours:.0} h"),
-    };
+    }
+}
+
+fn hours(time: &WorkTime, width: usize) -> String {
+    let Some(hours) = time.hours else { return "never".to_owned() };
+    let length = hours_text(hours);
     match width {
         0..80 => length,
         _ => format!("{length} ({:.0} MB/s)", time.bytes_per_s / 1e6),
