@@ -40,7 +40,7 @@ const REQUIRED: [(&str, &str); 8] = [
     ("\n  <RESULT.json>...", "give files that fio wrote with --output-format=json+"),
     ("\n  --control <PATH>", "give the path given to `emulate` or `serve` as --control"),
     ("\n  <DEVICE|FILE>...", "give a device or a file, or --model MODEL"),
-    ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array, or --restore"),
+    ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array"),
 ];
 
 /// The message of an error of clap.

@@ -48,9 +48,8 @@ fn model_or_array(name: &str) -> Result<(), String> {
 
 fn policies(list: &str) -> Result<(), String> {
     // Programs of the examples are files that their reader makes.
-    let builtins = list.split(',').filter(|item| !item.starts_with(PROGRAM_FILE));
-    let list = builtins.collect::<Vec<&str>>().join(",");
-    parse_list(&list).map(drop).map_err(|error| error.to_string())
+    let mut builtins = list.split(',').filter(|item| !item.starts_with(PROGRAM_FILE));
+    builtins.try_for_each(|item| parse_list(item).map(drop).map_err(|error| error.to_string()))
 }
 
 fn policy_or_modifier(name: &str) -> Result<(), String> {

@@ -7,6 +7,7 @@ use crate::ending::{Ending, Failure};
 use crate::numbers;
 use crate::screen;
 use anyhow::{Context, anyhow};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
 use mirrorball_host::bench::watch;
 use mirrorball_host::detect::{DetectedArray, Sysroot, detect_at};
@@ -151,9 +152,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         let command = watchdog_command(args).context("the watchdog").map_err(Failure::Fault)?;
         plan.apply(&command).map_err(|error| Failure::Fault(error.into()))?;
     }
+    let place = crate::detect::place_option(args.sysroot.as_deref(), None);
+    let words = format!("{}{place}", quoted(target));
     let text = match args.json {
         true => json_text(&plan_json(args, &plan, prediction.as_ref())),
-        false => text::plan(&plan, prediction.as_ref(), target, args.apply, args.persist),
+        false => text::plan(&plan, prediction.as_ref(), &words, args.apply, args.persist),
     };
     screen::print(&text)?;
     Ok(Ending::Done)

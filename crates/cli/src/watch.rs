@@ -122,9 +122,7 @@ fn groups(sysroot: &Sysroot, paths: &[String]) -> Result<Vec<WatchedGroup>, Fail
     let groups = match paths {
         [] => all_groups(sysroot),
         paths => {
-            let arrays = paths.iter().map(|path| detect_at(sysroot, path).map_err(failure));
-            let arrays = arrays.collect::<Result<Vec<_>, Failure>>()?;
-            arrays.iter().map(|array| group_of(sysroot, array)).collect()
+            paths.iter().map(|path| group(sysroot, path)).collect::<Result<Vec<_>, Failure>>()?
         }
     };
     if groups.iter().all(|group| group.disks.is_empty()) {
@@ -135,6 +133,16 @@ fn groups(sysroot: &Sysroot, paths: &[String]) -> Result<Vec<WatchedGroup>, Fail
         return Err(Failure::WrongUse(error));
     }
     Ok(groups)
+}
+
+/// The disks of an array, or a disk that belongs to none.
+fn group(sysroot: &Sysroot, path: &str) -> Result<WatchedGroup, Failure> {
+    let name = path.strip_prefix("/dev/").unwrap_or(path);
+    let is_disk = |group: &WatchedGroup| group.array.is_none() && group.disks[0].name == name;
+    match detect_at(sysroot, path) {
+        Ok(array) => Ok(group_of(sysroot, &array)),
+        Err(error) => all_groups(sysroot).into_iter().find(is_disk).ok_or_else(|| failure(error)),
+    }
 }
 
 /// Waits until the next sample is due; returns false at Ctrl-C.

@@ -1,7 +1,6 @@
 //! The output of `tune`: what is set and what it brings first, the places after it.
 
 use crate::terminal::printable;
-use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::counted;
 use mirrorball_host::tune::{PlannedChange, SettingState, TunePlan, TunedArray};
 
@@ -20,7 +19,7 @@ pub(super) struct Prediction {
     pub(super) results: String,
 }
 
-/// A plan, or what was applied.
+/// A plan, or what was applied. `target` has the words of a command that names the array.
 pub(super) fn plan(
     plan: &TunePlan,
     prediction: Option<&Prediction>,
@@ -49,7 +48,7 @@ pub(super) fn plan(
     }
     let line = |name: &str, value: &str| format!("  {name:<8}{value}\n");
     text += &plan.check.as_deref().map(|it| line("check", it)).unwrap_or_default();
-    let undo = format!("mirrorball tune {} --undo", quoted(target));
+    let undo = format!("mirrorball tune {target} --undo");
     text += &line("undo", &undo);
     if !persists {
         text += &plan.persist.as_deref().map(|it| line("restart", it)).unwrap_or_default();
@@ -58,7 +57,7 @@ pub(super) fn plan(
     }
     if !is_applied {
         let persist = if persists { " --persist" } else { "" };
-        let command = format!("mirrorball tune {} --policy {}", quoted(target), plan.spec);
+        let command = format!("mirrorball tune {target} --policy {}", plan.spec);
         text += &format!("Nothing was changed. To apply it: {command} --apply{persist}\n");
     }
     text

@@ -310,6 +310,7 @@ pub(crate) fn check_condition(array: &DetectedArray, verb: &str) -> Result<(), D
     };
     let what = format!("{} is not {verb}: {condition}", array.name);
     let help = match array.condition.degraded {
+        true if array.has_paths() => "find why a path is down, and wait until it is back",
         true => "replace the missing member, and wait for its rebuild",
         false => "wait until it has ended",
     };
