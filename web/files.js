@@ -43,9 +43,23 @@ async function packed(value) {
   return letters.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
+/** Most bytes of a value that a link may hold. */
+const UNPACKED_MAX = 1e6;
+
 async function unpacked(letters) {
   const text = atob(letters.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return JSON.parse(await new Response(stream).text());
+  const reader = stream.getReader();
+  const parts = [];
+  let size = 0;
+  for (let it = await reader.read(); !it.done; it = await reader.read()) {
+    size += it.value.length;
+    if (size > UNPACKED_MAX) {
+      reader.cancel();
+      throw new Error("it holds more than 1 MB");
+    }
+    parts.push(it.value);
+  }
+  return JSON.parse(await new Blob(parts).text());
 }

@@ -74,6 +74,7 @@ async function answer_question() {
     $("downloads").hidden = false;
     offer_policies(page.answer.answer);
   } catch (error) {
+    page.run.end();
     say("ask-error", error.message);
   }
   set_running(false);
@@ -142,7 +143,8 @@ function choose_example(name) {
   const found = array.catalogue.arrays.find((it) => it.name === name);
   if (!found) return;
   const request = { do: "correct", name: found.name, text: found.text, corrections: [] };
-  page.worker.text(request).then((text) => array.show(page.worker, JSON.parse(text)));
+  const shown = ask(page.worker, request).then((value) => array.show(page.worker, value));
+  report("array-error", shown);
 }
 
 function fill_choices(catalogue) {
