@@ -71,6 +71,13 @@ MB_CHOOSE(c)
 		state++;
 #elif HOSTILE == 12 /* Looks at a mirror that is outside of the context. */
 	return c->mirror[mb_random()].m.index;
+#elif HOSTILE == 13 /* Loops with may_goto, which has no limit of turns. */
+	while (1) {
+		asm volatile goto("1: .byte 0xe5; .byte 0; .long ((%l[end] - 1b - 8) / 8) & 0xffff;"
+				  ".short 0" : : : : end);
+		state++;
+	}
+end:
 #endif
 	return 0;
 }

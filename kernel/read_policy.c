@@ -24,6 +24,10 @@
 #include <linux/workqueue.h>
 #include "read_policy.h"
 
+#ifdef CONFIG_PREEMPT_RT
+#error "Calls of programs need a spinlock that turns interrupts off"
+#endif
+
 static_assert(sizeof(struct read_policy_member) == 144);
 static_assert(sizeof(struct read_policy_read) == 64 + READ_POLICY_MIRRORS * 160);
 static_assert(sizeof(struct read_policy_event) == 64);
@@ -68,7 +72,7 @@ struct read_policy_array {
 	u64 decisions, invalid, swaps, differences;
 	const char *reason;			/* of the last detachment */
 	bool is_faulty;				/* the program said so in this call */
-	const u64 *draws;			/* recorded random numbers, or NULL */
+	const u64 *draws, *draws_end;		/* recorded random numbers, while replayed */
 	const void *context;
 	size_t context_bytes;
 	struct read_policy_read read;
@@ -108,12 +112,12 @@ __bpf_kfunc const u8 *bpf_read_policy_member(u32 index, size_t rdonly_buf_size)
 	return (const u8 *)&array->member[index];
 }
 
-/* 64 random bits; the next recorded ones while reads are replayed. */
+/* 64 random bits; while reads are replayed, the next recorded ones as long as there are any. */
 __bpf_kfunc u64 bpf_read_policy_random(void)
 {
 	struct read_policy_array *array = this_cpu_read(running);
 
-	return array && array->draws ? *array->draws++ : get_random_u64();
+	return array && array->draws < array->draws_end ? *array->draws++ : get_random_u64();
 }
 
 /* Detaches the program after this call: it found a bug of its own. */
@@ -207,11 +211,13 @@ static void end_call(struct read_policy_array *array, u64 began_ns)
 
 static void call(struct read_policy_array *array, void (*operation)(void))
 {
+	u64 began_ns = ktime_get_ns();
+
 	if (!operation)
 		return;
 	begin_call(array, NULL, 0);
 	operation();
-	end_call(array, ktime_get_ns());
+	end_call(array, began_ns);
 }
 
 /* True if reads starve on the chosen member although another mirror has nothing to do. */
@@ -304,7 +310,7 @@ static void show_event(struct read_policy_array *array, void (*operation)(void),
 /**
  * read_policy_submit() - reports an I/O that is handed to its member
  * @array: the array
- * @io: record of the I/O, which the caller keeps until its end
+ * @io: record of the I/O, which the caller keeps until its end on each member; zeroes at first
  * @shown: the I/O; times, stream and id are filled in here
  */
 void read_policy_submit(struct read_policy_array *array, struct read_policy_io *io,
@@ -313,29 +319,38 @@ void read_policy_submit(struct read_policy_array *array, struct read_policy_io *
 	struct read_policy_member *m = &array->member[shown->member];
 	struct read_policy_event *event = &array->event;
 	unsigned long flags;
+	u64 now_ns;
 
 	spin_lock_irqsave(&array->lock, flags);
 	if (!array->ops || shown->member >= array->members)
 		goto out;
-	io->epoch = array->epoch;
-	io->serial = array->serial;
-	io->stream = current->pid;
-	io->id = ++array->ios;
-	io->at_ns = ktime_get_ns();
+	now_ns = ktime_get_ns();
+	if (!io->members) {
+		io->epoch = array->epoch;
+		io->serial = array->serial;
+		io->stream = current->pid;
+		io->id = ++array->ios;
+		io->at_ns = now_ns;
+	} else if (io->epoch != array->epoch) {
+		/* A program was attached after a part of this write: its rest is not counted. */
+		goto out;
+	}
+	io->members |= BIT_ULL(shown->member);
 	*event = *shown;
-	event->now_ns = io->at_ns;
+	event->now_ns = now_ns;
 	event->stream = io->stream;
 	event->id = io->id * READ_POLICY_MEMBERS + shown->member;
 	if (!m->reads_in_flight && !m->writes_in_flight)
-		array->progress_ns[shown->member] = io->at_ns;
+		array->progress_ns[shown->member] = now_ns;
 	if (shown->op == READ_POLICY_READ)
 		m->reads_in_flight++;
 	else
 		m->writes_in_flight++;
 	m->bytes_in_flight += shown->length;
 	m->submitted_end = shown->offset + shown->length;
-	m->submitted_at_ns = io->at_ns;
-	show_event(array, array->ops->submit, io->at_ns);
+	m->submitted_at_ns = now_ns;
+	if (io->serial == array->serial)
+		show_event(array, array->ops->submit, now_ns);
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
@@ -369,15 +384,18 @@ static void count_completed(struct read_policy_member *m, const struct read_poli
  * @io: what read_policy_submit() filled in, or zeroes
  * @shown: as for read_policy_submit(), with the result
  */
-void read_policy_complete(struct read_policy_array *array, const struct read_policy_io *io,
+void read_policy_complete(struct read_policy_array *array, struct read_policy_io *io,
 			  const struct read_policy_event *shown)
 {
 	struct read_policy_event *event = &array->event;
 	unsigned long flags;
+	bool is_counted;
 
 	spin_lock_irqsave(&array->lock, flags);
 	/* Only I/O that was counted at its submission is counted at its end. */
-	if (!array->ops || io->epoch != array->epoch || shown->member >= array->members)
+	is_counted = io->members & BIT_ULL(shown->member);
+	io->members &= ~BIT_ULL(shown->member);
+	if (!array->ops || !is_counted || io->epoch != array->epoch)
 		goto out;
 	*event = *shown;
 	event->now_ns = ktime_get_ns();
@@ -501,6 +519,7 @@ static_assert(sizeof(struct replay_record) == 512);
 static void replay_record(struct read_policy_array *array, const struct replay_record *record)
 {
 	array->draws = record->draws;
+	array->draws_end = record->draws + ARRAY_SIZE(record->draws);
 	switch (record->kind) {
 	case 0:
 		memcpy(&array->read, record->read, sizeof(record->read));
@@ -517,6 +536,8 @@ static void replay_record(struct read_policy_array *array, const struct replay_r
 		memcpy(array->member, record->member, sizeof(record->member));
 		call(array, array->ops->members_changed);
 	}
+	array->draws = NULL;
+	array->draws_end = NULL;
 }
 
 /* Repeats recorded calls, and counts choices that differ. */
@@ -688,15 +709,21 @@ static int read_policy_init_ops(struct btf *btf)
 	return 0;
 }
 
-/* Refuses kfuncs of vmlinux, which have the offset 0: their iterators have no limit of turns. */
+/*
+ * Refuses programs that sleep, and loops without a limit of turns: may_goto, and the iterators of
+ * vmlinux, whose kfuncs have the offset 0.
+ */
 static int read_policy_check_member(const struct btf_type *type, const struct btf_member *member,
 				    const struct bpf_prog *prog)
 {
 	const struct bpf_insn *insn;
 
+	if (prog->sleepable)
+		return -EINVAL;
 	for (insn = prog->insnsi; insn < prog->insnsi + prog->len; insn++)
-		if (insn->code == (BPF_JMP | BPF_CALL) && insn->src_reg == BPF_PSEUDO_KFUNC_CALL &&
-		    !insn->off)
+		if (insn->code == (BPF_JMP | BPF_JCOND) ||
+		    (insn->code == (BPF_JMP | BPF_CALL) &&
+		     insn->src_reg == BPF_PSEUDO_KFUNC_CALL && !insn->off))
 			return -EACCES;
 	return 0;
 }

@@ -81,10 +81,11 @@ struct read_policy_ops {
 	char version[16];
 };
 
-/* What an array keeps for each I/O in flight. */
+/* What an array keeps for each I/O in flight: one record for all members of a write. */
 struct read_policy_io {
 	u64 at_ns, id;
-	u32 epoch, serial, stream, flags;
+	u64 members;		/* a bit for each on which the I/O was counted, until its end there */
+	u32 epoch, serial, stream;
 };
 
 /* A read, as the array shows it to read_policy_choose(). */
@@ -109,7 +110,7 @@ void read_policy_show_member(struct read_policy_array *array, u32 index,
 int read_policy_choose(struct read_policy_array *array, const struct read_policy_request *request);
 void read_policy_submit(struct read_policy_array *array, struct read_policy_io *io,
 			const struct read_policy_event *shown);
-void read_policy_complete(struct read_policy_array *array, const struct read_policy_io *io,
+void read_policy_complete(struct read_policy_array *array, struct read_policy_io *io,
 			  const struct read_policy_event *shown);
 
 /* True if the array has, or may have, a program. */
