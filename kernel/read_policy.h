@@ -84,7 +84,7 @@ struct read_policy_ops {
 /* What an array keeps for each I/O in flight: one record for all members of a write. */
 struct read_policy_io {
 	u64 at_ns, id;
-	u64 members;		/* a bit for each on which the I/O was counted, until its end there */
+	u64 members;		/* a bit for each that counted the I/O, until its end there */
 	u32 epoch, serial, stream;
 };
 
