@@ -38,7 +38,7 @@ function candidate(title, advised) {
     el("p", { class: "policy" }, el("b", {}, advised.spec), `: ${factor_text(advised)}`),
     commands("Set", set.set), commands("Add the new disk", set.add),
     commands("Check", set.check ? [set.check] : []), commands("Undo", set.undo),
-    notes.map((note) => el("p", { class: "note" }, note)));
+    notes.map((note) => el("p", { class: "note" }, prose(note))));
 }
 
 /** Whether the answer names the policy in force as the best that the system offers. */
@@ -99,15 +99,15 @@ function show_answer({ answer, text }, is_last, repeats) {
   $("answer-body").replaceChildren(
     kind ? el("p", { class: "kind" }, kind) : "",
     what_if_table(answer.what_if) || "",
-    ...it.first.map((step) => el("p", { class: "state" }, step)),
+    ...it.first.map((step) => el("p", { class: "state" }, prose(step))),
     el("section", { class: "offer" }, el("h3", {}, "What you have"),
       el("p", { class: "policy" }, el("b", {}, advice.now), assumed),
-      advice.remark ? el("p", { class: "note" }, advice.remark) : ""),
+      advice.remark ? el("p", { class: "note" }, prose(advice.remark)) : ""),
     best_offered(advice),
     candidate("On condition", advice.conditional) || "",
     candidate("Best known", advice.known) || "",
     el("p", { class: "note" }, `How sure this is: ${advice.confidence}.`),
     job_table(it), maintenance_table(it) || "",
-    el("details", {}, el("summary", {}, "The same as `mirrorball advise` prints it"),
+    el("details", {}, el("summary", {}, prose("The same as `mirrorball advise` prints it")),
       el("pre", { id: "answer-text" }, text)));
 }

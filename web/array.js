@@ -1,7 +1,7 @@
 // The array: what was pasted or chosen, as a list of disks that can be corrected.
 "use strict";
 
-const array = { value: null, others: [], changed: () => {} };
+const array = { value: null, others: [], turn: 0, changed: () => {} };
 
 /** A choice of models of disks, by kind. */
 function model_choice(catalogue, chosen, label, on_change) {
@@ -15,17 +15,26 @@ function model_choice(catalogue, chosen, label, on_change) {
     kind("Solid-state", false), kind("Hard disks", true));
 }
 
+/** Why a disk cannot be removed. */
+const refused_removal = ({ members, layout }) => members.length <= 2
+  ? "A mirror needs two disks: add another disk first, then remove this one."
+  : `All ${members.length} disks are needed in this layout (${layout}): add another disk first.`;
+
 /** Applies corrections, and shows what comes of them. */
 array.correct = async (worker, corrections) => {
+  const { turn } = array;
   try {
     const { name, text, summary, condition, notes, out } = array.value;
     const value = await ask(worker, { do: "correct", name, text, corrections });
     // What was read of the machine's state stays true of the corrected list.
+    if (turn !== array.turn) return;
     array.show(worker, { ...value, summary, condition, notes, out });
     say("array-error", "");
   } catch (error) {
-    say("array-error", error.message);
-    array.show(worker, array.value);
+    if (turn !== array.turn) return;
+    const removes = corrections.some((it) => it.remove !== undefined);
+    say("array-error", removes ? refused_removal(array.value) : error.message);
+    array.list(worker);
   }
 };
 
@@ -42,9 +51,13 @@ array.row = (worker, catalogue, member) => {
   const correct = (correction) => array.correct(worker, [correction]);
   const size = (event) => {
     const bytes = bytes_of(event.target.value);
+    wrong.hidden = Boolean(bytes);
     if (bytes) correct({ size: [devid, bytes] });
-    else event.target.value = member.size;
+    else wrong.textContent = `“${event.target.value}” is no size: write 960GB or 4TB, say.`
+      + ` It stays ${member.size}.`;
+    if (!bytes) event.target.value = member.size;
   };
+  const wrong = el("span", { class: "error wrong", role: "alert", hidden: true });
   const what = member.device || `disk ${devid}`;
   const sure = member.confidence ? ` (${member.confidence})` : "";
   return el("li", { class: member.in_service ? "" : "away" },
@@ -56,22 +69,27 @@ array.row = (worker, catalogue, member) => {
       (model) => correct({ model: [devid, model] })),
     el("input", { value: member.size, size: 9, "aria-label": `Size of ${what}`, onchange: size }),
     el("button", { type: "button", "aria-label": `Remove ${what}`,
-      onclick: () => correct({ remove: devid }) }, "Remove"));
+      onclick: () => correct({ remove: devid }) }, "Remove"), wrong);
 };
+
+/** Shows the disks of the array. */
+array.list = (worker) => $("disks").replaceChildren(
+  ...array.value.members.map((it) => array.row(worker, array.catalogue, it)));
 
 array.show = (worker, value) => {
   array.value = value;
+  array.turn += 1;
   const { catalogue } = array;
   $("array").hidden = !value;
-  if (!value) return;
+  if (!value) return array.changed();
   const condition = value.condition ? ` — ${value.condition}` : "";
   $("array-summary").textContent = value.summary + condition;
-  $("disks").replaceChildren(...value.members.map((it) => array.row(worker, catalogue, it)));
+  array.list(worker);
   const add = model_choice(catalogue, "", "Model of one more disk",
     (model) => array.correct(worker, [{ add: model }]));
   $("add").replaceChildren(el("label", {}, "Add a disk ", add));
   $("array-text").value = value.text;
-  $("array-notes").replaceChildren(...(value.notes || []).map((note) => el("li", {}, note)));
+  $("array-notes").replaceChildren(...(value.notes || []).map((note) => el("li", {}, prose(note))));
   $("notes-box").hidden = !(value.notes || []).length;
   $("system-row").hidden = Boolean(value.system);
   array.changed();
@@ -84,15 +102,19 @@ array.offer = (worker, found) => {
   $("which-row").hidden = found.arrays.length < 2;
   $("which").replaceChildren(...found.arrays.map(option));
   say("array-error", found.errors.join("\n"));
-  if (found.arrays.length) array.show(worker, found.arrays[0]);
+  array.show(worker, found.arrays[0] || null);
 };
 
 /** Reads a pasted text. */
 array.paste = async (worker, text) => {
-  if (!text.trim()) return;
+  // What was there before is no longer what is asked, whatever comes of the text.
+  array.turn += 1;
+  const { turn } = array;
   try {
-    array.offer(worker, await ask(worker, { do: "understand", text }));
+    const found = text.trim() ? await ask(worker, { do: "understand", text })
+      : { arrays: [], errors: [] };
+    if (turn === array.turn) array.offer(worker, found);
   } catch (error) {
-    say("array-error", error.message);
+    if (turn === array.turn) array.offer(worker, { arrays: [], errors: [error.message] });
   }
 };

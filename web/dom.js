@@ -17,6 +17,10 @@ function el(name, attributes = {}, ...children) {
   return element;
 }
 
+/** A text in which what stands between backticks is code. */
+const prose = (text) => text.split("`")
+  .map((part, index) => index % 2 ? el("code", {}, part) : part);
+
 /** A table with a caption, heads, and rows whose first cell is a head. */
 function table(caption, heads, rows) {
   const kind = (index) => ({ scope: "col", class: index ? "number" : null });

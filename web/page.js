@@ -2,14 +2,14 @@
 "use strict";
 
 const page = {
-  worker: null, run: null, files: new Map(), answer: null, timer: 0,
+  worker: null, run: null, files: new Map(), answer: null, timer: 0, turn: 0,
   /** The array and jobs of the last whole answer, and the worker that has it. */
   before: null,
 };
 
 /** Shows a message for all, readers of screens included. */
 function say(id, text) {
-  $(id).textContent = text;
+  $(id).replaceChildren(...prose(text));
   $(id).hidden = !text;
 }
 
@@ -36,15 +36,72 @@ function changes_since(before, value) {
   return [...changes, ...[...was.keys()].map((devid) => `devid ${devid} is removed`)];
 }
 
+/** A question can be asked of an array that can be read, with a number of repeats that counts. */
+function allow_asking() {
+  $("ask").disabled = page.is_running || !array.value || !$("repeats").checkValidity();
+}
+
+/**
+ * What is asked has changed, so what was answered goes: the run, the answer with its commands, and
+ * the errors of the question.
+ */
+function asked_otherwise() {
+  page.turn += 1;
+  if (page.is_running) page.run.end();
+  set_running(false);
+  $("answer").hidden = true;
+  $("answer-body").replaceChildren();
+  $("downloads").hidden = true;
+  $("status").textContent = "";
+  say("ask-error", "");
+  say("ask-note", "");
+  const counts = $("repeats").checkValidity();
+  say("repeats-error", counts ? "" : "Write a whole number from 2 to 100, or nothing.");
+  remember();
+}
+
+/** The array or its use has changed: the picture of what was before goes, too. */
+function pictured_otherwise() {
+  asked_otherwise();
+  picture.reset();
+  say("picture-error", "");
+}
+
+/** Another array, another list of disks, or none. */
+function array_changed() {
+  pictured_otherwise();
+  choose_policies();
+}
+
+/** Puts the policies of the array's system into the choices of the picture. */
+function choose_policies() {
+  if (!array.value) return;
+  const system = array.value.system || $("system").value;
+  const names = array.catalogue.policies.map((it) => it.name);
+  const known = names.find((it) => it === array.value.in_force)
+    || names.find((it) => it.split("/")[0] === system);
+  $("policy-0").value = known || "md/raid1";
+  $("policy-1").value = "mirrorball/auto";
+}
+
+/** Moves the focus to the answer, unless the person went on to something else. */
+function focus_answer() {
+  if ([document.body, $("ask"), $("stop"), null].includes(document.activeElement)) {
+    $("answer-title").focus();
+  }
+}
+
 function set_running(is_running) {
   $("stop").hidden = !is_running;
-  $("ask").disabled = is_running;
+  page.is_running = is_running;
+  allow_asking();
   $("progress").hidden = !is_running;
 }
 
 async function answer_question() {
   if (!array.value) return say("ask-error", "Paste a text or choose an example first.");
-  say("ask-error", "");
+  asked_otherwise();
+  const { turn } = page;
   $("answer").hidden = false;
   $("answer-body").replaceChildren(el("p", { class: "kind" }, "Simulating …"));
   set_running(true);
@@ -58,24 +115,36 @@ async function answer_question() {
   const now = { name, members, use: $("use").value };
   page.before = null;
   page.run = run_question({ ...asked(), changes }, before, {
-    on_plan: (plan) => { repeats = Math.min(2, plan.seeds); say("ask-note", plan.note || ""); },
+    on_plan: (plan) => {
+      if (turn !== page.turn) return;
+      repeats = Math.min(2, plan.seeds);
+      say("ask-note", plan.note || "");
+    },
     on_progress: (done, all) => { $("bar").max = all; $("bar").value = done; },
     on_answer: (answer, is_last) => {
+      if (turn !== page.turn) return;
+      const is_first = !$("status").textContent;
       page.answer = answer;
       show_answer(answer, is_last, repeats);
       const seconds = ((performance.now() - begun) / 1000).toFixed(1);
       $("status").textContent = `${is_last ? "Answered" : "First answer"} after ${seconds} s.`;
+      if (is_first) focus_answer();
     },
   });
   page.files = page.run.files;
   try {
     await page.run.done;
+    if (turn !== page.turn) return;
     page.before = { ...now, gatherer: page.run.gatherer };
     $("downloads").hidden = false;
     offer_policies(page.answer.answer);
   } catch (error) {
+    if (turn !== page.turn) return;
     page.run.end();
-    say("ask-error", error.message);
+    $("status").textContent = "";
+    $("answer-body").replaceChildren(
+      el("p", { class: "error", role: "alert" }, prose(error.message)));
+    focus_answer();
   }
   set_running(false);
 }
@@ -91,6 +160,8 @@ function offer_policies(answer) {
     if (!options.includes(spec)) field.prepend(el("option", { value: spec }, spec));
     field.value = spec;
   });
+  // A picture that is shown is one of these policies from now on.
+  if (picture.sides.length) begin_picture();
 }
 
 /** Says how fast time passes in the picture. */
@@ -100,19 +171,21 @@ function show_speed() {
 }
 
 function stop_question() {
+  page.turn += 1;
   page.run.end();
   set_running(false);
+  if (!$("status").textContent) $("answer").hidden = true;
   $("status").textContent = "Stopped.";
 }
 
 function show_use() {
   $("fio-row").hidden = $("use").value !== "fio";
-  remember();
+  pictured_otherwise();
 }
 
 /** Puts array and job into the link of the page; nothing is sent. */
 async function remember() {
-  if (!array.value) return;
+  if (!array.value) return history.replaceState(null, "", location.pathname + location.search);
   const { name, text, summary, condition, out, notes } = array.value;
   const kept = { name, text, summary, condition, out, notes,
     use: $("use").value, fio: $("fio").value };
@@ -143,8 +216,15 @@ function choose_example(name) {
   const found = array.catalogue.arrays.find((it) => it.name === name);
   if (!found) return;
   const request = { do: "correct", name: found.name, text: found.text, corrections: [] };
-  const shown = ask(page.worker, request).then((value) => array.show(page.worker, value));
-  report("array-error", shown);
+  array.turn += 1;
+  const { turn } = array;
+  ask(page.worker, request).then((value) => {
+    if (turn !== array.turn) return;
+    say("array-error", "");
+    $("which-row").hidden = true;
+    $("paste").value = "";
+    array.show(page.worker, value);
+  }).catch((error) => say("array-error", error.message));
 }
 
 function fill_choices(catalogue) {
@@ -173,7 +253,6 @@ async function report(id, promise) {
 
 function begin_picture() {
   if (!array.value) return say("picture-error", "Paste a text or choose an example first.");
-  $("picture-body").hidden = false;
   return report("picture-error", picture.begin(array.value.text, pictured_job(array.catalogue)));
 }
 
@@ -186,7 +265,14 @@ function listen() {
   on("which", "change", () => array.show(page.worker, array.others[Number($("which").value)]));
   on("example", "change", () => choose_example($("example").value));
   on("use", "change", show_use);
-  on("fio", "change", remember);
+  on("fio", "input", pictured_otherwise);
+  on("repeats", "input", asked_otherwise);
+  on("repeats", "change", asked_otherwise);
+  on("duration", "input", asked_otherwise);
+  on("duration", "change", asked_otherwise);
+  on("system", "change", array_changed);
+  on("which-disk", "change", show_disk);
+  on("again", "click", begin_picture);
   on("array-text", "change", () => array.paste(page.worker, $("array-text").value));
   on("ask", "click", answer_question);
   on("stop", "click", stop_question);
@@ -212,7 +298,7 @@ async function open_page() {
   await engine.start();
   page.worker = open_worker();
   array.catalogue = await ask(page.worker, { do: "catalogue" });
-  array.changed = remember;
+  array.changed = array_changed;
   fill_choices(array.catalogue);
   listen();
   show_speed();

@@ -15,17 +15,43 @@ function side(policy) {
     pulled: new Set(), slowed: new Map() };
 }
 
+/** Ends the picture: the array or its use is another. */
+picture.reset = () => {
+  picture.stop();
+  if (picture.worker) picture.worker.end();
+  Object.assign(picture, { worker: null, sides: [], now: 0 });
+  $("picture-body").hidden = true;
+  say("picture-state", "");
+};
+
+/** Says what was done to the disk that is chosen, and whether all are pulled out. */
+function show_disk() {
+  const [it] = picture.sides;
+  if (!it) return;
+  const place = Number($("which-disk").value);
+  const is_pulled = it.pulled.has(place);
+  $("pull").disabled = is_pulled;
+  $("slow").disabled = is_pulled;
+  const is_all = it.pulled.size === picture.members.length;
+  say("picture-state", is_all ? "All disks are pulled out: every read fails. Start again puts them back."
+    : "");
+}
+
 /** Begins the picture of an array and a job. */
 picture.begin = async (text, job) => {
-  picture.stop();
-  picture.worker = picture.worker || open_worker();
+  picture.reset();
+  const worker = open_worker();
+  picture.worker = worker;
   const policies = [$("policy-0").value, $("policy-1").value];
-  const described = await ask(picture.worker, { do: "watch", text, job, policies, seed: 1 });
+  const described = await ask(worker, { do: "watch", text, job, policies, seed: 1 });
+  if (worker !== picture.worker) return;
+  $("picture-body").hidden = false;
   Object.assign(picture, described, { now: 0, sides: policies.map(side) });
   const option = (it, index) => el("option", { value: index }, `disk ${it.devid} (${it.model})`);
   $("which-disk").replaceChildren(...described.members.map(option));
-  say("picture-error", "");
+  show_disk();
   picture.resize();
+  picture.table();
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) return picture.play();
   await advance(speed());
   picture.table();
@@ -67,7 +93,9 @@ const speed = () => 10 ** Number($("speed").value);
 
 async function advance(dt) {
   const target = Math.round(picture.now + dt);
+  const { sides } = picture;
   const { runs } = await ask(picture.worker, { do: "step", until_ns: target });
+  if (sides !== picture.sides) return true;
   runs.forEach((step, index) => take_step(picture.sides[index], step, target - picture.now));
   picture.now = target;
   picture.draw();
@@ -78,16 +106,24 @@ picture.play = () => {
   picture.playing = true;
   $("play").textContent = "Pause";
   let last = performance.now();
+  let tabled = last;
+  const { sides } = picture;
   const tick = async (now) => {
-    if (!picture.playing) return;
+    if (!picture.playing || sides !== picture.sides) return;
     // The time of a frame may be before the time at which it was asked for.
     const elapsed = Math.min(Math.max(now - last, 0), 50) / 1000;
     last = now;
     try {
       if (!await advance(elapsed * speed())) picture.stop();
     } catch (error) {
+      if (sides !== picture.sides) return;
       picture.stop();
       say("picture-error", error.message);
+    }
+    if (sides !== picture.sides) return;
+    if (now - tabled > 1000) {
+      tabled = now;
+      picture.table();
     }
     if (picture.playing) picture.frame = requestAnimationFrame(tick);
   };
@@ -111,5 +147,7 @@ picture.change = async (change, run = null) => {
     picture.sides.forEach(slow);
   }
   if (change.pull !== undefined) picture.sides.forEach((it) => it.pulled.add(change.pull));
+  show_disk();
   picture.draw();
+  picture.table();
 };
