@@ -105,8 +105,16 @@ array.offer = (worker, found) => {
   array.show(worker, found.arrays[0] || null);
 };
 
+/** Leaves the text of an array file, and no disks: it can be mended where it stands. */
+array.unreadable = () => {
+  $("array-summary").textContent = "The array file cannot be read.";
+  ["disks", "add", "array-notes"].forEach((id) => $(id).replaceChildren());
+  $("notes-box").hidden = true;
+  $("array").hidden = false;
+};
+
 /** Reads a pasted text. */
-array.paste = async (worker, text) => {
+array.paste = async (worker, text, is_file) => {
   // What was there before is no longer what is asked, whatever comes of the text.
   array.turn += 1;
   const { turn } = array;
@@ -115,6 +123,8 @@ array.paste = async (worker, text) => {
       : { arrays: [], errors: [] };
     if (turn === array.turn) array.offer(worker, found);
   } catch (error) {
-    if (turn === array.turn) array.offer(worker, { arrays: [], errors: [error.message] });
+    if (turn !== array.turn) return;
+    array.offer(worker, { arrays: [], errors: [error.message] });
+    if (is_file) array.unreadable();
   }
 };

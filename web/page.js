@@ -189,7 +189,8 @@ async function remember() {
   const { name, text, summary, condition, out, notes } = array.value;
   const kept = { name, text, summary, condition, out, notes,
     use: $("use").value, fio: $("fio").value };
-  history.replaceState(null, "", "#" + await packed(kept));
+  const letters = await packed(kept);
+  if (array.value && array.value.text === text) history.replaceState(null, "", `#${letters}`);
 }
 
 /** Shows the array and job of the link, if it has one. */
@@ -260,6 +261,8 @@ function listen() {
   const on = (id, event, act) => $(id).addEventListener(event, act);
   on("paste", "input", () => {
     clearTimeout(page.timer);
+    $("example").value = "";
+    array.show(page.worker, null);
     page.timer = setTimeout(() => array.paste(page.worker, $("paste").value), 250);
   });
   on("which", "change", () => array.show(page.worker, array.others[Number($("which").value)]));
@@ -273,7 +276,7 @@ function listen() {
   on("system", "change", array_changed);
   on("which-disk", "change", show_disk);
   on("again", "click", begin_picture);
-  on("array-text", "change", () => array.paste(page.worker, $("array-text").value));
+  on("array-text", "change", () => array.paste(page.worker, $("array-text").value, true));
   on("ask", "click", answer_question);
   on("stop", "click", stop_question);
   on("get-text", "click", () => download("advice.txt", new Blob([page.answer.text])));

@@ -33,8 +33,8 @@ function show_disk() {
   $("pull").disabled = is_pulled;
   $("slow").disabled = is_pulled;
   const is_all = it.pulled.size === picture.members.length;
-  say("picture-state", is_all ? "All disks are pulled out: every read fails. Start again puts them back."
-    : "");
+  say("picture-state", is_all
+    ? "All disks are pulled out: every read fails. Start again puts them back." : "");
 }
 
 /** Begins the picture of an array and a job. */
