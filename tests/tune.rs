@@ -1,6 +1,7 @@
 //! `mirrorball tune` on copies of recorded machines: applied, listed and undone.
 
 mod auto;
+mod journals;
 
 use crate::common::{Folder, stderr, stdout};
 use std::collections::BTreeMap;

@@ -139,6 +139,42 @@ fn no_gain_is_no_change_and_an_array_at_work_is_left_alone() {
     assert!(stderr(&output).contains("--apply would set this machine"), "{}", stderr(&output));
 }
 
+#[test]
+fn a_service_that_cannot_change_the_setting_ends() {
+    let machine = Machine::copy_of("md-raid1-hdd-ssd");
+    let samples = recording(&machine, &[(600, USUAL), (120, HARD_DISK_SLOW)]);
+    let state = machine.folder.path("state").display().to_string();
+    // A folder where the journal is written first.
+    let name = "md-6a7b1cf305836719a38e9f19423ff1af.journal.new";
+    let folder = machine.path("var/lib/mirrorball/bench").join(name);
+    fs::create_dir_all(folder).unwrap();
+    let service = ["md0", "--auto", "--apply", "--replay", &samples, "--state", &state];
+    let output = machine.tune(&service);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("cannot write the journal"), "{}", stderr(&output));
+    assert_eq!(states(&machine), [false, false]);
+    let again = stdout(&machine.tune(&service));
+    assert_eq!(changes(&again), [], "no more is tried for a day: {again}");
+}
+
+#[test]
+fn a_state_that_no_service_wrote_is_refused() {
+    let machine = Machine::copy_of("md-raid1-hdd-ssd");
+    let samples = recording(&machine, &[(60, USUAL)]);
+    let state = machine.folder.path("state").display().to_string();
+    let service = ["md0", "--auto", "--replay", &samples, "--state", &state];
+    stdout(&machine.tune(&service));
+    let known: Value = serde_json::from_str(&fs::read_to_string(&state).unwrap()).unwrap();
+    for (key, value) in [("log_service", 1e6), ("log_wait", -1e6), ("variance", -1.0)] {
+        let mut forged = known.clone();
+        forged["histories"][0]["services"][0][key] = json!(value);
+        fs::write(&state, forged.to_string()).unwrap();
+        let output = machine.tune(&service);
+        assert_eq!(output.status.code(), Some(2), "{key}: {output:?}");
+        assert!(stderr(&output).contains("no disk has the history"), "{}", stderr(&output));
+    }
+}
+
 /// Kills the service at random moments: the setting before is back. `TUNE_KILLS` is the number.
 #[test]
 fn a_killed_service_leaves_the_setting_that_was_there_before_it() {

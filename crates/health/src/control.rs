@@ -238,7 +238,10 @@ impl Controller {
     /// calls [`Controller::on_failed_change`].
     pub fn decide(&mut self, seen: &ArrayReading) -> ControlDecision {
         let day_ago = seen.now.saturating_sub(DAY).0;
-        self.memory.changes_ns.retain(|at| *at > day_ago);
+        // Where the clock was set back, what it was ahead at counts as now.
+        let changes = self.memory.changes_ns.iter().map(|at| (*at).min(seen.now.0));
+        self.memory.changes_ns = changes.filter(|at| *at > day_ago).collect();
+        self.changed_at = self.changed_at.min(seen.now);
         if self.memory.changes_ns.is_empty() {
             self.memory.taken_back = 0;
         }
@@ -307,7 +310,8 @@ impl Controller {
         let Some((to, gain)) = self.best_without(&slow, &seen.members) else {
             return ControlDecision::Stay(StayReason::NoAlternative);
         };
-        if to == 0 || gain < GAIN_MIN {
+        let is_enough = gain >= GAIN_MIN;
+        if to == 0 || !is_enough {
             return ControlDecision::Stay(StayReason::SmallGain);
         }
         if let Some(obstacle) = self.obstacle(seen.now, 1) {

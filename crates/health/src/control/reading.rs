@@ -68,7 +68,9 @@ pub(super) fn mean_wait_ms(members: &[MemberReading]) -> Option<f64> {
 pub(super) fn predicted_gain(members: &[MemberReading], avoids: &[bool]) -> f64 {
     let Some(now) = mean_wait_ms(members) else { return 0.0 };
     let all: f64 = members.iter().map(|it| it.reads_per_s).sum();
-    let serving = || members.iter().zip(avoids).filter(|(_, it)| !**it).map(|(it, _)| it);
+    let has_reads = |it: &&MemberReading| it.reads_per_s > 0.0;
+    let serving = members.iter().zip(avoids).filter(|(_, it)| !**it).map(|(it, _)| it);
+    let serving = || serving.clone().filter(has_reads);
     let kept: f64 = serving().map(|it| it.reads_per_s).sum();
     if kept <= 0.0 {
         return 0.0;

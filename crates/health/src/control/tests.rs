@@ -108,6 +108,26 @@ fn nothing_is_changed_for_a_small_gain_a_saturated_member_or_an_array_not_at_res
     assert_eq!(rig.decide(&[FINE, slow(4.0)]), ControlDecision::Stay(StayReason::GivenUp));
 }
 
+#[test]
+fn a_busy_member_without_reads_does_not_spoil_the_predicted_gain() {
+    let mut rig = Rig::new(3, ChangeCost::Free);
+    let busy = MemberReading { class: DiskKind::Hdd, utilisation: 0.9, ..unread(FINE) };
+    let members = [FINE, slow(4.0), busy];
+    let ControlDecision::Change { to, predicted_gain, .. } = rig.decide(&members) else {
+        panic!("a change");
+    };
+    assert_eq!(rig.controller.settings()[to].avoids, [false, true, false]);
+    assert!(predicted_gain.unwrap() >= GAIN_MIN, "{predicted_gain:?}");
+}
+
+#[test]
+fn a_clock_that_is_set_back_delays_changes_by_the_interval_alone() {
+    let mut rig = Rig::new(2, ChangeCost::Free);
+    rig.controller.memory.changes_ns = vec![1_000_000 * STEP.0];
+    assert_eq!(rig.decide(&[FINE, slow(4.0)]), ControlDecision::Stay(StayReason::TooSoon));
+    assert_eq!(rig.run(3, &[FINE, slow(4.0)]).len(), 1);
+}
+
 /// Whatever is seen: some member serves, changes are an interval apart, and a day has few.
 #[test]
 fn the_rules_hold_under_any_samples() {

@@ -2,12 +2,20 @@
 
 use crate::service::{DiskKind, DiskService, IoDirection};
 use mirrorball_core::units::Nanos;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Evaluations until a history is used.
 const HISTORY_MIN: f64 = 12.0;
 /// Weight of a new evaluation in a full history: about an hour of load.
 const LEARNING: f64 = 1.0 / 720.0;
+/// Kinds of load that are known of a disk at most, which bounds the text of a history.
+const LOADS_MAX: usize = 64;
+/// Greatest logarithm of nanoseconds, of either sign: e^50 are 160 thousand years.
+const LOG_MAX: f64 = 50.0;
+/// Greatest number of evaluations, and greatest variance.
+const EVALUATIONS_MAX: f64 = 1e12;
+const VARIANCE_MAX: f64 = 1e4;
 /// Standard deviation until the history knows it.
 pub(super) const DEVIATION_ASSUMED: f64 = 0.3;
 
@@ -15,6 +23,7 @@ pub(super) const DEVIATION_ASSUMED: f64 = 0.3;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskHistory {
     /// Service by direction, size and mix.
+    #[serde(deserialize_with = "sane_histories")]
     services: Vec<LoadHistory>,
 }
 
@@ -27,6 +36,26 @@ pub(super) struct LoadHistory {
     pub(super) variance: f64,
     /// Mean of the logarithm of waits, queue included.
     pub(super) log_wait: f64,
+}
+
+impl LoadHistory {
+    /// True if no arithmetic on it overflows.
+    fn is_sane(&self) -> bool {
+        let is_log = |value: f64| value.abs() <= LOG_MAX;
+        (1.0..=EVALUATIONS_MAX).contains(&self.evaluations)
+            && (0.0..=VARIANCE_MAX).contains(&self.variance)
+            && is_log(self.log_service)
+            && is_log(self.log_wait)
+    }
+}
+
+/// Histories of loads from a file, which may have been changed.
+fn sane_histories<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LoadHistory>, D::Error> {
+    let histories = Vec::<LoadHistory>::deserialize(from)?;
+    match histories.iter().find(|it| !it.is_sane()) {
+        None => Ok(histories),
+        Some(it) => Err(D::Error::custom(format!("no disk has the history {it:?}"))),
+    }
 }
 
 /// Loads that are compared with each other: direction, power of two of the size, and the other
@@ -80,12 +109,23 @@ impl DiskHistory {
         grown.reduce(f64::max)
     }
 
+    /// Forgets the loads of the fewest evaluations, until there is room for another.
+    fn make_room(&mut self) {
+        while self.services.len() >= LOADS_MAX {
+            let all = self.services.iter().enumerate();
+            let least = all.min_by(|a, b| a.1.evaluations.total_cmp(&b.1.evaluations));
+            let Some((place, _)) = least else { return };
+            self.services.remove(place);
+        }
+    }
+
     pub(super) fn learn(&mut self, load: LoadKind, service: &DiskService) {
         let (log_service, log_wait) = (service.service_ns.ln(), service.wait_ns.ln());
         let known = self.services.iter_mut().find(|it| it.load == load);
         let Some(known) = known else {
             let (evaluations, variance) = (1.0, DEVIATION_ASSUMED * DEVIATION_ASSUMED);
             let new = LoadHistory { load, evaluations, log_service, variance, log_wait };
+            self.make_room();
             return self.services.push(new);
         };
         known.evaluations += 1.0;
@@ -94,5 +134,34 @@ impl DiskHistory {
         known.log_service += weight * difference;
         known.variance += weight * (difference * difference - known.variance);
         known.log_wait += weight * (log_wait - known.log_wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_has_a_bounded_number_of_loads_and_keeps_those_known_best() {
+        let mut history = DiskHistory::default();
+        let service = DiskService {
+            service_ns: 1e6,
+            wait_ns: 1e6,
+            depth: 1.0,
+            bytes: 4096.0,
+            count: 100,
+            other_share: 0.0,
+            other_bytes: 0.0,
+        };
+        let load = |size, other| LoadKind { direction: IoDirection::Read, size, other };
+        for _ in 0..20 {
+            history.learn(load(3, 0), &service);
+        }
+        for place in 0..200 {
+            history.learn(load(4, place), &service);
+        }
+        assert_eq!(history.services.len(), LOADS_MAX);
+        assert!(history.of(load(3, 0)).is_some());
+        assert_eq!(history.services.last().unwrap().load, load(4, 199));
     }
 }

@@ -189,7 +189,11 @@ impl Journal {
                 (None, _) => false,
                 // Undoing removes such a file, and writes none.
                 (Some(KnobPath::OwnFile), kind) => kind == KnobKind::Text && is_empty,
-                (Some(KnobPath::Kernel), kind) => !matches!(kind, KnobKind::Tool | KnobKind::Text),
+                (Some(KnobPath::Kernel), KnobKind::Tool | KnobKind::Text) => false,
+                (Some(KnobPath::Kernel), kind) => {
+                    let is_flag = KnobKind::of(&entry.knob.path, "") == KnobKind::Flag;
+                    is_flag == (kind == KnobKind::Flag)
+                }
                 (Some(_), kind) => kind == KnobKind::Tool,
             }
         };
@@ -215,8 +219,9 @@ impl Journal {
     /// Writes the journal so that it survives a crash of the machine.
     ///
     /// # Errors
-    /// If the folder or the file cannot be written.
+    /// If the folder or the file cannot be written, or the journal could not be read again.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        self.check().map_err(io::Error::other)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         let temporary = path.with_extension("journal.new");
         match fs::remove_file(&temporary) {

@@ -12,6 +12,9 @@ use crate::detect::{
 };
 use mirrorball_core::diagnostic::Diagnostic;
 
+/// Folder of the subsystems of NVMe.
+const NVME_SUBSYSTEMS: &str = "/sys/class/nvme-subsystem/";
+
 /// The parts of the path of a knob of md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MdPath<'a> {
@@ -72,11 +75,17 @@ pub(crate) fn locate(
         let device = device_now(sysroot, identity, name, device, of_member)?;
         return Ok(at(place.at_device(&device).unwrap_or_else(|| knob.path.clone())));
     }
-    let subsystem = knob.path.strip_prefix("/sys/class/nvme-subsystem/");
-    if let Some((name, _)) = subsystem.and_then(|rest| rest.split_once('/'))
-        && identity.matches(&nvme_identifiers(sysroot, name)) != Some(true)
-    {
-        return Err(format!("the subsystem that was {name} ({identity}) is not there"));
+    let subsystem = knob.path.strip_prefix(NVME_SUBSYSTEMS);
+    if let Some((was, file)) = subsystem.and_then(|rest| rest.split_once('/')) {
+        // The kernel numbers subsystems in the order in which it finds them.
+        let mut names = sysroot.names(NVME_SUBSYSTEMS);
+        names.sort_by_key(|name| name != was);
+        let is_it =
+            |name: &String| identity.matches(&nvme_identifiers(sysroot, name)) == Some(true);
+        let Some(name) = names.into_iter().find(is_it) else {
+            return Err(format!("the subsystem that was {was} ({identity}) is not there"));
+        };
+        return Ok(at(format!("{NVME_SUBSYSTEMS}{name}/{file}")));
     }
     // The path of a knob of btrfs has the UUID, and the module of ZFS is one.
     Ok(knob.clone())

@@ -4,7 +4,8 @@ use super::plan::{PlannedKnob, TunePlan};
 use crate::bench::array_lock::ArrayLock;
 use crate::bench::changed_array::ChangedArray;
 use crate::bench::journal::{self, Journal, JournalKnob, TunedSetting};
-use crate::bench::knob_place::identity_of_member;
+use crate::bench::knob::KnobKind;
+use crate::bench::knob_place::{identity_of_member, locate};
 use crate::bench::request::check_condition;
 use crate::bench::restore::{self, RestoreReport};
 use crate::detect::{
@@ -56,6 +57,14 @@ impl TunePlan {
         let lock = lock.with_ending(ending);
         let earlier = Journal::read(lock.journal())?;
         self.check_array()?;
+        if let Some(earlier) = &earlier
+            && earlier.identity.matches(&self.identity) != Some(true)
+        {
+            let (name, other) = (&self.array.name, &earlier.array);
+            let what = format!("tune has set {other}, which shares settings with {name}");
+            let help = format!("run `mirrorball tune {other} --undo` first");
+            return Err(Diagnostic::new(what).with_help(help));
+        }
         Ok((lock, earlier))
     }
 
@@ -67,12 +76,29 @@ impl TunePlan {
         spec: &str,
     ) -> Result<Journal, Diagnostic> {
         let mut knobs = earlier.map(|it| it.knobs.clone()).unwrap_or_default();
+        // Members may have got other names since.
+        let mut paths: Vec<Option<String>> = Vec::new();
+        for JournalKnob { knob, member, .. } in &mut knobs {
+            let located = locate(&self.sysroot, &self.identity, knob, member).ok();
+            knob.path = located.as_ref().map_or_else(|| knob.path.clone(), |it| it.path.clone());
+            paths.push(located.map(|it| it.path));
+        }
         let is_later_boot = earlier.is_some_and(|it| it.is_of_earlier_boot(&self.sysroot));
         for planned in &self.knobs {
-            let known = knobs.iter_mut().find(|entry| entry.knob.path == planned.knob.path);
+            let path = &planned.knob.path;
+            let known = paths.iter().position(|it| it.as_ref() == Some(path));
             match known {
-                Some(entry) => continue_entry(entry, planned, is_later_boot)?,
-                None if planned.is_change() => {
+                Some(place) => continue_entry(&mut knobs[place], planned, is_later_boot)?,
+                None if !planned.is_change() => {}
+                None if planned.knob.kind == KnobKind::Text && !planned.shown.is_empty() => {
+                    let name = &self.array.name;
+                    let what = format!(
+                        "{path} is there, and `mirrorball tune` did not write it for {name}"
+                    );
+                    let help = "undo the `tune` that did, or remove the file";
+                    return Err(Diagnostic::new(what).with_help(help));
+                }
+                None => {
                     let member = identity_of_member(&self.sysroot, &self.array, &planned.knob)?;
                     knobs.push(JournalKnob {
                         knob: planned.knob.clone(),
@@ -81,7 +107,6 @@ impl TunePlan {
                         ours: vec![planned.value.clone()],
                     });
                 }
-                None => {}
             }
         }
         let first = earlier.and_then(|it| it.tuned.as_ref()).map(|tuned| tuned.before.clone());
@@ -248,6 +273,12 @@ fn undo_journals(sysroot: &Sysroot, target: Option<&str>, ending: &str) -> Vec<U
     };
     let restored = |path: &Path| {
         let _lock = ArrayLock::of_journal(path, false)?;
+        let of_service = path.with_extension(journal::OF_AUTO);
+        if ending == journal::OF_TUNE && of_service.symlink_metadata().is_ok() {
+            // Undone now, it would be set again by the undoing of what came after it.
+            let what = format!("what came after it is not undone, by {}", of_service.display());
+            return Err(Diagnostic::new(what).with_help("undo that first"));
+        }
         let journal = Journal::read(path)?;
         Ok(journal.map(|journal| restore::restore(sysroot, path, &journal)))
     };

@@ -216,7 +216,7 @@ impl AutoTune {
             // Nothing is changed, so nothing is to be judged.
             false => self.controller.clone().decide(&seen),
         };
-        Ok(self.event(now, decision, obstacle))
+        self.event(now, decision, obstacle)
     }
 
     /// Ends the service; returns what was restored.
@@ -251,7 +251,7 @@ impl AutoTune {
         now: Nanos,
         decision: ControlDecision,
         obstacle: Option<String>,
-    ) -> Option<AutoEvent> {
+    ) -> Result<Option<AutoEvent>, Diagnostic> {
         let is_slow = |state: DiskState| matches!(state, DiskState::Slow { .. });
         let slow = self.judge.disks().filter(|(_, state, ..)| is_slow(*state));
         let slow = slow.map(|(facts, ..)| facts.name.clone()).collect();
@@ -276,16 +276,14 @@ impl AutoTune {
                 if self.options.applies
                     && let Err(error) = self.change(to)
                 {
-                    self.give_up();
-                    event.error = Some(error.to_string());
-                    event.setting = self.setting().to_owned();
+                    return Err(self.give_up(&error));
                 }
             }
         }
         let said = format!("{} {} {:?}", event.decision, event.reason, event.error);
         let is_new = said != self.last_said;
         self.last_said = said;
-        is_new.then_some(event)
+        Ok(is_new.then_some(event))
     }
 
     /// Puts an alternative into force.
@@ -325,12 +323,14 @@ impl AutoTune {
         ChangedArray::new(&self.plan.sysroot, lock, journal, &self.options.watchdog)
     }
 
-    /// Restores what was in force at the start, after a change that could not be made.
-    fn give_up(&mut self) {
+    /// Restores what was in force at the start, after a change that could not be made; returns the
+    /// error with what was restored.
+    fn give_up(&mut self, error: &Diagnostic) -> Diagnostic {
         self.controller.on_failed_change();
-        if let Some(mut changed) = self.changed.take() {
-            changed.restore();
-        }
+        let report = self.changed.take().map(|mut changed| changed.restore().lines());
+        let report = report.unwrap_or_default().join("; ");
+        let help = if report.is_empty() { "nothing was changed".to_owned() } else { report };
+        Diagnostic::new(error.to_string()).with_help(help)
     }
 }
 

@@ -70,6 +70,7 @@ fn a_journal_without_processes_is_of_an_earlier_program() {
 fn a_journal_with_what_bench_never_does_is_refused() {
     let sysroot = Sysroot::recorded(Path::new("/nowhere"));
     let knob = |path: &str, kind| Knob { path: path.to_owned(), kind };
+    let state = "/sys/block/md0/md/dev-sda/state";
     let entry = |path: &str| JournalKnob {
         knob: knob(path, KnobKind::Plain),
         member: Identifiers::default(),
@@ -84,6 +85,7 @@ fn a_journal_with_what_bench_never_does_is_refused() {
         (POLICY, None, None),
         ("/etc/passwd", None, Some("`/etc/passwd`, which Mirrorball never sets")),
         ("/sys/../etc/passwd", None, Some("which Mirrorball never sets")),
+        (state, None, Some("dev-sda/state`, which Mirrorball never sets")),
         ("/sys/kernel/uevent_helper", None, Some("which Mirrorball never sets")),
         ("lvm:vg0/$(reboot):/dev/sda", None, Some("which Mirrorball never sets")),
         ("lvm:vg0/data:/dev/sda", None, Some("which Mirrorball never sets")),
