@@ -90,6 +90,8 @@ pub enum Problem<'a> {
     ReplaceFailed(&'a MemberCopy),
     /// A step of a rebuild failed.
     RebuildStalled(VolumeError),
+    /// Number of blocks that a member lacks, because no mirror could give them when it was rebuilt.
+    RebuildLeftBlocks(u64),
     /// Number of blocks of a member that did not match their checksums.
     ChecksumMismatch(u64),
     /// Number of pages of checksums that no member could read.
@@ -208,6 +210,9 @@ impl Problem<'_> {
             }
             Problem::ReplaceFailed(_) => ("replace-failed", Error, "its replacement began again"),
             Problem::RebuildStalled(_) => ("rebuild-stalled", Error, "its rebuild goes on"),
+            Problem::RebuildLeftBlocks(_) => {
+                ("rebuild-left-blocks", Error, "no block is missing on it")
+            }
             Problem::ChecksumMismatch(_) => {
                 ("checksum-mismatch", Warning, "a scrub has checked all blocks")
             }
@@ -262,6 +267,7 @@ impl Problem<'_> {
             }
             Problem::ChecksumMismatch(count)
             | Problem::ChecksumsLost(count)
+            | Problem::RebuildLeftBlocks(count)
             | Problem::ScrubLeftBlocks(count) => doublings(*count),
             _ => 0,
         }
@@ -311,6 +317,10 @@ impl Problem<'_> {
             Problem::RebuildStalled(error) => {
                 format!("the rebuild of {subject} does not go on: {error}")
             }
+            Problem::RebuildLeftBlocks(count) => format!(
+                "{subject} lacks {}, which no other member could give when it was rebuilt",
+                counted(*count, "block of 4 KiB", "blocks of 4 KiB")
+            ),
             Problem::ChecksumMismatch(count) => format!(
                 "{subject}: {} did not match their checksums",
                 counted(*count, "block of 4 KiB", "blocks of 4 KiB")
@@ -382,6 +392,11 @@ impl Problem<'_> {
             Problem::RebuildStalled(_) => "it is tried again every 10 s; `ctl members` shows the \
                                            last error of each member"
                 .to_owned(),
+            Problem::RebuildLeftBlocks(_) if is_writable => {
+                "`ctl scrub start` copies them if another member can give them by then; else they \
+                 are errors until they are written, for example from a backup"
+                    .to_owned()
+            }
             Problem::ChecksumMismatch(_) if is_writable => {
                 "what another mirror has right was repaired; `ctl scrub start` checks all blocks; \
                  replace the device if the count grows"

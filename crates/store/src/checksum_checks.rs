@@ -141,20 +141,20 @@ impl StoreGate {
     /// nothing reads it. A medium that cannot give a block is as bad, if the block has a checksum.
     pub(crate) fn leave_unreadable(&mut self, piece: &PieceView, is_mismatch: bool) -> Unreadable {
         let range = piece.plan.range();
-        if !is_mismatch {
-            let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
-            let has_all = !self.may_differ(&range)
-                && self.checksums.as_ref().is_some_and(|checksums| {
-                    !checksums.known_blocks(range.start, count).contains(&UNKNOWN)
-                });
-            return if has_all { Unreadable::LeaveOut } else { Unreadable::Fail };
-        }
-        if piece.plan.length <= CHECKSUM_BLOCK_BYTES && self.may_differ(&range) {
+        let may_differ = self.may_differ(&range);
+        let Some(checksums) = &mut self.checksums else { return Unreadable::Fail };
+        if is_mismatch && piece.plan.length <= CHECKSUM_BLOCK_BYTES && may_differ {
             self.set_checksum(range.start, UNKNOWN);
             return Unreadable::ReadUnchecked;
         }
+        let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
+        let has_all =
+            || !may_differ && !checksums.known_blocks(range.start, count).contains(&UNKNOWN);
         match piece.kind {
-            RequestKind::Rebuild(_) => Unreadable::LeaveOut,
+            RequestKind::Rebuild(member) if is_mismatch || has_all() => {
+                checksums.leave_out(member, &range);
+                Unreadable::LeaveOut
+            }
             _ => Unreadable::Fail,
         }
     }

@@ -81,6 +81,13 @@ impl StoreGate {
         self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched[member.get()])
     }
 
+    /// Blocks that members lack, because no mirror could give them when the member was rebuilt: the
+    /// offset on the volume, and the member. They are known until they are written or repaired, or
+    /// the volume is stopped; the first 4096 of them.
+    pub fn left_out(&self) -> impl Iterator<Item = (u64, MemberIndex)> + '_ {
+        self.checksums.iter().flat_map(|checksums| checksums.left_out()).copied()
+    }
+
     /// Number of pages of checksums since the start that could not be read on the only members that
     /// may have them. The blocks of such a page, of which there are 512, are read as if they had no
     /// checksums until they are written or scrubbed.

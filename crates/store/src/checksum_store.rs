@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Pages that are kept though nothing uses them: the checksums of 32 GiB, in 36 MiB.
 const RESIDENT_MAX: usize = 16_384;
 
-/// Bad blocks that are remembered, so that each is counted once.
+/// Bad blocks that are remembered, so that each is counted once, and those that rebuilds left out.
 const KNOWN_BAD_MAX: usize = 4096;
 
 /// The member before all others in the order of bad blocks.
@@ -66,6 +66,8 @@ pub(crate) struct ChecksumStore {
     writes: BTreeMap<RequestKey, Box<[u32]>>,
     /// Blocks that a member has with wrong data.
     known_bad: BTreeSet<(u64, MemberIndex)>,
+    /// Blocks that a member lacks, because no mirror could give them when it was rebuilt.
+    left_out: BTreeSet<(u64, MemberIndex)>,
     /// True if no page is ever written.
     is_read_only: bool,
     /// Blocks with wrong data that were found on each member.
@@ -98,6 +100,7 @@ impl ChecksumStore {
             dirty: BTreeSet::new(),
             writes: BTreeMap::new(),
             known_bad: BTreeSet::new(),
+            left_out: BTreeSet::new(),
             is_read_only: false,
         }
     }
@@ -259,6 +262,17 @@ impl ChecksumStore {
         for offset in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize) {
             self.set(offset, UNKNOWN);
         }
+        self.forget_bad(range);
+    }
+
+    /// Forgets which mirrors of a range are bad, because it is written.
+    fn forget_bad(&mut self, range: &Range<u64>) {
+        for bad in [&mut self.known_bad, &mut self.left_out] {
+            let blocks = bad.range((range.start, FIRST)..(range.end, FIRST));
+            for block in blocks.copied().collect::<Vec<(u64, MemberIndex)>>() {
+                bad.remove(&block);
+            }
+        }
     }
 
     /// Records the checksums of the data of a write.
@@ -286,15 +300,35 @@ impl ChecksumStore {
             known.copy_from_slice(written);
             self.make_dirty(number);
         }
-        let bad = self.known_bad.range((range.start, FIRST)..(range.end, FIRST));
-        for block in bad.copied().collect::<Vec<(u64, MemberIndex)>>() {
-            self.known_bad.remove(&block);
+        self.forget_bad(range);
+    }
+
+    /// Records that the blocks of a range of the volume are missing on a member.
+    pub(crate) fn leave_out(&mut self, member: MemberIndex, range: &Range<u64>) {
+        let first = range.start / CHECKSUM_BLOCK_BYTES * CHECKSUM_BLOCK_BYTES;
+        for offset in (first..range.end).step_by(CHECKSUM_BLOCK_BYTES as usize) {
+            if self.left_out.len() < KNOWN_BAD_MAX {
+                self.left_out.insert((offset, member));
+            }
         }
+    }
+
+    /// Forgets what rebuilds left out of a member that has failed.
+    pub(crate) fn forget_left_out(&mut self, member: MemberIndex) {
+        self.left_out.retain(|(_, other)| *other != member);
+    }
+
+    /// The blocks that members lack: the offset on the volume, and the member.
+    pub(crate) fn left_out(&self) -> &BTreeSet<(u64, MemberIndex)> {
+        &self.left_out
     }
 
     /// Counts a block that a member has with wrong data, unless it is known. The offset is on the
     /// volume.
     pub(crate) fn on_mismatch(&mut self, member: MemberIndex, offset: u64) {
+        if self.left_out.contains(&(offset, member)) {
+            return;
+        }
         if self.known_bad.len() >= KNOWN_BAD_MAX {
             self.known_bad.clear();
         }
@@ -305,7 +339,9 @@ impl ChecksumStore {
 
     /// Records that a range of the volume is written with good data on a member.
     pub(crate) fn on_mended(&mut self, member: MemberIndex, range: &Range<u64>) {
-        self.known_bad.retain(|(offset, bad)| *bad != member || !range.contains(offset));
+        for bad in [&mut self.known_bad, &mut self.left_out] {
+            bad.retain(|(offset, bad)| *bad != member || !range.contains(offset));
+        }
     }
 
     /// Returns true if the versions of a page are not known that a member has.

@@ -22,6 +22,9 @@ impl StoreGate {
             // It may lack repairs: all of it is copied when it comes back.
             self.labels.on_repairs_lost(member);
         }
+        if let Some(checksums) = self.checksums.as_mut().filter(|_| state == MemberState::Failed) {
+            checksums.forget_left_out(member);
+        }
         let is_rebuilt = matches!(state, MemberState::Rebuilding { .. });
         self.catching_up[member.get()] &= is_rebuilt;
         assert!(member.get() < self.label().members.len(), "the label has {member:?}");

@@ -63,6 +63,7 @@ fn all() -> Vec<Problem<'static>> {
         Problem::MemberReplacing(recovery, copy),
         Problem::ReplaceFailed(copy),
         Problem::RebuildStalled(VolumeError::Unreadable),
+        Problem::RebuildLeftBlocks(2),
         Problem::ChecksumMismatch(9),
         Problem::ChecksumsLost(2),
         Problem::MirrorsUnsynced(4 << 20),

@@ -75,6 +75,11 @@ impl<'a> WatchedParts<'a> {
                 let problem = Problem::ChecksumMismatch(mismatched);
                 findings.push((About::Member(index), problem));
             }
+            let left_out = executor.records().into_iter().flat_map(StoreGate::left_out);
+            let left_out = left_out.filter(|(_, member)| *member == index).count() as u64;
+            if left_out > 0 {
+                findings.push((About::Member(index), Problem::RebuildLeftBlocks(left_out)));
+            }
             if executor.is_failing(index) {
                 let fault = executor.last_error(index).map(|(fault, _)| fault);
                 findings.push((About::Member(index), Problem::MemberFailing(fault)));

@@ -212,10 +212,14 @@ fn a_rebuild_goes_on_behind_a_sector_that_no_mirror_can_read() {
     assert_eq!(rig.request(RequestKind::Rebuild(target), 0, &mut buffer), Ok(()));
     assert_eq!(rig.volume.members()[target].state, MemberState::InSync);
     assert_eq!([*rig.at(1, 2 * BLOCK), *rig.at(1, 4 * BLOCK)], [7, 7]);
+    let left_out = |rig: &Rig| store(&rig.volume).left_out().collect::<Vec<_>>();
+    assert_eq!(left_out(&rig), [(3 * BLOCK, target)]);
     assert_eq!(rig.read(3 * BLOCK, 1), Err(VolumeError::Unreadable));
+    assert_eq!(rig.mismatched(), [0, 0], "it is known that the new disk lacks the block");
     assert_eq!(rig.read(4 * BLOCK, 4), Ok(vec![7; 4]));
     rig.write(3 * BLOCK, 5, 1);
     assert_eq!(rig.read(0, 8).unwrap()[3], 5);
+    assert_eq!(left_out(&rig), []);
     // Without a checksum nothing would tell the sector from good data.
     rig.bad_sectors[0].push(rig.place(0, 100 * BLOCK) as u64);
     rig.volume.set_member_state(target, MemberState::Rebuilding { recovered_bytes: 0 });
