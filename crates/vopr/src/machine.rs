@@ -427,14 +427,17 @@ impl Machine {
         self.disks.iter().for_each(|disk| self.world.drop_cache(disk.file));
         let is_kept = end != End::PowerCut && !self.had_fault;
         self.oracle.end_run(is_kept);
-        let has_label = |file: &ObjectId| {
-            let read = |offset| self.world.read_file(*file, offset, METADATA_BYTES);
-            newest_label([&read(LABEL_SLOTS[0]), &read(LABEL_SLOTS[1])]).is_ok()
-        };
-        match labelled.iter().all(has_label) || self.damage.has_bad_metadata {
+        let may_be_lost = |file: &ObjectId| self.damage.bad_labels.contains(file);
+        match labelled.iter().all(|file| self.has_label(*file) || may_be_lost(file)) {
             true => Ok(()),
             false => Err("a label is lost".to_owned()),
         }
+    }
+
+    /// Returns true if a disk has a label that can be read.
+    pub(crate) fn has_label(&self, file: ObjectId) -> bool {
+        let read = |offset| self.world.read_file(file, offset, METADATA_BYTES);
+        newest_label([&read(LABEL_SLOTS[0]), &read(LABEL_SLOTS[1])]).is_ok()
     }
 
     /// Returns true if a disk has a label that no power cut may take.

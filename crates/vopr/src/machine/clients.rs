@@ -186,8 +186,10 @@ impl Machine {
             }
         }
         // The good mirror may have been lost, or a record of the dirty log.
-        let is_excused =
-            self.shape.has_checksums && (self.damage.has_bad_metadata || !self.is_promised(block));
+        let is_excused = self.shape.has_checksums
+            && (self.damage.has_bad_metadata
+                || !self.is_promised(block)
+                || self.is_left_out(block));
         match result {
             Err(VolumeError::Unreadable) if !is_excused && is_well && changes == self.changes => {
                 Err(format!("{request:?} of block {block} failed, though all members are well"))

@@ -5,7 +5,11 @@
 //! scrub finds them, and makes the mirrors equal. With checksums they are read from the good
 //! mirror, unless that one may be lost, too. Metadata have checksums: damage of one block at a time
 //! costs no data and hides nothing. If a crash comes on top, before the block is written again, the
-//! volume may refuse to start; that ends the history.
+//! volume may refuse to start, and a member may have no label any more: the crash tore the one that
+//! was not damaged. If the other members do not start without it, that ends the history.
+//!
+//! A rebuild with checksums leaves out the blocks that no mirror can give. The member has wrong data
+//! there, as if a bit had changed, but no good mirror is known to be there.
 
 use super::Machine;
 use super::clients::block_offset;
@@ -19,7 +23,7 @@ use mirrorball_store::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, METADATA_BYTES, SCRUB_OFFSET, newest_label,
     newest_record,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Turns of 100 ms after which damage is done though there is no calm.
@@ -40,6 +44,10 @@ pub(crate) struct DamageState {
     has_lost_checksums: bool,
     /// True once metadata were damaged.
     pub(crate) has_bad_metadata: bool,
+    /// Disks with a slot of their label that was damaged.
+    pub(crate) bad_labels: BTreeSet<ObjectId>,
+    /// Offsets of the blocks that rebuilds left out of each disk.
+    pub(crate) left_out: BTreeMap<ObjectId, BTreeSet<u64>>,
 }
 
 impl Machine {
@@ -105,10 +113,17 @@ impl Machine {
         }
     }
 
-    /// Promises nothing any more of blocks with one damaged mirror.
+    /// Promises nothing any more of blocks with one damaged mirror, or one that lacks them.
     pub(crate) fn give_up_rotten(&mut self) {
-        let rotten = std::mem::take(&mut self.damage.rotten);
+        let mut rotten = std::mem::take(&mut self.damage.rotten);
+        rotten.extend((0..BLOCKS).filter(|&block| self.is_left_out(block)));
         rotten.into_iter().for_each(|block| self.oracle.damage(block));
+    }
+
+    /// Returns true if a rebuild left out a block of the clients.
+    pub(crate) fn is_left_out(&self, block: u64) -> bool {
+        let offset = block_offset(&self.map, block);
+        self.damage.left_out.values().any(|offsets| offsets.contains(&offset))
     }
 
     /// Where a member has its mirror of a block of the clients.
@@ -126,6 +141,7 @@ impl Machine {
             0 | 1 => {
                 let other = read(LABEL_SLOTS[1 - block as usize], METADATA_BYTES);
                 newest_label([&other, &vec![0; METADATA_BYTES]]).ok()?;
+                self.damage.bad_labels.insert(file);
                 LABEL_SLOTS[block as usize]
             }
             2..18 => {
@@ -153,6 +169,12 @@ impl Machine {
         if self.served.as_ref().is_some_and(|served| served.store().lost_checksum_pages() > 0) {
             self.damage.has_lost_checksums = true;
             self.give_up_rotten();
+        }
+        if let Some(served) = &self.served {
+            for (offset, member) in served.store().left_out() {
+                let disk = self.rows[member.get()];
+                self.damage.left_out.entry(disk).or_default().insert(offset);
+            }
         }
         if self.shape.extra != ExtraFaults::Damage {
             return;
@@ -182,9 +204,11 @@ impl Machine {
         if self.scrub_progress().is_some_and(|scrub| scrub.differing_blocks > 0) {
             return Err("a scrub found mirrors that differ".to_owned());
         }
-        let mut members = (0..self.rows.len()).map(|row| MemberIndex(row as u16));
+        let left_out = |disk| self.damage.left_out.get(disk).map_or(0, |it| it.len() as u64);
+        let mut members = (0..).map(MemberIndex).zip(&self.rows);
         let is_mismatched = self.served.as_ref().is_some_and(|served| {
-            members.any(|member| served.store().mismatched_blocks(member) > 0)
+            let mismatched = |member| served.store().mismatched_blocks(member);
+            members.any(|(member, disk)| mismatched(member) > left_out(disk))
         });
         match is_mismatched {
             false => Ok(()),

@@ -22,6 +22,9 @@ impl Machine {
             // newest label.
             self.start_from(0, true)?;
         }
+        if self.is_refused {
+            return Ok(());
+        }
         if self.served.is_none() {
             return Err("the volume does not start with all disks".to_owned());
         }
@@ -37,12 +40,13 @@ impl Machine {
         self.read_all()?;
         // Where the good mirror was lost, the user has another copy.
         for block in 0..if self.shape.has_checksums { BLOCKS } else { 0 } {
-            if self.damage.has_bad_metadata || !self.is_promised(block) {
+            let is_promised = self.is_promised(block) && !self.is_left_out(block);
+            if self.damage.has_bad_metadata || !is_promised {
                 self.submit(ClientRequest::Write, block);
                 self.settle()?;
             }
         }
-        if self.tally.damages > 0 {
+        if self.tally.damages > 0 || !self.damage.left_out.is_empty() {
             self.repair_damage()?;
         }
         self.find_damage()?;

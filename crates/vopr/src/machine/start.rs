@@ -101,7 +101,9 @@ impl Machine {
             }
         }
         let mut assembled = self.assemble(&self.addresses(&present), false);
+        let has_lost_label = self.has_lost_label();
         if let Err(LabelledError::NeedsDegraded { .. }) = assembled
+            && !has_lost_label
             && (self.allows_degraded || self.have_newest_label(&present, &all))
         {
             assembled = self.assemble(&self.addresses(&present), true);
@@ -113,14 +115,26 @@ impl Machine {
                 | LabelledError::Incomplete { .. }
                 | LabelledError::Announced(_)
                 | LabelledError::Nothing,
-            ) => Ok(()),
-            Err(LabelledError::Doubtful { .. }) if self.damage.has_bad_metadata => {
-                self.tally.refusals += 1;
-                self.is_refused = true;
-                Ok(())
-            }
+            ) if !has_lost_label => Ok(()),
+            Err(LabelledError::NeedsDegraded { .. } | LabelledError::Incomplete { .. })
+            | Err(LabelledError::Announced(_) | LabelledError::Nothing) => self.refuse(),
+            Err(LabelledError::Doubtful { .. }) if self.damage.has_bad_metadata => self.refuse(),
             Err(error) => Err(format!("the volume does not start: {error}")),
         }
+    }
+
+    /// Ends the history: only the user can start the volume.
+    fn refuse(&mut self) -> Result<(), String> {
+        self.tally.refusals += 1;
+        self.is_refused = true;
+        Ok(())
+    }
+
+    /// Returns true if a crash took the label of a member of which a slot was damaged. It may have
+    /// been the only one that had the newest label.
+    fn has_lost_label(&self) -> bool {
+        let mut disks = self.rows.iter().filter(|disk| self.damage.bad_labels.contains(disk));
+        disks.any(|&disk| !self.has_label(disk))
     }
 
     pub(crate) fn addresses(&self, disks: &[ObjectId]) -> Vec<DeviceAddress> {
