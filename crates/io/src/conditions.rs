@@ -389,14 +389,8 @@ impl Problem<'_> {
             Problem::ReplaceFailed(_) if is_writable => {
                 format!("`ctl members replace {devid} DEVICE` copies it to another device")
             }
-            Problem::RebuildStalled(_) => "it is tried again every 10 s; `ctl members` shows the \
-                                           last error of each member"
-                .to_owned(),
-            Problem::RebuildLeftBlocks(_) if is_writable => {
-                "`ctl scrub start` copies them if another member can give them by then; else they \
-                 are errors until they are written, for example from a backup"
-                    .to_owned()
-            }
+            Problem::RebuildStalled(_) => STALLED_HELP.to_owned(),
+            Problem::RebuildLeftBlocks(_) if is_writable => LEFT_BLOCKS_HELP.to_owned(),
             Problem::ChecksumMismatch(_) if is_writable => {
                 "what another mirror has right was repaired; `ctl scrub start` checks all blocks; \
                  replace the device if the count grows"
@@ -430,6 +424,13 @@ impl Problem<'_> {
         Some(text)
     }
 }
+
+/// Advice for a rebuild whose last step failed.
+const STALLED_HELP: &str =
+    "it is tried again every 10 s; `ctl members` shows the last error of each member";
+/// Advice for a member that lacks blocks.
+const LEFT_BLOCKS_HELP: &str =
+    "`ctl scrub start` copies those that can be read by then; the others are errors until written";
 
 /// Advice for a member that has failed. Only labels record that another device replaces it.
 fn failed_help(subject: &ConditionSubject, situation: Situation) -> Option<String> {

@@ -92,7 +92,7 @@ impl StoreGate {
             return Ok(());
         }
         if piece.has_lock && !self.may_differ(&piece.plan.range()) {
-            bad.iter().for_each(|&offset| self.checksums_mut().on_mismatch(io.member, offset));
+            bad.iter().for_each(|&offset| self.checksums_mut().bad.on_mismatch(io.member, offset));
         }
         Err(IoError::Checksum)
     }
@@ -131,7 +131,7 @@ impl StoreGate {
     pub(crate) fn on_mended(&mut self, piece: &PieceView, targets: TargetSet) {
         let Some(store) = &mut self.checksums else { return };
         for target in targets.iter() {
-            store.on_mended(piece.plan.location(target).0, &piece.plan.range());
+            store.bad.on_mended(piece.plan.location(target).0, &piece.plan.range());
         }
     }
 
@@ -152,7 +152,7 @@ impl StoreGate {
             || !may_differ && !checksums.known_blocks(range.start, count).contains(&UNKNOWN);
         match piece.kind {
             RequestKind::Rebuild(member) if is_mismatch || has_all() => {
-                checksums.leave_out(member, &range);
+                checksums.bad.leave_out(member, &range);
                 Unreadable::LeaveOut
             }
             _ => Unreadable::Fail,
@@ -198,7 +198,7 @@ impl StoreGate {
         if !is_unsynced {
             for (target, _) in read.iter().filter(|it| !is_good(it)) {
                 let member = piece.plan.location(*target).0;
-                self.checksums_mut().on_mismatch(member, offset);
+                self.checksums_mut().bad.on_mismatch(member, offset);
                 if piece.kind == RequestKind::Scrub {
                     self.findings.mismatched.push((member, offset));
                 }

@@ -6,6 +6,7 @@
 //!
 //! Why a page is written when is in `checksum_pages`.
 
+use crate::bad_blocks::BadBlocks;
 use crate::checksum::{CHECKSUM_BLOCK_BYTES, Checksummer, UNKNOWN};
 use crate::label::{ChecksumPage, PAGE_SPAN_BYTES};
 use mirrorball_core::member::MemberIndex;
@@ -15,12 +16,6 @@ use std::ops::Range;
 
 /// Pages that are kept though nothing uses them: the checksums of 32 GiB, in 36 MiB.
 const RESIDENT_MAX: usize = 16_384;
-
-/// Bad blocks that are remembered, so that each is counted once, and those that rebuilds left out.
-const KNOWN_BAD_MAX: usize = 4096;
-
-/// The member before all others in the order of bad blocks.
-const FIRST: MemberIndex = MemberIndex(0);
 
 /// A piece or request that waits for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,14 +59,9 @@ pub(crate) struct ChecksumStore {
     dirty: BTreeSet<u32>,
     /// The checksums of the data of each write.
     writes: BTreeMap<RequestKey, Box<[u32]>>,
-    /// Blocks that a member has with wrong data.
-    known_bad: BTreeSet<(u64, MemberIndex)>,
-    /// Blocks that a member lacks, because no mirror could give them when it was rebuilt.
-    left_out: BTreeSet<(u64, MemberIndex)>,
+    pub(crate) bad: BadBlocks,
     /// True if no page is ever written.
     is_read_only: bool,
-    /// Blocks with wrong data that were found on each member.
-    pub(crate) mismatched: Vec<u64>,
     /// Pages that no member had which could be read, though one may hold them.
     pub(crate) lost_pages: u64,
 }
@@ -92,15 +82,13 @@ impl ChecksumStore {
     pub(crate) fn new(checksummer: Checksummer, tables: Vec<u64>) -> ChecksumStore {
         ChecksumStore {
             checksummer,
-            mismatched: vec![0; tables.len()],
+            bad: BadBlocks::new(tables.len()),
             lost_pages: 0,
             tables,
             pages: BTreeMap::new(),
             clock: VecDeque::new(),
             dirty: BTreeSet::new(),
             writes: BTreeMap::new(),
-            known_bad: BTreeSet::new(),
-            left_out: BTreeSet::new(),
             is_read_only: false,
         }
     }
@@ -262,17 +250,7 @@ impl ChecksumStore {
         for offset in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize) {
             self.set(offset, UNKNOWN);
         }
-        self.forget_bad(range);
-    }
-
-    /// Forgets which mirrors of a range are bad, because it is written.
-    fn forget_bad(&mut self, range: &Range<u64>) {
-        for bad in [&mut self.known_bad, &mut self.left_out] {
-            let blocks = bad.range((range.start, FIRST)..(range.end, FIRST));
-            for block in blocks.copied().collect::<Vec<(u64, MemberIndex)>>() {
-                bad.remove(&block);
-            }
-        }
+        self.bad.on_written(range);
     }
 
     /// Records the checksums of the data of a write.
@@ -300,48 +278,7 @@ impl ChecksumStore {
             known.copy_from_slice(written);
             self.make_dirty(number);
         }
-        self.forget_bad(range);
-    }
-
-    /// Records that the blocks of a range of the volume are missing on a member.
-    pub(crate) fn leave_out(&mut self, member: MemberIndex, range: &Range<u64>) {
-        let first = range.start / CHECKSUM_BLOCK_BYTES * CHECKSUM_BLOCK_BYTES;
-        for offset in (first..range.end).step_by(CHECKSUM_BLOCK_BYTES as usize) {
-            if self.left_out.len() < KNOWN_BAD_MAX {
-                self.left_out.insert((offset, member));
-            }
-        }
-    }
-
-    /// Forgets what rebuilds left out of a member that has failed.
-    pub(crate) fn forget_left_out(&mut self, member: MemberIndex) {
-        self.left_out.retain(|(_, other)| *other != member);
-    }
-
-    /// The blocks that members lack: the offset on the volume, and the member.
-    pub(crate) fn left_out(&self) -> &BTreeSet<(u64, MemberIndex)> {
-        &self.left_out
-    }
-
-    /// Counts a block that a member has with wrong data, unless it is known. The offset is on the
-    /// volume.
-    pub(crate) fn on_mismatch(&mut self, member: MemberIndex, offset: u64) {
-        if self.left_out.contains(&(offset, member)) {
-            return;
-        }
-        if self.known_bad.len() >= KNOWN_BAD_MAX {
-            self.known_bad.clear();
-        }
-        if self.known_bad.insert((offset, member)) {
-            self.mismatched[member.get()] += 1;
-        }
-    }
-
-    /// Records that a range of the volume is written with good data on a member.
-    pub(crate) fn on_mended(&mut self, member: MemberIndex, range: &Range<u64>) {
-        for bad in [&mut self.known_bad, &mut self.left_out] {
-            bad.retain(|(offset, bad)| *bad != member || !range.contains(offset));
-        }
+        self.bad.on_written(range);
     }
 
     /// Returns true if the versions of a page are not known that a member has.
@@ -497,8 +434,8 @@ mod tests {
     fn writes_set_the_checksums_of_their_ranges() {
         let (mut store, request) = (load([None; 2], None), RequestKey::from_slot(7));
         let at = |block: u64| 3 * PAGE_SPAN_BYTES + block * CHECKSUM_BLOCK_BYTES;
-        store.on_mismatch(MEMBERS[1], at(9));
-        store.on_mismatch(MEMBERS[1], at(9));
+        store.bad.on_mismatch(MEMBERS[1], at(9));
+        store.bad.on_mismatch(MEMBERS[1], at(9));
         store.begin_write(request, Box::new([11, 12, 13, 14]));
         store.write(request, at(8), &(at(9)..at(11)));
         let known: Vec<u32> = (8..12).map(|block| store.known(at(block))).collect();
@@ -506,8 +443,8 @@ mod tests {
         assert_eq!(*store.dirty(), BTreeSet::from([3]));
         store.clear(&(at(10)..at(11)));
         assert_eq!(store.known(at(10)), UNKNOWN);
-        store.on_mismatch(MEMBERS[1], at(9));
-        assert_eq!(store.mismatched, [0, 2], "again after it was written");
+        store.bad.on_mismatch(MEMBERS[1], at(9));
+        assert_eq!(store.bad.mismatched, [0, 2], "again after it was written");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! waits for what.
 
 mod admission;
+mod bad_blocks;
 pub mod checksum;
 mod checksum_checks;
 mod checksum_pages;

@@ -23,7 +23,7 @@ impl StoreGate {
             self.labels.on_repairs_lost(member);
         }
         if let Some(checksums) = self.checksums.as_mut().filter(|_| state == MemberState::Failed) {
-            checksums.forget_left_out(member);
+            checksums.bad.on_failed(member);
         }
         let is_rebuilt = matches!(state, MemberState::Rebuilding { .. });
         self.catching_up[member.get()] &= is_rebuilt;

@@ -24,8 +24,8 @@ fn histories_break_no_rule() {
     assert_eq!(run_seeds_from(1, 3), run_seeds_from(1, 3), "a seed always gives the same run");
 }
 
-/// Seeds that broke a rule which does not hold: a crash on top of a damaged label takes the label of
-/// a member, and a rebuild leaves out a block that its source cannot give.
+/// Seeds that broke a rule which does not hold: a crash on top of a damaged label takes the label
+/// of a member, and a rebuild leaves out a block that its source cannot give.
 #[test]
 fn seeds_whose_rules_were_corrected_break_none() {
     for seed in [5_001_232, 5_001_841, 5_006_895, 5_008_394] {

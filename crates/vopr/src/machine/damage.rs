@@ -8,8 +8,8 @@
 //! volume may refuse to start, and a member may have no label any more: the crash tore the one that
 //! was not damaged. If the other members do not start without it, that ends the history.
 //!
-//! A rebuild with checksums leaves out the blocks that no mirror can give. The member has wrong data
-//! there, as if a bit had changed, but no good mirror is known to be there.
+//! A rebuild with checksums leaves out the blocks that no mirror can give. The member has wrong
+//! data there, as if a bit had changed, but no good mirror is known to be there.
 
 use super::Machine;
 use super::clients::block_offset;
