@@ -77,6 +77,13 @@ fn create_once(
     Ok(created.map_err(|error| error.to_string())?.map)
 }
 
+/// Returns true if more than half of the members are in sync.
+fn has_majority(assembly: &Assembly) -> bool {
+    let members = assembly.executor.volume().expect("it has labels").members();
+    let in_sync = members.iter().filter(|(_, member)| member.state == MemberState::InSync);
+    2 * in_sync.count() > members.len()
+}
+
 impl Machine {
     /// Starts the volume from the members that work and are not left out. Disks that are no members
     /// any more are there, too, or not.
@@ -100,14 +107,19 @@ impl Machine {
                 present.swap(index, self.rng.below(index as u64 + 1) as usize);
             }
         }
-        let mut assembled = self.assemble(&self.addresses(&present), false);
-        let has_lost_label = self.has_lost_label();
-        if let Err(LabelledError::NeedsDegraded { .. }) = assembled
-            && !has_lost_label
-            && (self.allows_degraded || self.have_newest_label(&present, &all))
+        let mut assembled = self.assemble_present(&present, &all);
+        if let Err(LabelledError::Doubtful { .. }) = assembled
+            && has_others
         {
-            assembled = self.assemble(&self.addresses(&present), true);
+            // A disk that is no member any more may have been used without one that was replaced
+            // since. Where no majority is in sync, the user leaves it out.
+            present.retain(|disk| self.rows.contains(disk));
+            let again = self.assemble_present(&present, &all);
+            if !again.as_ref().is_ok_and(has_majority) {
+                assembled = again;
+            }
         }
+        let has_lost_label = self.has_lost_label();
         match assembled {
             Ok(assembly) => self.serve(assembly),
             Err(
@@ -120,6 +132,24 @@ impl Machine {
             | Err(LabelledError::Announced(_) | LabelledError::Nothing) => self.refuse(),
             Err(LabelledError::Doubtful { .. }) if self.damage.has_bad_metadata => self.refuse(),
             Err(error) => Err(format!("the volume does not start: {error}")),
+        }
+    }
+
+    /// Assembles these disks of all, with `--degraded` if the user allows it.
+    fn assemble_present(
+        &mut self,
+        present: &[ObjectId],
+        all: &[ObjectId],
+    ) -> Result<Assembly, LabelledError> {
+        let assembled = self.assemble(&self.addresses(present), false);
+        match assembled {
+            Err(LabelledError::NeedsDegraded { .. })
+                if !self.has_lost_label()
+                    && (self.allows_degraded || self.have_newest_label(present, all)) =>
+            {
+                self.assemble(&self.addresses(present), true)
+            }
+            assembled => assembled,
         }
     }
 
