@@ -55,10 +55,19 @@ fn serve(folder: &Folder, devices: &[&str]) -> Service {
     Service::start(folder, &[&["serve"], devices, &places].concat())
 }
 
-/// The error of a volume that must not start.
+/// The error of a volume that must not start now, and may later.
 fn refusal(folder: &Folder, devices: &[&str]) -> String {
+    refusal_with(1, folder, devices)
+}
+
+/// The error of a volume that starts only if the user decides.
+fn doubt(folder: &Folder, devices: &[&str]) -> String {
+    refusal_with(3, folder, devices)
+}
+
+fn refusal_with(code: i32, folder: &Folder, devices: &[&str]) -> String {
     let output = folder.run(&[&["serve"], devices, &["--export", "nbd:unix:socket"]].concat());
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
     stderr(&output)
 }
 
@@ -110,41 +119,6 @@ fn a_volume_starts_from_its_members_in_any_order() {
         service.terminate();
     }
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));
-}
-
-/// The member is remote, so that it keeps its old data while it is gone.
-#[test]
-fn a_failed_member_does_not_come_back_as_in_sync() {
-    let folder = place(2);
-    let uri = folder.nbd_uri("peer");
-    let text =
-        format!("profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\nuri = \"{uri}\"\n");
-    fs::write(folder.path("pair.toml"), text).unwrap();
-    let single = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"24MiB\"\n";
-    fs::write(folder.path("peer.toml"), single).unwrap();
-    fs::create_dir(folder.path("disks")).unwrap();
-    let emulate = ["emulate", "peer.toml", "--members", "--backing", "disks"];
-    let peer = || Service::start(&folder, &[&emulate[..], &["--export", "nbd:unix:peer"]].concat());
-    let first = peer();
-    let output = folder.run(&["create", "pair.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let round_robin = ["a.img", &uri, "--policy", "round-robin"];
-    let service = serve(&folder, &round_robin);
-    client(&folder).write(0, &[1; BLOCK]);
-    first.stop("-KILL");
-    client(&folder).write(0, &[2; BLOCK]);
-    client(&folder).flush();
-    service.terminate();
-    let second = peer();
-    let service = serve(&folder, &round_robin);
-    assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
-    assert_reads(&folder, 0, 2);
-    wait_until_in_sync(&folder);
-    assert_reads(&folder, 0, 2);
-    service.terminate();
-    second.terminate();
-    let peer = fs::read(folder.path("disks/member-1.img")).unwrap();
-    assert!(peer[DATA..DATA + BLOCK] == [2; BLOCK]);
 }
 
 #[test]
@@ -253,7 +227,7 @@ fn halves_that_were_used_alone_do_not_start_together() {
         client(&folder).write(0, &[fill; BLOCK]);
         service.terminate();
     }
-    let error = refusal(&folder, &["a.img", "b.img"]);
+    let error = doubt(&folder, &["a.img", "b.img"]);
     assert!(error.contains("diverged") && error.contains("--discard"), "{error}");
     let examined = folder.run(&["examine", "a.img", "b.img"]);
     assert_eq!(examined.status.code(), Some(1));
@@ -271,7 +245,7 @@ fn halves_that_were_used_alone_do_not_start_together() {
 fn a_copy_and_a_restored_snapshot_are_refused() {
     let folder = created(2);
     fs::copy(folder.path("b.img"), folder.path("copy.img")).unwrap();
-    let error = refusal(&folder, &["a.img", "b.img", "copy.img"]);
+    let error = doubt(&folder, &["a.img", "b.img", "copy.img"]);
     assert!(
         error.contains("one of 2 devices that are devid 2, with labels of the same age"),
         "{error}"
@@ -279,7 +253,7 @@ fn a_copy_and_a_restored_snapshot_are_refused() {
     let service = serve(&folder, &["a.img", "b.img"]);
     client(&folder).write(0, &[1; BLOCK]);
     service.terminate();
-    let error = refusal(&folder, &["a.img", "copy.img"]);
+    let error = doubt(&folder, &["a.img", "copy.img"]);
     assert!(error.contains("older copy"), "{error}");
     let help = "help: give the device that has the current data of devid 2 in place of `copy.img`";
     assert!(error.contains(help), "{error}");

@@ -11,6 +11,8 @@ pub(crate) enum Ending {
     FoundFailure,
     /// It was asked for something that cannot be.
     WrongUse,
+    /// Only the user can decide how to go on: the same command fails again.
+    NeedsUser,
     /// Ctrl-C ended it early.
     Interrupted,
 }
@@ -20,6 +22,8 @@ pub(crate) enum Ending {
 pub(crate) enum Failure {
     /// The user's to mend: nothing was run and nothing written.
     WrongUse(anyhow::Error),
+    /// The user's to decide: to try again does not help.
+    NeedsUser(anyhow::Error),
     /// Something failed on the way.
     Fault(anyhow::Error),
 }
@@ -30,6 +34,7 @@ impl Ending {
             Ending::Done => 0,
             Ending::FoundFailure => 1,
             Ending::WrongUse => 2,
+            Ending::NeedsUser => 3,
             Ending::Interrupted => INTERRUPTED,
         })
     }
@@ -42,19 +47,20 @@ impl Failure {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Failure::WrongUse(_) => Ending::WrongUse,
+            Failure::NeedsUser(_) => Ending::NeedsUser,
             Failure::Fault(_) => Ending::FoundFailure,
         }
     }
 
     pub(crate) fn into_cause(self) -> anyhow::Error {
         match self {
-            Failure::WrongUse(cause) | Failure::Fault(cause) => cause,
+            Failure::WrongUse(cause) | Failure::NeedsUser(cause) | Failure::Fault(cause) => cause,
         }
     }
 
     pub(crate) fn cause(&self) -> &anyhow::Error {
         match self {
-            Failure::WrongUse(cause) | Failure::Fault(cause) => cause,
+            Failure::WrongUse(cause) | Failure::NeedsUser(cause) | Failure::Fault(cause) => cause,
         }
     }
 }

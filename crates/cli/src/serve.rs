@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 members, in any order, or from a folder with them (--scan). It starts only if every member that \
 was in sync is there; --degraded or --read-only starts it without those that are missing.
 
+Exit code 1 if a member is missing, so that it may start later; 3 if only you can decide, as between
+devices that do not agree; 2 if the command is wrong.
+
 Examples:
   mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock
   mirrorball serve --scan /dev --volume data --export ublk"
@@ -150,8 +153,10 @@ impl Args {
                 None => error.into(),
             }),
             LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
-            error @ (LabelledError::Doubtful { .. }
-            | LabelledError::NeedsDegraded { .. }
+            error @ (LabelledError::Doubtful { .. } | LabelledError::ReadOnlyFeatures(_)) => {
+                Failure::NeedsUser(error.into())
+            }
+            error @ (LabelledError::NeedsDegraded { .. }
             | LabelledError::Announced(_)
             | LabelledError::Incomplete { .. }
             | LabelledError::NothingLeft { .. }) => Failure::Fault(error.into()),

@@ -29,9 +29,7 @@ fn machine(name: &str) -> (KernelPrograms, PathBuf) {
 }
 
 fn text(failure: Failure) -> String {
-    match failure {
-        Failure::WrongUse(error) | Failure::Fault(error) => format!("{error:#}"),
-    }
+    format!("{:#}", failure.into_cause())
 }
 
 #[test]
