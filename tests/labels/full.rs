@@ -78,9 +78,10 @@ fn the_last_error_of_a_member_that_stays_is_shown() {
     assert!(!folder.ctl(&["members"]).contains("last error"));
     let write = |block: usize| {
         let (offset, data) = ((block * BLOCK) as u64, [1; BLOCK]);
-        client(&folder).request(NbdRequest::Write, offset, &data, BLOCK).is_ok()
+        client(&folder).request(NbdRequest::Write, offset, &data, BLOCK)
     };
-    assert!((0..200).map(write).any(|is_done| !is_done), "the filesystem is full");
+    let error = (0..200).find_map(|block| write(block).err());
+    assert_eq!(error, Some(28), "ENOSPC, as the filesystem is full");
     let status = folder.ctl(&["status"]);
     let line = status.lines().find(|line| line.contains("; last error of devid 1 (")).unwrap();
     for part in ["full/a.img), ", " s ago: write of ", ": No space left on device"] {
@@ -97,7 +98,7 @@ fn the_last_error_of_a_member_that_stays_is_shown() {
     let shown = members.lines().next().unwrap();
     assert!(shown.starts_with("devid 1: in sync, ") && shown.contains(", last error "), "{shown}");
     filesystem.enlarge(&folder);
-    wait_until("a write to end well", || write(0));
+    wait_until("a write to end well", || write(0).is_ok());
     let json: serde_json::Value =
         serde_json::from_str(&folder.ctl(&["status", "--format", "json"])).unwrap();
     let last = json["members"][0]["last_error"]["error"].as_str().unwrap();

@@ -156,6 +156,15 @@ impl Executor {
         self.note_fault(member, fault);
     }
 
+    /// True if the last error of a member in use is that its filesystem is full.
+    pub fn has_no_space(&self) -> bool {
+        let members = (0..).map(MemberIndex).zip(&self.slots);
+        members.filter(|(member, _)| !self.has_failed(*member)).any(|(_, slot)| {
+            let cause = FaultCause::System(Errno::NOSPC);
+            matches!(slot.fault, Some(MemberFault::Io(_, it)) if it == cause)
+        })
+    }
+
     /// Records an error of a member that has not failed.
     pub(super) fn note_fault(&mut self, member: MemberIndex, fault: MemberFault) {
         if !self.has_failed(member) {

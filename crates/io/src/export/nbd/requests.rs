@@ -105,6 +105,7 @@ impl Server {
         let result = ended.result.map_err(|error| match error {
             VolumeError::OutOfRange => WireError::Invalid,
             VolumeError::ReadOnly => WireError::NotPermitted,
+            VolumeError::Unwritable if executor.has_no_space() => WireError::NoSpace,
             _ => WireError::Io,
         });
         let head = ReplyHead::new(&self.requests.get(key).request, result);
