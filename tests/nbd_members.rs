@@ -4,9 +4,9 @@
 //! `true`; `./test` installs them.
 
 mod errors;
-mod reopen;
 
 use crate::common::external::{self, External};
+use crate::common::nbd_client::NbdClient;
 use crate::common::service::{Service, wait_until};
 use crate::common::{Folder, stderr};
 use std::fs::{self, File};
@@ -176,6 +176,19 @@ fn peer_without_missed_writes_is_read_again() {
     assert!(events[gone..].contains(&format!("\"ended\",{unreachable}")), "{events}");
     ours.terminate();
     other.terminate();
+}
+
+/// No request follows after the peer is gone, and with it the writes that were not flushed.
+#[test]
+fn peer_with_unflushed_writes_fails_at_once() {
+    let folder = place();
+    let other = peer(&folder);
+    let ours = serve(&folder);
+    NbdClient::connect(&folder, "socket").write(0, &[0x11; 4096]);
+    other.stop("-KILL");
+    wait_until("it is noticed", || folder.ctl(&["status"]).contains("degraded"));
+    assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
+    ours.terminate();
 }
 
 /// The peer is stopped by a signal: its connections stay open, and it does not answer. The volume

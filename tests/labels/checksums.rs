@@ -121,24 +121,6 @@ fn a_block_that_no_mirror_has_is_an_error_until_it_is_written() {
 }
 
 #[test]
-fn checksums_hold_after_a_crash() {
-    let folder = written(7);
-    let service = served(&folder);
-    client(&folder).write(0, &[8; BLOCK]);
-    client(&folder).flush();
-    service.stop("-KILL");
-    let service = served(&folder);
-    assert_reads(&folder, 0, 8);
-    wait_until_in_sync(&folder);
-    service.terminate();
-    damage(&folder, "b.img", 2);
-    let service = served(&folder);
-    assert_reads(&folder, 0, 8);
-    assert!(folder.ctl(&["members"]).contains(", 1 bad checksums\n"));
-    service.terminate();
-}
-
-#[test]
 fn a_scrub_repairs_by_checksums_and_names_the_bad_member() {
     let folder = written(7);
     for at in [0, 5, 15] {
@@ -162,44 +144,6 @@ fn a_scrub_repairs_by_checksums_and_names_the_bad_member() {
 }
 
 #[test]
-fn a_scrub_goes_on_over_a_restart_with_its_counts() {
-    let folder = written(7);
-    damage(&folder, "a.img", 1);
-    let service = served(&folder);
-    folder.ctl(&["scrub", "start", "--rate", "4M"]);
-    let has_found = || folder.ctl(&["scrub"]).contains("1 block of 4 KiB did not match");
-    wait_until("the first mismatch", has_found);
-    service.terminate();
-    damage(&folder, "a.img", 15);
-    let service = served(&folder);
-    assert!(has_found() && folder.ctl(&["scrub"]).contains("scrub running: "));
-    wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished: "));
-    assert!(has_found(), "what was checked before is not checked again");
-    service.terminate();
-}
-
-#[test]
-fn a_member_that_is_rebuilt_has_the_checksums_too() {
-    let folder = written(7);
-    File::create(folder.path("new.img")).unwrap().set_len(SIZE_BYTES).unwrap();
-    let service = served(&folder);
-    folder.ctl(&["members", "fail", "2"]);
-    client(&folder).write(BLOCK as u64, &[8; BLOCK]);
-    folder.ctl(&["members", "replace", "2", "new.img"]);
-    wait_until_in_sync(&folder);
-    service.terminate();
-    // The other one is missing: only the new member's checksums can tell.
-    damage(&folder, "new.img", 0);
-    let service = serve(&folder, &["new.img", "--degraded"]);
-    let read = |offset| client(&folder).request(NbdRequest::Read, offset, &[], BLOCK);
-    assert_eq!(read(0), Err(EIO));
-    assert_eq!(read(BLOCK as u64), Ok(vec![8; BLOCK]));
-    let found = scrub::scrub(&folder, &[]);
-    assert!(found.contains("no mirror has the right data of 1 block of 4 KiB"), "{found}");
-    service.terminate();
-}
-
-#[test]
 fn a_single_copy_is_verified() {
     let folder = checksummed("single", &["a.img"]);
     let service = serve(&folder, &["a.img"]);
@@ -219,31 +163,6 @@ fn a_single_copy_is_verified() {
     let copy = "  the only copy is wrong or cannot be read: 1 block of 4 KiB\n";
     for part in [copy, "  bytes 8192 to 12287 of the volume: no right copy\n"] {
         assert!(found.contains(part) && !found.contains("mirror"), "no `{part}` in {found}");
-    }
-    service.terminate();
-}
-
-#[test]
-fn striped_mirrors_have_checksums() {
-    let names = ["a.img", "b.img", "c.img", "d.img"];
-    let folder = checksummed("raid10", &names);
-    let service = serve(&folder, &names);
-    for at in 0..64 {
-        client(&folder).write(at * BLOCK as u64, &[at as u8 + 1; BLOCK]);
-    }
-    service.terminate();
-    // Another block on each, so that one of its mirrors is right.
-    for (name, at) in names.iter().zip([0, 300, 100, 400]) {
-        damage(&folder, name, at);
-    }
-    let service = serve(&folder, &names);
-    let found = scrub::scrub(&folder, &[]);
-    assert!(
-        found.contains("  4 blocks of 4 KiB did not match their checksums, and were rewritten"),
-        "{found}"
-    );
-    for at in 0..64 {
-        assert!(client(&folder).read(at * BLOCK as u64, BLOCK) == [at as u8 + 1; BLOCK], "{at}");
     }
     service.terminate();
 }

@@ -61,21 +61,6 @@ fn a_spare_takes_the_place_of_a_member_that_fails() {
 }
 
 #[test]
-fn a_volume_that_starts_degraded_uses_its_spare() {
-    let folder = created();
-    let service = serve(&folder, &["a.img", "b.img"]);
-    assert!(has_line(&service, "spare UUID "), "{:?}", service.lines);
-    assert!(folder.ctl(&["status"]).contains("  spare UUID "));
-    client(&folder).write(0, &[3; BLOCK]);
-    service.terminate();
-    let service = serve(&folder, &["b.img", "s.img", "--degraded"]);
-    wait_until_in_sync(&folder);
-    assert_reads(&folder, 0, 3);
-    service.terminate();
-    assert!(data(&folder, "b.img") == data(&folder, "s.img"));
-}
-
-#[test]
 fn spares_are_added_and_removed() {
     let folder = created();
     empty(&folder, "t.img", SIZE_BYTES);
