@@ -23,10 +23,25 @@ fn a_trace_is_characterised_and_a_job_fitted_to_it() {
         assert!(shown.contains(part), "no `{part}` in\n{shown}");
     }
     let job = stdout(&folder.run(&["check", "web.fio"]));
-    assert!(job.contains("random reads (80 %) and writes"), "{job}");
+    for part in ["[random-reads] random reads of 4 KiB", "[random-writes] random writes of 8 KiB"] {
+        assert!(job.contains(part), "no `{part}` in\n{job}");
+    }
     let fitted = folder.run(&["import", "trace", "web.csv", "--fit", "-"]);
     assert_eq!(stdout(&fitted), fs::read_to_string(folder.path("web.fio")).unwrap());
     assert!(stderr(&fitted).contains("format    alibaba"), "{}", stderr(&fitted));
+}
+
+#[test]
+fn advice_is_for_the_load_of_a_trace() {
+    let folder = Folder::new();
+    fs::write(folder.path("web.csv"), trace()).unwrap();
+    let advise = ["advise", "two-ssd-raid1", "--load", "web.csv", "-n", "2", "-d", "20ms"];
+    let advised = folder.run(&advise);
+    let said = stderr(&advised);
+    assert!(said.contains("that resembles web.csv is in mirrorball-results/web.fio"), "{said}");
+    assert!(stdout(&advised).contains("\nYou have "), "{}", stdout(&advised));
+    folder.refuses(&["capture", "/proc"], &["/proc has no block device of its own", "help: "]);
+    folder.refuses(&["capture", "nosuch"], &["cannot read nosuch", "help: "]);
 }
 
 #[test]

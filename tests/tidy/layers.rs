@@ -22,7 +22,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("vopr", &["core", "store", "disk", "nbd", "io"]),
     // Of `disk` its example only.
     ("health", &["core", "disk"]),
-    ("host", &["core", "disk", "sim", "lab", "io", "health"]),
+    ("host", &["core", "disk", "sim", "lab", "io", "health", "trace"]),
     ("sweep", &["core", "disk", "sim", "lab"]),
     ("web", &["core", "disk", "sim", "lab", "host"]),
     (

@@ -55,6 +55,7 @@ Examples:
   mirrorball advise
   mirrorball advise /srv/data
   mirrorball advise /dev/md0 my-job.fio
+  mirrorball advise /srv/data --load load.trace
   mirrorball advise my-array.toml --system md:6.12
   mirrorball advise /srv/data --probe -o my-array.toml
   mirrorball advise /srv/data --what-if
@@ -121,6 +122,11 @@ pub(crate) struct Args {
           conflicts_with_all = ["array", "what_if", "probe", "measured", "report", "policy"])]
     new: Vec<String>,
 
+    /// Compare the settings under a load: a trace, as of `mirrorball capture`, which becomes a job
+    /// that resembles it
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["jobs", "measured", "new"])]
+    load: Option<PathBuf>,
+
     /// Measure the disks first, by reading them one after the other, and simulate them by models
     /// that are fitted to the measurements: at most a minute each, with --probe=full ten
     ///
@@ -182,8 +188,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         return new_array::run(args);
     }
     let existing = check_outputs(args)?;
-    let (array, jobs) = target::array_and_jobs(args);
-    let measured = measured::with_fitted(args, target::find(args, array)?, &jobs)?;
+    let (array, mut jobs) = target::array_and_jobs(args);
+    let target = target::find(args, array)?;
+    if let Some(load) = &args.load {
+        jobs = vec![target::fitted_job(&target, load).map_err(Failure::WrongUse)?];
+    }
+    let measured = measured::with_fitted(args, target, &jobs)?;
     if measured.is_interrupted {
         return Ok(Ending::Interrupted);
     }

@@ -149,7 +149,7 @@ fn with_whole_examples(command: Command, width: usize) -> Command {
 /// Commands by what they are for, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Choose a setting for an array", &["advise", "tune", "watch", "detect", "probe", "bench"]),
-    ("Compare policies", &["compare", "report", "explain", "import"]),
+    ("Compare policies", &["compare", "report", "explain", "import", "capture"]),
     ("Repeat and scale experiments", &["recipe", "league", "sweep"]),
     ("Look up and write", &["policies", "program", "models", "check"]),
     ("Run volumes", &["create", "serve", "ctl", "top", "examine", "clear", "emulate"]),

@@ -9,6 +9,7 @@
 
 mod advise;
 mod bench;
+mod capture;
 mod check;
 mod check_job;
 mod clear;
@@ -78,6 +79,7 @@ enum Command {
     League(league::Args),
     Sweep(sweep::Args),
     Import(import::Args),
+    Capture(capture::Args),
     Policies(policies::Args),
     Program(program::Args),
     Models(models::Args),
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::League(args) => league::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Import(args) => import::run(&args),
+        Command::Capture(args) => capture::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Program(args) => program::run(&args),
         Command::Models(args) => models::run(&args),

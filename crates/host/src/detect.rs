@@ -49,6 +49,8 @@ use no_machine as live;
 pub use array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
+#[cfg(unix)]
+pub(crate) use btrfs_ioctl::{chunks as btrfs_chunks, devices as btrfs_devices};
 pub use disk::{DetectedDisk, DiskBus};
 pub use disk_below::{DiskBelow, disk_at, disk_below};
 #[cfg(unix)]

@@ -1,7 +1,8 @@
 //! Description of a trace, as text for people.
 
+use crate::bins::{Bins, SizeCount};
 use crate::record::TraceOp;
-use crate::summary::{Bins, SizeCount, TraceSummary};
+use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Escaped;
 use mirrorball_core::units::{Nanos, format_bytes};
 
@@ -36,7 +37,7 @@ impl TraceSummary {
         ] {
             let index = op as usize;
             if self.requests[index] > 0 {
-                let sequential = percent(self.sequential[index], self.requests[index]);
+                let sequential = percent(self.kinds[2 * index].requests, self.requests[index]);
                 let sizes = listed_sizes(sizes, self.requests[index]);
                 lines.push(format!("{label:<9} {sequential} sequential; {sizes}"));
             }

@@ -1,28 +1,53 @@
 //! A synthetic job that resembles a trace: an ordinary job file of fio.
 //!
-//! It keeps the read share, the request sizes, the sequential share, the mean rate, and how busy
-//! each tenth of the addresses is. It does not keep bursts, the order of the requests, or the
-//! repetition of single addresses: replay the trace for those.
+//! Each kind of load becomes a section: sequential and random reads, sequential and random writes.
+//! A section keeps sizes, addresses, the number of streams or processes, and the pace. It does not
+//! keep bursts, or the repetition of single addresses: replay the trace for those.
 
+use crate::bins::SizeCount;
+use crate::load_kinds::LoadClass;
 use crate::record::TraceOp;
-use crate::summary::{SizeCount, TraceSummary};
+use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, SECTOR_BYTES};
 
-/// Sizes of a job; fio allows 64.
+/// Sizes of a section; fio allows 64.
 const SIZES_MAX: usize = 16;
 /// Zones that the addresses are divided into.
 const ZONES: usize = 10;
+/// A kind with a smaller share of its operation's requests is left out: one in so many.
+const RARE: u64 = 50;
+/// Requests in flight of sections that keep a rate, of all clones together.
+const RATE_DEPTH: u64 = 256;
+/// Most clones of a section.
+const CLONES_MAX: u64 = 64;
+
+/// Kinds in the order of [`TraceSummary::kinds`]: name of the section, and `rw`.
+const KINDS: [(&str, &str); 4] = [
+    ("sequential-reads", "read"),
+    ("random-reads", "randread"),
+    ("sequential-writes", "write"),
+    ("random-writes", "randwrite"),
+];
+
+/// When the requests of a section are sent.
+enum Pace {
+    /// As soon as one of so many has ended.
+    Closed(u64),
+    /// One by each clone, microseconds after the one before.
+    Think(u64),
+    /// At a rate in requests per second.
+    Rate(f64),
+}
 
 impl TraceSummary {
-    /// The text of a job file that resembles the trace. `origin` names the trace in a comment.
+    /// The text of a job file that resembles the trace, within the first `limit_bytes` of a volume.
+    /// `origin` names the trace in a comment.
     ///
     /// # Errors
     /// If the trace neither reads nor writes, or all of it arrives at once.
-    pub fn fit(&self, origin: &str) -> Result<String, Diagnostic> {
-        let [reads, writes] = [TraceOp::Read, TraceOp::Write].map(|op| op as usize);
-        let (read_count, write_count) = (self.requests[reads], self.requests[writes]);
-        if read_count + write_count == 0 {
+    pub fn fit(&self, origin: &str, limit_bytes: u64) -> Result<String, Diagnostic> {
+        if self.kinds.iter().all(|kind| kind.requests == 0) {
             let error = Diagnostic::new("the trace neither reads nor writes, so no job fits it");
             return Err(error.with_help("replay it with read_iolog="));
         }
@@ -30,40 +55,111 @@ impl TraceSummary {
             let error = Diagnostic::new("all requests arrive at once, so the trace has no rate");
             return Err(error.with_help("replay it with read_iolog= and replay_no_stall=1"));
         }
-        let read_percent = (100.0 * read_count as f64 / (read_count + write_count) as f64).round();
-        let rw = match (read_count, write_count) {
-            (_, 0) => "randread",
-            (0, _) => "randwrite",
-            _ => "randrw",
-        };
-        let rate = |count: u64| (self.mean_iops() * count as f64 / self.total() as f64).ceil();
-        let random = [reads, writes].map(|index| {
-            let share = self.sequential[index] as f64 / self.requests[index].max(1) as f64;
-            100 - (100.0 * share).round() as u64
-        });
-        let sizes = [&self.read_sizes, &self.write_sizes].map(|sizes| split(sizes));
+        let is_rare =
+            |index: usize| self.kinds[index].requests * RARE < self.requests[index / 2].max(1);
+        let kept: Vec<usize> = (0..4).filter(|&index| !is_rare(index)).collect();
         let origin: String = origin.chars().filter(|letter| !letter.is_control()).collect();
-        let mut text = format!("; Fitted to the trace {origin}\n[fitted]\nioengine=io_uring\n");
-        text += &format!("direct=1\niodepth=256\nrw={rw}\n");
-        if rw == "randrw" {
-            text += &format!("rwmixread={read_percent}\n");
-        }
-        text += &format!("bssplit={},{}\n", sizes[0], sizes[1]);
-        text += &format!("percentage_random={},{}\n", random[0], random[1]);
-        text += &format!("rate_iops={},{}\n", rate(read_count), rate(write_count));
-        text += "rate_process=poisson\nnorandommap\n";
-        text += &format!("size={}m\n", self.end_bytes.div_ceil(MIB));
-        text += &format!("random_distribution=zoned:{}\n", self.zones());
         let seconds = self.duration.as_secs_f64().ceil() as u64;
-        text += &format!("time_based\nruntime={}\n", seconds.clamp(1, 3600));
+        let mut text = format!(
+            "; Fitted to {origin}: {} requests\n[global]\nioengine=io_uring\ndirect=1\n\
+             filename=load\nnorandommap\ntime_based\nruntime={}\n",
+            self.total(),
+            seconds.clamp(1, 3600)
+        );
+        let left_out = self.total() - kept.iter().map(|&it| self.kinds[it].requests).sum::<u64>();
+        if left_out > 0 {
+            text += &format!("; left out: {left_out} requests of rare kinds, or without data\n");
+        }
+        for index in kept {
+            text += &self.section(index, limit_bytes);
+        }
         Ok(text)
     }
 
+    fn section(&self, index: usize, limit_bytes: u64) -> String {
+        let ((name, rw), kind) = (KINDS[index], &self.kinds[index]);
+        let is_sequential = index.is_multiple_of(2);
+        // The other kind of its operation may be left out.
+        let share = self.requests[index / 2] as f64 / self.duration.as_secs_f64();
+        let pair = &self.kinds[index / 2 * 2..][..2];
+        let share_kept = pair.iter().filter(|it| it.requests * RARE >= self.requests[index / 2]);
+        let iops =
+            share * kind.requests as f64 / share_kept.map(|kind| kind.requests).sum::<u64>() as f64;
+        let (clones, pace) = kind.pace(is_sequential, iops);
+        let mut text = format!("[{name}]\nrw={rw}\nbssplit={}\n", split(&kind.sizes));
+        text += &kind.place(is_sequential, clones, self.end_bytes, limit_bytes);
+        if clones > 1 {
+            text += &format!("numjobs={clones}\n");
+        }
+        text += &match pace {
+            Pace::Closed(depth) => format!("iodepth={depth}\n"),
+            Pace::Think(micros) => format!("iodepth=1\nthinktime={micros}\n"),
+            Pace::Rate(rate) => {
+                let process = if kind.gap_variation < 0.5 { "linear" } else { "poisson" };
+                let depth = (RATE_DEPTH / clones).max(1);
+                format!(
+                    "iodepth={depth}\nrate_iops={}\nrate_process={process}\n",
+                    rate.ceil() as u64
+                )
+            }
+        };
+        let [writes, flushes] =
+            [TraceOp::Write, TraceOp::Flush].map(|op| self.requests[op as usize]);
+        if index >= 2 && flushes > 0 {
+            text += &format!("fsync={}\n", (writes as f64 / flushes as f64).round().max(1.0));
+        }
+        text
+    }
+}
+
+impl LoadClass {
+    /// Number of clones, and the pace of each.
+    fn pace(&self, is_sequential: bool, iops: f64) -> (u64, Pace) {
+        let parts = if is_sequential { self.streams } else { self.processes };
+        let clones = parts.clamp(1, CLONES_MAX);
+        let Some(depth) = self.depth else { return (clones, Pace::Rate(iops / clones as f64)) };
+        if depth.mean >= 0.85 * depth.high as f64 {
+            let clones = clones.min(depth.high);
+            let each = (depth.high as f64 / clones as f64).round().max(1.0);
+            return (clones, Pace::Closed(each as u64));
+        }
+        if depth.high <= clones {
+            let turn_us = 1e6 * clones as f64 / iops;
+            let think_us = turn_us - depth.response.0 as f64 / 1e3;
+            return (clones, Pace::Think(think_us.round().max(1.0) as u64));
+        }
+        (clones, Pace::Rate(iops / clones as f64))
+    }
+
+    /// The options that say where the requests go, within the first `limit_bytes` of a volume.
+    fn place(&self, is_sequential: bool, clones: u64, end_bytes: u64, limit_bytes: u64) -> String {
+        if self.space.counts.is_empty() {
+            // Counters show no addresses.
+            return "size=100%\n".to_owned();
+        }
+        let scaled = |bytes: u64| match end_bytes <= limit_bytes {
+            true => bytes,
+            false => (u128::from(bytes) * u128::from(limit_bytes) / u128::from(end_bytes)) as u64,
+        };
+        let largest = self.sizes.iter().map(|size| size.bytes).max().unwrap_or(0);
+        let least = largest.div_ceil(MIB).max(1);
+        let end = scaled(end_bytes).div_ceil(MIB).min(limit_bytes / MIB).max(least);
+        if !is_sequential {
+            let zones = self.zones(end_bytes);
+            return format!("size={end}m\nrandom_distribution=zoned:{zones}\n");
+        }
+        let from = (scaled(self.range[0]) / MIB).min(end.saturating_sub(clones * least));
+        let each = ((scaled(self.range[1]).div_ceil(MIB).min(end) - from) / clones).max(least);
+        let step = if clones > 1 { format!("offset_increment={each}m\n") } else { String::new() };
+        format!("offset={from}m\nsize={each}m\n{step}")
+    }
+
     /// The share of the requests in each tenth of the addresses, as `access/size:access/size:…`.
-    fn zones(&self) -> String {
+    fn zones(&self, end_bytes: u64) -> String {
         let mut counts = [0; ZONES];
         for (index, bin) in self.space.counts.iter().enumerate() {
-            let zone = index as u64 * self.space.width * ZONES as u64 / self.end_bytes.max(1);
+            let middle = index as u64 * self.space.width + self.space.width / 2;
+            let zone = u128::from(middle) * ZONES as u128 / u128::from(end_bytes.max(1));
             counts[(zone as usize).min(ZONES - 1)] += bin[0];
         }
         let shares = whole_percents(&counts);
@@ -72,7 +168,6 @@ impl TraceSummary {
         zones.collect::<Vec<String>>().join(":")
     }
 }
-
 /// The sizes as `bytes/percent:bytes/percent:…`, in whole sectors.
 fn split(sizes: &[SizeCount]) -> String {
     let mut sectors: Vec<SizeCount> = Vec::new();

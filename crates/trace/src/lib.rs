@@ -14,12 +14,16 @@
 //!
 //! Non-goals: compressed files; traces without addresses or operations, such as those of caches.
 
+mod bins;
+mod capture;
+mod counted_load;
 mod describe;
 mod device_names;
 mod fields;
 mod fit;
 mod formats;
 mod input;
+mod load_kinds;
 mod reader;
 mod record;
 mod summary;
@@ -28,10 +32,18 @@ mod trace_file;
 #[cfg(test)]
 mod binary_tests;
 #[cfg(test)]
+mod capture_tests;
+#[cfg(test)]
 mod tests;
 
+pub use bins::{Bins, SizeCount};
+pub use capture::{
+    BtrfsChunk, CaptureCounts, CaptureWriter, CapturedDevice, ChunkTable, HEADER as CAPTURE_HEADER,
+};
+pub use counted_load::{CountedLoad, CountedOperations};
 pub use formats::{FORMATS, TraceFormat};
+pub use load_kinds::LoadClass;
 pub use reader::TraceReader;
 pub use record::{TraceOp, TraceRecord};
-pub use summary::{Bins, DeviceSummary, SizeCount, TraceSummary};
+pub use summary::{DeviceSummary, TraceSummary};
 pub use trace_file::TraceFile;

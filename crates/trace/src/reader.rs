@@ -81,9 +81,9 @@ impl TraceReader {
             self.late += 1;
         }
         self.last = self.last.max(time);
-        let RawRecord { op, offset, length, device, response, .. } = raw;
+        let RawRecord { op, offset, length, device, response, process, .. } = raw;
         let arrival = Nanos(self.last - origin);
-        Ok(Some(TraceRecord { arrival, op, offset, length, device, response }))
+        Ok(Some(TraceRecord { arrival, op, offset, length, device, response, process }))
     }
 
     /// Name of a device.

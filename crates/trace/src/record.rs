@@ -31,6 +31,8 @@ pub struct TraceRecord {
     pub device: u32,
     /// Response time, if the trace has it.
     pub response: Option<Nanos>,
+    /// Number of the process that asked; zero if the trace has none.
+    pub process: u32,
 }
 
 /// A request as a parser returns it: `time` is in nanoseconds on the clock of the trace.
@@ -42,4 +44,5 @@ pub(crate) struct RawRecord {
     pub(crate) length: u64,
     pub(crate) device: u32,
     pub(crate) response: Option<Nanos>,
+    pub(crate) process: u32,
 }

@@ -1,9 +1,9 @@
 //! Summary of a trace, found in one pass and in memory of constant size.
 //!
-//! Two histograms adapt themselves: the requests over time, and over the addresses. Each has a
-//! fixed number of bins; when a request lies behind the last, neighbours are joined and each bin
-//! spans twice as much. The addresses of all devices are laid over each other.
+//! The addresses of all devices are laid over each other.
 
+use crate::bins::{Bins, SizeCount};
+use crate::load_kinds::{KindCounting, LoadClass, StreamEnds};
 use crate::reader::TraceReader;
 use crate::record::{TraceOp, TraceRecord};
 use crate::trace_file::TraceFile;
@@ -11,21 +11,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
-/// Bins of a histogram. Even, so that neighbours can be joined.
-const BINS: usize = 1024;
 const FIRST_TIME_BIN_NS: u64 = 1_000_000;
-const FIRST_SPACE_BIN_BYTES: u64 = 1 << 20;
-/// Different sizes that are counted one by one; a further one counts as the next power of two.
-const SIZES_MAX: usize = 1024;
-
-/// Requests of one size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SizeCount {
-    /// Bytes of a request.
-    pub bytes: u64,
-    /// Number of requests.
-    pub requests: u64,
-}
 
 /// The requests of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,18 +26,6 @@ pub struct DeviceSummary {
     pub bytes: u64,
     /// Where the request with the highest address ends.
     pub end_bytes: u64,
-    /// End of the last request of each operation.
-    ends: [u64; 4],
-}
-
-/// A histogram whose bins widen as it grows.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Bins {
-    /// Span of a bin: nanoseconds or bytes.
-    pub width: u64,
-    /// Number of requests, and of reads and of writes among them, in each bin. Ends with the last
-    /// that has one.
-    pub counts: Vec<[u64; 3]>,
 }
 
 /// Summary of a trace.
@@ -63,9 +37,8 @@ pub struct TraceSummary {
     pub requests: [u64; 4],
     /// Bytes by operation, in the same order.
     pub bytes: [u64; 4],
-    /// Number of requests, in the same order, that begin where the last one of their operation and
-    /// device ended.
-    pub sequential: [u64; 4],
+    /// Sequential reads, random reads, sequential writes, random writes.
+    pub kinds: [LoadClass; 4],
     /// Sizes of reads, by size.
     pub read_sizes: Vec<SizeCount>,
     /// Sizes of writes, by size.
@@ -112,6 +85,27 @@ impl TraceSummary {
             return Err(no_request(file, &reader));
         }
         Ok(summary)
+    }
+
+    /// A summary of no request.
+    pub(crate) fn empty() -> TraceSummary {
+        TraceSummary {
+            content: String::new(),
+            requests: [0; 4],
+            bytes: [0; 4],
+            kinds: std::array::from_fn(|_| KindCounting::new().finish()),
+            read_sizes: Vec::new(),
+            write_sizes: Vec::new(),
+            devices: Vec::new(),
+            end_bytes: 0,
+            duration: Nanos::ZERO,
+            timeline: Bins::new(FIRST_TIME_BIN_NS),
+            space: Bins::of_space(),
+            gap_variation: 0.0,
+            in_flight: None,
+            unaligned: 0,
+            late: 0,
+        }
     }
 
     /// Number of all requests.
@@ -165,7 +159,8 @@ fn no_request(file: &TraceFile, reader: &TraceReader) -> Diagnostic {
 struct Counting {
     hash: u128,
     summary: TraceSummary,
-    sizes: [BTreeMap<u64, u64>; 2],
+    kinds: [KindCounting; 4],
+    streams: [StreamEnds; 2],
     previous: Nanos,
     gap_squares: f64,
     response_ns: f64,
@@ -177,27 +172,11 @@ const HASH_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 impl Counting {
     fn new() -> Counting {
-        let summary = TraceSummary {
-            content: String::new(),
-            requests: [0; 4],
-            bytes: [0; 4],
-            sequential: [0; 4],
-            read_sizes: Vec::new(),
-            write_sizes: Vec::new(),
-            devices: Vec::new(),
-            end_bytes: 0,
-            duration: Nanos::ZERO,
-            timeline: Bins::new(FIRST_TIME_BIN_NS),
-            space: Bins::new(FIRST_SPACE_BIN_BYTES),
-            gap_variation: 0.0,
-            in_flight: None,
-            unaligned: 0,
-            late: 0,
-        };
         Counting {
             hash: HASH_START,
-            summary,
-            sizes: [BTreeMap::new(), BTreeMap::new()],
+            summary: TraceSummary::empty(),
+            kinds: std::array::from_fn(|_| KindCounting::new()),
+            streams: Default::default(),
             previous: Nanos::ZERO,
             gap_squares: 0.0,
             response_ns: 0.0,
@@ -206,7 +185,7 @@ impl Counting {
     }
 
     fn add(&mut self, record: &TraceRecord) {
-        let TraceRecord { arrival, op, offset, length, device, response } = *record;
+        let TraceRecord { arrival, op, offset, length, device, response, .. } = *record;
         let response_ns = response.map_or(u64::MAX, |response| response.0);
         let kind = u64::from(device) << 2 | op as u64;
         for word in [arrival.0, offset, length, kind, response_ns] {
@@ -229,15 +208,13 @@ impl Counting {
         device.bytes += length;
         device.end_bytes = device.end_bytes.max(end);
         if op != TraceOp::Flush {
-            let follows = device.ends[op_index] == offset && offset > 0;
-            summary.sequential[op_index] += u64::from(follows);
-            device.ends[op_index] = end;
             summary.space.add(offset, op);
             let aligned = (offset | length).is_multiple_of(SECTOR_BYTES);
             summary.unaligned += u64::from(!aligned);
         }
         if let TraceOp::Read | TraceOp::Write = op {
-            count_size(&mut self.sizes[op_index], length);
+            let place = self.streams[op_index].follow(record);
+            self.kinds[2 * op_index + usize::from(place.is_none())].add(record, place);
         }
         let gap = (arrival.0 - self.previous.0) as f64;
         self.gap_squares += gap * gap;
@@ -251,11 +228,9 @@ impl Counting {
     fn finish(self) -> TraceSummary {
         let mut summary = self.summary;
         summary.content = format!("{:032x}", self.hash);
-        let listed = |sizes: BTreeMap<u64, u64>| {
-            let sizes = sizes.into_iter();
-            sizes.map(|(bytes, requests)| SizeCount { bytes, requests }).collect()
-        };
-        [summary.read_sizes, summary.write_sizes] = self.sizes.map(listed);
+        summary.kinds = self.kinds.map(KindCounting::finish);
+        summary.read_sizes = all_sizes(&summary.kinds[..2]);
+        summary.write_sizes = all_sizes(&summary.kinds[2..]);
         let gaps = summary.total().saturating_sub(1) as f64;
         let duration_ns = summary.duration.0 as f64;
         if gaps > 0.0 && duration_ns > 0.0 {
@@ -268,40 +243,11 @@ impl Counting {
     }
 }
 
-fn count_size(sizes: &mut BTreeMap<u64, u64>, length: u64) {
-    let known = sizes.len() < SIZES_MAX || sizes.contains_key(&length);
-    let size = if known { length } else { length.checked_next_power_of_two().unwrap_or(length) };
-    *sizes.entry(size).or_default() += 1;
-}
-
-impl Bins {
-    fn new(width: u64) -> Bins {
-        Bins { width, counts: Vec::new() }
+/// Sizes of several kinds together.
+fn all_sizes(kinds: &[LoadClass]) -> Vec<SizeCount> {
+    let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+    for size in kinds.iter().flat_map(|kind| &kind.sizes) {
+        *sizes.entry(size.bytes).or_default() += size.requests;
     }
-
-    #[inline]
-    fn add(&mut self, at: u64, op: TraceOp) {
-        while at / self.width >= BINS as u64 {
-            self.join();
-        }
-        let bin = (at / self.width) as usize;
-        if bin >= self.counts.len() {
-            self.counts.resize(bin + 1, [0; 3]);
-        }
-        self.counts[bin][0] += 1;
-        if let TraceOp::Read | TraceOp::Write = op {
-            self.counts[bin][1 + op as usize] += 1;
-        }
-    }
-
-    /// Joins each two neighbours.
-    #[cold]
-    fn join(&mut self) {
-        let joined = self.counts.chunks(2).map(|pair| {
-            let sum = |index: usize| pair.iter().map(|bin| bin[index]).sum();
-            [sum(0), sum(1), sum(2)]
-        });
-        self.counts = joined.collect();
-        self.width *= 2;
-    }
+    sizes.into_iter().map(|(bytes, requests)| SizeCount { bytes, requests }).collect()
 }

@@ -1,9 +1,10 @@
 //! Every format reads its own example, detects it, and reports what is malformed.
 
+use crate::bins::SizeCount;
 use crate::formats::{FORMATS, TraceFormat};
 use crate::reader::TraceReader;
 use crate::record::{TraceOp, TraceRecord};
-use crate::summary::{SizeCount, TraceSummary};
+use crate::summary::TraceSummary;
 use crate::trace_file::TraceFile;
 use mirrorball_core::units::Nanos;
 use std::io::Cursor;
@@ -435,7 +436,7 @@ fn a_summary_has_the_figures_of_the_trace() {
     let summary = file.summary(None).unwrap();
     assert_eq!(summary.requests, [1000, 100, 0, 0]);
     assert_eq!(summary.bytes, [8_192_000, 51_200, 0, 0]);
-    assert_eq!(summary.sequential, [999, 0, 0, 0]);
+    assert_eq!(summary.kinds.each_ref().map(|kind| kind.requests), [999, 1, 0, 100]);
     assert_eq!(summary.read_sizes, [SizeCount { bytes: 8192, requests: 1000 }]);
     assert_eq!(summary.end_bytes, (1 << 30) + 8_192_000);
     assert_eq!(summary.duration, Nanos::from_millis(999));
@@ -476,20 +477,23 @@ fn histograms_widen() {
 #[test]
 fn a_fitted_job_has_the_figures_of_the_trace() {
     let file = TestFile::new("fit", &two_volumes());
-    let text = file.summary(None).unwrap().fit("a.csv").unwrap();
+    let text = file.summary(None).unwrap().fit("a.csv", u64::MAX).unwrap();
     for line in [
-        "rw=randrw",
-        "rwmixread=91",
-        "bssplit=8192/100,4096/100",
-        "percentage_random=0,100",
-        "rate_iops=1002,101",
+        "[sequential-reads]",
+        "offset=1024m",
+        "bssplit=8192/100",
+        "rate_iops=1002",
+        "rate_process=linear",
+        "[random-writes]",
+        "bssplit=4096/100",
+        "rate_iops=101",
         "size=1032m",
-        "random_distribution=zoned:9/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10:91/10",
+        "random_distribution=zoned:100/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10",
         "runtime=1",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is not in:\n{text}");
     }
     let burst = TestFile::new("burst", "a,R,0,512,5\na,R,512,512,5\n");
-    let error = burst.summary(None).unwrap().fit("a.csv").unwrap_err();
+    let error = burst.summary(None).unwrap().fit("a.csv", u64::MAX).unwrap_err();
     assert!(error.to_string().starts_with("all requests arrive at once"), "{error}");
 }

@@ -15,6 +15,7 @@ use mirrorball_lab::evaluation::advice::answer::OutOfService;
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::evaluation::advice::question::devids_for_choice;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
+use mirrorball_trace::{TraceFile, TraceSummary};
 use std::path::{Path, PathBuf};
 
 /// Folder for what was detected and for the results.
@@ -209,6 +210,24 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
     Err(Failure::WrongUse(anyhow!("{job}{place} has {none}\n  help: {help}")))
 }
 
+/// The job that resembles a trace, within the part of the array that jobs work on. A job file is
+/// that of counters, and taken as it is.
+pub(super) fn fitted_job(target: &AdviseTarget, trace: &Path) -> Result<String> {
+    if trace.extension().is_some_and(|ending| ending == "fio") {
+        return Ok(trace.display().to_string());
+    }
+    let summary = TraceSummary::of(&TraceFile::new(trace, None, None)?)?;
+    let (_, spec) = load_array(&target.array)?;
+    let capacity_bytes = spec.chunk_map()?.capacity_bytes();
+    let free_bytes = capacity_bytes - spec.used_bytes(capacity_bytes);
+    let shown = trace.display();
+    let job = summary.fit(&format!("the trace {shown}"), free_bytes)?;
+    let stem = trace.file_stem().unwrap_or_default().to_string_lossy();
+    let path = save_as(&stem, "fio", &job)?.display().to_string();
+    screen::say_later(format_args!("the job that resembles {shown} is in {path}"));
+    Ok(path)
+}
+
 /// The lines of a description without the way to the array, which depends on what was named.
 fn facts(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.starts_with("# stack:")).collect()
@@ -216,11 +235,15 @@ fn facts(text: &str) -> Vec<&str> {
 
 /// Saves the description of an array under a name that is free, or that says the same.
 pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
+    save_as(name, "toml", text)
+}
+
+fn save_as(name: &str, ending: &str, text: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
     let stem = file_stem(name);
     for number in 1.. {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = Path::new(FOLDER).join(format!("{stem}{suffix}.toml"));
+        let path = Path::new(FOLDER).join(format!("{stem}{suffix}.{ending}"));
         match std::fs::read_to_string(&path) {
             Ok(existing) if facts(&existing) == facts(text) => return Ok(path),
             Ok(_) => {}

@@ -61,7 +61,8 @@ pub(super) fn run(args: &TraceArgs) -> Result<Ending, Failure> {
         false => screen::print(&description)?,
     }
     if let Some(job) = &args.fit {
-        let text = summary.fit(&path.display().to_string()).map_err(wrong)?;
+        let text =
+            summary.fit(&format!("the trace {}", path.display()), u64::MAX).map_err(wrong)?;
         output_file::write(job, &text, existing).map_err(Failure::Fault)?;
         if !output_file::is_stdout(job) {
             screen::say(format_args!("wrote {}", job.display()));

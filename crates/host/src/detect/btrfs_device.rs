@@ -2,11 +2,11 @@
 
 /// A device of a btrfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BtrfsDevice {
-    pub(super) devid: u64,
+pub(crate) struct BtrfsDevice {
+    pub(crate) devid: u64,
     pub(super) total_bytes: u64,
     /// Bytes in chunks; none if that is not known.
     pub(super) used_bytes: Option<u64>,
     /// Empty for a missing device.
-    pub(super) path: String,
+    pub(crate) path: String,
 }

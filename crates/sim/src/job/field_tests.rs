@@ -96,6 +96,7 @@ fn files_are_places_of_their_own() {
         ("[a]\nsize=2g\nfilename=x:y", "0+1024,1024+1024"),
         ("[a]\nsize=3g\nnrfiles=3", "0+1024,1024+1024,2048+1024"),
         ("[a]\nfilesize=1g\nnrfiles=2\nnumjobs=2", "0+1024,1024+1024 2048+1024,3072+1024"),
+        ("[a]\nfilename=x\nfilesize=1g\n[b]\nfilename=x\nfilesize=2g", "0+1024 | 0+2048"),
         ("[a]\nsize=1g\noffset=1g\n[b]\nsize=1g", "1024+1024 | 2048+1024"),
         ("[a]\nsize=1g\nnumjobs=2\nfilename_format=f.$filenum", "0+1024 0+1024"),
         ("[a]\nsize=1g\nnumjobs=3\nfilename=x\ndirectory=/m:/n", "0+1024 1024+1024 0+1024"),

@@ -130,8 +130,8 @@ impl FileDraft {
     fn places_of(&self, section: &mut Section, places: &mut Vec<SharedPlace>) -> Vec<usize> {
         let names = self.names();
         let is_device = self.is_device || names.iter().flatten().any(|name| is_device(name));
-        self.apply_file_size(section, is_device);
         let count = names.as_ref().map_or(self.count, |names| names.len() as u64);
+        self.apply_file_size(section, count, is_device);
         let files = self.needed(section, count).filter(|_| !is_device);
         if self.is_volume || (names.is_none() && files.is_none()) {
             return Vec::new();
@@ -175,9 +175,10 @@ impl FileDraft {
         }
     }
 
-    /// Puts `filesize` in the place of `size`, which then is the number of bytes of a pass.
-    fn apply_file_size(&self, section: &mut Section, is_device: bool) {
-        let Some([_, most]) = self.bytes else { return };
+    /// Puts `filesize` in the place of `size`, which then is the number of bytes of a pass. A file
+    /// that another section needs larger is not used beyond it.
+    fn apply_file_size(&self, section: &mut Section, count: u64, is_device: bool) {
+        let Some([least, most]) = self.bytes else { return };
         section.pass_bytes = match section.size {
             Some(SizeOrPercent::Bytes(bytes)) => Some(bytes),
             Some(SizeOrPercent::Percent(_)) => return,
@@ -187,8 +188,12 @@ impl FileDraft {
             SizeOrPercent::Bytes(bytes) => bytes,
             SizeOrPercent::Percent(_) => 0,
         };
-        let whole = SizeOrPercent::Bytes(most.saturating_sub(offset));
-        section.size = is_device.then_some(whole);
+        let each = most.saturating_sub(offset);
+        let is_fixed = least == most && section.offset_increment == SizeOrPercent::Bytes(0);
+        section.size = match is_device {
+            true => Some(SizeOrPercent::Bytes(each)),
+            false => is_fixed.then_some(SizeOrPercent::Bytes(each.saturating_mul(count))),
+        };
     }
 
     /// Bytes that a section needs of each of `count` files; `None` if it does not say so.

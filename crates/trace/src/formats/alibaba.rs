@@ -29,6 +29,6 @@ impl FrameParser for Parser {
         let (offset, length) = (whole(offset, "offset")?, whole(length, "length")?);
         let time = times(whole(time, "timestamp")?, 1_000, "timestamp")?;
         let device = devices.number(device)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
     }
 }

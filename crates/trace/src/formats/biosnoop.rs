@@ -83,7 +83,7 @@ impl FrameParser for Parser {
         // The clock begins with the first completion, so earlier arrivals are before its zero.
         let time = completion.saturating_add(EARLIEST_NS).saturating_sub(response);
         let response = Some(Nanos(response));
-        Ok(Some(RawRecord { time, op, offset, length, device, response }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response, process: 0 }))
     }
 }
 

@@ -60,7 +60,7 @@ impl FrameParser for Parser {
         let empty = length == 0 && has(b'F');
         let op = if empty { TraceOp::Flush } else { op };
         let offset = if empty { 0 } else { offset };
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
     }
 }
 

@@ -64,6 +64,14 @@ impl FrameParser for Parser {
         let number = u32_at(frame, 36);
         let name = format!("{},{}", number >> 20, number & 0xf_ffff);
         let device = devices.number(name.as_bytes())?;
-        Ok(Some(RawRecord { time: u64_at(frame, 8), op, offset, length, device, response: None }))
+        Ok(Some(RawRecord {
+            time: u64_at(frame, 8),
+            op,
+            offset,
+            length,
+            device,
+            response: None,
+            process: 0,
+        }))
     }
 }

@@ -74,7 +74,7 @@ impl FrameParser for Parser {
         };
         let length = u64::from(u32_at(frame, at_length));
         let device = devices.number(b"disk")?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response, process: 0 }))
     }
 }
 

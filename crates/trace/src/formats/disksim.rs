@@ -63,6 +63,6 @@ impl FrameParser for Parser {
             .map_err(|_| unexpected(flags, "flags", "a hexadecimal number"))?;
         let op = if flags & 1 == 1 { TraceOp::Read } else { TraceOp::Write };
         let device = devices.number(device)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
     }
 }

@@ -86,9 +86,17 @@ pub(super) fn record<'a>(
     };
     let device = devices.number(file)?;
     if op == TraceOp::Flush {
-        return Ok(Some(RawRecord { time, op, offset: 0, length: 0, device, response: None }));
+        return Ok(Some(RawRecord {
+            time,
+            op,
+            offset: 0,
+            length: 0,
+            device,
+            response: None,
+            process: 0,
+        }));
     }
     let offset = whole(fields.next().unwrap_or(b""), "offset")?;
     let length = whole(fields.next().unwrap_or(b""), "length")?;
-    Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+    Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
 }

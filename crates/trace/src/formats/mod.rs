@@ -13,7 +13,7 @@ mod oracle_general;
 mod spc;
 mod systor;
 mod tencent;
-mod tracepoints;
+pub(crate) mod tracepoints;
 
 use crate::device_names::DeviceNames;
 use crate::input::{FrameReader, Framing, blktrace_end};

@@ -55,6 +55,14 @@ impl FrameParser for Parser {
         let offset = times(u64_at(frame, 4), BLOCK_BYTES, "object")?;
         let time = times(u64::from(time), 1_000_000_000, "time")?;
         let device = devices.number(b"disk")?;
-        Ok(Some(RawRecord { time, op: TraceOp::Read, offset, length, device, response: None }))
+        Ok(Some(RawRecord {
+            time,
+            op: TraceOp::Read,
+            offset,
+            length,
+            device,
+            response: None,
+            process: 0,
+        }))
     }
 }

@@ -38,6 +38,6 @@ impl FrameParser for Parser {
         let op = read_or_write(op, "R", "W")?;
         let time = decimal(time, 9, "timestamp")?;
         let device = devices.number(unit)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
     }
 }

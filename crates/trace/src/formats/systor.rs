@@ -45,6 +45,6 @@ impl FrameParser for Parser {
         };
         let (offset, length) = (whole(offset, "Offset")?, whole(length, "Size")?);
         let device = devices.number(lun)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response, process: 0 }))
     }
 }

@@ -38,6 +38,6 @@ impl FrameParser for Parser {
         let offset = times(whole(offset, "Offset")?, BLOCK_BYTES, "Offset")?;
         let length = times(whole(length, "Size")?, BLOCK_BYTES, "Size")?;
         let device = devices.number(device)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
     }
 }

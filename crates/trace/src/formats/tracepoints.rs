@@ -29,34 +29,54 @@ struct Parser {
     event: Option<Tracepoint>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tracepoint {
+/// The tracepoints that a request passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tracepoint {
     Queue,
     Issue,
+    Complete,
 }
 
-impl FrameParser for Parser {
-    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
-        let mut time = None;
+/// A line of a tracepoint.
+pub(crate) struct TraceLine<'a> {
+    pub(crate) event: Tracepoint,
+    /// Seconds of a clock, as nanoseconds.
+    pub(crate) time: u64,
+    pub(crate) process: u32,
+    /// Numbers of the device: `8,0`.
+    pub(crate) device: &'a [u8],
+    /// `None` for what moves no data and flushes nothing.
+    pub(crate) op: Option<TraceOp>,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl<'a> TraceLine<'a> {
+    /// Parses a line; `None` if it is of no tracepoint that is known.
+    pub(crate) fn parse(line: &'a [u8]) -> Result<Option<TraceLine<'a>>, Diagnostic> {
+        let (mut time, mut process, mut before) = (None, 0, &line[..0]);
         let mut fields = blank_fields(line);
         let event = loop {
             let Some(field) = fields.next() else { return Ok(None) };
+            if field.starts_with(b"[") && field.ends_with(b"]") {
+                // The processor is behind the process: `fio-77 [002]`, or `77 [002]`.
+                let digits = before.rsplit(|byte| *byte == b'-').next().unwrap_or_default();
+                process = whole(digits, "process").unwrap_or(0) as u32;
+            }
+            before = field;
             let Some(word) = field.strip_suffix(b":") else { continue };
             match word.strip_prefix(b"block:").unwrap_or(word) {
                 b"block_bio_queue" => break Tracepoint::Queue,
                 b"block_rq_issue" => break Tracepoint::Issue,
+                b"block_bio_complete" | b"block_rq_complete" => break Tracepoint::Complete,
                 other if other.first().is_some_and(u8::is_ascii_digit) => time = Some(other),
                 _ => {}
             }
         };
-        if *self.event.get_or_insert(event) != event {
-            return Ok(None);
-        }
         let too_few = || Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT);
         let time = decimal(time.ok_or_else(too_few)?, 9, "time")?;
         let device = fields.next().ok_or_else(too_few)?;
-        let Some(op) = operation(fields.next().ok_or_else(too_few)?)? else { return Ok(None) };
-        let device = devices.number(device)?;
+        let kind = fields.next().ok_or_else(too_few)?;
         let mut sector = None;
         for field in fields.by_ref() {
             if field == b"+" {
@@ -65,21 +85,28 @@ impl FrameParser for Parser {
             sector = Some(field);
         }
         let length = whole(fields.next().ok_or_else(too_few)?, "number of sectors")?;
-        if length == 0 {
-            // An empty flush.
-            let flush = (op == TraceOp::Flush).then_some(RawRecord {
-                time,
-                op,
-                offset: 0,
-                length: 0,
-                device,
-                response: None,
-            });
-            return Ok(flush);
-        }
         let length = times(length, BLOCK_BYTES, "length")?;
-        let offset = times(whole(sector.ok_or_else(too_few)?, "sector")?, BLOCK_BYTES, "sector")?;
-        let op = if op == TraceOp::Flush { TraceOp::Write } else { op };
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None }))
+        let sector = whole(sector.ok_or_else(too_few)?, "sector")?;
+        let (op, is_flush) = (operation(kind)?, kind.contains(&b'F'));
+        let (op, offset) = match (op, length) {
+            // One before or after a write stands in its letters; an empty one has no place.
+            (Some(_), 0) if is_flush && event != Tracepoint::Complete => (Some(TraceOp::Flush), 0),
+            (Some(TraceOp::Flush), _) => (Some(TraceOp::Write), sector.wrapping_mul(BLOCK_BYTES)),
+            _ => (op, sector.wrapping_mul(BLOCK_BYTES)),
+        };
+        Ok(Some(TraceLine { event, time, process, device, op, offset, length }))
+    }
+}
+
+impl FrameParser for Parser {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
+        let Some(line) = TraceLine::parse(line)? else { return Ok(None) };
+        let TraceLine { event, time, process, device, op, offset, length } = line;
+        let Some(op) = op.filter(|op| length > 0 || *op == TraceOp::Flush) else { return Ok(None) };
+        if event == Tracepoint::Complete || *self.event.get_or_insert(event) != event {
+            return Ok(None);
+        }
+        let device = devices.number(device)?;
+        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process }))
     }
 }

@@ -1,0 +1,258 @@
+//! `mirrorball capture`: records what a running array is asked.
+
+use crate::ending::{Ending, Failure};
+use crate::numbers;
+use crate::output_file::{self, Existing};
+use crate::progress::stop_at_ctrl_c;
+use crate::screen;
+use anyhow::{Context, Error, anyhow};
+use mirrorball_core::diagnostic::quoted;
+use mirrorball_core::units::Nanos;
+use mirrorball_health::counters::DiskCounters;
+use mirrorball_host::capture::{CaptureTarget, TraceSession};
+use mirrorball_host::detect::Sysroot;
+use mirrorball_trace::{CAPTURE_HEADER, CaptureCounts, CaptureWriter, TraceFile, TraceSummary};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Pause when the buffer of the kernel is empty.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Bytes read of the kernel's buffer at a time.
+const READ_BYTES: u64 = 1 << 20;
+/// Size at which a trace ends.
+const TRACE_BYTES_MAX: u64 = 2 << 30;
+/// How long the load is counted before it is recorded, to see what the recording costs.
+const BEFORE: Nanos = Nanos::from_secs(2);
+/// Time between looks at the numbers in flight.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Record what a running array is asked, as a trace
+///
+/// As root, records the kernel's block tracepoints: when each request was queued, what it asked,
+/// and how long it took. Without root, or where the kernel has no tracefs, counts rates, sizes and
+/// depths, and writes a job that resembles them. Sends no I/O to the array. The trace has no data,
+/// no names and no ids of processes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Ctrl-C ends the recording early and keeps it.
+
+Examples:
+  mirrorball capture /srv/data --for 10m
+  mirrorball advise /srv/data --load load.trace
+  mirrorball import trace load.trace --fit load.fio")]
+pub(crate) struct Args {
+    /// Path on a mounted file system, or block device
+    #[arg(value_name = "PATH|DEVICE")]
+    path: String,
+
+    /// How long to record, with its unit, for example 30s or 10m
+    #[arg(long = "for", value_name = "TIME", default_value = "1m", allow_hyphen_values = true,
+          value_parser = numbers::positive_duration)]
+    time: Nanos,
+
+    /// Trace to write; with --counters a job file [default: load.trace or load.fio]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Count the load in place of recording it, as without root
+    #[arg(long)]
+    counters: bool,
+}
+
+/// A recording while it runs.
+struct LoadRecorder<'a> {
+    target: &'a CaptureTarget,
+    session: TraceSession,
+    writer: CaptureWriter,
+    file: BufWriter<File>,
+    text: Vec<u8>,
+    trace: String,
+    bytes: u64,
+}
+
+/// Cost of a recording.
+struct RecordingCost {
+    /// Requests per second before the recording and during it.
+    rates: [f64; 2],
+    time: Duration,
+    cpu: Duration,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let wrong = |error| Failure::WrongUse(Error::new(error));
+    let sysroot = Sysroot::live();
+    let target = CaptureTarget::find(&sysroot, &args.path).map_err(wrong)?;
+    let existing = if args.force { Existing::Replace } else { Existing::Keep(Some("-o FILE")) };
+    let stop = stop_at_ctrl_c("ending the recording").map_err(Failure::Fault)?;
+    if !args.counters {
+        let session = target.chunks().and_then(|it| Ok((it, TraceSession::new(&target.devices)?)));
+        match session {
+            Ok((chunks, session)) => {
+                let output = args.output.clone().unwrap_or_else(|| "load.trace".into());
+                output_file::check(&output, existing).map_err(Failure::WrongUse)?;
+                let file = File::create(&output).with_context(|| output.display().to_string());
+                let file = BufWriter::new(file.map_err(Failure::WrongUse)?);
+                let writer = CaptureWriter::new(target.devices.clone(), chunks);
+                let (text, trace) = (Vec::new(), CAPTURE_HEADER.to_owned());
+                let recorder =
+                    LoadRecorder { target: &target, session, writer, file, text, trace, bytes: 0 };
+                return record(args, &sysroot, recorder, &output, stop);
+            }
+            Err(error) => screen::say(format_args!("note: counters only: {error}")),
+        }
+    }
+    let output = args.output.clone().unwrap_or_else(|| "load.fio".into());
+    output_file::check(&output, existing).map_err(Failure::WrongUse)?;
+    let (started, before, mut looks) = (Instant::now(), target.counters(&sysroot), <_>::default());
+    while wait(started, args.time, stop, LOOK_INTERVAL) {
+        target.look(&sysroot, &mut looks);
+    }
+    let time = Nanos(started.elapsed().as_nanos() as u64);
+    let load = target.load((before, target.counters(&sysroot)), time, looks);
+    if load.is_idle() {
+        return Err(idle_array(args));
+    }
+    let job = load.fit(&format!("counters of {}", args.path)).map_err(wrong)?;
+    output_file::write(&output, &job, existing).map_err(Failure::Fault)?;
+    screen::print(&load.describe())?;
+    Ok(advised(args, &output, stop))
+}
+
+/// Waits for one interval; returns false if the time is over, or at Ctrl-C.
+fn wait(started: Instant, time: Nanos, stop: &AtomicBool, interval: Duration) -> bool {
+    let left = Duration::from_nanos(time.0).saturating_sub(started.elapsed());
+    if !left.is_zero() && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(interval.min(left));
+    }
+    !left.is_zero() && !stop.load(Ordering::Relaxed)
+}
+
+/// Records until the time is over, and shows what was recorded.
+fn record(
+    args: &Args,
+    sysroot: &Sysroot,
+    mut recorder: LoadRecorder<'_>,
+    output: &Path,
+    stop: &AtomicBool,
+) -> Result<Ending, Failure> {
+    let fault = |error: io::Error| {
+        Failure::Fault(Error::new(error).context(format!("cannot record {}", args.path)))
+    };
+    let counters =
+        |recorder: &LoadRecorder<'_>| (recorder.target.counters(sysroot), Instant::now());
+    let idle = counters(&recorder);
+    let before = Nanos(args.time.0 / 5).min(BEFORE);
+    while wait(idle.1, before, stop, PAUSE) {}
+    let busy = counters(&recorder);
+    recorder.session.start().map_err(fault)?;
+    let cpu = cpu_time();
+    while busy.1.elapsed() < Duration::from_nanos(args.time.0)
+        && !stop.load(Ordering::Relaxed)
+        && recorder.bytes < TRACE_BYTES_MAX
+    {
+        if !recorder.take().map_err(fault)? {
+            std::thread::sleep(PAUSE);
+            recorder.renew_chunks();
+        }
+    }
+    recorder.session.stop();
+    let ended = counters(&recorder);
+    while recorder.take().map_err(fault)? {}
+    recorder.writer.finish(&mut recorder.trace);
+    recorder.file.write_all(recorder.trace.as_bytes()).map_err(fault)?;
+    recorder.file.flush().map_err(fault)?;
+    let rate = |from: (DiskCounters, Instant), to: (DiskCounters, Instant)| {
+        let load = to.0.since(&from.0);
+        (load.reads + load.writes) as f64 / (to.1 - from.1).as_secs_f64()
+    };
+    let rates = [rate(idle, busy), rate(busy, ended)];
+    let cost = RecordingCost { rates, time: ended.1 - busy.1, cpu: cpu_time().saturating_sub(cpu) };
+    let (counts, lost) = (recorder.writer.counts, recorder.session.lost());
+    drop(recorder);
+    if counts.written == 0 {
+        return Err(idle_array(args));
+    }
+    screen::print(&recorded(&counts, lost, &cost))?;
+    let wrong = |error| Failure::WrongUse(Error::new(error));
+    let file = TraceFile::new(output, Some("msr"), None).map_err(wrong)?;
+    screen::print(&TraceSummary::of(&file).map_err(wrong)?.describe())?;
+    Ok(advised(args, output, stop))
+}
+
+impl LoadRecorder<'_> {
+    /// Writes what the kernel has recorded since; returns false if there was nothing.
+    fn take(&mut self) -> io::Result<bool> {
+        let read = self.session.read(&mut self.text, READ_BYTES)?;
+        let whole = self.text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for line in self.text[..whole].split(|byte| *byte == b'\n') {
+            self.writer.add(line, &mut self.trace);
+        }
+        self.text.drain(..whole);
+        self.bytes += self.trace.len() as u64;
+        self.file.write_all(self.trace.as_bytes())?;
+        self.trace.clear();
+        Ok(read > 0)
+    }
+
+    /// Reads again where a btrfs has its data: it makes chunks as it fills.
+    fn renew_chunks(&mut self) {
+        if self.writer.counts.outside > 0
+            && let Ok(chunks) = self.target.chunks()
+        {
+            self.writer.chunks = chunks;
+        }
+    }
+}
+
+fn recorded(counts: &CaptureCounts, lost: u64, cost: &RecordingCost) -> String {
+    let CaptureCounts { written, unfinished, outside, malformed } = counts;
+    let mut text = format!("recorded  {written} requests in {:.1} s", cost.time.as_secs_f64());
+    for (count, what) in [
+        (lost, "events lost, for which the kernel's buffer had no place"),
+        (*unfinished, "without an end"),
+        (*outside, "outside of the array left out"),
+        (*malformed, "lines not understood"),
+    ] {
+        if count > 0 || what.starts_with("events") {
+            text += &format!("; {count} {what}");
+        }
+    }
+    let [before, during] = cost.rates;
+    text += &format!(
+        "\noverhead  {:.1} % of one CPU; {during:.0} requests/s while recording, {before:.0} in \
+         the time before\n",
+        100.0 * cost.cpu.as_secs_f64() / cost.time.as_secs_f64().max(1e-9)
+    );
+    text
+}
+
+fn idle_array(args: &Args) -> Failure {
+    Failure::Fault(anyhow!(
+        "nothing was asked of {} in {}\n  help: capture while programs use it, or for longer",
+        args.path,
+        args.time
+    ))
+}
+
+/// Says what the file is for.
+fn advised(args: &Args, output: &Path, stop: &AtomicBool) -> Ending {
+    let (path, shown) = (quoted(&args.path), output.display().to_string());
+    screen::say(format_args!(
+        "wrote {shown}; try `mirrorball advise {path} --load {}`",
+        quoted(&shown)
+    ));
+    if stop.load(Ordering::Relaxed) { Ending::Interrupted } else { Ending::Done }
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(ns.unwrap_or(0))
+}

@@ -1,0 +1,88 @@
+//! Lines of `trace_pipe`, as Linux 6.18 printed them, become a trace.
+
+use crate::capture::{
+    BtrfsChunk, CaptureCounts, CaptureWriter, CapturedDevice, ChunkTable, HEADER,
+};
+use crate::formats::TraceFormat;
+
+const MIB: u64 = 1 << 20;
+
+fn device(number: &str, start_bytes: u64, devid: u64) -> CapturedDevice {
+    let numbers = vec![number.to_owned(), "8,0".to_owned()];
+    CapturedDevice { numbers, start_bytes, bytes: 64 * MIB, devid }
+}
+
+fn recorded(mut writer: CaptureWriter, lines: &str) -> (String, CaptureCounts) {
+    let mut trace = HEADER.to_owned();
+    for line in lines.lines() {
+        writer.add(line.as_bytes(), &mut trace);
+    }
+    writer.finish(&mut trace);
+    (trace.strip_prefix(HEADER).unwrap().to_owned(), writer.counts)
+}
+
+/// A merged request, one that a driver counted down, a flush, and one of another partition.
+#[test]
+fn requests_are_matched_with_their_ends() {
+    let lines = "\
+             fio-29751   [001] ..... 54920.100000: block_bio_queue: 7,1 RA 2048 + 8 [fio]
+ a - [0] b: c-123     [001] ..... 54920.100100: block_bio_queue: 7,1 RA 2056 + 8 [a - [0] b: c]
+             fio-29751   [001] ..... 54920.100150: block_bio_queue: 7,1 WS 4096 + 16 [fio]
+             fio-29751   [001] ..... 54920.100160: block_bio_queue: 7,1 FWS 0 + 0 [fio]
+             fio-29751   [001] ..... 54920.100170: block_bio_queue: 8,0 R 16 + 8 [fio]
+             fio-29751   [001] ..... 54920.100180: block_bio_queue: 7,1 DS 8192 + 8 [fio]
+     ksoftirqd/1-22      [001] ..s.. 54920.101000: block_rq_complete: 7,1 RA () 2048 + 16 be,0,4 [0]
+             fio-29751   [001] ..... 54920.102150: block_bio_complete: 7,1 WS 4112 + 0 [0]
+CPU:1 [LOST 17 EVENTS]
+             fio-29751   [001] ..... 54920.102160: block_bio_complete: 7,1 FWS 0 + 0 [0]
+             fio-29751   [001] ..... 54920.102170: block_bio_queue: 7,1 R sixteen + 8 [fio]
+";
+    let (trace, counts) = recorded(CaptureWriter::new(vec![device("7,1", MIB, 0)], None), lines);
+    let expected = "0,Read,0,4096,10000,1\n1000,Read,4096,4096,9000,2\n\
+                    1500,Write,1048576,8192,20000,1\n1600,Flush,0,0,20000,1\n\
+                    1800,Discard,3145728,4096,,1\n";
+    assert_eq!(trace, expected);
+    let all = CaptureCounts { written: 5, unfinished: 1, outside: 1, malformed: 1 };
+    assert_eq!(counts, all);
+    assert_eq!(TraceFormat::detect((HEADER.to_owned() + &trace).as_bytes()).unwrap().name, "msr");
+}
+
+/// Reads of either copy are reads of the file system, and a write counts once.
+#[test]
+fn members_of_btrfs_are_read_together() {
+    let chunk = |logical, bytes, copies, stripes: &[(u64, u64)]| BtrfsChunk {
+        logical,
+        bytes,
+        copies,
+        stripes: stripes.to_vec(),
+    };
+    let chunks = ChunkTable::new(vec![
+        chunk(256 * MIB, 8 * MIB, 2, &[(1, 2 * MIB), (2, 4 * MIB)]),
+        chunk(512 * MIB, 16 * MIB, 2, &[(1, 16 * MIB), (2, 16 * MIB), (3, 0), (4, 0)]),
+    ]);
+    let devices = [("7,1", 1), ("7,2", 2), ("7,3", 3)].map(|(it, devid)| device(it, 0, devid));
+    let line = |device: &str, op: &str, bytes: u64| {
+        format!(
+            "x-1 [000] ..... 1.000000: block_bio_queue: {device} {op} {} + 8 [x]\n",
+            bytes / 512
+        )
+    };
+    let lines = [
+        line("7,1", "R", 3 * MIB),
+        line("7,2", "R", 5 * MIB),
+        line("7,1", "W", 3 * MIB),
+        line("7,2", "W", 5 * MIB),
+        // The second row of a striped chunk, on its second column.
+        line("7,3", "R", 64 << 10),
+        // Superblocks: in front of all chunks of a device.
+        line("7,1", "W", 64 << 10),
+        line("7,2", "W", 64 << 10),
+    ];
+    let writer = CaptureWriter::new(devices.to_vec(), Some(chunks));
+    let (trace, counts) = recorded(writer, &lines.concat());
+    let place = |bytes: u64| format!("{bytes},4096,,1\n");
+    let first = place(257 * MIB);
+    let striped = place(512 * MIB + 3 * (64 << 10));
+    assert_eq!(trace, format!("0,Read,{first}0,Read,{first}0,Write,{first}0,Read,{striped}"));
+    assert_eq!((counts.written, counts.outside), (4, 2));
+}
