@@ -104,7 +104,8 @@ fn logs_go_with_one_file() {
         &["--log belongs to one RESULT.json, but there are 2"],
     );
     place.refuses(&[&result, "--log", &result, "-o", "live"], &["single.json", "NAME_bw.1.log"]);
-    place.refuses(&[&result, "--log", "absent.log", "-o", "live"], &["absent.log", "No such file"]);
+    place
+        .refuses(&[&result, "--log", "absent_bw.log", "-o", "live"], &["absent_bw.log", "No such"]);
 }
 
 #[test]

@@ -9,12 +9,12 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::policies::Spec;
-use mirrorball_lab::experiment::import::fio::{Log, cell};
+use mirrorball_lab::experiment::import::fio::{Log, RESULT_BYTES_MAX, cell};
 use mirrorball_lab::experiment::import::{self, ImportLabels};
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Import results of other programs, or characterise a trace
@@ -122,12 +122,13 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
             args.files.len()
         );
     }
-    let logs = args.logs.iter().map(|path| log(path)).collect::<Result<Vec<Log>>>()?;
+    let logs = args.logs.iter().map(|path| Log::open(path).context("--log"));
+    let logs = logs.collect::<Result<Vec<Log>>>()?;
     let mut records = Vec::new();
     let mut failures = Vec::new();
     for path in &args.files {
         let shown = path.display();
-        let text = fs::read(path).map_err(|error| {
+        let text = read(path).map_err(|error| {
             let help = match error.kind() {
                 ErrorKind::NotFound => "check the path".to_owned(),
                 ErrorKind::IsADirectory => format!("give files, for example {shown}/*.json"),
@@ -186,13 +187,9 @@ fn policy(name: &str) -> Result<String> {
     Ok(spec.to_string())
 }
 
-fn log(path: &Path) -> Result<Log> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let help = "give the path of a log that fio wrote with this result";
-        anyhow!("--log: cannot read {}: {error}\n  help: {help}", path.display())
-    })?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let log = Log::new(&name, text).context("--log")?;
-    log.check().context("--log")?;
-    Ok(log)
+/// A file, and of one that is too large so much that it can be refused.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(RESULT_BYTES_MAX + 1).read_to_end(&mut text)?;
+    Ok(text)
 }

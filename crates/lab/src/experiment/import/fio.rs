@@ -18,7 +18,7 @@ mod latency;
 mod logs;
 mod sections;
 
-pub use logs::{Log, LogKind};
+pub use logs::Log;
 
 use super::ImportLabels;
 use crate::experiment::build::BuildIdentity;
@@ -29,6 +29,7 @@ use crate::experiment::record::{
 };
 use anyhow::{Result, bail};
 use document::{Disk, Document};
+use mirrorball_core::units::format_bytes;
 use sections::Sections;
 
 /// Nanoseconds in fio's millisecond.
@@ -36,12 +37,22 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Bytes in a sector, as the kernel counts them.
 const SECTOR_BYTES: u64 = 512;
 
+/// Size of the largest output that is read: one of many hundred jobs is smaller.
+pub const RESULT_BYTES_MAX: u64 = 12 << 20;
+
 /// The cell that one output of fio and its logs make. Its repeat and seed are those of the first.
 ///
 /// # Errors
 /// If the text holds no output of fio 3, or one without latencies; the message follows the name of
 /// the file.
 pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecord> {
+    if text.len() as u64 > RESULT_BYTES_MAX {
+        bail!(
+            "is larger than {}\n  help: of a run with --status-interval give the last state only; \
+             logs are given with --log",
+            format_bytes(RESULT_BYTES_MAX)
+        );
+    }
     let document = Document::read(text)?;
     let sections = Sections::new(&document)?;
     let job = about.job.clone().unwrap_or_else(|| sections.joined_names());
@@ -90,7 +101,7 @@ fn key(text: &[u8], logs: &[Log], about: &ImportLabels, job: &str) -> String {
     let ImportLabels { array, array_text, policy, .. } = about;
     let names = [array.as_str(), array_text, policy, job];
     let text = String::from_utf8_lossy(text);
-    let logs = logs.iter().map(|log| log.text.as_str());
+    let logs = logs.iter().map(|log| log.content.as_str());
     stable_hash([&*text].into_iter().chain(names).chain(logs))
 }
 

@@ -8,6 +8,7 @@ use mirrorball_core::units::KIB;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::error::Category;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Most documents of a text that are read: those of an hour with one each second.
@@ -263,17 +264,17 @@ impl Latency {
 }
 
 /// The text of a file: without a byte order mark, also of UTF-16, as shells of Windows write it.
-fn decoded(bytes: &[u8]) -> String {
+fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     let wide = |bytes: &[u8], of: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect();
-        String::from_utf16_lossy(&units)
+        Cow::Owned(String::from_utf16_lossy(&units))
     };
     match bytes {
         [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
         [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
         [first, 0, ..] if *first != 0 => wide(bytes, u16::from_le_bytes),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::from_utf8_lossy(bytes),
     }
 }
 

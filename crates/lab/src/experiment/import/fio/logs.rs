@@ -11,14 +11,20 @@
 
 use super::NS_PER_MS;
 use super::sections::Sections;
+use crate::experiment::hash::WordHasher;
 use crate::experiment::record::{CoarseLatency, IntervalsRecord, LatencyOverTime};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::units::{KIB, Nanos};
 use mirrorball_sim::record::{INTERVAL_MIN, INTERVALS_MAX};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 /// Bins of fio's histograms.
 const FIO_BINS: usize = 1_856;
+/// A line of a histogram is the longest.
+const LINE_BYTES_MAX: u64 = 128 << 10;
 /// Times of the clock: from 1990 to 2100.
 const CLOCK_MS: std::ops::Range<u64> = 631_152_000_000..4_102_444_800_000;
 /// No run takes longer than this: 34 years.
@@ -26,7 +32,7 @@ const TIME_MS_MAX: u64 = 1 << 40;
 
 /// What a log's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogKind {
+enum LogKind {
     /// KiB/s, or bytes of a request.
     Bandwidth,
     /// Requests per second, or one for a request.
@@ -39,15 +45,21 @@ pub enum LogKind {
     CompletionHistogram,
 }
 
-/// One log.
+/// One log, which is read again where its lines are needed: it may be larger than the memory.
 #[derive(Clone, Debug)]
 pub struct Log {
     kind: LogKind,
     /// Which clone wrote it, from one on; zero if all wrote one together.
     number: u64,
+    path: PathBuf,
     name: String,
-    /// The log itself.
-    pub(super) text: String,
+    /// Hash of its bytes.
+    pub(super) content: String,
+    /// Number of its reads and writes, and of those that are single requests or have bins.
+    entries: u64,
+    requests: u64,
+    /// End of the last, counted from the start of its clone.
+    end_ns: u64,
 }
 
 const KINDS: [(&str, LogKind); 5] = [
@@ -59,100 +71,131 @@ const KINDS: [(&str, LogKind); 5] = [
 ];
 
 impl Log {
-    /// A log by its file's name, `PREFIX_KIND.NUMBER.log` or `PREFIX_KIND.log`, and its text.
+    /// The log at a path, whose name is `PREFIX_KIND.NUMBER.log` or `PREFIX_KIND.log`.
     ///
     /// # Errors
-    /// If the name does not contain the kind of log.
-    pub fn new(name: &str, text: String) -> Result<Log> {
-        let stem = name.strip_suffix(".log").unwrap_or(name);
+    /// If the name does not contain the kind of log, or a line cannot be read.
+    pub fn open(path: &Path) -> Result<Log> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = name.strip_suffix(".log").unwrap_or(&name);
         let (stem, number) = match stem.rsplit_once('.') {
             Some((stem, number)) => (stem, number.parse().ok()),
             None => (stem, Some(0)),
         };
         let kind = stem.rsplit_once('_').map_or(stem, |(_, kind)| kind);
         let row = KINDS.iter().find(|(name, _)| *name == kind);
-        match (row, number) {
-            (Some(&(_, kind)), Some(number)) => {
-                Ok(Log { kind, number, name: name.to_owned(), text })
-            }
-            (None, _) if kind == "slat" => Err(anyhow!(
+        let (kind, number) = match (row, number) {
+            (Some(&(_, kind)), Some(number)) => (kind, number),
+            (None, _) if kind == "slat" => bail!(
                 "{name}: a log of submission latencies, which are a part of each latency\n  help: \
                  give the log of the whole: NAME_lat.1.log, or NAME_clat.1.log"
-            )),
-            _ => Err(anyhow!(
+            ),
+            _ => bail!(
                 "{name}: the file name does not show the kind of log\n  help: keep the name that \
                  fio gives: NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log, NAME_clat.1.log \
                  or NAME_clat_hist.1.log"
-            )),
+            ),
+        };
+        let (path, content) = (path.to_owned(), String::new());
+        let mut log = Log { kind, number, path, name, content, entries: 0, requests: 0, end_ns: 0 };
+        let (mut entries, mut requests, mut end_ns) = (0, 0, 0);
+        log.content = log.read(0, |entry| {
+            entries += 1;
+            requests += u64::from(entry.is_requests());
+            end_ns = entry.until_ns.max(end_ns);
+        })?;
+        (log.entries, log.requests, log.end_ns) = (entries, requests, end_ns);
+        Ok(log)
+    }
+
+    /// Hands out the reads and writes of the log: from when to when, on the clock of the run, and
+    /// the value. Returns the hash of its bytes.
+    fn read(&self, from_ns: u64, mut each: impl FnMut(&Entry)) -> Result<String> {
+        let unreadable = |error: io::Error| {
+            let help = "give the path of a log that fio wrote with this result";
+            anyhow!("cannot read {}: {error}\n  help: {help}", self.path.display())
+        };
+        let mut reader = BufReader::new(File::open(&self.path).map_err(unreadable)?);
+        let (mut hasher, mut line) = (WordHasher::default(), Vec::new());
+        let mut clock = LogClock { from_ns, epoch_ms: None, window_from_ms: [0; 2] };
+        for number in 1.. {
+            line.clear();
+            let end = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+            if end.map_err(unreadable)? == 0 {
+                break;
+            }
+            if line.len() as u64 == LINE_BYTES_MAX {
+                bail!("{}:{number}: the line is longer than any of a fio log", self.name);
+            }
+            hasher.absorb(&(line.len() as u64).to_le_bytes());
+            hasher.absorb(&line);
+            let text = String::from_utf8_lossy(&line);
+            let entry = self.entry(text.trim(), &mut clock);
+            if let Some(entry) = entry.map_err(|e| anyhow!("{}:{number}: {e}", self.name))? {
+                each(&entry);
+            }
         }
+        Ok(hasher.finish())
     }
 
-    /// Checks that every line can be read.
-    ///
-    /// # Errors
-    /// Names the first that cannot.
-    pub fn check(&self) -> Result<()> {
-        self.entries(0).map(drop)
-    }
-
-    /// The reads and writes of a log: from when to when, on the clock of the run, and the value.
-    fn entries(&self, from_ns: u64) -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        let mut window_from_ms = [0; 2];
-        // With `log_unix_epoch` times are those of the clock.
-        let mut epoch_ms = None;
+    /// A line; `None` if it is empty, or of neither a read nor a write.
+    fn entry(&self, line: &str, clock: &mut LogClock) -> Result<Option<Entry>> {
+        if line.is_empty() {
+            return Ok(None);
+        }
         let is_histogram = self.kind == LogKind::CompletionHistogram;
         let columns = if is_histogram { 3 + FIO_BINS } else { 4 };
-        for (index, line) in self.text.lines().enumerate() {
-            if line.trim().is_empty() {
-                continue;
+        let number = |(column, field): (usize, &str)| {
+            let value = field.trim().parse::<f64>().map_err(|_| {
+                anyhow!(
+                    "column {column}, `{}`, is not a number\n  help: give the log as fio wrote it",
+                    field.trim()
+                )
+            })?;
+            Ok(value.max(0.0) as u64)
+        };
+        let fields = (1..).zip(line.split(',')).take(columns).map(number);
+        let fields: Vec<u64> = fields.collect::<Result<_>>()?;
+        let (time_ms, value, direction, rest) = match &fields[..] {
+            [time_ms, direction, size, bins @ ..] if is_histogram => {
+                (*time_ms, *size, *direction, bins)
             }
-            let number = |(column, field): (usize, &str)| {
-                let value = field.trim().parse::<f64>().map_err(|_| {
-                    anyhow!(
-                        "{}:{}: column {column}, `{}`, is not a number\n  help: give the log as \
-                         fio wrote it",
-                        self.name,
-                        index + 1,
-                        field.trim()
-                    )
-                })?;
-                Ok(value.max(0.0) as u64)
-            };
-            let fields = (1..).zip(line.split(',')).take(columns).map(number);
-            let fields: Vec<u64> = fields.collect::<Result<_>>()?;
-            let (time_ms, value, direction, rest) = match &fields[..] {
-                [time_ms, direction, size, bins @ ..] if is_histogram => {
-                    (*time_ms, *size, *direction, bins)
-                }
-                [time_ms, value, direction, rest @ ..] => (*time_ms, *value, *direction, rest),
-                _ => bail!(
-                    "{}:{}: not a line of a fio log: fewer than three columns",
-                    self.name,
-                    index + 1
-                ),
-            };
-            let is_clock = CLOCK_MS.contains(&time_ms);
-            let epoch = *epoch_ms.get_or_insert(if is_clock { time_ms } else { 0 });
-            let time_ms = time_ms.saturating_sub(epoch);
-            if time_ms > TIME_MS_MAX {
-                bail!("{}:{}: the time {time_ms} ms is too large", self.name, index + 1);
-            }
-            let Some(window_from_ms) = window_from_ms.get_mut(direction as usize) else { continue };
-            let on_clock = |ms: u64| from_ns.saturating_add(ms * NS_PER_MS);
-            let (from, until) = (on_clock((*window_from_ms).min(time_ms)), on_clock(time_ms));
-            let size = rest.first().copied().filter(|&bytes| bytes > 0 && !is_histogram);
-            entries.push(Entry {
-                is_write: direction == 1,
-                from_ns: from,
-                until_ns: until,
-                value,
-                size_bytes: size,
-                bins: if is_histogram { bins(rest) } else { Vec::new() },
-            });
-            *window_from_ms = time_ms;
+            [time_ms, value, direction, rest @ ..] => (*time_ms, *value, *direction, rest),
+            _ => bail!("not a line of a fio log: fewer than three columns"),
+        };
+        let Some((from_ns, until_ns)) = clock.window(time_ms, direction)? else { return Ok(None) };
+        let size = rest.first().copied().filter(|&bytes| bytes > 0 && !is_histogram);
+        let bins = if is_histogram { bins(rest) } else { Vec::new() };
+        let is_write = direction == 1;
+        Ok(Some(Entry { is_write, from_ns, until_ns, value, size_bytes: size, bins }))
+    }
+}
+
+/// The clock of a log.
+struct LogClock {
+    from_ns: u64,
+    /// With `log_unix_epoch` times are those of the clock.
+    epoch_ms: Option<u64>,
+    /// Ends of the last windows of reads and of writes.
+    window_from_ms: [u64; 2],
+}
+
+impl LogClock {
+    /// The window of a line, on the clock of the run; `None` for other directions.
+    fn window(&mut self, time_ms: u64, direction: u64) -> Result<Option<(u64, u64)>> {
+        let is_clock = CLOCK_MS.contains(&time_ms);
+        let epoch = *self.epoch_ms.get_or_insert(if is_clock { time_ms } else { 0 });
+        let time_ms = time_ms.saturating_sub(epoch);
+        if time_ms > TIME_MS_MAX {
+            bail!("the time {time_ms} ms is too large");
         }
-        Ok(entries)
+        let Some(before_ms) = self.window_from_ms.get_mut(direction as usize) else {
+            return Ok(None);
+        };
+        let on_clock = |ms: u64| self.from_ns.saturating_add(ms * NS_PER_MS);
+        let window = (on_clock((*before_ms).min(time_ms)), on_clock(time_ms));
+        *before_ms = time_ms;
+        Ok(Some(window))
     }
 }
 
@@ -177,45 +220,46 @@ struct Entry {
     bins: Vec<(usize, u64)>,
 }
 
+impl Entry {
+    /// Returns false for a window.
+    fn is_requests(&self) -> bool {
+        self.size_bytes.is_some() || !self.bins.is_empty()
+    }
+}
+
 /// The run in intervals, and what its latencies are; nothing if there are no logs.
 pub(super) fn intervals(
     logs: &[Log],
     sections: &Sections,
 ) -> Result<(IntervalsRecord, Option<LatencyOverTime>)> {
-    let entries_of = |kind: LogKind| -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for log in logs.iter().filter(|log| log.kind == kind) {
-            entries.extend(log.entries(sections.clone_from_ns(log.number))?);
-        }
-        Ok(entries)
-    };
-    let bandwidth = entries_of(LogKind::Bandwidth)?;
-    let iops = entries_of(LogKind::Iops)?;
-    let mut latency = entries_of(LogKind::CompletionHistogram)?;
-    for kind in [LogKind::TotalLatency, LogKind::CompletionLatency] {
-        if latency.is_empty() {
-            latency = entries_of(kind)?;
-        }
-    }
-    let all = [&bandwidth, &iops, &latency].into_iter().flatten();
-    let Some(end_ns) = all.map(|entry| entry.until_ns).max() else {
+    let of = |kind: LogKind| logs.iter().filter(move |log| log.kind == kind && log.entries > 0);
+    let all = |kind: LogKind| of(kind).collect::<Vec<&Log>>();
+    let (bandwidth, iops) = (all(LogKind::Bandwidth), all(LogKind::Iops));
+    let kinds = [LogKind::CompletionHistogram, LogKind::TotalLatency, LogKind::CompletionLatency];
+    let latency = kinds.map(all).into_iter().find(|logs| !logs.is_empty()).unwrap_or_default();
+    let from_ns = |log: &Log| sections.clone_from_ns(log.number);
+    let used = [&bandwidth, &iops, &latency].into_iter().flatten();
+    let Some(end_ns) = used.map(|log| from_ns(log).saturating_add(log.end_ns)).max() else {
         return Ok((IntervalsRecord::default(), None));
     };
     let mut grid = Grid::new(end_ns);
-    if !bandwidth.is_empty() {
-        bandwidth.iter().for_each(|entry| grid.add_bytes(entry, KIB as f64));
-    } else if latency.iter().any(|it| it.size_bytes.is_some() || !it.bins.is_empty()) {
-        latency.iter().for_each(|entry| grid.add_bytes(entry, 0.0));
-    } else if let Some(mean_bytes) = sections.mean_read_bytes() {
-        iops.iter().for_each(|entry| grid.add_bytes(entry, mean_bytes));
+    let has_requests = latency.iter().any(|log| log.requests > 0);
+    let (sources, unit_bytes) = match sections.mean_read_bytes() {
+        _ if !bandwidth.is_empty() => (&bandwidth, KIB as f64),
+        _ if has_requests => (&latency, 0.0),
+        Some(mean_bytes) => (&iops, mean_bytes),
+        None => (&Vec::new(), 0.0),
+    };
+    for log in sources {
+        log.read(from_ns(log), |entry| grid.add_bytes(entry, unit_bytes))?;
     }
-    latency.iter().for_each(|entry| grid.add_latency(entry));
-    let over_time = match &latency[..] {
-        [] => None,
-        entries if entries.iter().all(|it| it.size_bytes.is_some() || !it.bins.is_empty()) => {
-            Some(LatencyOverTime::Requests)
-        }
-        _ => Some(LatencyOverTime::Means),
+    for log in &latency {
+        log.read(from_ns(log), |entry| grid.add_latency(entry))?;
+    }
+    let over_time = match latency.iter().all(|log| log.requests == log.entries) {
+        _ if latency.is_empty() => None,
+        true => Some(LatencyOverTime::Requests),
+        false => Some(LatencyOverTime::Means),
     };
     Ok((grid.record(), over_time))
 }

@@ -18,6 +18,7 @@ use mirrorball_core::histogram::{bin_middle, bin_of};
 use mirrorball_core::units::Nanos;
 use proptest::prelude::*;
 use serde_json::Value;
+use std::fs;
 use tempfile::TempDir;
 
 const GROUPS: &str = include_str!("fixtures/groups.json");
@@ -52,10 +53,20 @@ fn failure(text: &str) -> String {
     cell(text.as_bytes(), &[], &about()).unwrap_err().to_string()
 }
 
-fn logs(names: &[&str]) -> Vec<Log> {
+/// The cell of a document and of logs, by their names and texts.
+fn cell_with(text: &str, logs: &[(&str, &str)]) -> anyhow::Result<CellRecord> {
+    let folder = TempDir::new().unwrap();
+    let open = |(name, text): &(&str, &str)| {
+        fs::write(folder.path().join(name), text).unwrap();
+        Log::open(&folder.path().join(name))
+    };
+    let logs = logs.iter().map(open).collect::<anyhow::Result<Vec<Log>>>()?;
+    cell(text.as_bytes(), &logs, &about())
+}
+
+fn logs(names: &[&str]) -> Vec<(&'static str, &'static str)> {
     let wanted = |(name, _): &&(&str, &str)| names.iter().any(|part| name.contains(part));
-    let chosen = GROUPS_LOGS.iter().filter(wanted);
-    chosen.map(|(name, text)| Log::new(name, (*text).to_owned()).unwrap()).collect()
+    GROUPS_LOGS.iter().filter(wanted).copied().collect()
 }
 
 /// fio's own document, read without our types.
@@ -197,7 +208,7 @@ rwmixread=70
 
 #[test]
 fn averaged_logs_become_intervals() {
-    let record = cell(GROUPS.as_bytes(), &logs(&["_bw", "_iops", "_lat"]), &about()).unwrap();
+    let record = cell_with(GROUPS, &logs(&["_bw", "_iops", "_lat"])).unwrap();
     let intervals = &record.run.intervals;
     assert_eq!(intervals.width_us, vec![250_000; intervals.width_us.len()]);
     assert_eq!(intervals.from_us.len(), 9, "both groups, one after the other");
@@ -209,15 +220,14 @@ fn averaged_logs_become_intervals() {
     let latencies = intervals.read_latency.iter().flat_map(|latency| &latency.counts);
     assert_eq!(latencies.sum::<u64>(), 20, "a mean for each of ten windows of two jobs");
     assert_eq!(record.imported.unwrap().latency_over_time, Some(LatencyOverTime::Means));
-    let by_iops = cell(GROUPS.as_bytes(), &logs(&["_iops"]), &about()).unwrap();
+    let by_iops = cell_with(GROUPS, &logs(&["_iops"])).unwrap();
     let sum: u64 = by_iops.run.intervals.read_bytes.iter().sum();
     assert!(near(sum, 1_228_800 + 1_638_400), "{sum}");
 }
 
 #[test]
 fn logs_of_every_request_become_intervals() {
-    let log = Log::new("single_lat.1.log", SINGLE_LOG.to_owned()).unwrap();
-    let record = cell(SINGLE.as_bytes(), &[log], &about()).unwrap();
+    let record = cell_with(SINGLE, &[("single_lat.1.log", SINGLE_LOG)]).unwrap();
     let intervals = &record.run.intervals;
     assert_eq!(intervals.read_bytes.iter().sum::<u64>(), 409_600);
     let latencies = intervals.read_latency.iter().flat_map(|latency| &latency.counts);
@@ -263,19 +273,19 @@ fn logs_that_are_none_are_refused() {
         ("run_x.1.log", "run_x.1.log: the file name does not show the kind of log"),
         ("run_slat.1.log", "run_slat.1.log: a log of submission latencies, which are a part of"),
     ] {
-        let error = Log::new(name, String::new()).unwrap_err().to_string();
+        let error = cell_with(SINGLE, &[(name, "")]).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
-    let with = |text: &str| {
-        let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
-        cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
-    };
+    let with = |text: &str| cell_with(SINGLE, &[("x_lat.1.log", text)]).unwrap_err().to_string();
     assert_eq!(
         with("1, 2, 0, 4096\nnonsense\n"),
         "x_lat.1.log:2: column 1, `nonsense`, is not a number\n  help: give the log as fio wrote it"
     );
     assert_eq!(with("1, 2\n"), "x_lat.1.log:1: not a line of a fio log: fewer than three columns");
     assert!(with("99999999999999, 2, 0, 4096\n").contains("ms is too large"));
+    assert!(with(&"1".repeat(1 << 18)).starts_with("x_lat.1.log:1: the line is longer than any"));
+    let large = " ".repeat(RESULT_BYTES_MAX as usize) + GROUPS;
+    assert!(failure(&large).starts_with("is larger than 12 MiB\n  help: "), "{}", failure(&large));
 }
 
 #[test]
@@ -435,9 +445,8 @@ fn servers_that_run_one_job_are_clones_and_fdatasync_is_counted_by_its_latencies
 #[test]
 fn logs_of_writes_and_histograms_are_read() {
     let read_log = |name: &str, text: &str| {
-        let log = Log::new(name, text.to_owned()).unwrap();
-        let text = document_of("fio-3.33", 1, 30_000, 300, PERCENTILES);
-        cell(text.as_bytes(), &[log], &about()).unwrap().run.intervals
+        let document = document_of("fio-3.33", 1, 30_000, 300, PERCENTILES);
+        cell_with(&document, &[(name, text)]).unwrap().run.intervals
     };
     let writes = read_log("writes_bw.1.log", "1000, 4096, 1, 0, 0\n2000, 4096, 1, 0, 0\n");
     assert_eq!(writes.written_bytes.iter().sum::<u64>(), 2 * 4096 * 1024);
@@ -474,11 +483,9 @@ proptest! {
         text in damaged(),
         log in "([0-9]{1,20}, ?[-0-9.e]{1,12},? ?[0-3]?\n?){0,9}",
     ) {
-        let log = Log::new("x_bw.2.log", log).unwrap();
-        for logs in [&[][..], &[log]] {
-            if let Ok(record) = cell(&text, logs, &about()) {
-                prop_assert_eq!(record.damage(), None);
-            }
+        let cells = [cell(&text, &[], &about()), cell_with(SINGLE, &[("x_bw.2.log", &log)])];
+        for record in cells.into_iter().flatten() {
+            prop_assert_eq!(record.damage(), None);
         }
     }
 }
