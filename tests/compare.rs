@@ -44,6 +44,17 @@ impl Deref for Place {
     }
 }
 
+/// Beyond what the disks accept at once it would take nearly all of the time.
+#[test]
+fn the_oracle_of_deep_queues_is_left_out() {
+    let place = Place::new();
+    place.write("deep.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\niodepth=1024\n");
+    let run = ["compare", "two-ssd-raid1", "deep.fio", "-p", "pid", "-d", "20ms", "-n", "1"];
+    let done = place.run(&run);
+    assert!(stderr(&done).contains("note: the oracle is left out"), "{}", stderr(&done));
+    assert!(!stdout(&done).contains("oracle"), "{}", stdout(&done));
+}
+
 #[test]
 fn csv_has_a_line_per_cell_in_the_columns_promised() {
     let place = Place::new();

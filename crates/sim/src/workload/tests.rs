@@ -292,6 +292,9 @@ fn linear_rates_are_met_and_caught_up() {
     };
     assert_eq!(counts("rate_iops=100"), (1000, 0));
     assert_eq!(counts("rate=1m\nbs=64k"), (160, 0));
+    // With several sizes it counts in the smallest, as in fio 3.33: 800 KiB/s of 34 KiB.
+    let (mixed, _) = counts("rw=randread\nnorandommap\nbssplit=4k/50:64k/50\nrate_iops=200");
+    assert!(mixed.abs_diff(235) < 30, "{mixed}");
     // Each direction is held to its own rate, whatever the mix draws.
     let (reads, writes) = counts("rw=randrw\nrwmixread=80\nrate_iops=100,50");
     assert!(reads.abs_diff(1000) <= 1 && writes.abs_diff(500) <= 1, "{reads} {writes}");
