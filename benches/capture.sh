@@ -85,9 +85,14 @@ mkfs.btrfs --quiet --force --data raid1 --metadata raid1 "${disks[@]}" >"$work/m
 mounted=$work/filesystem
 mkdir -p "$mounted"
 mount -o nossd,nodatacow "${disks[0]}" "$mounted"
-cd "$mounted"
 lay() {
-    fio --name=lay --filename="$1" --size="$2" --rw=write --bs=1m --end_fsync=1 >"$work/lay.out"
+    (cd "$mounted" &&
+        fio --name=lay --filename="$1" --size="$2" --rw=write --bs=1m --end_fsync=1 \
+            >"$work/lay.out")
+}
+# Runs the job $1 in the filesystem, with its report in $2.
+run() {
+    (cd "$mounted" && "${ahead[@]}" fio --output-format=json+ --output="$2" "$1" >"$work/fio.out")
 }
 lay file 1024m
 echo "Linux $(uname -r), btrfs raid1 on two emulated hdd-7k2-ent; $seconds s each"
@@ -98,25 +103,24 @@ for load in random streams mixed; do
         printf 'norandommap\nruntime=%s\nramp_time=2\n' "$seconds"
         cat "$work/$load.fio"
     } >"$work/job.fio"
-    "${ahead[@]}" fio --output-format=json+ --output="$work/load.json" "$work/job.fio" \
-        >"$work/fio.out" &
+    run "$work/job.fio" "$work/load.json" &
     fio=$!
     sleep 2
     "$MIRRORBALL" capture "$mounted" --for "$seconds"s -o "$work/load.trace" --force \
-        >"$work/captured" 2>&1
+        >"$work/captured" 2>&1 ||
+        { cat "$work/captured" >&2; wait "$fio"; exit 1; }
     wait "$fio"
-    "$MIRRORBALL" import trace "$work/load.trace" --fit "$work/fitted.fio" --force >"$work/fit.out"
+    "$MIRRORBALL" import trace "$work/load.trace" --fit "$work/fitted.fio" --force \
+        >"$work/fit.out"
     size=$(sed -n 's/^size=\([0-9]*\)m/\1/p' "$work/fitted.fio" | sort -n | tail -1)
-    rm -f load
+    rm -f "$mounted/load"
     lay load "$((size + 64))m"
     sed -i -e "s/^runtime=.*/runtime=$seconds\nramp_time=2/" "$work/fitted.fio"
-    "${ahead[@]}" fio --output-format=json+ --output="$work/fitted.json" "$work/fitted.fio" \
-        >"$work/fio.out"
+    run "$work/fitted.fio" "$work/fitted.json"
     python3 "$work/line.py" "$load" "$work/load.json" "$work/fitted.json"
     sed -n 's/^\(recorded\|overhead\)/    \1/p' "$work/captured"
     if [[ -n ${VERBOSE:-} ]]; then cat "$work/fitted.fio"; fi
 done
-cd "$root"
 umount "$mounted"
 mounted=""
 stop_server
@@ -124,8 +128,8 @@ stop_server
 dd if=/dev/zero of=/dev/shm/mirrorball-capture bs=1M count=256 2>"$work/dd"
 loop=$(losetup --find --show --direct-io=off /dev/shm/mirrorball-capture)
 rate() {
-    fio --name=a --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=16 \
-        --time_based --runtime=10 --rate_iops=50000 --minimal | cut -d';' -f8
+    fio --name=a --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=libaio \
+        --iodepth=16 --time_based --runtime=10 --rate_iops=50000 --minimal | cut -d';' -f8
 }
 printf '\nreads/s at 50,000 asked for: without and with a recording\n'
 for _ in 1 2 3; do
@@ -135,7 +139,8 @@ for _ in 1 2 3; do
     sleep 2.2
     with=$(rate)
     wait "$capture"
-    echo "$without $with $(grep -E '^(recorded|overhead)' "$work/captured" | tr '\n' ' ')"
+    captured=$(grep -E '^(recorded|overhead)' "$work/captured" | tr '\n' ' ')
+    echo "$without $with $captured"
 done
 losetup -d "$loop"
 rm /dev/shm/mirrorball-capture
