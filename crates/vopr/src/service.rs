@@ -115,7 +115,7 @@ impl ServedVolume {
 
     /// Returns true if data were copied between members, or a state changed, since the last call.
     pub(crate) fn take_copied(&mut self) -> bool {
-        let version = (self.volume().members_version(), self.store().unsynced_bytes());
+        let version = (self.volume().states().version(), self.store().unsynced_bytes());
         std::mem::replace(&mut self.version, version) != version
     }
 

@@ -268,12 +268,6 @@ impl<G: Gate> Volume<G> {
         self.states.members()
     }
 
-    /// A number that grows when the state, the back-off or the rebuild of a member changes.
-    #[inline]
-    pub fn members_version(&self) -> u64 {
-        self.states.version()
-    }
-
     /// Returns true if every byte of the volume is in sync on some member.
     pub fn is_complete(&self) -> bool {
         self.layout.is_in_sync(&self.states)
