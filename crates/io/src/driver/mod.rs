@@ -20,7 +20,6 @@ pub mod buffers;
 pub mod device;
 mod endpoint;
 mod memory;
-mod memory_access;
 mod operation;
 mod peer;
 mod platform;
@@ -83,7 +82,7 @@ enum Backend {
 
 /// See the page of this module.
 pub struct Driver {
-    /// Memory for operations; reached by the methods of `memory_access.rs` only.
+    /// Memory for operations; other modules reach it by the methods in `buffers.rs` only.
     buffers: Buffers,
     descriptors: Slab<Handle, Descriptor>,
     operations: Slab<OperationKey, Operation>,
