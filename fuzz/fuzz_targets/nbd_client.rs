@@ -6,9 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use mirrorball_nbd::client::{ClientHandshake, ClientStep, negotiate};
 use mirrorball_nbd::uri::NbdUri;
-use mirrorball_nbd::wire::{
-    RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag,
-};
+use mirrorball_nbd::wire::{RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag};
 use std::io::{Read, Result, Write};
 
 /// A server that sends the fuzzer's bytes and ignores what it receives.
