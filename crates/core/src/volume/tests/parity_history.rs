@@ -1,7 +1,5 @@
 //! Random histories of volumes with parity: no order of events within the losses that the profile
-//! allows loses what was acknowledged, and nothing else is read. Beyond these losses see `beyond`.
-
-mod beyond;
+//! allows loses what was acknowledged, and nothing else is read.
 
 use super::parity::check_parities;
 use super::*;
@@ -84,8 +82,6 @@ fn action() -> impl Strategy<Value = Action> {
 /// writes its request number.
 struct Play {
     world: World,
-    /// True if there may be more losses than the profile allows.
-    goes_beyond: bool,
     /// By block, what was acknowledged.
     settled: BTreeMap<u64, u64>,
     /// The writes without a reply so far.
@@ -98,8 +94,6 @@ struct Play {
     unlucky: BTreeSet<u64>,
     /// Members whose writes were made to fail.
     doomed: BTreeSet<u16>,
-    /// Beyond the losses: members all of whose writes fail for a while, done or not.
-    failing: BTreeMap<u16, bool>,
     flying: Vec<MemberIo>,
     requests: u64,
     replies: u64,
@@ -125,10 +119,7 @@ impl Play {
             bad_in_row.entry(block * BLOCK / SECTOR_BYTES).or_default().insert(member);
         }
         let bad = bad_in_row.values().map(BTreeSet::len).max().unwrap_or(0);
-        let tolerated = match self.goes_beyond {
-            true => usize::MAX,
-            false => self.world.volume.map().tolerated_failures(),
-        };
+        let tolerated = self.world.volume.map().tolerated_failures();
         tolerated.saturating_sub(missing + bad + self.unlucky.len())
     }
 
@@ -165,7 +156,7 @@ impl Play {
                 let io = self.flying[pick];
                 let is_there = self.state(io.member.0) != MemberState::Failed;
                 let is_read = io.op == Op::Read && is_there;
-                if is_read && (self.unlucky.insert(io.request.0) || self.goes_beyond) {
+                if is_read && self.unlucky.insert(io.request.0) {
                     self.flying.swap_remove(pick);
                     let now = self.world.now;
                     self.world.volume.complete(io.id, Err(IoError::Transport), now);
@@ -173,13 +164,12 @@ impl Play {
             }
             Action::Spoil { member, sector } if member < self.members() => {
                 let block = self.start(member) / BLOCK + sector * (SECTOR_BYTES / BLOCK);
-                let is_idle = self.world.volume.is_idle() || self.goes_beyond;
+                let is_idle = self.world.volume.is_idle();
                 if is_idle && self.losses_left() > 0 && self.state(member) == MemberState::InSync {
                     self.world.bad.push((member, block));
                 }
             }
             Action::Wait => {
-                self.failing.clear();
                 self.world.now += backoff::FIRST / 4;
                 self.world.volume.on_timeout(self.world.now);
             }
@@ -194,13 +184,6 @@ impl Play {
             MemberState::Failed => {
                 let now = self.world.now;
                 self.world.volume.complete(io.id, Err(IoError::Gone), now);
-            }
-            _ if io.op == Op::Write && self.failing.contains_key(&io.member.0) => {
-                if self.failing[&io.member.0] {
-                    self.world.perform(&io).unwrap();
-                }
-                let now = self.world.now;
-                self.world.volume.complete(io.id, Err(IoError::Transport), now);
             }
             _ => {
                 self.world.complete(io);
@@ -265,10 +248,6 @@ impl Play {
         let io = self.flying[pick];
         let is_new = !self.doomed.contains(&io.member.0);
         let is_in_sync = self.state(io.member.0) == MemberState::InSync;
-        if self.goes_beyond {
-            self.failing.insert(io.member.0, done);
-            return;
-        }
         if io.op != Op::Write || !is_in_sync || (is_new && self.losses_left() == 0) {
             return;
         }
@@ -286,15 +265,15 @@ impl Play {
             self.replies += 1;
             self.unlucky.remove(&request);
             if let Some(blocks) = self.writes.remove(&request) {
-                prop_assert!(self.goes_beyond || result == Ok(()), "write {}", request);
-                for block in blocks.filter(|_| result == Ok(())) {
+                prop_assert_eq!(result, Ok(()), "write {}", request);
+                for block in blocks {
                     let settled = self.settled.entry(block).or_default();
                     *settled = request.max(*settled);
                 }
             }
             if let Some((blocks, before)) = self.reads.remove(&request) {
-                prop_assert!(self.goes_beyond || result == Ok(()), "read {}", request);
-                for block in blocks.filter(|_| result == Ok(())) {
+                prop_assert_eq!(result, Ok(()), "read {}", request);
+                for block in blocks {
                     let value = self.world.buffers[&request][&block];
                     let settled = before.get(&block).copied().unwrap_or(0);
                     let is_right = self.is_right(block, value, settled);
@@ -389,7 +368,7 @@ const LAYOUTS: &[(&str, usize)] = &[
     ("md-raid6-parity-last", 7),
 ];
 
-fn play(layout: &str, members: usize, level: RmwLevel, goes_beyond: bool) -> Play {
+fn play(layout: &str, members: usize, level: RmwLevel) -> Play {
     let layout: ArrayLayout = layout.parse().unwrap();
     let map =
         |configs: &[MemberConfig]| ChunkMap::arrange(layout.with_chunk(STRIP).unwrap(), configs);
@@ -398,14 +377,12 @@ fn play(layout: &str, members: usize, level: RmwLevel, goes_beyond: bool) -> Pla
     world.volume = world.volume.with_rmw_level(level);
     Play {
         world,
-        goes_beyond,
         settled: BTreeMap::new(),
         writes: BTreeMap::new(),
         written: BTreeMap::new(),
         reads: BTreeMap::new(),
         unlucky: BTreeSet::new(),
         doomed: BTreeSet::new(),
-        failing: BTreeMap::new(),
         flying: Vec::new(),
         requests: 0,
         replies: 0,
@@ -423,7 +400,7 @@ proptest! {
         level in select(&[RmwLevel::Never, RmwLevel::FewerReads, RmwLevel::NoMoreReads][..]),
         history in prop::collection::vec(action(), 1..160),
     ) {
-        let mut play = play(layout, members, level, false);
+        let mut play = play(layout, members, level);
         for action in history {
             play.act(action);
             play.check_replies()?;
@@ -435,7 +412,7 @@ proptest! {
 /// The strips of the history are those that it counts on.
 #[test]
 fn strips_have_eight_blocks() {
-    let play = play("md-raid5", 3, RmwLevel::default(), false);
+    let play = play("md-raid5", 3, RmwLevel::default());
     let map = play.world.volume.map();
     let (stripe, column) = map.column_at(MemberIndex(0), play.start(0) + BLOCK).unwrap();
     assert_eq!(
