@@ -10,15 +10,16 @@ use mirrorball_lab::experiment::import::fio::{Log, cell};
 fuzz_target!(|bytes: &[u8]| {
     let mut parts = bytes.splitn(2, |byte| *byte == 0);
     let result = parts.next().unwrap_or_default();
-    let log = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let logs = [Log::new("fuzz_lat.1.log", log).expect("the name is that of a log")];
+    let path = std::env::temp_dir().join(format!("fuzz-{}_lat.1.log", std::process::id()));
+    std::fs::write(&path, parts.next().unwrap_or_default()).expect("the folder is writable");
+    let Ok(log) = Log::open(&path) else { return };
     let about = ImportLabels {
         array: "fuzz".to_owned(),
         array_text: String::new(),
         policy: "fuzz".to_owned(),
         job: None,
     };
-    if let Ok(record) = cell(result, &logs, &about) {
+    if let Ok(record) = cell(result, &[log], &about) {
         assert_eq!(record.damage(), None);
     }
 });
