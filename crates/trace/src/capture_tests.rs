@@ -4,6 +4,7 @@ use crate::capture::{
     BtrfsChunk, CaptureCounts, CaptureWriter, CapturedDevice, ChunkTable, HEADER,
 };
 use crate::formats::TraceFormat;
+use crate::tests::TestFile;
 
 const MIB: u64 = 1 << 20;
 
@@ -85,4 +86,34 @@ fn members_of_btrfs_are_read_together() {
     let striped = place(512 * MIB + 3 * (64 << 10));
     assert_eq!(trace, format!("0,Read,{first}0,Read,{first}0,Write,{first}0,Read,{striped}"));
     assert_eq!((counts.written, counts.outside), (4, 2));
+}
+
+/// Two readers that take turns, with random writes of a few others between, and two bursts.
+#[test]
+fn a_fitted_job_has_the_kinds_of_a_trace() {
+    let mut text = "Timestamp,Type,Offset,Size,ResponseTime,Process\n".to_owned();
+    for index in 0..4000u64 {
+        let (time, reader) = (index * 10_000, index % 2);
+        let place = reader * (64 << 20) + index / 2 * 4096;
+        text += &format!("{time},Read,{place},4096,19000,{reader}\n");
+        let place = index * 7919 % 4096 * 16_384;
+        text += &format!("{time},Write,{place},8192,5000,{}\n", 2 + index % 4);
+    }
+    let text = TestFile::new("kinds", &text).summary(None).unwrap().fit("a", u64::MAX).unwrap();
+    let sections: Vec<&str> = text.split("\n[").skip(1).collect();
+    assert!(sections[0].starts_with("global]"), "{text}");
+    for (section, name, options) in [
+        (
+            1,
+            "sequential-reads]",
+            &["numjobs=2", "iodepth=1", "size=36m", "offset_increment=36m"][..],
+        ),
+        (2, "random-writes]", &["numjobs=4", "iodepth=1", "thinktime=3499"]),
+    ] {
+        assert!(sections[section].starts_with(name), "{text}");
+        for option in options {
+            assert!(sections[section].lines().any(|line| line == *option), "{option}: {text}");
+        }
+    }
+    assert_eq!(sections.len(), 3, "{text}");
 }

@@ -17,6 +17,8 @@ const SIZES_MAX: usize = 16;
 const ZONES: usize = 10;
 /// A kind with a smaller share of its operation's requests is left out: one in so many.
 const RARE: u64 = 50;
+/// So is an operation with a smaller share of all requests, and of all bytes.
+const RARE_OPERATION: u64 = 100;
 /// Requests in flight of sections that keep a rate, of all clones together.
 const RATE_DEPTH: u64 = 256;
 /// Most clones of a section.
@@ -55,8 +57,12 @@ impl TraceSummary {
             let error = Diagnostic::new("all requests arrive at once, so the trace has no rate");
             return Err(error.with_help("replay it with read_iolog= and replay_no_stall=1"));
         }
-        let is_rare =
-            |index: usize| self.kinds[index].requests * RARE < self.requests[index / 2].max(1);
+        let bytes: u64 = self.bytes.iter().sum();
+        let is_rare = |index: usize| {
+            let (requests, of_all) = (self.requests[index / 2], RARE_OPERATION);
+            self.kinds[index].requests * RARE < requests.max(1)
+                || requests * of_all < self.total() && self.bytes[index / 2] * of_all < bytes
+        };
         let kept: Vec<usize> = (0..4).filter(|&index| !is_rare(index)).collect();
         let origin: String = origin.chars().filter(|letter| !letter.is_control()).collect();
         let seconds = self.duration.as_secs_f64().ceil() as u64;

@@ -50,21 +50,24 @@ pub(crate) struct KindDepth {
     pub(crate) response: Nanos,
 }
 
-/// The ends of streams of one operation, the latest first.
+/// The ends of streams of one operation, the latest first: device, end, and whether a request has
+/// followed another there.
 #[derive(Default)]
-pub(crate) struct StreamEnds(Vec<(u32, u64)>);
+pub(crate) struct StreamEnds(Vec<(u32, u64, bool)>);
 
 impl StreamEnds {
-    /// Continues a stream, and returns its place in the list; `None` if the request begins one.
+    /// Continues a stream, and returns the number of streams that went on since its last request;
+    /// `None` if the request begins one.
     pub(crate) fn follow(&mut self, record: &TraceRecord) -> Option<usize> {
         let begins = (record.device, record.offset);
-        let place = self.0.iter().position(|&end| end == begins && record.offset > 0);
-        match place {
-            Some(place) => _ = self.0.remove(place),
+        let at = self.0.iter().position(|end| (end.0, end.1) == begins && record.offset > 0);
+        let others = self.0.iter().take(at.unwrap_or(0)).filter(|end| end.2).count();
+        match at {
+            Some(at) => _ = self.0.remove(at),
             None => self.0.truncate(STREAMS_MAX - 1),
         }
-        self.0.insert(0, (record.device, record.offset + record.length));
-        place
+        self.0.insert(0, (record.device, record.offset + record.length, at.is_some()));
+        at.map(|_| others)
     }
 }
 
@@ -84,7 +87,7 @@ pub(crate) struct KindCounting {
     response_ns: f64,
     responses: u64,
     processes: HashMap<u32, u64>,
-    places: [u64; STREAMS_MAX],
+    others: [u64; STREAMS_MAX],
 }
 
 impl KindCounting {
@@ -110,20 +113,20 @@ impl KindCounting {
             response_ns: 0.0,
             responses: 0,
             processes: HashMap::new(),
-            places: [0; STREAMS_MAX],
+            others: [0; STREAMS_MAX],
         }
     }
 
-    /// Counts a request that continued the stream at `place`.
-    pub(crate) fn add(&mut self, record: &TraceRecord, place: Option<usize>) {
+    /// Counts a request that continued a stream after so many `others` did.
+    pub(crate) fn add(&mut self, record: &TraceRecord, others: Option<usize>) {
         let TraceRecord { arrival, op, offset, length, response, process, .. } = *record;
         let kind = &mut self.kind;
         kind.requests += 1;
         kind.space.add(offset, op);
         kind.range = [kind.range[0].min(offset), kind.range[1].max(offset + length)];
         count_size(&mut self.sizes, length);
-        if let Some(place) = place {
-            self.places[place] += 1;
+        if let Some(others) = others {
+            self.others[others] += 1;
         }
         if self.processes.len() < PROCESSES_MAX || self.processes.contains_key(&process) {
             *self.processes.entry(process).or_default() += 1;
@@ -154,7 +157,10 @@ impl KindCounting {
         self.counted_until = time.max(self.counted_until);
     }
 
-    pub(crate) fn finish(mut self) -> LoadClass {
+    /// The kind in a trace of this duration.
+    pub(crate) fn finish(mut self, duration: Nanos) -> LoadClass {
+        let counted: u64 = self.at_depth.iter().sum();
+        self.at_depth[0] += duration.0.saturating_sub(counted);
         let sizes = self.sizes.iter();
         self.kind.sizes = sizes.map(|(&bytes, &requests)| SizeCount { bytes, requests }).collect();
         let span_ns = (self.previous - self.first.unwrap_or_default()).0 as f64;
@@ -168,7 +174,7 @@ impl KindCounting {
             let response = Nanos((self.response_ns / self.responses as f64) as u64);
             self.kind.depth = KindDepth::new(&self.at_depth, response);
         }
-        self.kind.streams = quantile(&self.places, 0.9) as u64 + 1;
+        self.kind.streams = quantile(&self.others, 0.9) as u64 + 1;
         let (mut sum, mut squares) = (0.0, 0.0);
         for &count in self.processes.values() {
             sum += count as f64;

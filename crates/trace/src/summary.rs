@@ -93,7 +93,7 @@ impl TraceSummary {
             content: String::new(),
             requests: [0; 4],
             bytes: [0; 4],
-            kinds: std::array::from_fn(|_| KindCounting::new().finish()),
+            kinds: std::array::from_fn(|_| KindCounting::new().finish(Nanos::ZERO)),
             read_sizes: Vec::new(),
             write_sizes: Vec::new(),
             devices: Vec::new(),
@@ -228,7 +228,7 @@ impl Counting {
     fn finish(self) -> TraceSummary {
         let mut summary = self.summary;
         summary.content = format!("{:032x}", self.hash);
-        summary.kinds = self.kinds.map(KindCounting::finish);
+        summary.kinds = self.kinds.map(|kind| kind.finish(summary.duration));
         summary.read_sizes = all_sizes(&summary.kinds[..2]);
         summary.write_sizes = all_sizes(&summary.kinds[2..]);
         let gaps = summary.total().saturating_sub(1) as f64;

@@ -397,16 +397,16 @@ fn every_row_of_the_table_is_filled() {
 }
 
 /// A file of a test, removed at its end.
-struct TestFile(std::path::PathBuf);
+pub(super) struct TestFile(std::path::PathBuf);
 
 impl TestFile {
-    fn new(name: &str, text: &str) -> TestFile {
+    pub(super) fn new(name: &str, text: &str) -> TestFile {
         let path = std::env::temp_dir().join(format!("trace-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         TestFile(path)
     }
 
-    fn summary(&self, device: Option<&str>) -> Result<TraceSummary, String> {
+    pub(super) fn summary(&self, device: Option<&str>) -> Result<TraceSummary, String> {
         let file = TraceFile::new(&self.0, None, device.map(str::to_owned)).unwrap();
         TraceSummary::of(&file).map_err(|error| error.to_string())
     }
