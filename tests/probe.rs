@@ -86,11 +86,6 @@ fn what_cannot_be_measured_is_refused_by_name() {
     holes.set_len(1 << 30).unwrap();
     folder.refuses(&["probe", "holes"], &["the file has holes", "help: "]);
     folder.refuses(&["probe", "--model", "hdd-15"], &["no built-in model `hdd-15`", "hdd-15k"]);
-    let two = |option: &[&'static str]| [&["probe", "a", "b"], option].concat();
-    folder.refuses(&two(&[]), &["cannot probe `a`: no such file or device"]);
-    folder.refuses(&two(&["--full"]), &["--full is for one device, and 2 are named", "together"]);
-    folder.refuses(&two(&["-o", "x.toml"]), &["-o is for one device"]);
-    folder.refuses(&["probe", "small", "./small"], &["./small is named twice"]);
     let neither = folder.run(&["probe"]);
     assert_eq!(neither.status.code(), Some(2), "{}", stderr(&neither));
 }

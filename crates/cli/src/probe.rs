@@ -1,7 +1,5 @@
 //! `mirrorball probe`: measures a device by reading it, and writes a model profile.
 
-mod together;
-
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::progress::stop_at_ctrl_c;
@@ -34,15 +32,13 @@ model fits: the line that begins with `doubtful` says why.
 Examples:
   mirrorball probe /dev/sda -o sda.toml
   mirrorball probe /dev/nvme0n1 --full -o disk.toml --report disk.html
-  mirrorball probe /dev/sda /dev/sdb /dev/sdc
   mirrorball probe --model hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
     /// Block device, or a file on it that was written long ago (recent data may be in a fast cache
-    /// of the disk); required unless --model is given. Several are read alone and all together,
-    /// which shows whether they share a link
+    /// of the disk); required unless --model is given
     #[arg(value_name = "DEVICE|FILE", required_unless_present = "model")]
-    targets: Vec<PathBuf>,
+    target: Option<PathBuf>,
 
     /// Measure for at most a minute (default)
     #[arg(long, conflicts_with = "full")]
@@ -57,7 +53,7 @@ pub(crate) struct Args {
     class: Option<DeviceClassArg>,
 
     /// Probe a disk model in virtual time instead of a device: a built-in model, or a profile
-    #[arg(long, value_name = "MODEL|FILE", conflicts_with = "targets")]
+    #[arg(long, value_name = "MODEL|FILE", conflicts_with = "target")]
     model: Option<String>,
 
     /// Write the profile to FILE; `-` is standard output, and the tables go to standard error then
@@ -98,9 +94,6 @@ enum ProbeFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    if args.targets.len() > 1 {
-        return together::run(args);
-    }
     let existing = check_outputs(args)?;
     let budget = if args.full { Budget::Full } else { Budget::Quick };
     let class = args.class.map(|class| match class {
@@ -111,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let options = ProbeOptions { budget, class };
     let stop = stop_at_ctrl_c("ending the measurement, and fitting a model to what was measured");
     let stop = stop.map_err(Failure::Fault)?;
-    let outcome = match (&args.model, args.targets.first()) {
+    let outcome = match (&args.model, &args.target) {
         (Some(model), _) => {
             let profile = model_profile(model)?;
             let probed = probe_model(&profile, None, options);

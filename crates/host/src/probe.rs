@@ -12,7 +12,6 @@
 //! | `replay`, `workload_fit`, `search`, `nelder_mead`, `joint_width` | the simulator in the loop |
 //! | `hdd`, `ssd`, `network`, `device_fit`, `estimate` | the fit of each class |
 //! | `target`, `device`, `measure` | opening and running |
-//! | `together` | several devices at once: what they share |
 //! | `fit`, `outcome`, `profile_text`, `tables` | the result |
 //!
 //! Reads never write. What reads cannot show (writes, flushes, caches that hold writes) keeps the
@@ -43,7 +42,6 @@ mod statistics;
 mod step;
 mod tables;
 mod target;
-mod together;
 mod track_map;
 mod virtual_time;
 mod workload_fit;
@@ -57,7 +55,6 @@ pub use outcome::{ProbeOutcome, ProbeVerdict};
 pub use plan::{Budget, DeviceClass, planned_time};
 pub(crate) use statistics::quantile;
 pub use target::{DeviceFacts, ProbeTarget};
-pub use together::{DeviceRate, SharedRates, planned_time_together, probe_together};
 pub use workload_fit::WorkloadFit;
 
 #[cfg(test)]
