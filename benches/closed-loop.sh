@@ -109,7 +109,9 @@ btrfs_here() {
         -o "$work/predicted" >"$work/compare.out"
     "${urgent[@]}" "$MIRRORBALL" bench "$mounted" "$work"/rand-4k-qd{1,32}.fio --size 1GiB \
         --rounds 6 --settle 2s --measure "${seconds}s" --lateness-max 500us \
-        --predicted "$work/predicted" -o "$work/measured" | tee "$work/bench.txt"
+        -o "$work/measured" | tee "$work/bench.txt"
+    "$MIRRORBALL" report "$work/predicted" "$work/measured" --format table |
+        tee -a "$work/bench.txt"
     umount "$mounted"
     mounted=""
     stop_server

@@ -463,8 +463,6 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     refuses(&machine, &["two-ssd-raid1", "--plan"], "two-ssd-raid1 is a simulated array");
     let file = machine.folder.path("bin/fio").display().to_string();
     refuses(&machine, &["/srv/data", "--plan", "-o", &file], "as results folder: it is a file");
-    let predicted = ["/srv/data", "--plan", "--predicted", "no-such-folder"];
-    refuses(&machine, &predicted, "--predicted: no-such-folder is not a folder with results");
     for (tree, target, condition) in [
         ("md-raid1-degraded", "md0", "degraded, 1 member missing"),
         ("md-raid1-resyncing", "md0", "md0 is not measured: a resync is running ("),

@@ -36,48 +36,6 @@ fn a_label_of_two_file_systems_is_refused_with_both_named() {
 }
 
 #[test]
-fn a_prediction_of_something_else_is_refused_before_anything_is_run() {
-    let machine = Machine::btrfs();
-    let describe = |machine: &Machine, file: &str| {
-        let root = machine.path("").display().to_string();
-        stdout(&machine.folder.run(&["detect", "/srv/data", "--sysroot", &root, "-o", file]));
-    };
-    let simulate = |array: &str, job: &str, policy: &str, folder: &str| {
-        let run = ["compare", array, job, "--policy", policy, "-o", folder];
-        let short = ["--duration", "10ms", "--repeats", "2"];
-        stdout(&machine.folder.run(&[&run[..], &short].concat()));
-    };
-    describe(&machine, "pool.toml");
-    simulate("pool.toml", "rand-4k-qd1", "btrfs/pid", "predicted");
-    let bench = |jobs: &[&'static str], folder: &'static str| {
-        [&["/srv/data"], jobs, &["--plan", "--predicted", folder]].concat()
-    };
-    let plan = stdout(&machine.bench(&bench(&["rand-4k-qd1"], "predicted")));
-    assert!(plan.contains("note      predicted has no prediction of btrfs/devid:1\n"), "{plan}");
-
-    let missing = ["it has no job `seq-read`, but rand-4k-qd1", "help: name the jobs"];
-    refuses(&machine, &bench(&["rand-4k-qd1", "seq-read"], "predicted"), &missing);
-    std::fs::write(machine.folder.path("rand-4k-qd1.fio"), "[other]\nrw=randread\n").unwrap();
-    let changed = bench(&["./rand-4k-qd1.fio"], "predicted");
-    refuses(&machine, &changed, &["its job `rand-4k-qd1` has other contents"]);
-    simulate("pool.toml", "rand-4k-qd1", "md/raid1", "of-md");
-    let none = ["it has none of the settings that are measured, but md/raid1", "--policy btrfs/"];
-    refuses(&machine, &bench(&["rand-4k-qd1"], "of-md"), &none);
-    // An array without a source is known by the number of its members.
-    simulate("two-hdd-raid1", "rand-4k-qd1", "btrfs/pid", "of-two");
-    let of_two = ["two-hdd-raid1 with 2 members, not of pool with 3 members", "detect /srv/data"];
-    refuses(&machine, &bench(&["rand-4k-qd1"], "of-two"), &of_two);
-    let (fsid, other) = machine.rename_file_system();
-    let of_twin = [&*format!("(UUID {fsid}), not of btrfs pool (UUID {other})")];
-    refuses(&machine, &bench(&["rand-4k-qd1"], "predicted"), &of_twin);
-
-    let run = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid", "--rounds", "1", "-o", "live"];
-    stdout(&machine.bench(&run));
-    let measured = ["these results were measured, not simulated", "mirrorball compare"];
-    refuses(&machine, &bench(&["rand-4k-qd1"], "live"), &measured);
-}
-
-#[test]
 fn the_results_of_a_bench_are_printed_in_the_formats_of_a_report() {
     let machine = Machine::btrfs();
     let run = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid", "--rounds", "1"];

@@ -1,7 +1,6 @@
 //! `mirrorball bench`: measures an array with fio under the settings that its system offers.
 
 mod output;
-mod prediction;
 mod restoring;
 
 use crate::compare;
@@ -21,7 +20,6 @@ use mirrorball_lab::report::{FORMATS, Format};
 use output::{
     has_tables, outline, print_results, say_what_is_not_compared, say_what_was_interrupted,
 };
-use prediction::Prediction;
 use restoring::{restore, said};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -79,14 +77,6 @@ pub(crate) struct Args {
     /// Work in the background of every run [default: what the job declares]
     #[arg(long, value_enum)]
     background: Option<LoadArg>,
-
-    /// End a job's rounds as soon as each setting is known to be faster, slower or equal
-    #[arg(long)]
-    stop_early: bool,
-
-    /// Results folder of a simulation of the same array and jobs, to compare with
-    #[arg(long, value_name = "DIR")]
-    predicted: Option<PathBuf>,
 
     /// Time at the start of each run that is not measured
     #[arg(long, value_name = "TIME", default_value = "4s", allow_hyphen_values = true,
@@ -148,9 +138,9 @@ pub(crate) struct Args {
 }
 
 /// Arguments of runs, which --restore does not do.
-const RUN_OPTIONS: [&str; 16] = [
-    "target", "jobs", "policy", "budget", "rounds", "background", "stop_early", "predicted",
-    "settle", "measure", "size", "seed", "read_device", "lateness_max", "format", "output",
+const RUN_OPTIONS: [&str; 14] = [
+    "target", "jobs", "policy", "budget", "rounds", "background", "settle",
+    "measure", "size", "seed", "read_device", "lateness_max", "format", "output",
 ];
 
 /// Work in the background.
@@ -189,12 +179,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         return Err(Failure::WrongUse(anyhow!("missing PATH|DEVICE")));
     };
     check_output(args).map_err(Failure::WrongUse)?;
-    let prediction = args.predicted.as_deref().map(Prediction::load).transpose();
-    let prediction = prediction.map_err(Failure::WrongUse)?;
-    let mut bench = bench(args, &sysroot, target)?;
-    if let Some(prediction) = &prediction {
-        bench.notes.extend(prediction.check(&bench).map_err(Failure::WrongUse)?);
-    }
+    let bench = bench(args, &sysroot, target)?;
     let folder = args.output.clone().unwrap_or_else(|| free_folder(&bench.array.name));
     let saved = bench.saved_runs(&folder);
     let saved = saved.map_err(|error| Failure::WrongUse(error.into()))?;
@@ -212,7 +197,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         .context("cannot listen for Ctrl-C")
         .map_err(Failure::Fault)?;
     let outcome = measured(args, &bench, &folder)?;
-    ending(format, prediction.as_ref(), &bench, &outcome, &folder)
+    ending(format, &bench, &outcome, &folder)
 }
 
 /// Checks the folder of -o before anything else.
@@ -272,7 +257,6 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
         seed: args.seed,
         reads_device: args.read_device,
         lateness_max: args.lateness_max,
-        stops_early: args.stop_early,
         background: args.background.map(|load| match load {
             LoadArg::Scrub => BackgroundLoad::Scrub,
             LoadArg::Defrag => BackgroundLoad::Defrag,
@@ -299,9 +283,6 @@ fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, F
             bench.lateness_max(),
             if is_repeated { "repeated" } else { "refused" }
         )),
-        BenchEvent::Decided { job, rounds } => {
-            screen::say(format_args!("{job} is decided after {rounds} rounds"));
-        }
     };
     let control = BenchControl {
         results: folder,
@@ -325,7 +306,6 @@ fn watchdog(args: &Args) -> std::io::Result<Vec<OsString>> {
 /// Prints the results, and says how it ended.
 fn ending(
     format: &Format,
-    prediction: Option<&Prediction>,
     bench: &Bench,
     outcome: &BenchOutcome,
     folder: &Path,
@@ -342,7 +322,7 @@ fn ending(
         return Err(fault(error.clone()));
     }
     if !outcome.runs.is_empty() {
-        print_results(format, prediction, bench, outcome, folder)?;
+        print_results(format, bench, outcome, folder)?;
         say_what_is_not_compared(&outcome.runs);
         screen::say(format_args!("results are in {}", folder.display()));
     }

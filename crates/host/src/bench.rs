@@ -54,7 +54,6 @@ pub(crate) mod tool_knob;
 mod watchdog;
 
 pub use background::BackgroundLoad;
-pub use comparison_tables::{PredictionTable, prediction_table};
 pub use design::RunTimes;
 pub use outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
 pub use request::{Bench, BenchRequest};

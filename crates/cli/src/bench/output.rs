@@ -1,6 +1,5 @@
 //! Output of `bench`: its plan, and at its end the results and what is missing from them.
 
-use super::prediction::Prediction;
 use crate::ending::Failure;
 use crate::screen;
 use mirrorball_core::units::{Nanos, counted};
@@ -49,7 +48,6 @@ pub(super) fn outline(bench: &Bench) -> String {
 /// Prints the report; as tables, also the comparisons and the members.
 pub(super) fn print_results(
     format: &Format,
-    prediction: Option<&Prediction>,
     bench: &Bench,
     outcome: &BenchOutcome,
     folder: &Path,
@@ -77,10 +75,7 @@ pub(super) fn print_results(
             screen::say(format_args!("warning: {warning}"));
         }
     }
-    match (prediction, loaded.sets.first()) {
-        (Some(prediction), Some(measured)) => prediction.print(&measured.study, style),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Says how many runs the comparison leaves out, and why.

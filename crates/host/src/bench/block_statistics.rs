@@ -5,27 +5,12 @@
 //! effect is the mean of the logarithms of the ratios, as a ratio, with the interval of Student's
 //! t. A sign-flip test needs no distribution: of all ways to exchange the settings within units, it
 //! counts those with an effect as large.
-//!
-//! Looking after every round and stopping when the interval pleases errs far more often than it
-//! says. A *confidence sequence* holds at all times together, and is wider for it: the normal
-//! mixture of I. Waudby-Smith et al., "Time-uniform central limit theory and asymptotic confidence
-//! sequences", 2021, tuned to be tightest at twelve units. It is asymptotic: for the few units that
-//! there are, it is widened as Student's t is wider than the normal distribution.
 
 use mirrorball_core::rng::Rng;
-use mirrorball_lab::experiment::study::statistics::{mean_interval, t_quantile};
+use mirrorball_lab::experiment::study::statistics::mean_interval;
 
-/// An effect that matters, and one within which settings count as equal.
-const MATTERS: f64 = 0.02;
+/// An effect within which settings count as equal.
 const EQUAL: f64 = 0.03;
-/// Chance of a false statement of the confidence sequence.
-const ALPHA: f64 = 0.05;
-/// The two-sided 95 % quantile of the normal distribution.
-const NORMAL_95: f64 = 1.96;
-/// Tuning of the confidence sequence: the square of rho.
-const RHO_SQUARED: f64 = 0.73;
-/// Fewest units for the confidence sequence, which is asymptotic.
-const SEQUENCE_UNITS_MIN: usize = 6;
 /// Fewest units with which a sign-flip test can give 5 %.
 const FLIP_UNITS_MIN: usize = 6;
 /// Most units of which all exchanges are tried; of more, a sample is.
@@ -44,8 +29,6 @@ pub(super) struct Effect {
     pub(super) interval: Option<(f64, f64)>,
     /// Part of the exchanges with an effect as large; none with too few units.
     pub(super) flip_p: Option<f64>,
-    /// The interval at all times together; none with too few units.
-    pub(super) sequence: Option<(f64, f64)>,
 }
 
 /// Verdict of an interval.
@@ -76,7 +59,6 @@ impl Effect {
             ratio: estimate.mean.exp(),
             interval: estimate.half_width.map(around),
             flip_p: sign_flip(&units),
-            sequence: sequence_half_width(&units).map(around),
         })
     }
 
@@ -88,14 +70,6 @@ impl Effect {
             Some(interval) if is_within(interval, EQUAL) => EffectVerdict::Equal,
             _ => EffectVerdict::Undecided,
         }
-    }
-
-    /// True if more rounds are not needed: the confidence sequence excludes effects that do not
-    /// matter, or all others.
-    pub(super) fn is_decided(&self) -> bool {
-        self.sequence.is_some_and(|(low, high)| {
-            low > 1.0 + MATTERS || high < 1.0 - MATTERS || is_within((low, high), EQUAL)
-        })
     }
 }
 
@@ -151,19 +125,6 @@ fn sign_flip(units: &[f64]) -> Option<f64> {
     Some((drawn as f64 + 1.0) / (FLIP_SAMPLE as f64 + 1.0))
 }
 
-/// Half the width of the confidence sequence.
-fn sequence_half_width(units: &[f64]) -> Option<f64> {
-    if units.len() < SEQUENCE_UNITS_MIN {
-        return None;
-    }
-    let count = units.len() as f64;
-    let mean = units.iter().sum::<f64>() / count;
-    let variance = units.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let mixed = count * RHO_SQUARED + 1.0;
-    let width = 2.0 * mixed / (count.powi(2) * RHO_SQUARED) * (mixed.sqrt() / ALPHA).ln();
-    Some((variance * width).sqrt() * t_quantile(units.len() - 1) / NORMAL_95)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,14 +165,6 @@ mod tests {
     }
 
     #[test]
-    fn the_sequence_is_more_than_half_again_as_wide_as_one_look_at_twelve() {
-        let units: Vec<f64> = (0..12).map(|it| if it % 2 == 0 { 1.0 } else { -1.0 }).collect();
-        let deviation = (12.0_f64 / 11.0).sqrt();
-        let width = sequence_half_width(&units).unwrap() / deviation;
-        assert!((width - 0.88 * 2.201 / 1.96).abs() < 0.01, "{width}");
-    }
-
-    #[test]
     fn verdicts_follow_from_the_intervals() {
         let effect = |ratio: f64, noise: f64| {
             let sign = |it: u32| if it.is_multiple_of(2) { 1.0 } else { -1.0 };
@@ -219,35 +172,15 @@ mod tests {
                 (0..12).map(|it| Some(100.0 * ratio * (1.0 + noise * sign(it)))).collect();
             Effect::new(&second, &rates(&[100.0; 12]), 1).unwrap()
         };
-        for (ratio, noise, verdict, is_decided) in [
-            (1.5, 0.01, EffectVerdict::Faster, true),
-            (0.7, 0.01, EffectVerdict::Slower, true),
-            (1.0, 0.01, EffectVerdict::Equal, true),
-            (1.0, 0.5, EffectVerdict::Undecided, false),
-            (1.01, 0.001, EffectVerdict::Faster, true),
+        for (ratio, noise, verdict) in [
+            (1.5, 0.01, EffectVerdict::Faster),
+            (0.7, 0.01, EffectVerdict::Slower),
+            (1.0, 0.01, EffectVerdict::Equal),
+            (1.0, 0.5, EffectVerdict::Undecided),
+            (1.01, 0.001, EffectVerdict::Faster),
         ] {
-            let effect = effect(ratio, noise);
-            assert_eq!(effect.verdict(), verdict, "{ratio} {noise}");
-            assert_eq!(effect.is_decided(), is_decided, "{effect:?}");
+            assert_eq!(effect(ratio, noise).verdict(), verdict, "{ratio} {noise}");
         }
-    }
-
-    /// Settings that are equal are called different in no more than one of twenty experiments,
-    /// although each looks after every unit.
-    #[test]
-    fn looking_after_every_round_errs_as_seldom_as_stated() {
-        let experiments = 4000;
-        let errs = |seed: &u64| {
-            let mut rng = Rng::new(*seed);
-            let units: Vec<f64> = (0..60).map(|_| 0.05 * rng.normal()).collect();
-            (SEQUENCE_UNITS_MIN..=units.len()).any(|count| {
-                let seen = &units[..count];
-                let mean = seen.iter().sum::<f64>() / count as f64;
-                mean.abs() > sequence_half_width(seen).unwrap()
-            })
-        };
-        let errors = (0..experiments).filter(errs).count();
-        assert!(errors as f64 <= 0.05 * experiments as f64, "{errors} of {experiments}");
     }
 
     proptest! {

@@ -48,13 +48,6 @@ pub enum BenchEvent<'a> {
         /// True if the run is repeated.
         is_repeated: bool,
     },
-    /// A job needs no more rounds.
-    Decided {
-        /// Name of the job.
-        job: &'a str,
-        /// The rounds that it took.
-        rounds: usize,
-    },
 }
 
 /// Result of a benchmark.

@@ -60,8 +60,6 @@ pub struct BenchRequest<'a> {
     pub lateness_max: Option<Nanos>,
     /// Work in the background of every run; that of the job's own lines if not given.
     pub background: Option<BackgroundLoad>,
-    /// True to end a job's rounds when its settings are known to be faster, slower or equal.
-    pub stops_early: bool,
     /// True if the plan is printed and nothing is run.
     pub only_plans: bool,
     /// The command, for the record.
@@ -111,7 +109,6 @@ pub struct Bench {
     pub(super) place: DataPlace,
     pub(super) size_bytes: u64,
     pub(super) lateness_max: Nanos,
-    pub(super) stops_early: bool,
     /// The lengths of a run's windows.
     pub times: RunTimes,
     /// Number of rounds.
@@ -198,7 +195,6 @@ impl Bench {
             place,
             size_bytes: request.size_bytes,
             lateness_max: request.lateness_max.unwrap_or(bound),
-            stops_early: request.stops_early,
             times: request.times,
             rounds,
             plan,

@@ -95,22 +95,10 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
         fs::create_dir_all(&folder).map_err(|error| cannot("create the folder", &folder, error))?;
         let bench = self.bench;
         let steps = bench.steps();
-        let mut decided = vec![false; bench.jobs.len()];
-        if !self.outcome.runs.is_empty() {
-            self.decide(0, &mut decided);
-        }
-        let is_left = |(index, step): (usize, &BenchStep)| match self.has(step) || decided[step.job]
-        {
-            true => None,
-            false => Some(index),
-        };
-        let Some(first) = steps.iter().enumerate().find_map(is_left) else { return Ok(true) };
+        let Some(first) = steps.iter().position(|step| !self.has(step)) else { return Ok(true) };
         let Some(file) = self.data()? else { return Ok(false) };
         for (index, step) in steps.iter().enumerate().skip(first) {
-            if index > 0 && steps[index - 1].round < step.round {
-                self.decide(step.round, &mut decided);
-            }
-            if decided[step.job] || self.has(step) {
+            if self.has(step) {
                 continue;
             }
             let cell = bench.cell(step);
@@ -135,18 +123,6 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
         let is_it =
             |run: &SavedRun| (run.job, run.arm, run.round) == (step.job, step.arm, step.round);
         self.outcome.runs.iter().any(is_it)
-    }
-
-    /// Marks the jobs that need no more rounds after `rounds`, if the request says so.
-    fn decide(&mut self, rounds: usize, decided: &mut [bool]) {
-        let bench = self.bench;
-        for (job, is_decided) in decided.iter_mut().enumerate() {
-            if bench.stops_early && !*is_decided && self.outcome.is_decided(bench, job) {
-                *is_decided = true;
-                let job = &bench.plan.jobs[job].name;
-                (self.control.on_event)(BenchEvent::Decided { job, rounds });
-            }
-        }
     }
 
     /// The file or device to read; `None` if writing the file was stopped.
