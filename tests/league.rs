@@ -119,7 +119,7 @@ fn a_sample_can_be_listed_and_wrong_use_is_refused() {
     let arrays: Vec<_> = listed.lines().skip(1).map(array).collect();
     assert!(arrays[..4].iter().all(|it| *it == arrays[0]), "{listed}");
     assert!(arrays[4..].iter().all(|it| *it == arrays[4]), "{listed}");
-    for wrong in [&["--list", "--pairing", "1"][..], &["--sweep", "out", "--list"], &["--force"]] {
+    for wrong in [&["--list", "--pairing", "1"][..], &["--force"]] {
         let output = folder.run(&[&["league"], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
     }
@@ -138,14 +138,9 @@ fn the_size_of_a_league_has_a_default() {
 fn wrong_policies_are_refused() {
     let folder = Folder::new();
     folder.refuses(&["league", "--subject", "zfs/miror"], &["--subject:", "zfs/mirror"]);
-    let two = ["league", "--ablation", "--subject", "btrfs/pid,zfs/mirror"];
-    folder.refuses(&two, &["--ablation needs exactly one --subject policy"]);
     folder.refuses(&["league", "--threads", "many"], &["a whole number from 1 to 1024"]);
     let itself = ["league", "--subject", "zfs/mirror", "--policy", "zfs/mirror"];
     folder.refuses(&itself, &["no rival is left", "--policy"]);
-    let whole = ["league", "--ablation", "--subject", "btrfs/pid"];
-    let parts = ["--ablation", "`btrfs/pid`", "no parameter `without`", "mirrorball/auto"];
-    folder.refuses(&whole, &parts);
     folder.refuses(&["league", "--subject", "oracle"], &["the league adds it to every table"]);
 }
 
@@ -164,60 +159,4 @@ fn the_readme_quotes_the_kept_league() {
         let mean = row.split('|').nth(2).and_then(|cell| cell.split_whitespace().next()).unwrap();
         assert!(readme.contains(mean), "the README lacks {mean} of {policy}");
     }
-}
-
-/// The same tables from the rows of a sweep, whatever process ran the cells.
-#[cfg(feature = "sweeps")]
-#[test]
-fn a_sweep_gives_the_tables_of_the_sample() {
-    let folder = Folder::new();
-    let csv = ["--format", "csv"];
-    let expected = (sample(&folder, &[]), sample(&folder, &csv));
-    let more = ["--sweep", "out"];
-    let plan = sample(&folder, &more);
-    assert_eq!(plan, "mirrorball sweep run out\n");
-    folder.refuses(&[&SAMPLE[..], &more].concat(), &["0 of 15 cells are done", "sweep run out"]);
-    for shard in ["2/2", "1/2"] {
-        stdout(&folder.run(&["sweep", "run", "out", "--shard", shard]));
-    }
-    assert_eq!(sample(&folder, &more), expected.0);
-    assert_eq!(sample(&folder, &[&more[..], &csv].concat()), expected.1);
-    // Cells that another process has run as well, in shards of its own, count once.
-    let second = Folder::new();
-    sample(&second, &more);
-    stdout(&second.run(&["sweep", "run", "out", "--threads", "1", "--part-cells", "4"]));
-    for part in fs::read_dir(second.path("out/parts")).unwrap() {
-        let part = part.unwrap();
-        let target = folder.path("out/parts").join(part.file_name());
-        fs::copy(part.path(), target).unwrap();
-    }
-    assert_eq!(sample(&folder, &more), expected.0);
-    let other = [&SAMPLE[..], &more, &["--seed=6"]].concat();
-    let other: Vec<&str> = other.into_iter().filter(|word| *word != "--seed=5").collect();
-    folder.refuses(&other, &["out holds another sweep", "planned with"]);
-}
-
-/// Classes and confidence intervals over arrays, too, and in the form that is published.
-#[cfg(feature = "sweeps")]
-#[test]
-fn a_sweep_of_several_jobs_per_array_gives_the_tables_of_the_sample() {
-    let folder = Folder::new();
-    let mut several = SAMPLE.to_vec();
-    several[2] = "4";
-    several.extend(["--jobs-per-array=2", "--format=markdown", "--all"]);
-    // Its head is the command.
-    let tables = |several: &[&str]| {
-        let text = stdout(&folder.run(several));
-        text.split_once("\n## ").map(|(_, tables)| tables.to_owned())
-    };
-    let expected = tables(&several).unwrap();
-    let words: Vec<&str> = expected.split_whitespace().collect();
-    let words = words.join(" ");
-    for part in ["confidence intervals over arrays", "by class of array", "by class of job"] {
-        assert!(words.contains(part), "no `{part}` in {expected}");
-    }
-    several.extend(["--sweep", "out"]);
-    stdout(&folder.run(&several));
-    stdout(&folder.run(&["sweep", "run", "out"]));
-    assert_eq!(tables(&several).unwrap(), expected);
 }

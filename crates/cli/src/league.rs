@@ -1,7 +1,5 @@
 //! `mirrorball league`: compares a policy with all others on arrays and jobs drawn at random.
 
-mod sweep;
-
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
@@ -9,7 +7,6 @@ use crate::{programs, progress, screen};
 use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::{PROGRAM_FILE, Registry, rounding_notes};
-use mirrorball_lab::evaluation::league::ablation::variants;
 use mirrorball_lab::evaluation::league::record::Folder;
 use mirrorball_lab::evaluation::league::standings::Standings;
 use mirrorball_lab::evaluation::league::text::{self, Detail};
@@ -50,10 +47,6 @@ pub(crate) struct Args {
     /// Policies to evaluate, separated by commas; `program:FILE` is a program
     #[arg(long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
-
-    /// Also evaluate the --subject policy with one component left out at a time
-    #[arg(long)]
-    ablation: bool,
 
     /// Rivals, separated by commas [default: all policies except mirrorball/*]
     #[arg(short, long, value_name = "LIST")]
@@ -98,12 +91,6 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_rivals: bool,
 
-    /// Use a sweep. The first run writes the plan of all cells to a folder, for `mirrorball sweep
-    /// run`; once they are done, the same command prints the tables
-    #[arg(long, value_name = "DIR",
-          conflicts_with_all = ["list", "pairing", "output", "keep_rivals"])]
-    sweep: Option<PathBuf>,
-
     /// Show all rivals and all pairings in tables, not only the best rivals and the worst pairings
     #[arg(long)]
     all: bool,
@@ -141,12 +128,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         return Err(Failure::WrongUse(anyhow!(text)));
     }
     let request = request(args).map_err(Failure::WrongUse)?;
-    if let Some(folder) = &args.sweep {
-        if let Some(standings) = sweep::standings(&request, folder)? {
-            screen::print(&rendered(args, &standings))?;
-        }
-        return Ok(Ending::Done);
-    }
     let output = args.pairing.map(|_| Path::new("."));
     let existing = Existing::from_force(args.force, output, "--pairing")?;
     if args.list {
@@ -236,11 +217,6 @@ fn policies(args: &Args) -> Result<LeaguePolicies> {
         }
     }
     let subjects = listed("--subject", &loaded_subjects, &registry)?;
-    let subjects = match &subjects[..] {
-        [subject] if args.ablation => variants(subject)?,
-        _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
-        _ => subjects,
-    };
     let rivals = match &loaded_rivals {
         Some(list) => listed("--policy", list, &registry)?,
         None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),

@@ -10,8 +10,6 @@ use mirrorball_lab::experiment::record::{
 };
 use mirrorball_lab::experiment::study::distinct_names;
 use serde_json::Value as Json;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::mem::discriminant;
 use std::sync::Arc;
 
 /// A column.
@@ -227,33 +225,6 @@ fn varied(plan: &SweepPlan, cell: SweepCell) -> Vec<Field> {
         }
     };
     parameters.map(value).collect()
-}
-
-/// The place of a column that every plan has.
-///
-/// # Panics
-/// If there is none of this name.
-pub fn place_of(name: &str) -> usize {
-    let place = FIXED.iter().position(|(column, ..)| *column == name);
-    place.expect("a name of a column of every plan")
-}
-
-/// A hash of rows: equal rows have equal hashes, and others most likely do not.
-pub fn fingerprint(rows: &[CellRow]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for field in rows.iter().flatten() {
-        discriminant(field).hash(&mut hasher);
-        match field {
-            Field::Text(text) => text.hash(&mut hasher),
-            Field::Whole(number) => number.hash(&mut hasher),
-            Field::Real(number) => number.to_bits().hash(&mut hasher),
-            Field::Flag(is_set) => is_set.hash(&mut hasher),
-            Field::Wholes(numbers) => numbers.hash(&mut hasher),
-            Field::Reals(numbers) => numbers.iter().for_each(|it| it.to_bits().hash(&mut hasher)),
-            Field::Missing => {}
-        }
-    }
-    hasher.finish()
 }
 
 /// A row as a JSON object.

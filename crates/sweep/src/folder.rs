@@ -90,7 +90,7 @@ impl SweepFolder {
     ///
     /// # Errors
     /// If it holds something.
-    pub fn check_free(path: &Path) -> Result<()> {
+    fn check_free(path: &Path) -> Result<()> {
         let shown = path.display();
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             bail!("{shown} is not empty and is not a sweep\n  help: give another folder");

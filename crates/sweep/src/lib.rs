@@ -13,15 +13,12 @@
 //!
 //! A plan says what its cells cost, about, so that shards of it take about the same time.
 //!
-//! [`league`] plans the cells of a random league, and makes its table of their rows.
-//!
 //! Non-goals: scheduling. Which process runs which cells is for an engine that exists, such as
 //! SLURM, Kubernetes or Dask.
 
 pub mod column;
 mod cost;
 pub mod folder;
-pub mod league;
 pub mod pack;
 pub mod part;
 pub mod plan;

@@ -106,7 +106,7 @@ pub fn for_each_cell(
 ///
 /// # Errors
 /// Those of `each`, and if parts cannot be read.
-pub fn for_each_saved(
+fn for_each_saved(
     folder: &SweepFolder,
     done: &DoneCells,
     places: Range<usize>,
@@ -131,7 +131,7 @@ pub fn for_each_saved(
 }
 
 /// The error that two parts have different rows for the cell with this place.
-pub fn disagreement(folder: &SweepFolder, place: usize) -> Error {
+fn disagreement(folder: &SweepFolder, place: usize) -> Error {
     anyhow!(
         "two parts have different figures for one cell: {}\n  help: run `mirrorball sweep verify` \
          on each machine that took part",

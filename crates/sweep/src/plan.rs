@@ -8,7 +8,6 @@
 use anyhow::{Context, Result, bail};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::rng::Rng;
-use mirrorball_lab::evaluation::league::LeagueRequest;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::environment::Environment;
 use mirrorball_lab::experiment::hash::stable_hash;
@@ -38,9 +37,6 @@ pub struct SweepPlan {
     /// The programs, loaded.
     #[serde(skip)]
     registry: Registry,
-    /// The league that the cells are of, if they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub league: Option<LeagueRequest>,
     /// Cells that run together.
     pub pairs: Vec<SweepPair>,
     /// The arrays.
@@ -127,7 +123,6 @@ impl SweepPlan {
             sample: None,
             programs: Vec::new(),
             registry: Registry::default(),
-            league: None,
             pairs,
             arrays,
             jobs,

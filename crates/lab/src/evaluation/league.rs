@@ -9,11 +9,9 @@
 //! A pairing is a unit of the work loop ([`RunOptions::run_units`]). One that was interrupted keeps
 //! the policies that were done.
 
-pub mod ablation;
 mod array;
 mod bootstrap;
 pub mod class;
-pub mod collector;
 pub mod csv;
 mod disk;
 mod draw;
@@ -38,7 +36,6 @@ use job::DrawnJob;
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::{self, Registry, Spec};
 use record::{EntryRecord, Folder, PairingRecord};
-use serde::{Deserialize, Serialize};
 use sizing::Bounds;
 use standings::Standings;
 use std::collections::BTreeMap;
@@ -75,7 +72,7 @@ pub fn all_rivals() -> Vec<String> {
 }
 
 /// The options of a league.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeagueRequest {
     /// Number of pairings.
     pub size: u32,
@@ -90,16 +87,12 @@ pub struct LeagueRequest {
     /// Whether runs are short.
     pub quick: bool,
     /// Whether saved results of rivals and references count if another build made them.
-    #[serde(skip)]
     pub keeps_rivals: bool,
     /// The command that repeats it.
-    #[serde(skip)]
     pub command: String,
     /// The programs among the policies.
-    #[serde(skip)]
     pub registry: Registry,
     /// Policy strings of the programs as they were written, by canonical string.
-    #[serde(skip)]
     pub written: BTreeMap<String, String>,
 }
 
@@ -126,18 +119,6 @@ pub struct PairingFiles {
 }
 
 impl LeagueRequest {
-    /// The options that decide its cells, alone.
-    #[must_use]
-    pub fn of_cells(&self) -> LeagueRequest {
-        LeagueRequest {
-            keeps_rivals: false,
-            command: String::new(),
-            registry: Registry::default(),
-            written: BTreeMap::new(),
-            ..self.clone()
-        }
-    }
-
     /// How many cells a pairing has, the references' among them.
     pub fn cells_per_pairing(&self) -> usize {
         self.contenders().len()

@@ -188,7 +188,7 @@ impl Standings {
     }
 
     /// The standings of a sample from its pairings, by number.
-    pub(super) fn of_pairings(request: &LeagueRequest, pairings: Vec<Pairing>) -> Standings {
+    fn of_pairings(request: &LeagueRequest, pairings: Vec<Pairing>) -> Standings {
         let arrays: Vec<u32> =
             pairings.iter().map(|it| array_number(it.number, request.jobs_per_array)).collect();
         let row = |index| LeagueRow::new(index, &pairings, &arrays);
