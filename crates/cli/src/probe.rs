@@ -31,7 +31,7 @@ model fits: the line that begins with `doubtful` says why.
 
 Examples:
   mirrorball probe /dev/sda -o sda.toml
-  mirrorball probe /dev/nvme0n1 --full -o disk.toml --report disk.html
+  mirrorball probe /dev/nvme0n1 --full -o disk.toml
   mirrorball probe --model hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
@@ -60,11 +60,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write an HTML page with the measured and the modelled distributions to FILE
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-
-    /// Replace files that exist
+    /// Replace a file that exists
     #[arg(long)]
     force: bool,
 
@@ -89,12 +85,10 @@ enum ProbeFormat {
     Text,
     /// Everything as JSON
     Json,
-    /// The profile, to standard output
-    Toml,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = check_outputs(args)?;
+    let existing = check_output(args)?;
     let budget = if args.full { Budget::Full } else { Budget::Quick };
     let class = args.class.map(|class| match class {
         DeviceClassArg::Hdd => DeviceClass::Hdd,
@@ -116,13 +110,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         },
         (None, None) => return Err(Failure::WrongUse(anyhow!("missing DEVICE|FILE or --model"))),
     };
-    match on_stdout(args) {
-        None => print(args, &outcome)?,
-        Some(_) => screen::say(text(&outcome).trim_end()),
+    match is_stdout(args) {
+        false => print(args, &outcome)?,
+        true => screen::say(text(&outcome).trim_end()),
     }
-    for (path, text) in [(&args.output, outcome.profile_text()), (&args.report, outcome.page())] {
-        let Some(path) = path else { continue };
-        output_file::write(path, &text, existing).map_err(Failure::Fault)?;
+    if let Some(path) = &args.output {
+        output_file::write(path, &outcome.profile_text(), existing).map_err(Failure::Fault)?;
         if !output_file::is_stdout(path) {
             screen::say(format_args!("wrote {}", path.display()));
         }
@@ -134,40 +127,27 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })
 }
 
-/// Treatment of existing files.
+/// Treatment of an existing file.
 ///
 /// # Errors
-/// If a file cannot be written, or two outputs have one place.
-fn check_outputs(args: &Args) -> Result<Existing, Failure> {
-    let (output, report) = (args.output.as_deref(), args.report.as_deref());
-    let options = "-o FILE or --report FILE";
-    let existing = Existing::from_force(args.force, output.or(report), options)?;
-    output_file::check_distinct(&[("-o", output), ("--report", report)])
-        .map_err(Failure::WrongUse)?;
-    for path in [output, report].into_iter().flatten() {
+/// If the file cannot be written, or standard output is asked for twice.
+fn check_output(args: &Args) -> Result<Existing, Failure> {
+    let existing = Existing::from_force(args.force, args.output.as_deref(), "-o FILE")?;
+    if let Some(path) = &args.output {
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
-    // `-o -` is what `--format toml` prints.
-    let format = match (args.format, on_stdout(args)) {
-        (ProbeFormat::Json, Some(_)) => "json",
-        (ProbeFormat::Toml, Some("--report")) => "toml",
-        _ => return Ok(existing),
-    };
-    let option = on_stdout(args).unwrap_or_default();
-    Err(Failure::WrongUse(anyhow!(
-        "--format {format} and {option} - both write to standard output\n  help: give {option} a \
-         file, or leave out --format"
-    )))
+    match args.format {
+        ProbeFormat::Json if is_stdout(args) => Err(Failure::WrongUse(anyhow!(
+            "--format json and -o - both write to standard output\n  help: give -o a file, or \
+             leave out --format"
+        ))),
+        _ => Ok(existing),
+    }
 }
 
-/// The option that has standard output as its file.
-fn on_stdout(args: &Args) -> Option<&'static str> {
-    let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_stdout);
-    match (is_stdout(&args.output), is_stdout(&args.report)) {
-        (true, _) => Some("-o"),
-        (_, true) => Some("--report"),
-        _ => None,
-    }
+/// Returns true if standard output has the profile.
+fn is_stdout(args: &Args) -> bool {
+    args.output.as_deref().is_some_and(output_file::is_stdout)
 }
 
 /// Adds to an error without a help what to do where the class was named.
@@ -263,7 +243,6 @@ pub(crate) fn whole_seconds(time: Nanos) -> String {
 fn print(args: &Args, outcome: &ProbeOutcome) -> Result<(), Failure> {
     let text = match args.format {
         ProbeFormat::Text => text(outcome),
-        ProbeFormat::Toml => outcome.profile_text(),
         ProbeFormat::Json => {
             let json = serde_json::to_string_pretty(outcome).context("cannot write JSON");
             json.map_err(Failure::Fault)? + "\n"

@@ -13,7 +13,6 @@ mod grid;
 pub mod html;
 mod json;
 pub(crate) mod markdown;
-pub mod model_page;
 pub(crate) mod page;
 mod table;
 pub(crate) mod text;

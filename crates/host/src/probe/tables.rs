@@ -1,9 +1,8 @@
-//! Outcome of a probe, as tables and as a page.
+//! Outcome of a probe, as tables.
 
 use super::outcome::{ProbeOutcome, ProbeVerdict};
 use super::workload_fit::WorkloadFit;
 use mirrorball_core::units::Nanos;
-use mirrorball_lab::report::model_page::{DistributionPair, ModelPage};
 use mirrorball_lab::report::{Column, Grid};
 use std::fmt;
 
@@ -59,33 +58,6 @@ impl ProbeOutcome {
             .column(Column::right("IOPS"), |it| format!("{:.1}", it.iops))
             .column(Column::right("of model"), |it| format!("{:+.1} %", 100.0 * it.iops_error()))
             .build()
-    }
-
-    /// A page with the distributions measured and modelled.
-    pub fn page(&self) -> String {
-        let micros = |seconds: &[f64]| seconds.iter().map(|it| 1e6 * it).collect();
-        let pair = |workload: &WorkloadFit| DistributionPair {
-            name: workload.name.to_owned(),
-            distance: format!(
-                "{:.1} % apart, floor {:.1} %{}",
-                100.0 * workload.demerit_of_mean(),
-                100.0 * workload.floor_of_mean(),
-                if workload.is_held_out { ", held out" } else { "" }
-            ),
-            measured: micros(&workload.distributions.0),
-            model: micros(&workload.distributions.1),
-        };
-        let page = ModelPage {
-            title: format!("Probe of {}", self.target),
-            verdict: self.verdict.to_string(),
-            notes: self.notes.clone(),
-            tables: vec![
-                ("Workloads".to_owned(), self.workload_grid()),
-                ("Parameters".to_owned(), self.parameter_grid()),
-            ],
-            pairs: self.workloads.iter().map(pair).collect(),
-        };
-        page.render()
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn page(view: &View<'_>, lead: &Markup) -> String {
         script { (PreEscaped(SCRIPT)) }
     };
     let head = html! { style id="choice" { (PreEscaped(hidden(view))) } };
-    Page { title: &title(view), style: "", head, body }.render()
+    Page { title: &title(view), head, body }.render()
 }
 
 fn title(view: &View<'_>) -> String {
