@@ -5,13 +5,13 @@ use crate::numbers::{self, whole_number};
 use crate::programs;
 use crate::screen;
 use anyhow::{Result, anyhow};
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::ValueEnum;
 use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
-use mirrorball_lab::report::explain::FORMATS;
+use mirrorball_lab::report::explain::render;
 
 /// Explain the choices of a read policy
 ///
@@ -24,7 +24,7 @@ use mirrorball_lab::report::explain::FORMATS;
 Examples:
   mirrorball explain two-ssd-raid1 rand-4k-qd32
   mirrorball explain hetero-hdd-raid1 seq-read-defrag --policy btrfs/pid --at 10s --reads 50
-  mirrorball explain my-array.toml my-job.fio --at 20s --for 500ms --format csv")]
+  mirrorball explain my-array.toml my-job.fio --at 20s --for 500ms --format json")]
 pub(crate) struct Args {
     /// Array: a TOML file or the name of a built-in array
     array: String,
@@ -62,12 +62,16 @@ pub(crate) struct Args {
     duration: Option<Nanos>,
 
     /// Output format
-    #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
-    format: String,
+    #[arg(short, long, value_enum, default_value_t = ExplainFormat::Table)]
+    format: ExplainFormat,
 }
 
-fn format_names() -> PossibleValuesParser {
-    FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ExplainFormat {
+    /// A table for a terminal and a summary
+    Table,
+    /// All results as JSON
+    Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
@@ -92,9 +96,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             "note: the job ended before {reads} reads: {shown} had a choice of mirrors"
         ));
     }
-    let format = FORMATS.iter().find(|format| format.name == args.format);
-    let render = format.expect("clap accepts known formats only").render;
-    screen::print(&render(&explained, screen::style()))?;
+    screen::print(&match args.format {
+        ExplainFormat::Table => render(&explained, screen::style()),
+        ExplainFormat::Json => {
+            serde_json::to_string_pretty(&explained).expect("an answer is plain data") + "\n"
+        }
+    })?;
     Ok(Ending::Done)
 }
 

@@ -11,11 +11,11 @@
 
 use crate::oracle;
 use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, RequestId};
-use mirrorball_core::member::MemberIndex;
-use mirrorball_core::policy::{MirrorScore, Read};
+use mirrorball_core::policy::{Mirror, ScoreTerm};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::model_array::ModelArray;
+use serde::Serialize;
 
 /// The window of choices to record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub struct TraceWindow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
     /// The choices, in the order in which they were made.
-    pub decisions: Vec<Decision>,
+    pub choices: Vec<ExplainedChoice>,
     /// The devids of all members, in their order.
     pub devids: Vec<u64>,
     /// When the run ended: at the end of the window, or with its last section.
@@ -40,92 +40,137 @@ pub struct Explanation {
 }
 
 /// One choice among mirrors. A read with a single eligible mirror is not a choice.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Decision {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedChoice {
     /// Time of the choice.
-    pub at: Nanos,
-    /// The read.
-    pub read: Read,
-    /// The eligible mirrors, in the order given to the policy.
-    pub candidates: Vec<MirrorCandidate>,
-    /// Index of the mirror that was read first.
-    pub chosen: usize,
-    /// Further reads: other parts of a split, or second reads of a race.
-    pub extra_reads: Vec<ExtraRead>,
-    /// Index of the mirror that the oracle would have read.
-    pub oracle: usize,
-    /// Time from the choice to the data; none if the read failed, or had not ended with the run.
-    pub wait: Option<Nanos>,
-}
-
-/// A further read for a choice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ExtraRead {
-    /// Index of the mirror.
-    pub mirror: usize,
-    /// Time since the choice.
-    pub after: Nanos,
-    /// Bytes read.
+    pub at_ns: u64,
+    /// Stream of the read: what a kernel would see as the pid.
+    pub stream: u64,
+    /// Whether background work read.
+    pub background: bool,
+    /// First byte on the volume.
+    pub offset: u64,
+    /// Number of bytes.
     pub length: u64,
+    /// The eligible mirrors, in the order given to the policy.
+    pub mirrors: Vec<MirrorChoice>,
+    /// Time from the choice to the data; none if the read failed, or had not ended with the run.
+    pub took_ns: Option<u64>,
+    /// Whether the chosen mirror was as good as the one of the oracle.
+    pub agreed: bool,
+    /// Expected time of the chosen mirror minus that of the oracle's mirror; none if the chosen
+    /// mirror never answers. If several mirrors are read at once, the earliest counts. A split
+    /// counts as if its first mirror served the whole read.
+    pub cost_ns: Option<u64>,
 }
 
 /// One eligible mirror of a choice.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MirrorCandidate {
-    /// The member.
-    pub member: MemberIndex,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MirrorChoice {
+    /// Devid of the member.
+    pub devid: u64,
     /// First byte on the member.
     pub offset: u64,
     /// Number of I/Os that the member had in flight.
     pub in_flight: u32,
-    /// The policy's reason, if the policy gives reasons.
-    pub reason: Option<MirrorScore>,
+    /// The score, if the policy gives scores; the lowest is the best.
+    pub score: Option<NamedValue>,
+    /// The terms of the score.
+    pub parts: Vec<NamedValue>,
     /// Expected time to the data if no other request followed; none if the disk never answers.
-    pub expected: Option<Nanos>,
+    pub expected_ns: Option<u64>,
+    /// Whether and when the policy read it.
+    pub taken: ReadOrder,
+    /// Whether the oracle would have read it.
+    pub oracle: bool,
 }
 
-impl Decision {
-    /// Whether the chosen mirror was as good as the one of the oracle.
-    pub fn agrees(&self) -> bool {
-        self.chosen == self.oracle || self.cost() == Some(Nanos::ZERO)
+/// Whether and when a mirror was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadOrder {
+    /// It was not read.
+    No,
+    /// It was read first.
+    First,
+    /// It was read as well: a part of a split, or a second read of a race.
+    Further,
+}
+
+/// A named number, with its unit in the name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedValue {
+    /// Name.
+    pub name: &'static str,
+    /// Value.
+    pub value: i64,
+}
+
+impl From<&ScoreTerm> for NamedValue {
+    fn from(term: &ScoreTerm) -> NamedValue {
+        NamedValue { name: term.name, value: term.value }
+    }
+}
+
+impl ExplainedChoice {
+    /// The mirror that was read first.
+    ///
+    /// # Panics
+    /// If none was.
+    pub fn first(&self) -> &MirrorChoice {
+        let first = self.mirrors.iter().find(|mirror| mirror.taken == ReadOrder::First);
+        first.expect("one is read first")
     }
 
-    /// Expected completion on the chosen mirror minus that on the oracle's mirror; none if the
-    /// chosen mirror never answers. If several mirrors are read at once, the earliest counts. A
-    /// split counts as if its first mirror served the whole read.
-    pub fn cost(&self) -> Option<Nanos> {
-        let expected = |mirror: usize| self.candidates[mirror].expected;
-        let is_rival = |it: &&ExtraRead| it.after == Nanos::ZERO && it.length == self.read.length;
-        let rivals = self.extra_reads.iter().filter(is_rival).map(|it| it.mirror);
-        let chosen = rivals.chain([self.chosen]).filter_map(expected).min();
-        match (chosen, expected(self.oracle)) {
+    /// The mirror that the oracle would have read.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn of_oracle(&self) -> &MirrorChoice {
+        self.mirrors.iter().find(|mirror| mirror.oracle).expect("it would have read one")
+    }
+
+    /// Compares the mirrors that are read at once with the one of the oracle.
+    fn judge(&mut self, read_at_once: &[usize]) {
+        let expected = read_at_once.iter().filter_map(|&mirror| self.mirrors[mirror].expected_ns);
+        self.cost_ns = match (expected.min(), self.of_oracle().expected_ns) {
             (Some(chosen), Some(oracle)) => Some(chosen.saturating_sub(oracle)),
             (None, Some(_)) => None,
-            (_, None) => Some(Nanos::ZERO),
-        }
+            (_, None) => Some(0),
+        };
+        self.agreed = self.first().oracle || self.cost_ns == Some(0);
     }
 }
 
 /// Records the choices within a window.
 pub(crate) struct DecisionTrace {
     window: TraceWindow,
-    decisions: Vec<Decision>,
+    devids: Vec<u64>,
+    choices: Vec<ExplainedChoice>,
     unfinished: Vec<Unfinished>,
     /// The choice whose I/O comes next.
-    next: Option<Decision>,
+    next: Option<ExplainedChoice>,
 }
 
-/// A decision whose read has not ended.
+/// A choice whose read has not ended.
 struct Unfinished {
-    decision: usize,
+    choice: usize,
     request: RequestId,
     bytes_left: u64,
     in_flight: Vec<IoId>,
+    /// Mirrors that are asked for the whole read at the time of the choice.
+    read_at_once: Vec<usize>,
 }
 
 impl DecisionTrace {
     pub(crate) fn new(window: TraceWindow) -> DecisionTrace {
-        DecisionTrace { window, decisions: Vec::new(), unfinished: Vec::new(), next: None }
+        DecisionTrace {
+            window,
+            devids: Vec::new(),
+            choices: Vec::new(),
+            unfinished: Vec::new(),
+            next: None,
+        }
     }
 
     /// Whether the window is over and all its reads have ended.
@@ -134,8 +179,7 @@ impl DecisionTrace {
     }
 
     pub(crate) fn finish(self, volume: &Volume, ended: Nanos) -> Explanation {
-        let devids = volume.members().iter().map(|(_, member)| member.config.devid).collect();
-        Explanation { decisions: self.decisions, devids, ended }
+        Explanation { choices: self.choices, devids: devids(volume), ended }
     }
 
     /// Records the next choice, if the next member I/O of the volume needs one.
@@ -146,51 +190,71 @@ impl DecisionTrace {
         let Some(choice) = volume.next_choice() else {
             return;
         };
+        if self.devids.is_empty() {
+            self.devids = devids(volume);
+        }
         let mut reasons = volume.explain_choice(&choice, now).into_iter();
         let mirrors = choice.mirrors.as_slice();
         let expected: Vec<Nanos> = oracle::completions(&choice, model_array, now).collect();
         let members = volume.members();
-        let candidates = mirrors.iter().zip(&expected).map(|(mirror, &at)| MirrorCandidate {
-            member: mirror.member,
-            offset: mirror.offset,
-            in_flight: members[mirror.member].in_flight(),
-            reason: reasons.next(),
-            expected: (at < Nanos::MAX).then(|| at - now),
-        });
-        self.next = Some(Decision {
-            at: now,
-            read: choice.read,
-            candidates: candidates.collect(),
-            chosen: 0,
-            extra_reads: Vec::new(),
-            oracle: oracle::earliest(&expected, mirrors, members),
-            wait: None,
+        let of_oracle = oracle::earliest(&expected, mirrors, members);
+        let candidate = |(place, (mirror, &at)): (usize, (&Mirror, &Nanos))| {
+            let reason = reasons.next();
+            MirrorChoice {
+                devid: self.devids[mirror.member.get()],
+                offset: mirror.offset,
+                in_flight: members[mirror.member].in_flight(),
+                score: reason.as_ref().map(|reason| NamedValue::from(&reason.score)),
+                parts: reason.iter().flat_map(|it| &it.parts).map(NamedValue::from).collect(),
+                expected_ns: (at < Nanos::MAX).then(|| (at - now).0),
+                taken: ReadOrder::No,
+                oracle: place == of_oracle,
+            }
+        };
+        let read = choice.read;
+        self.next = Some(ExplainedChoice {
+            at_ns: now.0,
+            stream: read.stream,
+            background: read.background,
+            offset: read.offset,
+            length: read.length,
+            mirrors: mirrors.iter().zip(&expected).enumerate().map(candidate).collect(),
+            took_ns: None,
+            agreed: false,
+            cost_ns: None,
         });
     }
 
     /// Reports that a member I/O was submitted.
     pub(crate) fn on_submit(&mut self, io: &MemberIo) {
-        if let Some(mut decision) = self.next.take() {
-            decision.chosen = mirror_of(&decision, io).expect("the chosen mirror is eligible");
+        if let Some(mut choice) = self.next.take() {
+            let chosen = self.mirror_of(&choice, io).expect("the chosen mirror is eligible");
+            choice.mirrors[chosen].taken = ReadOrder::First;
+            choice.judge(&[chosen]);
             self.unfinished.push(Unfinished {
-                decision: self.decisions.len(),
+                choice: self.choices.len(),
                 request: io.request,
-                bytes_left: decision.read.length,
+                bytes_left: choice.length,
                 in_flight: vec![io.id],
+                read_at_once: vec![chosen],
             });
-            self.decisions.push(decision);
+            self.choices.push(choice);
             return;
         }
-        let is_of_request = |it: &&mut Unfinished| it.request == io.request && io.op == Op::Read;
-        for unfinished in self.unfinished.iter_mut().filter(is_of_request) {
-            let decision = &mut self.decisions[unfinished.decision];
-            let read = decision.read.offset..decision.read.offset + decision.read.length;
-            if let Some(mirror) =
-                mirror_of(decision, io).filter(|_| read.contains(&io.volume_offset))
-            {
-                let after = io.submitted_at - decision.at;
-                decision.extra_reads.push(ExtraRead { mirror, after, length: io.length });
-                unfinished.in_flight.push(io.id);
+        for index in 0..self.unfinished.len() {
+            let place = self.unfinished[index].choice;
+            let choice = &self.choices[place];
+            let is_part = self.unfinished[index].request == io.request
+                && io.op == Op::Read
+                && (choice.offset..choice.offset + choice.length).contains(&io.volume_offset);
+            let Some(mirror) = self.mirror_of(choice, io).filter(|_| is_part) else { continue };
+            let (unfinished, choice) = (&mut self.unfinished[index], &mut self.choices[place]);
+            unfinished.in_flight.push(io.id);
+            let taken = &mut choice.mirrors[mirror].taken;
+            *taken = if *taken == ReadOrder::First { *taken } else { ReadOrder::Further };
+            if io.submitted_at.0 == choice.at_ns && io.length == choice.length {
+                unfinished.read_at_once.push(mirror);
+                choice.judge(&unfinished.read_at_once);
             }
         }
     }
@@ -207,8 +271,8 @@ impl DecisionTrace {
             unfinished.bytes_left = unfinished.bytes_left.saturating_sub(io.length);
         }
         if unfinished.bytes_left == 0 {
-            let decision = &mut self.decisions[unfinished.decision];
-            decision.wait = Some(outcome.completed_at - decision.at);
+            let choice = &mut self.choices[unfinished.choice];
+            choice.took_ns = Some(outcome.completed_at.0 - choice.at_ns);
         }
         if unfinished.bytes_left == 0 || unfinished.in_flight.is_empty() {
             self.unfinished.remove(index);
@@ -217,13 +281,18 @@ impl DecisionTrace {
 
     fn is_recording(&self, now: Nanos) -> bool {
         let TraceWindow { from, until, reads_max } = self.window;
-        (from..until).contains(&now) && self.decisions.len() < reads_max
+        (from..until).contains(&now) && self.choices.len() < reads_max
+    }
+
+    /// Index of the mirror that an I/O reads.
+    fn mirror_of(&self, choice: &ExplainedChoice, io: &MemberIo) -> Option<usize> {
+        let devid = self.devids[io.member.get()];
+        choice.mirrors.iter().position(|mirror| mirror.devid == devid)
     }
 }
 
-/// Index of the mirror that an I/O reads.
-fn mirror_of(decision: &Decision, io: &MemberIo) -> Option<usize> {
-    decision.candidates.iter().position(|candidate| candidate.member == io.member)
+fn devids(volume: &Volume) -> Vec<u64> {
+    volume.members().iter().map(|(_, member)| member.config.devid).collect()
 }
 
 #[cfg(test)]

@@ -15,11 +15,10 @@ use crate::experiment::inputs::Inputs;
 use crate::experiment::record::{FAIR_ORACLE, ORACLE, PROGRAM_VERSION};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::member::MemberState;
-use mirrorball_core::policy::{MirrorScore, ScoreTerm};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::MemberSpec;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
-use mirrorball_sim::explain::{Decision, Explanation, MirrorCandidate, TraceWindow};
+use mirrorball_sim::explain::{ExplainedChoice, Explanation, TraceWindow};
 use mirrorball_sim::job::Direction;
 use serde::Serialize;
 
@@ -75,72 +74,6 @@ pub struct Explained {
     pub summary: Summary,
 }
 
-/// One choice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ExplainedChoice {
-    /// Time of the choice.
-    pub at_ns: u64,
-    /// Stream of the read: what a kernel would see as the pid.
-    pub stream: u64,
-    /// Whether background work read.
-    pub background: bool,
-    /// First byte on the volume.
-    pub offset: u64,
-    /// Number of bytes.
-    pub length: u64,
-    /// The eligible mirrors, in the order given to the policy.
-    pub mirrors: Vec<MirrorChoice>,
-    /// Time from the choice to the data; none if the read failed, or had not ended with the run.
-    pub took_ns: Option<u64>,
-    /// Whether the chosen mirror was as good as the one of the oracle.
-    pub agreed: bool,
-    /// Expected time of the chosen mirror minus that of the oracle's mirror; none if the chosen
-    /// mirror never answers.
-    pub cost_ns: Option<u64>,
-}
-
-/// One mirror of a choice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MirrorChoice {
-    /// Devid of the member.
-    pub devid: u64,
-    /// First byte on the member.
-    pub offset: u64,
-    /// Number of I/Os that the member had in flight.
-    pub in_flight: u32,
-    /// The score, if the policy gives scores; the lowest is the best.
-    pub score: Option<NamedValue>,
-    /// The terms of the score.
-    pub parts: Vec<NamedValue>,
-    /// Expected time to the data if no other request followed; none if the disk never answers.
-    pub expected_ns: Option<u64>,
-    /// Whether and when the policy read it.
-    pub taken: ReadOrder,
-    /// Whether the oracle would have read it.
-    pub oracle: bool,
-}
-
-/// Whether and when a mirror was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReadOrder {
-    /// It was not read.
-    No,
-    /// It was read first.
-    First,
-    /// It was read as well: a part of a split, or a second read of a race.
-    Further,
-}
-
-/// A named number, with its unit in the name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NamedValue {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value.
-    pub value: i64,
-}
-
 /// Start of the window if the user gives none.
 pub const WINDOW_START: Nanos = Nanos::from_secs(1);
 
@@ -179,16 +112,12 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
         checks: Checks::Off,
     };
     let mut explanation = engine::explain(&run, window)?;
-    if explanation.decisions.is_empty() {
+    if explanation.choices.is_empty() {
         bail!(nothing_decided(&explanation, inputs, request));
     }
-    let is_cut_short = explanation.decisions.len() > READS_MAX;
-    explanation.decisions.truncate(READS_MAX);
-    let choices: Vec<ExplainedChoice> = explanation
-        .decisions
-        .iter()
-        .map(|it| ExplainedChoice::new(it, &explanation.devids))
-        .collect();
+    let is_cut_short = explanation.choices.len() > READS_MAX;
+    explanation.choices.truncate(READS_MAX);
+    let Explanation { choices, devids, .. } = explanation;
     Ok(Explained {
         program_version: PROGRAM_VERSION,
         array: inputs.array_source.name.clone(),
@@ -197,7 +126,7 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
         seed: request.seed,
         from_ns: request.from.0,
         is_cut_short,
-        summary: Summary::new(&choices, &explanation.devids),
+        summary: Summary::new(&choices, &devids),
         choices,
     })
 }
@@ -300,95 +229,4 @@ impl Explained {
         }
         names
     }
-}
-
-impl ExplainedChoice {
-    fn new(decision: &Decision, devids: &[u64]) -> ExplainedChoice {
-        let Decision { at, read, candidates, chosen, extra_reads, oracle, wait } = decision;
-        let mirror = |(place, candidate): (usize, &MirrorCandidate)| {
-            let taken = match place {
-                place if place == *chosen => ReadOrder::First,
-                place if extra_reads.iter().any(|it| it.mirror == place) => ReadOrder::Further,
-                _ => ReadOrder::No,
-            };
-            let reason = candidate.reason.as_ref();
-            MirrorChoice {
-                devid: devids[candidate.member.get()],
-                offset: candidate.offset,
-                in_flight: candidate.in_flight,
-                score: reason.map(|reason| NamedValue::new(&reason.score)),
-                parts: reason.map_or(Vec::new(), NamedValue::parts),
-                expected_ns: candidate.expected.map(|expected| expected.0),
-                taken,
-                oracle: place == *oracle,
-            }
-        };
-        ExplainedChoice {
-            at_ns: at.0,
-            stream: read.stream,
-            background: read.background,
-            offset: read.offset,
-            length: read.length,
-            mirrors: candidates.iter().enumerate().map(mirror).collect(),
-            took_ns: wait.map(|wait| wait.0),
-            agreed: decision.agrees(),
-            cost_ns: decision.cost().map(|cost| cost.0),
-        }
-    }
-
-    /// The mirror that was read first.
-    pub fn first(&self) -> &MirrorChoice {
-        let first = self.mirrors.iter().find(|mirror| mirror.taken == ReadOrder::First);
-        first.expect("one is read first")
-    }
-
-    /// The mirror that the oracle would have read.
-    pub fn of_oracle(&self) -> &MirrorChoice {
-        self.mirrors.iter().find(|mirror| mirror.oracle).expect("it would have read one")
-    }
-}
-
-impl NamedValue {
-    fn new(part: &ScoreTerm) -> NamedValue {
-        NamedValue { name: part.name, value: part.value }
-    }
-
-    fn parts(reason: &MirrorScore) -> Vec<NamedValue> {
-        reason.parts.iter().map(NamedValue::new).collect()
-    }
-
-    /// Its name in words, without a unit that [`NamedValue::shown`] writes.
-    pub fn words(name: &str) -> String {
-        let bare = name.strip_suffix("_ns").or(name.strip_suffix("_bytes")).unwrap_or(name);
-        bare.replace('_', " ")
-    }
-
-    /// Its value as people write it.
-    pub fn shown(&self) -> String {
-        let sign = if self.value < 0 { "-" } else { "" };
-        let size = self.value.unsigned_abs();
-        if self.name.ends_with("_ns") {
-            format!("{sign}{}", Nanos(size))
-        } else if self.name.contains("bytes") {
-            format!("{sign}{}", shown_bytes(size))
-        } else {
-            format!("{sign}{size}")
-        }
-    }
-}
-
-/// Bytes with at most three digits before the point: `512`, `4K`, `1.5M`, `12.3G`.
-pub(crate) fn shown_bytes(bytes: u64) -> String {
-    let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
-    let Some((unit, power)) = units.into_iter().find(|(_, power)| bytes >> power > 0) else {
-        return bytes.to_string();
-    };
-    let value = bytes as f64 / (1u64 << power) as f64;
-    let decimals = match value {
-        v if v == v.round() => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}{unit}")
 }

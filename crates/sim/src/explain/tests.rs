@@ -29,9 +29,9 @@ fn of<'a>(array: &'a ArraySpec, jobs: &'a JobFile, policy: PolicyUnderTest<'a>) 
     Simulation { array, job: jobs, policy, seed: 1, duration: None, checks: Checks::On }
 }
 
-fn millis(wait: Nanos) -> u64 {
-    assert!(wait.0.is_multiple_of(1_000_000), "{wait}");
-    wait.0 / 1_000_000
+fn millis(wait_ns: u64) -> u64 {
+    assert!(wait_ns.is_multiple_of(1_000_000), "{wait_ns}");
+    wait_ns / 1_000_000
 }
 
 #[test]
@@ -41,24 +41,21 @@ fn one_read_at_a_time_takes_what_was_foreseen() {
     let policy = PolicyUnderTest::Policy("btrfs/latency");
     let explanation = explain(&of(&array, &jobs, policy), window).unwrap();
     assert_eq!(explanation.devids, [1, 2]);
-    assert_eq!(explanation.decisions.len(), 6, "of ten");
-    for (number, decision) in explanation.decisions.iter().enumerate() {
+    assert_eq!(explanation.choices.len(), 6, "of ten");
+    for (number, choice) in explanation.choices.iter().enumerate() {
         let expected: Vec<u64> =
-            decision.candidates.iter().map(|it| millis(it.expected.unwrap())).collect();
-        let fast = decision.candidates.iter().position(|it| it.member.get() == 1).unwrap();
+            choice.mirrors.iter().map(|it| millis(it.expected_ns.unwrap())).collect();
+        let fast = choice.mirrors.iter().position(|it| it.devid == 2).unwrap();
         assert_eq!((expected[fast], expected[1 - fast]), (1, 2));
-        assert_eq!(decision.oracle, fast);
-        assert_eq!(decision.wait, decision.candidates[decision.chosen].expected);
-        assert_eq!(millis(decision.cost().unwrap()), u64::from(!decision.agrees()));
-        let scores: Vec<i64> = decision
-            .candidates
-            .iter()
-            .map(|it| it.reason.as_ref().unwrap().score.value / 1_000_000)
-            .collect();
+        assert!(choice.mirrors[fast].oracle);
+        assert_eq!(choice.took_ns, choice.first().expected_ns);
+        assert_eq!(millis(choice.cost_ns.unwrap()), u64::from(!choice.agreed));
+        let score = |it: &MirrorChoice| it.score.as_ref().unwrap().value / 1_000_000;
+        let scores: Vec<i64> = choice.mirrors.iter().map(score).collect();
         // A member that was not read yet counts as zero and is tried at once.
         if number >= 2 {
             assert_eq!((scores[fast], scores[1 - fast]), (1, 2));
-            assert!(decision.agrees());
+            assert!(choice.agreed);
         }
     }
 }
@@ -70,10 +67,10 @@ fn choices_before_the_window_are_left_out_and_the_run_ends_with_it() {
     let policy = PolicyUnderTest::Policy("md/raid1");
     let window = TraceWindow { from, until, ..EVERYTHING };
     let explanation = explain(&of(&array, &jobs, policy), window).unwrap();
-    let times: Vec<Nanos> = explanation.decisions.iter().map(|it| it.at).collect();
+    let times: Vec<Nanos> = explanation.choices.iter().map(|it| Nanos(it.at_ns)).collect();
     assert!(times.is_sorted() && times.iter().all(|at| (from..until).contains(at)));
     assert!(times.len() > 100, "100 ms of a disk of 1 ms and one of 2 ms");
-    assert!(explanation.decisions.iter().all(|it| it.wait.is_some()), "all have ended");
+    assert!(explanation.choices.iter().all(|it| it.took_ns.is_some()), "all have ended");
     assert!(explanation.ended < Nanos::from_millis(220), "{}", explanation.ended);
 }
 
@@ -81,8 +78,8 @@ fn choices_before_the_window_are_left_out_and_the_run_ends_with_it() {
 fn the_oracle_agrees_with_itself() {
     let (array, jobs) = (unequal("raid1", ""), reader("io_size=4m\niodepth=8"));
     let explanation = explain(&of(&array, &jobs, PolicyUnderTest::Oracle), EVERYTHING).unwrap();
-    assert_eq!(explanation.decisions.len(), 1024);
-    assert!(explanation.decisions.iter().all(|it| it.chosen == it.oracle && it.agrees()));
+    assert_eq!(explanation.choices.len(), 1024);
+    assert!(explanation.choices.iter().all(|it| it.first().oracle && it.agreed));
 }
 
 /// The choices that a run makes are those that are reported: members are read as often.
@@ -93,18 +90,13 @@ fn a_witness_changes_nothing() {
         let run_of = of(&array, &jobs, PolicyUnderTest::Policy(policy));
         let record = run(&run_of).unwrap();
         let explanation = explain(&run_of, EVERYTHING).unwrap();
-        for (index, member) in record.members.iter().enumerate() {
-            let of_member = |it: &Decision| {
-                let places = it.extra_reads.iter().map(|it| it.mirror).chain([it.chosen]);
-                places.filter(|&mirror| it.candidates[mirror].member.get() == index).count() as u64
-            };
-            let reads: u64 = explanation.decisions.iter().map(of_member).sum();
-            assert_eq!(
-                reads,
-                member.reads + member.cancelled_reads,
-                "{policy}, devid {}",
-                member.devid
-            );
+        for member in &record.members {
+            let is_read =
+                |it: &&MirrorChoice| it.devid == member.devid && it.taken != ReadOrder::No;
+            let of_member = |it: &ExplainedChoice| it.mirrors.iter().filter(is_read).count() as u64;
+            let reads: u64 = explanation.choices.iter().map(of_member).sum();
+            let expected = member.reads + member.cancelled_reads;
+            assert_eq!(reads, expected, "{policy}, devid {}", member.devid);
         }
     }
 }
@@ -114,15 +106,15 @@ fn parts_of_a_split_and_second_reads_belong_to_their_choice() {
     let (array, jobs) = (unequal("raid1", ""), reader("io_size=1m\nbs=64k"));
     let policy = PolicyUnderTest::Policy("gmirror/split");
     let explanation = explain(&of(&array, &jobs, policy), EVERYTHING).unwrap();
-    for decision in &explanation.decisions {
-        assert_eq!(decision.extra_reads.len(), 1);
-        assert_eq!(millis(decision.wait.unwrap()), 2, "the slower part ends it");
+    for choice in &explanation.choices {
+        assert!(choice.mirrors.iter().all(|it| it.taken != ReadOrder::No));
+        assert_eq!(millis(choice.took_ns.unwrap()), 2, "the slower part ends it");
     }
     let policy = PolicyUnderTest::Policy("read-all-first");
     let explanation = explain(&of(&array, &jobs, policy), EVERYTHING).unwrap();
-    for decision in &explanation.decisions {
-        assert_eq!(millis(decision.wait.unwrap()), 1, "the faster answer ends it");
-        assert!(decision.agrees(), "the fast one is among them");
+    for choice in &explanation.choices {
+        assert_eq!(millis(choice.took_ns.unwrap()), 1, "the faster answer ends it");
+        assert!(choice.agreed, "the fast one is among them");
     }
 }
 
@@ -132,8 +124,8 @@ fn a_read_that_fails_has_no_wait_and_its_retry_no_choice() {
     let (array, jobs) = (unequal("raid1", fault), reader("io_size=4k"));
     let policy = PolicyUnderTest::Policy("devid:1");
     let explanation = explain(&of(&array, &jobs, policy), EVERYTHING).unwrap();
-    assert_eq!(explanation.decisions.len(), 1);
-    assert_eq!(explanation.decisions[0].wait, None);
+    assert_eq!(explanation.choices.len(), 1);
+    assert_eq!(explanation.choices[0].took_ns, None);
 }
 
 #[test]
@@ -141,5 +133,5 @@ fn without_mirrors_there_is_no_choice() {
     let (array, jobs) = (unequal("raid0", ""), reader("io_size=1m"));
     let policy = PolicyUnderTest::Policy("zfs/mirror");
     let explanation = explain(&of(&array, &jobs, policy), EVERYTHING).unwrap();
-    assert!(explanation.decisions.is_empty());
+    assert!(explanation.choices.is_empty());
 }

@@ -1,8 +1,8 @@
 //! Summary of explained choices: how often policy and oracle agreed, the cost of the other choices,
 //! and how both distributed the reads.
 
-use super::ExplainedChoice;
 use mirrorball_core::units::Nanos;
+use mirrorball_sim::explain::ExplainedChoice;
 use serde::Serialize;
 
 /// Summary of the choices of a window.
