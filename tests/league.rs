@@ -1,6 +1,7 @@
 //! `mirrorball league`, whole: a small sample, continued, taken apart and run again.
 
 use crate::common::{Folder, stderr, stdout};
+use serde_json::Value;
 use std::fs;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -32,7 +33,7 @@ fn a_sample_is_judged_saved_and_continued() {
     folder.refuses(&["report", results], &["results of `league --sample`", "to print them"]);
     let file = format!("{results}/pairing-00001.json");
     folder.refuses(&["report", &file], &["results of `league --sample`"]);
-    folder.refuses(&[&SAMPLE[..], &["--list", "-f", "csv"]].concat(), &["--format has no effect"]);
+    folder.refuses(&[&SAMPLE[..], &["--list", "-f", "json"]].concat(), &["--format has no effect"]);
     fs::write(folder.path("mine.txt"), "mine").unwrap();
     folder.refuses(&[&SAMPLE[..], &["-o", "mine.txt"]].concat(), &["mine.txt is a file"]);
     // The pairings of another sample have the same numbers.
@@ -44,44 +45,48 @@ fn a_sample_is_judged_saved_and_continued() {
     folder.refuses(&[&SAMPLE[..], &notes].concat(), &["holds no results of a sample", "-o"]);
 }
 
-/// The score of a policy in a pairing, from the lines of the CSV.
-fn score(csv: &str, number: &str, policy: &str) -> f64 {
-    let mut fields = csv.lines().map(|line| line.rsplit(',').collect::<Vec<&str>>());
-    let head = csv.lines().next().unwrap();
-    let from_end = |name: &str| head.rsplit(',').position(|column| column == name).unwrap();
-    let (policy_at, score_at) = (from_end("policy"), from_end("score"));
-    let is_it = |fields: &Vec<&str>| fields.last() == Some(&number) && fields[policy_at] == policy;
-    fields.find(is_it).unwrap()[score_at].parse().unwrap()
+/// The pairings of a sample.
+fn pairings(folder: &Folder, more: &[&str]) -> Vec<Value> {
+    let json = sample(folder, &[&["--format", "json"], more].concat());
+    let standings: Value = serde_json::from_str(&json).unwrap();
+    standings["pairings"].as_array().unwrap().clone()
+}
+
+/// The score of a policy in a pairing.
+fn score(pairing: &Value, policy: &str) -> f64 {
+    let entries = pairing["entries"].as_array().unwrap();
+    entries.iter().find(|entry| entry["policy"] == policy).unwrap()["score"].as_f64().unwrap()
 }
 
 #[test]
 fn neither_threads_nor_the_size_of_the_sample_show_in_a_figure() {
     let (one, two) = (Folder::new(), Folder::new());
-    let csv = sample(&one, &["--format", "csv", "--threads", "1"]);
-    assert_eq!(csv, sample(&two, &["--format", "csv", "--threads", "2"]));
-    assert!(score(&csv, "2", "zfs/mirror") > 0.0);
+    let all = pairings(&one, &["--threads", "1"]);
+    assert_eq!(all, pairings(&two, &["--threads", "2"]));
+    assert!(score(&all[1], "zfs/mirror") > 0.0);
     let mut smaller = SAMPLE;
     smaller[2] = "2";
-    let smaller = stdout(&two.run(&[&smaller[..], &["--format", "csv"]].concat()));
-    assert!(csv.starts_with(&smaller), "{smaller}");
+    let smaller = stdout(&two.run(&[&smaller[..], &["--format", "json"]].concat()));
+    let smaller: Value = serde_json::from_str(&smaller).unwrap();
+    assert_eq!(smaller["pairings"].as_array().unwrap()[..], all[..2]);
 }
 
 /// A pairing is two ordinary files and a command, which gives the figures of the sample.
 #[test]
 fn a_pairing_runs_again_by_its_files() {
     let folder = Folder::new();
-    let csv = sample(&folder, &["--format", "csv"]);
+    let sampled = pairings(&folder, &[]);
     let command = sample(&folder, &["--pairing", "1"]);
     let words: Vec<&str> = command.split_whitespace().skip(1).collect();
     assert_eq!(&words[..3], ["compare", "sample-5-1.toml", "sample-5-1.fio"]);
     stdout(&folder.run(&["check", "sample-5-1.toml", "sample-5-1.fio"]));
     let json = stdout(&folder.run(&[&words[..], &["--format", "json"]].concat()));
-    let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let findings: Value = serde_json::from_str(&json).unwrap();
     let cells = findings["cells"].as_array().unwrap();
     for policy in ["research/sed", "zfs/mirror", "oracle"] {
         let cell = cells.iter().find(|cell| cell["policy"] == policy).unwrap();
         let compared = cell["score"].as_f64().unwrap();
-        let sampled = score(&csv, "1", policy);
+        let sampled = score(&sampled[0], policy);
         assert!((compared - sampled).abs() < 1e-3, "{policy}: {compared} and {sampled}");
     }
     let again = [&SAMPLE[..], &["--pairing", "1"]].concat();

@@ -11,7 +11,7 @@ use mirrorball_lab::evaluation::league::record::Folder;
 use mirrorball_lab::evaluation::league::standings::Standings;
 use mirrorball_lab::evaluation::league::text::{self, Detail};
 use mirrorball_lab::evaluation::league::{
-    self, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX, all_rivals, csv,
+    self, LeagueOutcome, LeagueRequest, PairingFiles, QUICK_RIVALS, SIZE_MAX, all_rivals,
 };
 use mirrorball_lab::experiment::record::ORACLE;
 use std::collections::BTreeMap;
@@ -116,8 +116,6 @@ enum Format {
     Table,
     /// Tables in Markdown.
     Markdown,
-    /// One line for each pairing and policy.
-    Csv,
     /// Everything as JSON.
     Json,
 }
@@ -187,7 +185,6 @@ fn request(args: &Args) -> Result<LeagueRequest> {
     })
 }
 
-/// The policies of a league.
 #[derive(Default)]
 struct LeaguePolicies {
     /// Canonical strings of the policies that are evaluated.
@@ -300,7 +297,6 @@ fn rendered(args: &Args, standings: &Standings) -> String {
     match args.format {
         Format::Table => text::text(standings, detail, screen::style()),
         Format::Markdown => text::markdown(standings, detail),
-        Format::Csv => csv::render(standings),
         Format::Json => {
             let text = serde_json::to_string_pretty(standings).expect("standings are plain data");
             text + "\n"

@@ -4,15 +4,12 @@
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
-use clap::ValueEnum;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{GIB, Nanos, TIB};
 use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, observe};
-use mirrorball_disk::figure::MeasuredAt;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_disk::workload::ModelWorkload;
 use mirrorball_lab::report::{Column, Emphasis, Grid, Style, draw};
-use serde_json::{Value, json};
 
 /// Every model is measured with this seed.
 const SEED: u64 = 1;
@@ -28,25 +25,12 @@ equal. The exit code is 1 if a figure is off by more than allowed.
 
 Examples:
   mirrorball models
-  mirrorball models hdd-7k2-desktop
-  mirrorball models --format json"
+  mirrorball models hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
     /// Print only this model, or those that `PREFIX*` stands for, with notes and parameters
     /// [default: all models]
     name: Option<String>,
-
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ModelsFormat::Table)]
-    format: ModelsFormat,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModelsFormat {
-    /// Tables for a terminal
-    Table,
-    /// All figures as JSON
-    Json,
 }
 
 /// A profile with its simulated figures.
@@ -62,18 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(name) => named(name).map_err(|error| Failure::WrongUse(error.into()))?,
     };
     let sheets: Vec<ProfileFigures> = profiles.into_iter().map(ProfileFigures::new).collect();
-    let text = match args.format {
-        ModelsFormat::Json => {
-            let values: Vec<Value> = sheets.iter().map(ProfileFigures::json).collect();
-            format!("{:#}\n", Value::Array(values))
-        }
-        ModelsFormat::Table => {
-            let tables: Vec<String> =
-                sheets.iter().map(|sheet| sheet.table(args.name.is_some())).collect();
-            tables.join("\n")
-        }
-    };
-    screen::print(&text)?;
+    let tables: Vec<String> = sheets.iter().map(|sheet| sheet.table(args.name.is_some())).collect();
+    screen::print(&tables.join("\n"))?;
     let all_hold = sheets.iter().all(|sheet| sheet.comparisons.iter().all(FigureCheck::holds));
     Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
 }
@@ -165,42 +139,6 @@ impl ProfileFigures {
             text += &screen::broken(&sources.collect::<String>());
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        let figure = |row: &FigureCheck| {
-            json!({
-                "workload": row.expected.workload.name,
-                "statistic": row.expected.statistic.name,
-                "unit": row.expected.unit.name,
-                "published": row.expected.value,
-                "simulated": row.simulated,
-                "deviation": row.deviation(),
-                "tolerance": row.expected.tolerance,
-                "host": row.expected.measured_at == MeasuredAt::Host,
-                "holds": row.holds(),
-                "source": row.expected.source,
-                "note": row.expected.note,
-            })
-        };
-        let demerit = |(workload, figure, source): &(&ModelWorkload, Demerit, String)| {
-            json!({
-                "workload": workload.name,
-                "root_mean_square_us": figure.root_mean_square * 1e6,
-                "fraction_of_mean": figure.fraction_of_mean,
-                "source": source,
-            })
-        };
-        json!({
-            "name": self.profile.name,
-            "summary": self.profile.summary,
-            "kind": self.profile.kind,
-            "capacity_bytes": self.profile.capacity_bytes,
-            "rotational": self.profile.rotational,
-            "parameters": self.profile.parameter_table().to_string(),
-            "figures": self.comparisons.iter().map(figure).collect::<Vec<Value>>(),
-            "demerits": self.demerits.iter().map(demerit).collect::<Vec<Value>>(),
-        })
     }
 }
 

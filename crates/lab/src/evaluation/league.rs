@@ -12,7 +12,6 @@
 mod array;
 mod bootstrap;
 pub mod class;
-pub mod csv;
 mod disk;
 mod draw;
 mod job;
