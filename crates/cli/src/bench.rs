@@ -139,8 +139,8 @@ pub(crate) struct Args {
 
 /// Arguments of runs, which --restore does not do.
 const RUN_OPTIONS: [&str; 14] = [
-    "target", "jobs", "policy", "budget", "rounds", "background", "settle",
-    "measure", "size", "seed", "read_device", "lateness_max", "format", "output",
+    "target", "jobs", "policy", "budget", "rounds", "background", "settle", "measure", "size",
+    "seed", "read_device", "lateness_max", "format", "output",
 ];
 
 /// Work in the background.
@@ -156,7 +156,6 @@ enum LoadArg {
 
 /// The jobs if none is named.
 const STANDARD_JOBS: [&str; 3] = ["rand-4k-qd1", "rand-4k-qd32", "seq-read"];
-/// Folder of results.
 const FOLDER: &str = "mirrorball-results";
 
 /// Set by Ctrl-C.

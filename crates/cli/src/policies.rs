@@ -107,7 +107,6 @@ fn family(name: &str) -> Option<&str> {
     (name == "all" || found.is_some() && !is_only_policy).then_some(family)
 }
 
-/// The group of a family, or all groups.
 fn groups_named(family: &str) -> Vec<PolicyGroup> {
     let of_family = FAMILIES.iter().zip(groups());
     let named = of_family.filter(|(policies, _)| policies[0].family() == family);

@@ -91,7 +91,6 @@ impl Faulty {
         faulty
     }
 
-    /// Adds a fault.
     fn add(&mut self, fault: Fault) {
         match fault {
             Fault::Slow { factor_milli, during: FaultWindow { from, until } } => {

@@ -41,7 +41,6 @@ enum Document {
     League(Box<Standings>),
 }
 
-/// The schema as text.
 fn schema_text() -> String {
     let schema = schema_for!(Document);
     serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"

@@ -162,7 +162,6 @@ struct Engine {
 }
 
 impl Engine {
-    /// An engine with the policy of the run.
     fn with_policy(run: &Simulation<'_>, runs_before: u64) -> Result<Engine, SimError> {
         let (policy, forecast) = run.policy.build(&run.devids())?;
         Engine::new(run, run.array.chunk_map()?, policy, forecast, runs_before)

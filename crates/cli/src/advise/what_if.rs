@@ -22,7 +22,6 @@ use std::str::FromStr;
 /// Value of `--what-if` where none is given.
 pub(super) const EACH: &str = "each";
 
-/// A change of hardware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HardwareChange {
     /// Another disk in the place of a member.

@@ -50,7 +50,6 @@ pub(super) enum LoadMethod {
     Program { start: Vec<String>, end: Option<Vec<String>> },
 }
 
-/// Context of a load.
 #[derive(Clone, Copy)]
 pub(super) struct LoadContext<'a> {
     pub(super) sysroot: &'a Sysroot,

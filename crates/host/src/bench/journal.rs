@@ -75,7 +75,6 @@ pub(crate) struct TunedSetting {
     pub(crate) stays: bool,
 }
 
-/// A process that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartedProcess {

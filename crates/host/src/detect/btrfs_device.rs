@@ -1,6 +1,5 @@
 //! A device of a btrfs, as the kernel or `btrfs filesystem show` lists it.
 
-/// A device of a btrfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BtrfsDevice {
     pub(crate) devid: u64,

@@ -23,7 +23,6 @@ pub(super) struct NvmePaths<'a> {
     paths: Vec<BlockDevice>,
 }
 
-/// State of a path.
 struct PathState {
     is_usable: bool,
     /// By asymmetric namespace access: it serves only if no optimized path is left.

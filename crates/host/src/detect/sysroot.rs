@@ -47,7 +47,6 @@ impl Sysroot {
         Sysroot { root: root.to_owned(), is_live: false, memory: None }
     }
 
-    /// A tree in memory.
     pub(super) fn in_memory(files: BTreeMap<String, TreeEntry>) -> Sysroot {
         Sysroot { root: PathBuf::new(), is_live: false, memory: Some(Arc::new(files)) }
     }

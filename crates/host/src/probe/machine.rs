@@ -29,7 +29,6 @@ const CACHED_SHARE_MAX: f64 = 0.1;
 /// Failed reads after which a probe ends.
 const ERRORS_MAX: u64 = 20;
 
-/// The device to be probed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ProbedDevice {
     /// Size in bytes.
@@ -53,7 +52,6 @@ pub(super) enum MachineAction {
     Finished,
 }
 
-/// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadEnd {
     /// The slot that it was submitted with.

@@ -28,7 +28,6 @@ pub(super) struct Surface {
     pub(super) tracks: TrackMap,
 }
 
-/// The state of one agent.
 #[derive(Clone, Debug)]
 pub(super) struct AgentState {
     spec: AgentSpec,

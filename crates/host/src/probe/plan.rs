@@ -31,7 +31,6 @@ pub enum DeviceClass {
     Network,
 }
 
-/// A row of a plan.
 struct PlanRow {
     name: &'static str,
     measures: &'static str,
@@ -317,7 +316,6 @@ pub(super) fn revolution_step(budget: Budget, attempt: usize) -> Option<StepSpec
     REVOLUTIONS.get(attempt).map(|row| budget.spec(row))
 }
 
-/// The steps for a class of device.
 pub(super) fn class_steps(class: DeviceClass, budget: Budget) -> Vec<StepSpec> {
     match class {
         DeviceClass::Hdd => budget.specs(&HDD),

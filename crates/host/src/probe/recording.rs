@@ -44,7 +44,6 @@ pub(super) enum StepPurpose {
     HeldOut,
 }
 
-/// The record of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StepRecord {
     /// Name of the step.

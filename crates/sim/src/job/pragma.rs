@@ -15,7 +15,6 @@ use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
 use serde::Serialize;
 
-/// A pragma.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Pragma {
     /// Adds background work.

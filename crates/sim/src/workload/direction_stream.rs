@@ -5,7 +5,6 @@ use super::map::Maps;
 use crate::job::{Access, AddressModifier, Direction, Distribution, Mix, Region, Section};
 use mirrorball_core::rng::Rng;
 
-/// The draw of a direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DirectionDraw {
     /// Always the same.

@@ -71,7 +71,6 @@ impl RequestBudget {
         }
     }
 
-    /// Ends the pass.
     pub(super) fn end_pass(&mut self) {
         self.pass_left = 0;
     }

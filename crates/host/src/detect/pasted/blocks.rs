@@ -19,7 +19,6 @@ pub(super) fn read_places(tree: &mut Tree, lines: &[&str]) {
     listing(lines).iter().chain(&pairs(lines)).for_each(|device| set_place(tree, device));
 }
 
-/// As `read_places`, of JSON.
 pub(super) fn read_json_places(tree: &mut Tree, value: &Value) {
     listed_in_json(value).iter().for_each(|device| set_place(tree, device));
 }

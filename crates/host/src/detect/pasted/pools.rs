@@ -193,7 +193,6 @@ pub(super) fn read_list(tree: &mut Tree, lines: &[&str]) {
     }
 }
 
-/// The rows of each pool.
 fn by_pool(rows: Vec<PoolRow>) -> Vec<(String, Vec<PoolRow>)> {
     let mut pools: Vec<(String, Vec<PoolRow>)> = Vec::new();
     let is_flat = rows.iter().all(|row| row.depth == 0);

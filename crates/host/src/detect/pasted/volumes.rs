@@ -7,7 +7,6 @@ use super::tree::{Fact, Tree};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A logical volume.
 #[derive(Clone, Default)]
 struct LogicalVolume {
     attributes: String,
@@ -40,7 +39,6 @@ fn begins(before: &[&str], words: &[&str]) -> bool {
     }
 }
 
-/// `lvs`.
 pub(super) fn read_lvs(tree: &mut Tree, lines: &[&str]) {
     let is_heading = |words: &[&str]| words.contains(&"LV") && words.contains(&"VG");
     let found = rows(lines, is_heading, begins);

@@ -11,7 +11,6 @@ use mirrorball_core::units::Nanos;
 /// Bytes of all members together that keep the chunk maps of long runs small.
 const ARRAY_BYTES_MAX: u64 = 40_000_000_000_000;
 
-/// A drawn array.
 #[derive(Clone, Debug)]
 pub(super) struct DrawnArray {
     /// What it is, by dimension.

@@ -8,7 +8,6 @@ use super::draw::{Draw, microseconds, scaled_duration, scaled_rate};
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::profile::ModelProfile;
 
-/// A class of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiskClass {
     /// Hard disks.
@@ -28,7 +27,6 @@ pub(super) enum DiskClass {
 pub(super) struct DrawnDisk {
     /// Name of the model profile.
     pub(super) model: &'static str,
-    /// Its capacity in bytes.
     pub(super) capacity_bytes: u64,
     /// Overridden parameters, as TOML.
     pub(super) set: Vec<String>,
@@ -59,7 +57,6 @@ const CLOUD_VOLUMES: &[(u32, &str)] = &[(1, "delay")];
 const VARIED: f64 = 0.7;
 
 impl DrawnDisk {
-    /// A disk of a class.
     pub(super) fn new(draw: &mut Draw, class: DiskClass) -> DrawnDisk {
         let model = draw.weighted(match class {
             DiskClass::Hdd => HDDS,

@@ -9,7 +9,6 @@ use super::class::Classes;
 use super::draw::Draw;
 use mirrorball_core::units::Nanos;
 
-/// A drawn job.
 #[derive(Clone, Debug)]
 pub(super) struct DrawnJob {
     /// What it is, by dimension.
@@ -19,7 +18,6 @@ pub(super) struct DrawnJob {
     head: String,
 }
 
-/// A drawn section.
 #[derive(Clone, Debug)]
 pub(super) struct DrawnSection {
     /// Its name.

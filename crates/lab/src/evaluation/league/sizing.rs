@@ -32,7 +32,6 @@ pub(super) struct Bounds {
     pub(super) cost: u64,
     /// The shortest time that is measured.
     pub(super) shortest: Nanos,
-    /// The longest.
     pub(super) longest: Nanos,
 }
 

@@ -63,7 +63,6 @@ fn within_tolerance(table: &TableComparison) -> Vec<bool> {
     table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.within).collect()
 }
 
-/// The table of a comparison.
 pub(super) fn grid(table: &TableComparison) -> Grid {
     let is_off = |row: &&RowComparison| row.cells.iter().any(|cell| cell.within == Some(false));
     let mut grid = Grid::of(&table.rows)

@@ -10,7 +10,6 @@ use std::path::Path;
 /// Largest array or job file, so that endless files such as `/dev/zero` are rejected.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// A kind of input.
 pub(super) struct InputKind {
     /// What messages call it.
     pub(super) name: &'static str,

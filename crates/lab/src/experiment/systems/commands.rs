@@ -150,7 +150,6 @@ impl Setting {
         [reset, filled(&self.offer.set, &words, &own)].concat()
     }
 
-    /// The members that it names.
     fn named_members<'a>(&self, array: &'a ArraySpec) -> Vec<&'a MemberSpec> {
         self.members.iter().map(|&member| &array.members[member]).collect()
     }

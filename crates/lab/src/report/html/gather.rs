@@ -15,7 +15,6 @@ use mirrorball_core::histogram::Histogram;
 
 /// One job, with what each set has of it.
 pub(super) struct JobView<'a> {
-    /// Its name.
     pub(super) name: &'a str,
     /// Its place on the page.
     pub(super) number: usize,

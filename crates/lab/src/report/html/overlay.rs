@@ -14,7 +14,6 @@ pub(super) struct Overlay {
 
 /// One policy's line.
 pub(super) struct PolicyLine {
-    /// The policy.
     pub(super) policy: usize,
     /// Its shapes, in one group that names the policy.
     pub(super) shapes: Markup,

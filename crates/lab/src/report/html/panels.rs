@@ -10,7 +10,6 @@ use super::subject::Subject;
 use super::{counters, heat, members, offsets};
 use maud::{Markup, html};
 
-/// One kind of panel.
 pub(super) struct PanelKind {
     /// Its name for the script and tests.
     pub(super) name: &'static str,

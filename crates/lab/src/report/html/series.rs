@@ -42,16 +42,13 @@ pub(super) struct Series {
 pub(super) struct RateRange {
     /// The least of any repeat.
     pub(super) least: f64,
-    /// The mean.
     pub(super) mean: f64,
     /// The most of any repeat.
     pub(super) most: f64,
 }
 
-/// One member.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct MemberCurves {
-    /// Its devid.
     pub(super) devid: u64,
     /// Its part of all members' reads, 0 to 1; none while there are no reads.
     pub(super) share: Vec<Option<f64>>,

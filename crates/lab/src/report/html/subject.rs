@@ -8,9 +8,7 @@ use maud::html;
 
 /// The policy, job and set that a panel shows.
 pub(super) struct Subject<'v, 'a> {
-    /// The job.
     pub(super) job: &'v JobView<'a>,
-    /// The set.
     pub(super) set: &'v JobSet<'a>,
     /// The policy's run.
     pub(super) run: &'v PolicyRun<'a>,
