@@ -35,20 +35,6 @@ fn a_label_of_two_file_systems_is_refused_with_both_named() {
     }
 }
 
-#[test]
-fn the_results_of_a_bench_are_printed_in_the_formats_of_a_report() {
-    let machine = Machine::btrfs();
-    let run = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid", "--rounds", "1"];
-    let output = machine.bench(&[&run[..], &["-o", "live", "--format", "json"]].concat());
-    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert!(stderr(&output).contains("1 job, 1 setting, 1 round"), "{}", stderr(&output));
-    let report = machine.folder.run(&["report", "live", "--format", "json"]);
-    let mut report: serde_json::Value = serde_json::from_str(&stdout(&report)).unwrap();
-    // A report has a reference policy, and `bench` compares with its first setting.
-    report["criteria"]["baseline"] = serde_json::Value::Null;
-    assert_eq!(report, json);
-}
-
 /// It would be one of the file system that this machine has at that place.
 #[test]
 fn a_recorded_copy_is_neither_scrubbed_nor_defragmented() {

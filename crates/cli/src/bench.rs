@@ -3,7 +3,6 @@
 mod output;
 mod restoring;
 
-use crate::compare;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
 use crate::screen;
@@ -16,10 +15,7 @@ use mirrorball_host::bench::{
 };
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::experiment::build::BuildIdentity;
-use mirrorball_lab::report::{FORMATS, Format};
-use output::{
-    has_tables, outline, print_results, say_what_is_not_compared, say_what_was_interrupted,
-};
+use output::{outline, print_results, say_what_is_not_compared, say_what_was_interrupted};
 use restoring::{restore, said};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -111,11 +107,6 @@ pub(crate) struct Args {
           value_parser = numbers::positive_duration)]
     lateness_max: Option<Nanos>,
 
-    /// Output format. With another one than `table`, the plan goes to standard error
-    #[arg(short, long, default_value = FORMATS[0].name, value_parser = compare::format_names(),
-          conflicts_with = "plan")]
-    format: String,
-
     /// Results folder [default: mirrorball-results/bench-ARRAY, with a number if it exists]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -138,9 +129,9 @@ pub(crate) struct Args {
 }
 
 /// Arguments of runs, which --restore does not do.
-const RUN_OPTIONS: [&str; 14] = [
+const RUN_OPTIONS: [&str; 13] = [
     "target", "jobs", "policy", "budget", "rounds", "background", "settle", "measure", "size",
-    "seed", "read_device", "lateness_max", "format", "output",
+    "seed", "read_device", "lateness_max", "output",
 ];
 
 /// Work in the background.
@@ -182,12 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let folder = args.output.clone().unwrap_or_else(|| free_folder(&bench.array.name));
     let saved = bench.saved_runs(&folder);
     let saved = saved.map_err(|error| Failure::WrongUse(error.into()))?;
-    let format = FORMATS.iter().find(|format| format.name == args.format);
-    let format = format.expect("clap accepts only formats of the table");
-    match has_tables(format) {
-        true => screen::print(&outline(&bench))?,
-        false => screen::say(outline(&bench).trim_end()),
-    }
+    screen::print(&outline(&bench))?;
     say_what_is_saved(&bench, saved, &folder);
     if args.plan {
         return Ok(Ending::Done);
@@ -196,7 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         .context("cannot listen for Ctrl-C")
         .map_err(Failure::Fault)?;
     let outcome = measured(args, &bench, &folder)?;
-    ending(format, &bench, &outcome, &folder)
+    ending(&bench, &outcome, &folder)
 }
 
 /// Checks the folder of -o before anything else.
@@ -303,12 +289,7 @@ fn watchdog(args: &Args) -> std::io::Result<Vec<OsString>> {
 }
 
 /// Prints the results, and says how it ended.
-fn ending(
-    format: &Format,
-    bench: &Bench,
-    outcome: &BenchOutcome,
-    folder: &Path,
-) -> Result<Ending, Failure> {
+fn ending(bench: &Bench, outcome: &BenchOutcome, folder: &Path) -> Result<Ending, Failure> {
     let is_restored = said(&outcome.restored) == Ending::Done;
     if let Some(error) = &outcome.failure {
         if !outcome.runs.is_empty() {
@@ -321,7 +302,7 @@ fn ending(
         return Err(fault(error.clone()));
     }
     if !outcome.runs.is_empty() {
-        print_results(format, bench, outcome, folder)?;
+        print_results(bench, outcome, folder)?;
         say_what_is_not_compared(&outcome.runs);
         screen::say(format_args!("results are in {}", folder.display()));
     }

@@ -145,7 +145,7 @@ Examples:
 }
 
 /// The names of the report formats.
-pub(crate) fn format_names() -> PossibleValuesParser {
+fn format_names() -> PossibleValuesParser {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
 }
 

@@ -1,13 +1,11 @@
 //! `mirrorball recipe`: repeats published experiments and compares the figures.
 
 use crate::ending::{Ending, Failure};
-use crate::output_file::{self, Existing};
 use crate::{progress, screen};
 use anyhow::{Context, Result, bail};
 use mirrorball_lab::evaluation::recipe::compare::Repetition;
 use mirrorball_lab::evaluation::recipe::{Recipe, builtin_names, load, markdown, run, text};
 use mirrorball_lab::report::wrapped;
-use std::path::PathBuf;
 
 /// Repeat published experiments and compare the figures
 ///
@@ -18,7 +16,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   mirrorball recipe
   mirrorball recipe btrfs-2025-hetero-hdd
-  mirrorball recipe --all --format markdown -o recipes.md
+  mirrorball recipe --all --format markdown > recipes.md
   mirrorball recipe path/to/my-recipe")]
 pub(crate) struct Args {
     /// Recipes to run: built-in names, or folders with a `recipe.toml`
@@ -32,14 +30,6 @@ pub(crate) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     format: RecipeFormat,
-
-    /// Write to this file instead of the terminal
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Replace the output file if it exists
-    #[arg(long)]
-    force: bool,
 }
 
 /// Output format.
@@ -54,33 +44,20 @@ enum RecipeFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = Existing::from_force(args.force, args.output.as_deref(), "-o FILE")?;
-    let check_output =
-        || args.output.as_ref().map_or(Ok(()), |it| output_file::check(it, existing));
     let names: Vec<&str> = match args.all {
         true => builtin_names().collect(),
         false => args.names.iter().map(String::as_str).collect(),
     };
     let text = if names.is_empty() {
         check_listing(args).map_err(Failure::WrongUse)?;
-        check_output().map_err(Failure::WrongUse)?;
         listing(screen::width_columns()).map_err(Failure::Fault)?
     } else {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();
         let recipes = recipes.map_err(Failure::WrongUse)?;
-        check_output().map_err(Failure::WrongUse)?;
         let done = repeat(&recipes).map_err(Failure::Fault)?;
         written(args, &done).map_err(Failure::Fault)?
     };
-    match &args.output {
-        None => screen::print(&text)?,
-        Some(path) => {
-            output_file::write(path, &text, existing).map_err(Failure::Fault)?;
-            if !output_file::is_stdout(path) {
-                screen::say(format_args!("wrote {}", path.display()));
-            }
-        }
-    }
+    screen::print(&text)?;
     Ok(Ending::Done)
 }
 

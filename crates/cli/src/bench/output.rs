@@ -6,13 +6,8 @@ use mirrorball_core::units::{Nanos, counted};
 use mirrorball_host::bench::{Bench, BenchOutcome, RunTimes, SavedRun, Steadiness};
 use mirrorball_lab::experiment::results;
 use mirrorball_lab::experiment::study::Criteria;
-use mirrorball_lab::report::{FORMATS, Findings, Format, draw};
+use mirrorball_lab::report::{FORMATS, Findings, draw};
 use std::path::Path;
-
-/// True if the comparisons of settings and the members follow the report.
-pub(super) fn has_tables(format: &Format) -> bool {
-    format.name == FORMATS[0].name
-}
 
 /// Summary of the runs to come.
 pub(super) fn outline(bench: &Bench) -> String {
@@ -45,9 +40,8 @@ pub(super) fn outline(bench: &Bench) -> String {
     screen::broken(&text)
 }
 
-/// Prints the report; as tables, also the comparisons and the members.
+/// Prints the report, the comparisons of settings and the members.
 pub(super) fn print_results(
-    format: &Format,
     bench: &Bench,
     outcome: &BenchOutcome,
     folder: &Path,
@@ -56,10 +50,7 @@ pub(super) fn print_results(
     let loaded = results::load(&[folder.to_owned()], &Criteria::default());
     // Every run may have been left out.
     if !loaded.sets.is_empty() {
-        screen::print(&(format.render)(&Findings::of_sets(&loaded.sets), style))?;
-    }
-    if !has_tables(format) {
-        return Ok(());
+        screen::print(&(FORMATS[0].render)(&Findings::of_sets(&loaded.sets), style))?;
     }
     for (job, source) in bench.plan.jobs.iter().enumerate() {
         let tables = [
