@@ -97,6 +97,8 @@ pub(crate) struct Machine {
     pub(crate) map: ChunkMap,
     /// All disks that there are, also those that are not members any more.
     pub(crate) disks: Vec<Disk>,
+    /// Number of the next disk.
+    next_disk: usize,
     /// The disk of each member.
     pub(crate) rows: Vec<ObjectId>,
     pub(crate) served: Option<ServedVolume>,
@@ -143,7 +145,7 @@ impl Machine {
         });
         let mut disks = Vec::new();
         for row in 0..shape.members + shape.spares as usize {
-            let disk = new_disk(&world, &shape, disks.len(), shape.remote == Some(row));
+            let disk = start::new_disk(&world, &shape, disks.len(), shape.remote == Some(row));
             if shape.promises == Promises::FlushLies {
                 world.set_fault(disk.file, FileFault::SyncsNothing);
             }
@@ -157,6 +159,7 @@ impl Machine {
             rng,
             oracle: BlockOracle::new(),
             map,
+            next_disk: disks.len(),
             disks,
             rows,
             served: None,
@@ -239,8 +242,9 @@ impl Machine {
 
     /// Adds an empty disk.
     pub(crate) fn add_disk(&mut self, is_remote: bool) -> ObjectId {
-        let disk = new_disk(&self.world, &self.shape, self.disks.len(), is_remote);
+        let disk = start::new_disk(&self.world, &self.shape, self.next_disk, is_remote);
         let file = disk.file;
+        self.next_disk += 1;
         self.disks.push(disk);
         file
     }
@@ -350,9 +354,16 @@ impl Machine {
         let (replies, ends) = (served.take_replies()?, served.take_command_ends()?);
         self.changes += u64::from(served.take_copied());
         for (effect, result) in ends {
-            if let (CommandEffect::Replaced { member, disk }, Ok(())) = (effect, result) {
-                self.rows[member] = disk;
-                self.changes += 1;
+            match (effect, result) {
+                (CommandEffect::Replaced { member, disk }, Ok(())) => {
+                    self.rows[member] = disk;
+                    self.changes += 1;
+                }
+                // Thousands of disks that were refused would make each start slow.
+                (CommandEffect::Replaced { disk, .. }, Err(_)) if !self.has_label(disk) => {
+                    self.disks.retain(|it| it.file != disk);
+                }
+                _ => {}
             }
         }
         self.find_rows();
@@ -480,20 +491,4 @@ impl Machine {
             false => Ok(()),
         }
     }
-}
-
-/// An empty disk, with a path or a server.
-fn new_disk(world: &SimulatedWorld, shape: &HistoryShape, number: usize, is_remote: bool) -> Disk {
-    let file = world.add_file(shape.member_bytes);
-    let address = match is_remote {
-        true => format!("nbd://machine-{number}/disk"),
-        false => format!("/simulated/disk-{number}"),
-    };
-    let server = is_remote.then(|| Arc::new(MemberServer::new(file, shape.member_bytes)));
-    match &server {
-        Some(server) => world.add_server(&address, server.clone()),
-        None => world.set_path(&address, file),
-    }
-    let address = DeviceAddress::parse(&address).expect("a path or a URI");
-    Disk { file, address, server, is_bad: false }
 }

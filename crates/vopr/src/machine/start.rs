@@ -2,6 +2,7 @@
 
 use super::{Disk, Machine};
 use crate::history::ExtraFaults;
+use crate::server::MemberServer;
 use crate::service::ServedVolume;
 use crate::shape::HistoryShape;
 use mirrorball_core::geometry::ChunkMap;
@@ -16,6 +17,7 @@ use mirrorball_io::driver::sim::{FileFault, ObjectId, SimulatedWorld};
 use mirrorball_io::examine::{ExaminedVolume, examine_on, volumes};
 use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
+use std::sync::Arc;
 
 const OPTIONS: OpenOptions = OpenOptions {
     access: MemberAccess::ReadWrite,
@@ -34,6 +36,27 @@ const POLICIES: [&str; 7] = [
     "gmirror/split",
     "mirrorball/auto",
 ];
+
+/// An empty disk, with a path or a server.
+pub(super) fn new_disk(
+    world: &SimulatedWorld,
+    shape: &HistoryShape,
+    number: usize,
+    is_remote: bool,
+) -> Disk {
+    let file = world.add_file(shape.member_bytes);
+    let address = match is_remote {
+        true => format!("nbd://machine-{number}/disk"),
+        false => format!("/simulated/disk-{number}"),
+    };
+    let server = is_remote.then(|| Arc::new(MemberServer::new(file, shape.member_bytes)));
+    match &server {
+        Some(server) => world.add_server(&address, server.clone()),
+        None => world.set_path(&address, file),
+    }
+    let address = DeviceAddress::parse(&address).expect("a path or a URI");
+    Disk { file, address, server, is_bad: false }
+}
 
 /// Creates the volume of a shape, and returns how it is laid out. If `cut`, all disks lose power
 /// after so many writes, and it is created again; returns whether there were as many.
