@@ -19,7 +19,8 @@ const ZONES: usize = 10;
 const RARE: u64 = 50;
 /// So is an operation with a smaller share of all requests, and of all bytes.
 const RARE_OPERATION: u64 = 100;
-/// Requests in flight of sections that keep a rate, of all clones together.
+/// Requests in flight of sections that keep a rate, of all clones together: as many as the trace
+/// had, and at most so many.
 const RATE_DEPTH: u64 = 256;
 /// Most clones of a section.
 const CLONES_MAX: u64 = 64;
@@ -101,8 +102,9 @@ impl TraceSummary {
             Pace::Closed(depth) => format!("iodepth={depth}\n"),
             Pace::Think(micros) => format!("iodepth=1\nthinktime={micros}\n"),
             Pace::Rate(rate) => {
-                let process = if kind.gap_variation < 0.5 { "linear" } else { "poisson" };
-                let depth = (RATE_DEPTH / clones).max(1);
+                let process = if kind.gap_variation < 0.8 { "linear" } else { "poisson" };
+                let most = kind.depth.map_or(RATE_DEPTH, |depth| depth.most.min(RATE_DEPTH));
+                let depth = most.div_ceil(clones);
                 format!(
                     "iodepth={depth}\nrate_iops={}\nrate_process={process}\n",
                     rate.ceil() as u64

@@ -46,6 +46,8 @@ pub(crate) struct KindDepth {
     pub(crate) mean: f64,
     /// Not exceeded in nine tenths of the time in which there is any.
     pub(crate) high: u64,
+    /// Never exceeded.
+    pub(crate) most: u64,
     /// Mean response time.
     pub(crate) response: Nanos,
 }
@@ -192,7 +194,9 @@ impl KindDepth {
         let above = at_depth.get(1..).filter(|_| all > 0)?;
         let weighted = at_depth.iter().enumerate();
         let sum: f64 = weighted.map(|(depth, &time)| depth as f64 * time as f64).sum();
-        Some(KindDepth { mean: sum / all as f64, high: quantile(above, 0.9) as u64 + 1, response })
+        let high = quantile(above, 0.9) as u64 + 1;
+        let most = at_depth.iter().rposition(|&time| time > 0).unwrap_or(0).max(1) as u64;
+        Some(KindDepth { mean: sum / all as f64, high, most, response })
     }
 }
 
