@@ -5,12 +5,10 @@
 //! page of this folder). If there is none, the lineages diverged: a part of the members ran without
 //! the others, and those without it. The newest label is then that of the lineage with more members
 //! in sync among the devices, of equals that of the higher generation; never that of the device
-//! that is named first. If its supporters are a *majority* of its members, and of those that it
-//! removed and the others call in sync, the volume starts, and the devices that went on separately
-//! are left out, unless those are a majority of the members that they know: each part may have
-//! removed or replaced the other. Otherwise only the user can say which data to keep. A member
-//! supports the newest label if its own label is of that lineage, and of none that diverged: it was
-//! used with the current members after the others had gone on separately.
+//! that is named first. If they are a *majority* of its members, and of those that it removed and
+//! the others call in sync, the volume starts, and the devices that went on separately are left
+//! out, unless those are a majority of the members that they know: each part may have removed or
+//! replaced the other. Otherwise only the user can say which data to keep.
 //!
 //! A label remembers the last data ids only. A device with none of them and a generation before
 //! them was left behind longer ago. It is older, unless it calls no other member in sync, or one
@@ -50,14 +48,15 @@ use super::contents::{DataId, Label, MemberLabel};
 use super::departure::went_on;
 use super::dirty_record::DirtyRecord;
 use super::relation::{
-    are_related, carriers, excludes, has_same_contents, is_forgotten, is_majority, is_newer,
-    is_refuted, lacks_nothing, left_at, reached_no_member_in_sync, removed_members, supporters,
+    are_related, carriers, excludes, has_same_contents, is_forgotten, is_newer, is_refuted,
+    lacks_nothing, left_at, reached_no_member_in_sync,
 };
 use super::scrub_record::ScrubRecord;
 use super::slots::NewestLabel;
 use super::stale_map::StaleMap;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::MemberState;
+use std::collections::BTreeSet;
 
 /// Standing of a found device in its volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,8 +98,6 @@ pub struct LabelAssembly {
     pub rebuilt_from: Vec<usize>,
     /// True if devices that diverged are a majority of the members that they know.
     pub has_rival: bool,
-    /// Number of members that support the newest label against those that diverged.
-    pub supporters: usize,
     /// Number of members that the newest label removed, and devices that diverged call in sync.
     pub removed: usize,
 }
@@ -185,24 +182,11 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
         let has_diverged = diverged.iter().any(|&index| found[index].member == row.uuid);
         AssembledMember { found: device, state, has_diverged }
     });
-    let members: Vec<AssembledMember> = members.collect();
+    let (newest, members): (_, Vec<AssembledMember>) = (newest.clone(), members.collect());
     assert_eq!(standings.len(), devices.len(), "each device has a standing");
     let is_there = |it: &AssembledMember| it.found.is_some() || it.state == MemberState::Failed;
     assert!(members.iter().all(is_there), "a member in use was found");
-    let used = members.iter().filter_map(|row| row.found).filter(|it| !discarded.contains(it));
-    let used: Vec<usize> = used.collect();
-    let supporters = supporters(newest, &found, (&used, &diverged));
-    let newest = newest.clone();
-    LabelAssembly {
-        newest,
-        members,
-        standings,
-        announced,
-        rebuilt_from,
-        has_rival,
-        supporters,
-        removed,
-    }
+    LabelAssembly { newest, members, standings, announced, rebuilt_from, has_rival, removed }
 }
 
 /// The newest label, and what each device is worth by its label.
@@ -272,6 +256,21 @@ fn compare_labels<'a>(
         })
         .collect();
     (newest, standings)
+}
+
+/// Number of members whose device the newest label says was removed, and others call in sync. Where
+/// another device took the place of one, that counts in its place.
+fn removed_members<'a>(newest: &Label, others: impl Iterator<Item = &'a Label>) -> usize {
+    let in_sync = others.flat_map(|label| &label.members);
+    let in_sync = in_sync.filter(|row| row.state == MemberState::InSync && row.has_device());
+    let removed = in_sync.filter(|row| newest.row(row.uuid).is_none());
+    let removed = removed.map(|row| row.uuid).collect::<BTreeSet<Uuid>>().len();
+    removed.min(newest.members.iter().filter(|row| !row.has_device()).count())
+}
+
+/// Returns true if so many are more than half of the members of a label. Removed ones do not count.
+fn is_majority(count: usize, label: &Label) -> bool {
+    2 * count > label.members.iter().filter(|row| row.has_device()).count()
 }
 
 /// Finds devices whose label is current, but not their dirty log: they are from earlier, though no
@@ -347,9 +346,10 @@ impl LabelAssembly {
     pub fn verdict(&self, map: &ChunkMap) -> ArrayVerdict {
         assert_eq!(self.members.len(), self.newest.members.len(), "a state for each row");
         let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
+        let in_sync = (0..self.members.len()).filter(|&row| is_in_sync(row)).count();
         // A half that removed the other is half of both.
         let all = self.newest.members.iter().filter(|row| row.has_device()).count() + self.removed;
-        let has_majority = 2 * self.supporters > all && !self.has_rival;
+        let has_majority = 2 * in_sync > all && !self.has_rival;
         let is_in_the_way = |standing: &MemberStanding| match standing {
             MemberStanding::Diverged => !has_majority,
             standing => standing.is_doubtful(),

@@ -1,10 +1,8 @@
 //! How the labels of two devices are related: which is newer, which was never committed, and which
 //! was left behind so long ago that the other has forgotten it.
 
-use super::block::Uuid;
 use super::contents::{HISTORY, Label, LabelledMember, MemberLabel};
 use mirrorball_core::member::MemberState;
-use std::collections::BTreeSet;
 
 /// Labels of one generation are equal, but for the member that has them.
 pub(super) fn has_same_contents(one: &Label, other: &Label) -> bool {
@@ -66,43 +64,6 @@ pub(super) fn carriers(index: usize, found: &[MemberLabel], counting: &[usize]) 
         other.label.lineage.id == label.lineage.id && label.calls_in_sync(other.member)
     };
     others.filter(is_carrier).count()
-}
-
-/// Number of the devices in use that support the newest label against those that diverged from it.
-pub(super) fn supporters(
-    newest: &Label,
-    found: &[MemberLabel],
-    (used, diverged): (&[usize], &[usize]),
-) -> usize {
-    let supports = |&&index: &&usize| {
-        let MemberLabel { member, label } = &found[index];
-        let is_of_its_data = label.lineage.id == newest.lineage.id
-            || left_at(newest, label).is_some_and(|until| label.generation <= until);
-        let is_older = diverged.iter().any(|&other| is_newer(&found[other], &found[index]));
-        let is_in_sync = newest
-            .row(*member)
-            .is_some_and(|row| newest.members[row].state == MemberState::InSync && is_of_its_data);
-        is_in_sync || is_of_its_data && !is_older
-    };
-    used.iter().filter(supports).count()
-}
-
-/// Number of members whose device the newest label says was removed, and others call in sync. Where
-/// another device took the place of one, that counts in its place.
-pub(super) fn removed_members<'a>(
-    newest: &Label,
-    others: impl Iterator<Item = &'a Label>,
-) -> usize {
-    let in_sync = others.flat_map(|label| &label.members);
-    let in_sync = in_sync.filter(|row| row.state == MemberState::InSync && row.has_device());
-    let removed = in_sync.filter(|row| newest.row(row.uuid).is_none());
-    let removed = removed.map(|row| row.uuid).collect::<BTreeSet<Uuid>>().len();
-    removed.min(newest.members.iter().filter(|row| !row.has_device()).count())
-}
-
-/// Returns true if so many are more than half of the members of a label. Removed ones do not count.
-pub(super) fn is_majority(count: usize, label: &Label) -> bool {
-    2 * count > label.members.iter().filter(|row| row.has_device()).count()
 }
 
 /// Returns true if `one` does not call the member of `other` in sync, but `other` calls that of

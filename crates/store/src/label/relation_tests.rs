@@ -143,26 +143,6 @@ fn a_label_that_another_descends_from_is_not_the_newest_because_of_a_third() {
     assert_eq!(verdict, ArrayVerdict::Doubtful, "{standings:?}");
 }
 
-/// An old disk may have been used without a member that was replaced since. The one member in sync
-/// is half of the two, but the other one was with it after the disk had left.
-#[test]
-fn a_stale_member_of_the_newest_lineage_is_part_of_the_majority() {
-    let old = found(3, 7, &[9, 1], &[InSync, Failed, InSync]);
-    let mut current = much_later(1, &[InSync, Failed]);
-    current.label.members[1].uuid = Uuid([5; 16]);
-    let mut left = MemberLabel { member: Uuid([5; 16]), ..found(2, 38, &[90, 88], &[InSync; 2]) };
-    left.label.members[1].uuid = Uuid([5; 16]);
-    let labels = [current.clone(), left.clone(), old.clone()];
-    let standings = vec![MemberStanding::InSync, MemberStanding::Stale, MemberStanding::Diverged];
-    assert_eq!(judge_in_any_order(&labels), (standings.clone(), ArrayVerdict::Start));
-    // A member that the disk left, too, is no witness.
-    let mut ancestor = old;
-    ancestor.label.lineage.history.insert(0, PastData::new(DataId(90), 36));
-    ancestor.label.generation = 39;
-    let labels = [current, left, ancestor];
-    assert_eq!(judge_in_any_order(&labels), (standings, ArrayVerdict::Doubtful));
-}
-
 #[test]
 fn a_disk_that_was_used_with_another_long_ago_is_not_rebuilt_after_a_replacement() {
     // Members 2 and 3 were used without 1, which was replaced since, like 2.
