@@ -92,7 +92,7 @@ fn all_older_copies_are_named_and_given_up_at_once() {
     for name in &names[1..] {
         fs::rename(folder.path(&format!("old-{name}")), folder.path(name)).unwrap();
     }
-    let error = doubt(&folder, &names);
+    let error = refusal(&folder, &names);
     for part in [
         "current data of devid 2 and 3 in place of `b.img` and `c.img`; if they",
         "rebuild `b.img` and `c.img` from the others with --discard b.img --discard c.img\n",

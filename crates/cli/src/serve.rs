@@ -153,10 +153,10 @@ impl Args {
                 None => error.into(),
             }),
             LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
-            error @ (LabelledError::Doubtful { .. } | LabelledError::ReadOnlyFeatures(_)) => {
-                Failure::NeedsUser(error.into())
-            }
-            error @ (LabelledError::NeedsDegraded { .. }
+            error @ (LabelledError::Doubtful { lacks_member: false, .. }
+            | LabelledError::ReadOnlyFeatures(_)) => Failure::NeedsUser(error.into()),
+            error @ (LabelledError::Doubtful { .. }
+            | LabelledError::NeedsDegraded { .. }
             | LabelledError::Announced(_)
             | LabelledError::Incomplete { .. }
             | LabelledError::NothingLeft { .. }) => Failure::Fault(error.into()),

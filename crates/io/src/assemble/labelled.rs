@@ -294,7 +294,14 @@ fn check_verdict(
             return Err(LabelledError::Incomplete { name, missing });
         }
         ArrayVerdict::Doubtful => {
-            return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });
+            let has_clones = volume.assembly.standings.contains(&MemberStanding::Cloned);
+            let is_missing = |(row, member): (&LabelledMember, &AssembledMember)| {
+                row.has_device() && member.found.is_none() && !member.has_diverged
+            };
+            let mut rows = newest.members.iter().zip(&volume.assembly.members);
+            let lacks_member = !has_clones && rows.any(is_missing);
+            let problems = problems(volume, devices);
+            return Err(LabelledError::Doubtful { name, problems, lacks_member });
         }
     }
     standing_notes((volume, discarded), (devices, opened), notes);

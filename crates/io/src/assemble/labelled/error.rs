@@ -97,6 +97,8 @@ pub enum LabelledError {
         name: String,
         /// A line for each device.
         problems: String,
+        /// True if a member was not found that may decide it once it is there.
+        lacks_member: bool,
     },
     /// Members that were in sync are missing.
     #[error(
