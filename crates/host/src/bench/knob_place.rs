@@ -35,6 +35,32 @@ impl<'a> MdPath<'a> {
     }
 }
 
+/// Why a knob is not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KnobLoss {
+    /// The array or the member is not there; with what to do.
+    NotThere(String),
+    /// The array is complete without the member that had it.
+    MemberReplaced,
+}
+
+impl KnobLoss {
+    /// The loss of a member of which the array has these others.
+    fn of_member(
+        reason: String,
+        is_complete: bool,
+        wanted: &Identifiers,
+        members: &[Identifiers],
+    ) -> KnobLoss {
+        // One that nothing can be read of may be the member.
+        let are_others = members.iter().all(|found| wanted.matches(found) == Some(false));
+        match is_complete && are_others {
+            true => KnobLoss::MemberReplaced,
+            false => KnobLoss::NotThere(reason),
+        }
+    }
+}
+
 /// A knob of the array with this identity, and of the member with that one if it is of a member, at
 /// its present path.
 ///
@@ -45,14 +71,14 @@ pub(crate) fn locate(
     identity: &Identifiers,
     knob: &Knob,
     of_member: &Identifiers,
-) -> Result<Knob, String> {
+) -> Result<Knob, KnobLoss> {
     let at = |path: String| Knob { path, kind: knob.kind };
     if let Some(path) = MdPath::of(&knob.path) {
         let Some(array) = find_md(sysroot, identity, path.array) else {
-            return Err(format!(
+            return Err(KnobLoss::NotThere(format!(
                 "the array that was {} ({identity}) is not there: assemble it",
                 path.array
-            ));
+            )));
         };
         let Some(was) = path.member else {
             return Ok(at(format!("/sys/block/{array}/md/{}", path.file)));
@@ -60,10 +86,13 @@ pub(crate) fn locate(
         let members = md_members(sysroot, &array);
         let is_it = |(_, found): &&(String, Identifiers)| of_member.matches(found) == Some(true);
         let Some((member, _)) = members.iter().find(is_it) else {
-            return Err(format!(
+            let reason = format!(
                 "the member of {array} that was {was} ({of_member}) is not in the array: add it \
                  again"
-            ));
+            );
+            let degraded = sysroot.number(&format!("/sys/block/{array}/md/degraded"));
+            let found: Vec<Identifiers> = members.into_iter().map(|(_, found)| found).collect();
+            return Err(KnobLoss::of_member(reason, degraded == Some(0), of_member, &found));
         };
         return Ok(at(format!("/sys/block/{array}/md/dev-{member}/{}", path.file)));
     }
@@ -83,7 +112,8 @@ pub(crate) fn locate(
         let is_it =
             |name: &String| identity.matches(&nvme_identifiers(sysroot, name)) == Some(true);
         let Some(name) = names.into_iter().find(is_it) else {
-            return Err(format!("the subsystem that was {was} ({identity}) is not there"));
+            let reason = format!("the subsystem that was {was} ({identity}) is not there");
+            return Err(KnobLoss::NotThere(reason));
         };
         return Ok(at(format!("{NVME_SUBSYSTEMS}{name}/{file}")));
     }
@@ -98,8 +128,9 @@ fn device_now(
     name: &str,
     was: &str,
     of_member: &Identifiers,
-) -> Result<String, String> {
-    let gone = || format!("{name} ({identity}) is not there: activate or import it");
+) -> Result<String, KnobLoss> {
+    let gone =
+        || KnobLoss::NotThere(format!("{name} ({identity}) is not there: activate or import it"));
     let array = detect_at(sysroot, name).map_err(|_| gone())?;
     if identity.matches(&array_identifiers(sysroot, &array)) != Some(true) {
         return Err(gone());
@@ -108,7 +139,10 @@ fn device_now(
     let mut members = array.members.iter().zip(&identities);
     let member = members.find(|(_, found)| of_member.matches(found) == Some(true));
     let device = member.and_then(|(member, _)| member.device.clone());
-    device.ok_or_else(|| format!("the device of {name} that was {was} ({of_member}) is not in it"))
+    device.ok_or_else(|| {
+        let reason = format!("the device of {name} that was {was} ({of_member}) is not in it");
+        KnobLoss::of_member(reason, array.condition_text().is_none(), of_member, &identities)
+    })
 }
 
 /// Identity of the member that a knob belongs to; nothing for a knob of the array.

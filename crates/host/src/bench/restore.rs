@@ -11,7 +11,7 @@ use super::journal::{
     self, Journal, JournalFolder, JournalKnob, StartedLoad, StartedProcess, scrubbed_mount,
 };
 use super::knob::{Knob, KnobKind};
-use super::knob_place::locate;
+use super::knob_place::{KnobLoss, locate};
 use super::process_tree::{children_of, kill_tree, name_of, processes_with_files_in, start_time};
 use crate::detect::{Identifiers, Sysroot, array_identifiers, detect_at};
 use std::io;
@@ -35,6 +35,8 @@ pub struct RestoreReport {
     pub foreign: Vec<(String, String)>,
     /// Paths that the restart of the machine has reset; they were left.
     pub after_restart: Vec<String>,
+    /// Members that were replaced, each with the setting that is gone with it.
+    pub replaced: Vec<String>,
     /// Knobs that could not be restored, and why.
     pub failed: Vec<String>,
     /// The journal, if it is kept because something could not be put back.
@@ -67,6 +69,10 @@ impl RestoreReport {
         }
         for path in &self.after_restart {
             lines.push(format!("left {path}: the machine was restarted, which has reset it"));
+        }
+        for path in &self.replaced {
+            lines
+                .push(format!("left {path}: its member was replaced, the setting is gone with it"));
         }
         lines.extend(self.failed.iter().map(|reason| format!("not restored: {reason}")));
         lines.extend(self.kept.iter().map(|journal| {
@@ -131,11 +137,15 @@ fn restore_knob(
     let is_lasting = knob.kind.is_lasting();
     let located = locate(sysroot, identity, knob, member).and_then(|knob| {
         let raw = knob.raw(sysroot);
-        raw.map(|raw| (knob.clone(), raw)).ok_or_else(|| format!("cannot read {}", knob.path))
+        let unread = || KnobLoss::NotThere(format!("cannot read {}", knob.path));
+        raw.map(|raw| (knob.clone(), raw)).ok_or_else(unread)
     });
     let (knob, now) = match located {
         Ok(found) => found,
-        Err(reason) if is_lasting => return report.fail(reason),
+        Err(KnobLoss::NotThere(reason)) if is_lasting => return report.fail(reason),
+        Err(KnobLoss::MemberReplaced) if is_lasting => {
+            return report.replaced.push(knob.path.clone());
+        }
         Err(_) => {
             // The setting is gone with the array, which is stopped or not mounted.
             report.unchanged += 1;

@@ -195,6 +195,19 @@ fn a_flag_follows_its_disk_and_not_its_name() {
     let report = tree.restore(&journal);
     assert!(report.failed[0].contains("that was sda (slot 0) is not in the array"));
     assert!(tree.path().exists());
+
+    // The array is complete without it: there is nothing to wait for.
+    tree.set("/sys/block/md0/md/dev-sdb/slot", "2\n");
+    tree.set("/sys/block/md0/md/degraded", "1\n");
+    assert!(!tree.restore(&journal).is_as_before() && tree.path().exists());
+    tree.set("/sys/block/md0/md/degraded", "0\n");
+    let report = tree.restore(&journal);
+    assert!(
+        report.lines().contains(&format!(
+            "left {STATE}: its member was replaced, the setting is gone with it"
+        ))
+    );
+    assert!(report.is_as_before() && !tree.path().exists());
 }
 
 #[test]
