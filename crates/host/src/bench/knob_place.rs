@@ -52,8 +52,8 @@ impl KnobLoss {
         wanted: &Identifiers,
         members: &[Identifiers],
     ) -> KnobLoss {
-        // One that nothing can be read of may be the member.
-        let are_others = members.iter().all(|found| wanted.matches(found) == Some(false));
+        // One of which only the place can be read may be the member.
+        let are_others = members.iter().all(|found| wanted.is_surely_another(found));
         match is_complete && are_others {
             true => KnobLoss::MemberReplaced,
             false => KnobLoss::NotThere(reason),

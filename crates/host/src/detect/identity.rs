@@ -36,6 +36,16 @@ impl Identifiers {
         self.values.iter().find_map(|(kind, value)| Some(other.get(kind)? == value))
     }
 
+    /// True if `other` is surely not the same member: a number of a place may be given again.
+    pub(crate) fn is_surely_another(&self, other: &Identifiers) -> bool {
+        let mut shared =
+            self.values.iter().filter_map(|(kind, it)| Some((kind, it, other.get(kind)?)));
+        let differs = |(kind, before, now): (&String, &String, &str)| {
+            before != now && !["slot", "number"].contains(&kind.as_str())
+        };
+        shared.next().is_some_and(differs)
+    }
+
     /// The surest value, and its kind.
     pub(crate) fn surest(&self) -> Option<(&str, &str)> {
         self.values.first().map(|(kind, value)| (kind.as_str(), value.as_str()))

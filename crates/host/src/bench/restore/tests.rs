@@ -196,17 +196,26 @@ fn a_flag_follows_its_disk_and_not_its_name() {
     assert!(report.failed[0].contains("that was sda (slot 0) is not in the array"));
     assert!(tree.path().exists());
 
-    // The array is complete without it: there is nothing to wait for.
+    // Nor does a number that nobody has say that it was replaced.
     tree.set("/sys/block/md0/md/dev-sdb/slot", "2\n");
+    tree.set("/sys/block/md0/md/degraded", "0\n");
+    assert!(!tree.restore(&journal).is_as_before() && tree.path().exists());
+}
+
+#[test]
+fn a_setting_is_gone_with_a_member_that_was_replaced() {
+    let tree = Tree::new();
+    let serial = |disk, text| tree.set(&format!("/sys/block/{disk}/device/serial"), text);
+    serial("sda", "A1\n");
+    serial("sdb", "C3\n");
+    let journal = tree.journal();
+    serial("sda", "B2\n");
     tree.set("/sys/block/md0/md/degraded", "1\n");
     assert!(!tree.restore(&journal).is_as_before() && tree.path().exists());
     tree.set("/sys/block/md0/md/degraded", "0\n");
     let report = tree.restore(&journal);
-    assert!(
-        report.lines().contains(&format!(
-            "left {STATE}: its member was replaced, the setting is gone with it"
-        ))
-    );
+    let line = format!("left {STATE}: its member was replaced, the setting is gone with it");
+    assert!(report.lines().contains(&line), "{report:?}");
     assert!(report.is_as_before() && !tree.path().exists());
 }
 
