@@ -56,6 +56,21 @@ fn the_slow_disk_of_a_recording_is_named_first() {
     // With the history of a healthy disk a restart does not learn a slow one as normal.
     assert!(std::fs::metadata(place.path("disks.json")).unwrap().len() > 100);
     place.refuses(&["watch", "--replay", "disks.json"], &["line 1", "`mirrorball watch --record`"]);
+    let check = |words: &[&str], code: i32, begin: &str| {
+        let output = place.run(&[&["watch", "--check"], words].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.starts_with(begin), "{text}");
+    };
+    check(&["--replay", "fine.samples"], 0, "OK: No disk is slow.\n");
+    // One disk is not there; too little of both; and no recording.
+    let without_one = recording(1).replace("\"sda\":{", "\"sdz\":{");
+    place.write("one.samples", &without_one);
+    let lines: Vec<String> = recording(1).lines().take(5).map(str::to_owned).collect();
+    place.write("short.samples", &lines.join("\n"));
+    check(&["--replay", "one.samples"], 0, "OK: No disk is slow. Cannot tell of sda: ");
+    check(&["--replay", "short.samples"], 3, "UNKNOWN: Cannot tell: no disk had enough I/O");
+    check(&["--replay", "none.samples"], 3, "UNKNOWN: none.samples: ");
     place.write("empty.samples", "");
     place.refuses(&["watch", "--replay", "empty.samples"], &["empty.samples: the file is empty"]);
     place.write("not.json", "x");

@@ -13,6 +13,8 @@ pub(crate) enum Ending {
     WrongUse,
     /// Only the user can decide how to go on: the same command fails again.
     NeedsUser,
+    /// A check could not tell.
+    CannotTell,
     /// Ctrl-C ended it early.
     Interrupted,
 }
@@ -34,7 +36,8 @@ impl Ending {
             Ending::Done => 0,
             Ending::FoundFailure => 1,
             Ending::WrongUse => 2,
-            Ending::NeedsUser => 3,
+            // That of Nagios.
+            Ending::CannotTell | Ending::NeedsUser => 3,
             Ending::Interrupted => INTERRUPTED,
         })
     }

@@ -35,7 +35,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 whenever a disk becomes slow or is as expected again. A disk alone is judged after a minute of \
 load; disks of one model in one array at once. Disks that are hardly used cannot be judged.
 
-Exit code 1 with --once or --check if a disk is slow.
+Exit code 1 with --once or --check if a disk is slow; with --check 3 (UNKNOWN) if no disk can be \
+judged.
 
 Examples:
   mirrorball watch
@@ -90,6 +91,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    match watch(args) {
+        Err(failure) if args.check => {
+            // Other codes of failures would be read as a state of the disks.
+            screen::print(&format!("UNKNOWN: {:#}\n", failure.cause()))?;
+            Ok(Ending::CannotTell)
+        }
+        ended => ended,
+    }
+}
+
+fn watch(args: &Args) -> Result<Ending, Failure> {
     if let Some(file) = &args.replay {
         let watching = replayed(args, file)?;
         return conclude(args, &watching);
@@ -181,7 +193,11 @@ fn conclude(args: &Args, watching: &Watching) -> Result<Ending, Failure> {
         () => text::report(watching, screen::style().width_columns),
     };
     screen::print(&text)?;
-    Ok(if watching.has_slow_disk() { Ending::FoundFailure } else { Ending::Done })
+    Ok(match watching.has_slow_disk() {
+        true => Ending::FoundFailure,
+        false if args.check && !watching.disks().any(|it| it.is_judged()) => Ending::CannotTell,
+        false => Ending::Done,
+    })
 }
 
 /// Prints a line for each disk that becomes slow, or is as expected again.

@@ -95,6 +95,13 @@ pub(super) struct DiskRow<'a> {
     pub(super) trail: &'a [f64],
 }
 
+impl DiskRow<'_> {
+    /// Returns true unless there was too little I/O to say anything.
+    pub(super) fn is_judged(&self) -> bool {
+        !matches!(self.state, DiskState::CannotTell | DiskState::Learning)
+    }
+}
+
 impl Watching {
     pub(super) fn new(
         args: &Args,

@@ -132,11 +132,8 @@ fn verdicts(watching: &Watching) -> Vec<[String; 2]> {
 
 /// The sentence if no disk is slow.
 fn healthy(watching: &Watching) -> String {
-    let unjudged: Vec<String> = watching
-        .disks()
-        .filter(|it| matches!(it.state, DiskState::CannotTell | DiskState::Learning))
-        .map(|it| printable(&it.disk.name))
-        .collect();
+    let unjudged: Vec<String> =
+        watching.disks().filter(|it| !it.is_judged()).map(|it| printable(&it.disk.name)).collect();
     let all = watching.disks().count();
     match unjudged.len() {
         0 => "No disk is slow.".to_owned(),
@@ -168,8 +165,11 @@ pub(super) fn check_line(watching: &Watching) -> String {
     let slow = verdicts(watching).into_iter().map(|[sentence, _]| sentence);
     let slow = slow.collect::<Vec<_>>().join("; ");
     match slow.is_empty() {
-        true => format!("OK: {}\n", healthy(watching)),
         false => format!("WARNING: {slow}\n"),
+        true if watching.disks().any(|it| it.is_judged()) => {
+            format!("OK: {}\n", healthy(watching))
+        }
+        true => format!("UNKNOWN: {}\n", healthy(watching)),
     }
 }
 
