@@ -2,7 +2,9 @@
 //!
 //! Nothing here sends I/O to a disk, and nothing needs root.
 
-use crate::detect::{DetectedArray, DetectedMember, DiskBus, StorageSystem, Sysroot, detect_all};
+use crate::detect::{
+    DetectedArray, DetectedMember, DiskBus, StorageSystem, Sysroot, detect_all, disk_at,
+};
 use mirrorball_core::units::Nanos;
 use mirrorball_health::counters::DiskCounters;
 use mirrorball_health::judge::{DiskFacts, DiskWindow};
@@ -32,6 +34,9 @@ pub struct WatchedDisk {
     /// Model name.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub model: Option<String>,
+    /// World-wide name or serial number, and the size.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    identity: Option<String>,
     /// A link that it shares with other disks.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<String>,
@@ -70,6 +75,13 @@ impl WatchedDisk {
         }
     }
 
+    /// The name of the disk in a history, which a disk that replaces it does not inherit; without
+    /// an identity the name of the kernel and the model.
+    pub fn history_key(&self) -> String {
+        let place = || format!("{} {}", self.name, self.model.as_deref().unwrap_or("-"));
+        self.identity.clone().unwrap_or_else(place)
+    }
+
     fn of(
         sysroot: &Sysroot,
         array: &DetectedArray,
@@ -97,8 +109,19 @@ impl WatchedDisk {
         error_files.retain(|file| sysroot.exists(file));
         let link = member.link.as_ref().map(|link| link.name.clone());
         let model = disk.and_then(|disk| disk.model.clone());
-        Some(WatchedDisk { name, devid: Some(devid), class, model, link, error_files })
+        let identity = identity(sysroot, &name);
+        Some(WatchedDisk { name, devid: Some(devid), class, model, identity, link, error_files })
     }
+}
+
+/// The identity of a disk, which one that replaces it does not have.
+fn identity(sysroot: &Sysroot, name: &str) -> Option<String> {
+    let disk = disk_at(sysroot, &format!("/dev/{name}")).and_then(|member| member.disk);
+    let text = |file: &str| sysroot.text(&format!("/sys/block/{name}/{file}"));
+    let id = text("device/wwid").or_else(|| text("wwid"));
+    let id = id.or_else(|| disk?.serial)?;
+    let sectors = sysroot.number(&format!("/sys/block/{name}/size")).unwrap_or(0);
+    Some(format!("{id}, {sectors} sectors"))
 }
 
 fn class(bus: DiskBus, rotational: Option<bool>) -> DiskKind {
@@ -140,7 +163,9 @@ pub fn all_groups(sysroot: &Sysroot) -> Vec<WatchedGroup> {
             (false, _) => DiskKind::Nvme,
         };
         let error_files = vec![format!("/sys/block/{name}/device/ioerr_cnt")];
-        let disk = WatchedDisk { name, devid: None, class, model: None, link: None, error_files };
+        let identity = identity(sysroot, &name);
+        let (devid, model, link) = (None, None, None);
+        let disk = WatchedDisk { name, devid, class, model, identity, link, error_files };
         groups.push(WatchedGroup { array: None, disks: vec![disk] });
     }
     groups
@@ -200,12 +225,31 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_in_the_place_of_another_has_a_history_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let key = |serial: &str, sectors: &str| {
+            let device = sysroot.host_path("/sys/block/sda/device");
+            std::fs::create_dir_all(&device).unwrap();
+            std::fs::write(device.join("wwid"), serial).unwrap();
+            std::fs::write(sysroot.host_path("/sys/block/sda/size"), sectors).unwrap();
+            let group = all_groups(&sysroot).remove(0);
+            group.disks[0].history_key()
+        };
+        let first = key("naa.1\n", "100\n");
+        assert_eq!(first, "naa.1, 100 sectors");
+        assert!(first != key("naa.2\n", "100\n") && first != key("naa.1\n", "200\n"));
+        assert_eq!(key("\n", "100\n"), "sda -");
+    }
+
+    #[test]
     fn a_disk_that_went_or_was_reset_has_no_window() {
         let disk = |name: &str| WatchedDisk {
             name: name.to_owned(),
             devid: None,
             class: DiskKind::Ssd,
             model: None,
+            identity: None,
             link: None,
             error_files: Vec::new(),
         };

@@ -112,7 +112,7 @@ impl Watching {
         let known = known.map_err(Failure::WrongUse)?;
         let judged = groups.into_iter().map(|group| {
             let disks = group.disks.iter().map(|disk| {
-                (disk.facts(), known.get(&history_key(disk)).cloned().unwrap_or_default())
+                (disk.facts(), known.get(&disk.history_key()).cloned().unwrap_or_default())
             });
             let judge = Judge::new(disks);
             (group, judge)
@@ -186,18 +186,13 @@ impl Watching {
         let mut known = read_history(path).map_err(Failure::Fault)?;
         for (group, judge) in &self.groups {
             for (disk, (.., history)) in group.disks.iter().zip(judge.disks()) {
-                known.insert(history_key(disk), history.clone());
+                known.insert(disk.history_key(), history.clone());
             }
         }
         let text = serde_json::to_string(&known).context("the history has no JSON");
         let text = text.map_err(Failure::Fault)? + "\n";
         output_file::write(path, &text, Existing::Replace).map_err(Failure::Fault)
     }
-}
-
-/// The name of a disk in the history. Names of the kernel change, so the model is part of it.
-fn history_key(disk: &WatchedDisk) -> String {
-    format!("{} {}", disk.name, disk.model.as_deref().unwrap_or("-"))
 }
 
 fn read_history(path: &Path) -> anyhow::Result<BTreeMap<String, DiskHistory>> {

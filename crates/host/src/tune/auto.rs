@@ -13,7 +13,7 @@ use crate::bench::knob::Knob;
 use crate::bench::request::check_condition;
 use crate::bench::restore::RestoreReport;
 use crate::detect::{DetectedArray, Sysroot, array_identifiers};
-use crate::watch::{DiskSample, WatchedGroup, group_of};
+use crate::watch::{DiskSample, WatchedDisk, WatchedGroup, group_of};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_health::control::{
@@ -21,6 +21,7 @@ use mirrorball_health::control::{
 };
 use mirrorball_health::judge::{DiskHistory, DiskState, Judge};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Limit of the state of a service.
@@ -33,6 +34,9 @@ pub struct AutoState {
     memory: ControlMemory,
     /// Histories of the disks, in the order of the members.
     histories: Vec<DiskHistory>,
+    /// Keys of these disks, in the same order; states of earlier versions do not say it.
+    #[serde(default)]
+    disks: Vec<String>,
     /// Identity of the array that they are of.
     array: String,
 }
@@ -128,9 +132,11 @@ impl AutoTune {
         let identity = array_identifiers(sysroot, &array);
         let is_same = state.array == identity.to_string();
         let state = if is_same { state } else { AutoState::default() };
-        let mut histories = state.histories.into_iter();
-        let disks =
-            group.disks.iter().map(|disk| (disk.facts(), histories.next().unwrap_or_default()));
+        let mut known: BTreeMap<_, _> = state.disks.into_iter().zip(state.histories).collect();
+        let disks = group
+            .disks
+            .iter()
+            .map(|disk| (disk.facts(), known.remove(&disk.history_key()).unwrap_or_default()));
         let judge = Judge::new(disks);
         let all: Vec<ReadSetting> = set.all.iter().map(|(it, _)| it.clone()).collect();
         let controller = Controller::new(all, set.cost.limits(), state.memory);
@@ -180,6 +186,7 @@ impl AutoTune {
         AutoState {
             memory: self.controller.memory().clone(),
             histories: self.judge.disks().map(|(.., history)| history.clone()).collect(),
+            disks: self.group.disks.iter().map(WatchedDisk::history_key).collect(),
             array: self.plan.identity.to_string(),
         }
     }
