@@ -124,6 +124,23 @@ fn the_setting_is_restored_at_the_end_or_kept_if_asked_for() {
 }
 
 #[test]
+fn a_service_starts_again_after_the_avoided_disk_was_replaced() {
+    let [serial, other] = ["sda", "sdb"].map(|it| format!("sys/block/{it}/device/serial"));
+    let machine = Machine::with("md-raid1-hdd-ssd", &[(&serial, "A1\n"), (&other, "C3\n")]);
+    let samples =
+        recording(&machine, &[(600, USUAL), (20, HARD_DISK_SLOW), (60, HARD_DISK_UNREAD)]);
+    let arguments = ["md0", "--auto", "--replay", &samples, "--apply"];
+    stdout(&machine.tune(&[&arguments[..], &["--keep"]].concat()));
+    assert_eq!(states(&machine), [true, false]);
+    fs::write(machine.path(&serial), "B2\n").unwrap();
+    let state = "sys/devices/virtual/block/md0/md/dev-sda/state";
+    fs::write(machine.path(state), "in_sync\n").unwrap();
+    let again = stdout(&machine.tune(&arguments));
+    assert!(again.contains("dev-sda/state: its member was replaced"), "{again}");
+    assert!(again.contains("\"event\":\"end\""), "{again}");
+}
+
+#[test]
 fn no_gain_is_no_change_and_an_array_at_work_is_left_alone() {
     let machine = Machine::copy_of("md-raid1-hdd-ssd");
     let ssd_slow = [(20, 8), (20, 4)];
