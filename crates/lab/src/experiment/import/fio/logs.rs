@@ -138,6 +138,17 @@ impl Log {
         Ok(hasher.finish())
     }
 
+    /// Hands out the same again.
+    ///
+    /// # Errors
+    /// If the log has changed.
+    fn read_again(&self, from_ns: u64, each: impl FnMut(&Entry)) -> Result<()> {
+        if self.read(from_ns, each)? != self.content {
+            bail!("{}: changed while it was read\n  help: wait until fio has ended", self.name);
+        }
+        Ok(())
+    }
+
     /// A line; `None` if it is empty, or of neither a read nor a write.
     fn entry(&self, line: &str, clock: &mut LogClock) -> Result<Option<Entry>> {
         if line.is_empty() {
@@ -251,10 +262,10 @@ pub(super) fn intervals(
         None => (&Vec::new(), 0.0),
     };
     for log in sources {
-        log.read(from_ns(log), |entry| grid.add_bytes(entry, unit_bytes))?;
+        log.read_again(from_ns(log), |entry| grid.add_bytes(entry, unit_bytes))?;
     }
     for log in &latency {
-        log.read(from_ns(log), |entry| grid.add_latency(entry))?;
+        log.read_again(from_ns(log), |entry| grid.add_latency(entry))?;
     }
     let over_time = match latency.iter().all(|log| log.requests == log.entries) {
         _ if latency.is_empty() => None,
@@ -284,8 +295,9 @@ impl Grid {
         Grid { width_ns, bytes, latency: vec![Histogram::default(); count] }
     }
 
+    /// The interval of a time; the last if it is behind the end, as in a log that has grown.
     fn place(&self, at_ns: u64) -> usize {
-        (at_ns / self.width_ns) as usize
+        ((at_ns / self.width_ns) as usize).min(self.latency.len() - 1)
     }
 
     /// The bytes of a request, or of a window with `value` times `unit_bytes` per second, spread

@@ -284,6 +284,13 @@ fn logs_that_are_none_are_refused() {
     assert_eq!(with("1, 2\n"), "x_lat.1.log:1: not a line of a fio log: fewer than three columns");
     assert!(with("99999999999999, 2, 0, 4096\n").contains("ms is too large"));
     assert!(with(&"1".repeat(1 << 18)).starts_with("x_lat.1.log:1: the line is longer than any"));
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x_lat.1.log");
+    fs::write(&path, "1, 2, 0, 4096\n").unwrap();
+    let log = Log::open(&path).unwrap();
+    fs::write(&path, "1, 2, 0, 4096\n900000, 2, 0, 4096\n").unwrap();
+    let error = cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string();
+    assert!(error.starts_with("x_lat.1.log: changed while it was read\n  help: "), "{error}");
     let large = " ".repeat(RESULT_BYTES_MAX as usize) + GROUPS;
     assert!(failure(&large).starts_with("is larger than 12 MiB\n  help: "), "{}", failure(&large));
 }
