@@ -5,6 +5,7 @@ use crate::record::TraceOp;
 use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Escaped;
 use mirrorball_core::units::{Nanos, format_bytes};
+use std::cmp::Reverse;
 
 /// Steps of a bar.
 const STEPS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -128,16 +129,23 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// The most frequent sizes with their shares.
+/// The most frequent sizes with their shares; those that print alike are one.
 fn listed_sizes(sizes: &[SizeCount], requests: u64) -> String {
-    let mut sizes = sizes.to_vec();
-    sizes.sort_by(|a, b| b.requests.cmp(&a.requests).then(a.bytes.cmp(&b.bytes)));
-    let shown = sizes.iter().take(LISTED);
-    let shown = shown
-        .map(|size| format!("{} {}", format_bytes(size.bytes), percent(size.requests, requests)));
+    let mut named: Vec<(String, u64)> = Vec::new();
+    for size in sizes {
+        // 1 MiB and a sector more are one size to people.
+        let name = format_bytes(size.bytes).replace(".0 ", " ");
+        match named.last_mut().filter(|last| last.0 == name) {
+            Some(last) => last.1 += size.requests,
+            None => named.push((name, size.requests)),
+        }
+    }
+    named.sort_by_key(|size| Reverse(size.1));
+    let shown = named.iter().take(LISTED);
+    let shown = shown.map(|(name, count)| format!("{name} {}", percent(*count, requests)));
     let mut text = shown.collect::<Vec<String>>().join(", ");
-    if sizes.len() > LISTED {
-        text += &format!(", and {} more sizes", sizes.len() - LISTED);
+    if named.len() > LISTED {
+        text += &format!(", and {} more sizes", named.len() - LISTED);
     }
     text
 }
@@ -154,4 +162,16 @@ fn picture(bins: &Bins) -> String {
     let most = sums.iter().copied().max().unwrap_or(0).max(1);
     let last = (STEPS.len() - 1) as u64;
     sums.iter().map(|&sum| STEPS[(sum * last).div_ceil(most) as usize]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_print_alike_are_one() {
+        let sizes = [(4096, 1), (1 << 20, 4), ((1 << 20) + 4096, 3), (2 << 20, 2)];
+        let sizes = sizes.map(|(bytes, requests)| SizeCount { bytes, requests });
+        assert_eq!(listed_sizes(&sizes, 10), "1 MiB 70.0 %, 2 MiB 20.0 %, 4 KiB 10.0 %");
+    }
 }
