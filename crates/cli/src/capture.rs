@@ -8,12 +8,12 @@ use crate::screen;
 use anyhow::{Context, Error, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
-use mirrorball_health::counters::DiskCounters;
 use mirrorball_host::capture::{CaptureTarget, TraceSession};
 use mirrorball_host::detect::Sysroot;
+use mirrorball_lab::temporary_file::TemporaryFile;
 use mirrorball_trace::{CAPTURE_HEADER, CaptureCounts, CaptureWriter, TraceFile, TraceSummary};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const READ_BYTES: u64 = 1 << 20;
 /// Size at which a trace ends.
 const TRACE_BYTES_MAX: u64 = 2 << 30;
-/// How long the load is counted before it is recorded, to see what the recording costs.
-const BEFORE: Nanos = Nanos::from_secs(2);
+/// Time between looks at the chunks of a btrfs.
+const CHUNKS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between looks at the numbers in flight.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -70,16 +70,16 @@ struct LoadRecorder<'a> {
     target: &'a CaptureTarget,
     session: TraceSession,
     writer: CaptureWriter,
-    file: BufWriter<File>,
+    file: TemporaryFile,
     text: Vec<u8>,
     trace: String,
     bytes: u64,
+    /// When the chunks were read, and how many requests were outside of them before.
+    renewed: (Instant, u64),
 }
 
 /// Cost of a recording.
 struct RecordingCost {
-    /// Requests per second before the recording and during it.
-    rates: [f64; 2],
     time: Duration,
     cpu: Duration,
 }
@@ -96,13 +96,25 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             Ok((chunks, session)) => {
                 let output = args.output.clone().unwrap_or_else(|| "load.trace".into());
                 output_file::check(&output, existing).map_err(Failure::WrongUse)?;
-                let file = File::create(&output).with_context(|| output.display().to_string());
-                let file = BufWriter::new(file.map_err(Failure::WrongUse)?);
-                let writer = CaptureWriter::new(target.devices.clone(), chunks);
-                let (text, trace) = (Vec::new(), CAPTURE_HEADER.to_owned());
-                let recorder =
-                    LoadRecorder { target: &target, session, writer, file, text, trace, bytes: 0 };
-                return record(args, &sysroot, recorder, &output, stop);
+                if output.exists() && !output.is_file() {
+                    let output = output.display();
+                    return Err(Failure::WrongUse(anyhow!(
+                        "cannot record to {output}: it is not a file\n  help: give another with -o"
+                    )));
+                }
+                let file = output_file::create(&output, existing);
+                let file = file.with_context(|| output.display().to_string());
+                let recorder = LoadRecorder {
+                    target: &target,
+                    session,
+                    writer: CaptureWriter::new(target.devices.clone(), chunks),
+                    file: file.map_err(Failure::WrongUse)?,
+                    text: Vec::new(),
+                    trace: CAPTURE_HEADER.to_owned(),
+                    bytes: 0,
+                    renewed: (Instant::now(), 0),
+                };
+                return record(args, recorder, (&output, existing), stop);
             }
             Err(error) => screen::say(format_args!("note: counters only: {error}")),
         }
@@ -136,23 +148,16 @@ fn wait(started: Instant, time: Nanos, stop: &AtomicBool, interval: Duration) ->
 /// Records until the time is over, and shows what was recorded.
 fn record(
     args: &Args,
-    sysroot: &Sysroot,
     mut recorder: LoadRecorder<'_>,
-    output: &Path,
+    (output, existing): (&Path, Existing),
     stop: &AtomicBool,
 ) -> Result<Ending, Failure> {
     let fault = |error: io::Error| {
         Failure::Fault(Error::new(error).context(format!("cannot record {}", args.path)))
     };
-    let counters =
-        |recorder: &LoadRecorder<'_>| (recorder.target.counters(sysroot), Instant::now());
-    let idle = counters(&recorder);
-    let before = Nanos(args.time.0 / 5).min(BEFORE);
-    while wait(idle.1, before, stop, PAUSE) {}
-    let busy = counters(&recorder);
+    let (started, cpu) = (Instant::now(), cpu_time());
     recorder.session.start().map_err(fault)?;
-    let cpu = cpu_time();
-    while busy.1.elapsed() < Duration::from_nanos(args.time.0)
+    while started.elapsed() < Duration::from_nanos(args.time.0)
         && !stop.load(Ordering::Relaxed)
         && recorder.bytes < TRACE_BYTES_MAX
     {
@@ -162,22 +167,18 @@ fn record(
         }
     }
     recorder.session.stop();
-    let ended = counters(&recorder);
+    let time = started.elapsed();
     while recorder.take().map_err(fault)? {}
     recorder.writer.finish(&mut recorder.trace);
-    recorder.file.write_all(recorder.trace.as_bytes()).map_err(fault)?;
-    recorder.file.flush().map_err(fault)?;
-    let rate = |from: (DiskCounters, Instant), to: (DiskCounters, Instant)| {
-        let load = to.0.since(&from.0);
-        (load.reads + load.writes) as f64 / (to.1 - from.1).as_secs_f64()
-    };
-    let rates = [rate(idle, busy), rate(busy, ended)];
-    let cost = RecordingCost { rates, time: ended.1 - busy.1, cpu: cpu_time().saturating_sub(cpu) };
-    let (counts, lost) = (recorder.writer.counts, recorder.session.lost());
-    drop(recorder);
+    recorder.file.file().write_all(recorder.trace.as_bytes()).map_err(fault)?;
+    let cost = RecordingCost { time, cpu: cpu_time().saturating_sub(cpu) };
+    let LoadRecorder { session, writer, file, .. } = recorder;
+    let (counts, lost) = (writer.counts, session.lost());
+    drop(session);
     if counts.written == 0 {
         return Err(idle_array(args));
     }
+    output_file::give_name(file, output, existing).map_err(fault)?;
     screen::print(&recorded(&counts, lost, &cost))?;
     let wrong = |error| Failure::WrongUse(Error::new(error));
     let file = TraceFile::new(output, Some("msr"), None).map_err(wrong)?;
@@ -195,17 +196,20 @@ impl LoadRecorder<'_> {
         }
         self.text.drain(..whole);
         self.bytes += self.trace.len() as u64;
-        self.file.write_all(self.trace.as_bytes())?;
+        self.file.file().write_all(self.trace.as_bytes())?;
         self.trace.clear();
         Ok(read > 0)
     }
 
     /// Reads again where a btrfs has its data: it makes chunks as it fills.
     fn renew_chunks(&mut self) {
-        if self.writer.counts.outside > 0
+        let outside = self.writer.counts.outside;
+        if outside > self.renewed.1
+            && self.renewed.0.elapsed() >= CHUNKS_INTERVAL
             && let Ok(chunks) = self.target.chunks()
         {
             self.writer.chunks = chunks;
+            self.renewed = (Instant::now(), outside);
         }
     }
 }
@@ -223,10 +227,8 @@ fn recorded(counts: &CaptureCounts, lost: u64, cost: &RecordingCost) -> String {
             text += &format!("; {count} {what}");
         }
     }
-    let [before, during] = cost.rates;
     text += &format!(
-        "\noverhead  {:.1} % of one CPU; {during:.0} requests/s while recording, {before:.0} in \
-         the time before\n",
+        "\noverhead  {:.1} % of one CPU\n",
         100.0 * cost.cpu.as_secs_f64() / cost.time.as_secs_f64().max(1e-9)
     );
     text

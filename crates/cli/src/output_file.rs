@@ -156,21 +156,42 @@ fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> 
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
-    // The file behind a symbolic link is replaced, not the link.
-    let path = match &old {
-        Some(_) => fs::canonicalize(path)?,
-        None => path.to_owned(),
-    };
-    let mut temporary = TemporaryFile::create_next_to(&path)?;
-    if let Some(old) = old {
-        temporary.file().set_permissions(old.permissions())?;
-    }
+    let mut temporary = create(path, existing)?;
     temporary.file().write_all(bytes)?;
-    temporary.file().sync_all()?;
-    give_name(temporary, &path, existing)
+    give_name(temporary, path, existing)
 }
 
-fn give_name(temporary: TemporaryFile, path: &Path, existing: Existing) -> io::Result<()> {
+/// Creates a temporary file, to be written and given the name of this file.
+///
+/// # Errors
+/// If it cannot be created.
+pub(crate) fn create(path: &Path, existing: Existing) -> io::Result<TemporaryFile> {
+    let mut temporary = TemporaryFile::create_next_to(&replaced(path, existing))?;
+    if existing == Existing::Replace
+        && let Ok(old) = fs::metadata(path)
+    {
+        temporary.file().set_permissions(old.permissions())?;
+    }
+    Ok(temporary)
+}
+
+/// The file behind a symbolic link is replaced, not the link.
+fn replaced(path: &Path, existing: Existing) -> PathBuf {
+    let whole = fs::canonicalize(path).ok().filter(|_| existing == Existing::Replace);
+    whole.unwrap_or_else(|| path.to_owned())
+}
+
+/// Gives a file that is complete its name.
+///
+/// # Errors
+/// If the name is taken and the file that has it must be kept, or the disk fails.
+pub(crate) fn give_name(
+    mut temporary: TemporaryFile,
+    path: &Path,
+    existing: Existing,
+) -> io::Result<()> {
+    let path = &replaced(path, existing);
+    temporary.file().sync_all()?;
     match existing {
         Existing::Replace => temporary.rename(path)?,
         // Unlike a rename, a link fails if the name is taken. The temporary name is then removed.

@@ -9,14 +9,15 @@ use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_health::counters::DiskCounters;
 use mirrorball_trace::{CapturedDevice, ChunkTable, CountedLoad, CountedOperations};
 use rustix::fs::{FileType, Stat, major, minor, stat};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 pub use tracefs::TraceSession;
 
 /// Block devices that take the requests of an array.
 pub struct CaptureTarget {
     /// The devices: one, or the members of a btrfs.
     pub devices: Vec<CapturedDevice>,
-    /// The mount point of a btrfs, which has no block device of its own.
+    /// A folder of a btrfs, which has no block device of its own.
     btrfs: Option<PathBuf>,
     /// Names of the devices.
     names: Vec<String>,
@@ -47,7 +48,8 @@ impl CaptureTarget {
             target.add(sysroot, &format!("{major}:{minor}"), 0)?;
             return Ok(target);
         }
-        let members = btrfs_devices(Path::new(path)).map_err(|_| {
+        let folder = folder_at(path);
+        let members = btrfs_devices(&folder).map_err(|_| {
             let message = format!("the file system of {path} has no block device of its own");
             wrong(message, "give the path of a device; of ZFS no requests can be captured")
         })?;
@@ -63,7 +65,7 @@ impl CaptureTarget {
             target.add(sysroot, &number, member.devid)?;
         }
         target.copies = copies_of(sysroot, &target.names);
-        target.btrfs = Some(path.into());
+        target.btrfs = Some(folder);
         Ok(target)
     }
 
@@ -99,7 +101,7 @@ impl CaptureTarget {
             let message = format!("cannot read where {} has its data: {error}", folder.display());
             Diagnostic::new(message).with_help("run it as root")
         })?;
-        Ok(Some(ChunkTable::new(chunks)))
+        Ok(Some(ChunkTable::new(chunks, &self.devices)))
     }
 
     /// The counters of the devices at this moment.
@@ -158,6 +160,13 @@ impl CaptureTarget {
     }
 }
 
+/// The folder at a path, or that a file is in.
+fn folder_at(path: &str) -> PathBuf {
+    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let folder = whole.ancestors().find(|it| it.is_dir());
+    folder.unwrap_or(&whole).to_owned()
+}
+
 /// Number of copies that the btrfs on these devices keeps of its data.
 fn copies_of(sysroot: &Sysroot, names: &[String]) -> u64 {
     let Some(name) = names.first() else { return 1 };
@@ -171,4 +180,19 @@ fn copies_of(sysroot: &Sysroot, names: &[String]) -> u64 {
         _ => 1,
     });
     copies.max().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_stands_for_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().canonicalize().unwrap();
+        fs::write(whole.join("file"), "").unwrap();
+        for name in ["", "file"] {
+            assert_eq!(folder_at(whole.join(name).to_str().unwrap()), whole);
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //!
 //! The trace is of the format `msr`, with a header. Processes get numbers; names and ids are
 //! left out. The members of a btrfs are read together: a [`ChunkTable`] says which address of the
-//! file system each of their bytes is a copy of, and of a write the first copy alone is kept.
+//! file system each of their bytes is a copy of, and of a write the first copy alone is kept
+//! that has a device.
 
 use crate::formats::tracepoints::{TraceLine, Tracepoint};
 use crate::record::TraceOp;
@@ -48,29 +49,33 @@ pub struct BtrfsChunk {
 /// The chunks of a btrfs, by the places of their stripes.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkTable {
-    /// Device, offset, number of the chunk, and of the stripe within it.
-    stripes: Vec<(u64, u64, usize, u64)>,
+    /// Device, offset, number of the chunk, and of the stripe within it; whether it is the first
+    /// copy of its data.
+    stripes: Vec<(u64, u64, usize, u64, bool)>,
     chunks: Vec<BtrfsChunk>,
 }
 
 impl ChunkTable {
-    /// The table of these chunks.
-    pub fn new(chunks: Vec<BtrfsChunk>) -> ChunkTable {
+    /// The table of these chunks, of which only these devices are there.
+    pub fn new(chunks: Vec<BtrfsChunk>, devices: &[CapturedDevice]) -> ChunkTable {
+        let is_there = |stripe: &(u64, u64)| devices.iter().any(|it| it.devid == stripe.0);
         let mut stripes = Vec::new();
         for (number, chunk) in chunks.iter().enumerate() {
-            for (&(devid, offset), stripe) in chunk.stripes.iter().zip(0..) {
-                stripes.push((devid, offset, number, stripe));
+            for (at, &(devid, offset)) in chunk.stripes.iter().enumerate() {
+                let before = at - at % chunk.copies as usize;
+                let is_first = !chunk.stripes[before..at].iter().any(is_there);
+                stripes.push((devid, offset, number, at as u64, is_first));
             }
         }
         stripes.sort_unstable();
         ChunkTable { stripes, chunks }
     }
 
-    /// The address of a byte of a device, and the number of the copy.
-    fn logical(&self, devid: u64, offset: u64) -> Option<(u64, u64)> {
+    /// The address of a byte of a device, and whether it is of the first copy.
+    fn logical(&self, devid: u64, offset: u64) -> Option<(u64, bool)> {
         let after = self.stripes.partition_point(|it| (it.0, it.1) <= (devid, offset));
         let before = self.stripes.get(after.checked_sub(1)?).filter(|stripe| stripe.0 == devid);
-        let &(_, start, number, stripe) = before?;
+        let &(_, start, number, stripe, is_first) = before?;
         let chunk = &self.chunks[number];
         let columns = (chunk.stripes.len() as u64 / chunk.copies).max(1);
         let inside = offset - start;
@@ -79,7 +84,7 @@ impl ChunkTable {
         }
         let row = inside / STRIPE_BYTES * columns + stripe / chunk.copies;
         let place = if columns == 1 { inside } else { row * STRIPE_BYTES + inside % STRIPE_BYTES };
-        Some((chunk.logical + place, stripe % chunk.copies))
+        Some((chunk.logical + place, is_first))
     }
 }
 
@@ -131,6 +136,11 @@ impl CaptureWriter {
 
     /// Adds a line of `trace_pipe`, and appends the requests that are complete to `trace`.
     pub fn add(&mut self, line: &[u8], trace: &mut String) {
+        if line.starts_with(b"CPU:") && line.ends_with(b" EVENTS]") {
+            // `CPU:1 [LOST 17 EVENTS]`: their ends may be among them.
+            self.open.clear();
+            return;
+        }
         let line = match TraceLine::parse(line) {
             Ok(Some(line)) => line,
             Ok(None) => return,
@@ -193,7 +203,7 @@ impl CaptureWriter {
         let last = device.bytes.checked_sub(length);
         let inside = offset.checked_sub(device.start_bytes).filter(|it| Some(*it) <= last);
         let placed = inside.and_then(|inside| match &self.chunks {
-            None => Some((inside, 0)),
+            None => Some((inside, true)),
             Some(chunks) => chunks.logical(device.devid, inside),
         });
         match placed {
@@ -201,7 +211,7 @@ impl CaptureWriter {
                 self.counts.outside += 1;
                 None
             }
-            Some((logical, copy)) => (op == TraceOp::Read || copy == 0).then_some(logical),
+            Some((logical, is_first)) => (op == TraceOp::Read || is_first).then_some(logical),
         }
     }
 
@@ -242,7 +252,12 @@ impl CaptureWriter {
             self.counts.written += 1;
             if request.response.is_none() {
                 self.counts.unfinished += 1;
-                self.open.remove(&request.end);
+                if let Some(numbers) = self.open.get_mut(&request.end) {
+                    numbers.retain(|number| *number > self.first);
+                    if numbers.is_empty() {
+                        self.open.remove(&request.end);
+                    }
+                }
             }
             self.pending.pop_front();
             self.first += 1;

@@ -34,7 +34,6 @@ fn requests_are_matched_with_their_ends() {
              fio-29751   [001] ..... 54920.100180: block_bio_queue: 7,1 DS 8192 + 8 [fio]
      ksoftirqd/1-22      [001] ..s.. 54920.101000: block_rq_complete: 7,1 RA () 2048 + 16 be,0,4 [0]
              fio-29751   [001] ..... 54920.102150: block_bio_complete: 7,1 WS 4112 + 0 [0]
-CPU:1 [LOST 17 EVENTS]
              fio-29751   [001] ..... 54920.102160: block_bio_complete: 7,1 FWS 0 + 0 [0]
              fio-29751   [001] ..... 54920.102170: block_bio_queue: 7,1 R sixteen + 8 [fio]
 ";
@@ -48,6 +47,27 @@ CPU:1 [LOST 17 EVENTS]
     assert_eq!(TraceFormat::detect((HEADER.to_owned() + &trace).as_bytes()).unwrap().name, "msr");
 }
 
+/// The end of a request is lost, and there are more requests than are waited for.
+#[test]
+fn a_lost_end_spoils_no_other_request() {
+    let line = |time: u64, event: &str, sector: u64| {
+        format!("x-1 [000] ..... 1.{time:06}: block_{event}: 7,1 R {sector} + 8 [x]\n")
+    };
+    let recorded =
+        |lines: &str| recorded(CaptureWriter::new(vec![device("7,1", 0, 0)], None), lines);
+    let (queue, end) = ("bio_queue", "bio_complete");
+    let lost = "CPU:1 [LOST 1 EVENTS]\n";
+    let lines = [&line(0, queue, 0), lost, &line(100, queue, 0), &line(130, end, 0)].concat();
+    let (trace, counts) = recorded(&lines);
+    assert_eq!(trace, "0,Read,0,4096,,1\n1000,Read,0,4096,300,1\n");
+    assert_eq!((counts.written, counts.unfinished), (2, 1));
+
+    let mut lines = line(0, queue, 0) + &line(1, queue, 0);
+    (1..=1 << 16).for_each(|number| lines += &line(2, queue, 8 * number % 65_536 + 8));
+    let (trace, _) = recorded(&(lines + &line(31, end, 0)));
+    assert!(trace.starts_with("0,Read,0,4096,,1\n10,Read,0,4096,,1\n"), "{}", &trace[..64]);
+}
+
 /// Reads of either copy are reads of the file system, and a write counts once.
 #[test]
 fn members_of_btrfs_are_read_together() {
@@ -57,11 +77,12 @@ fn members_of_btrfs_are_read_together() {
         copies,
         stripes: stripes.to_vec(),
     };
-    let chunks = ChunkTable::new(vec![
+    let devices = [("7,1", 1), ("7,2", 2), ("7,3", 3)].map(|(it, devid)| device(it, 0, devid));
+    let chunks = vec![
         chunk(256 * MIB, 8 * MIB, 2, &[(1, 2 * MIB), (2, 4 * MIB)]),
         chunk(512 * MIB, 16 * MIB, 2, &[(1, 16 * MIB), (2, 16 * MIB), (3, 0), (4, 0)]),
-    ]);
-    let devices = [("7,1", 1), ("7,2", 2), ("7,3", 3)].map(|(it, devid)| device(it, 0, devid));
+        chunk(768 * MIB, 8 * MIB, 3, &[(4, 8 * MIB), (2, 32 * MIB), (3, 32 * MIB)]),
+    ];
     let line = |device: &str, op: &str, bytes: u64| {
         format!(
             "x-1 [000] ..... 1.000000: block_bio_queue: {device} {op} {} + 8 [x]\n",
@@ -75,17 +96,23 @@ fn members_of_btrfs_are_read_together() {
         line("7,2", "W", 5 * MIB),
         // The second row of a striped chunk, on its second column.
         line("7,3", "R", 64 << 10),
+        // Copies whose first one is on the missing device.
+        line("7,2", "W", 32 * MIB),
+        line("7,3", "W", 32 * MIB),
         // Superblocks: in front of all chunks of a device.
         line("7,1", "W", 64 << 10),
         line("7,2", "W", 64 << 10),
     ];
-    let writer = CaptureWriter::new(devices.to_vec(), Some(chunks));
+    let writer = CaptureWriter::new(devices.to_vec(), Some(ChunkTable::new(chunks, &devices)));
     let (trace, counts) = recorded(writer, &lines.concat());
     let place = |bytes: u64| format!("{bytes},4096,,1\n");
     let first = place(257 * MIB);
     let striped = place(512 * MIB + 3 * (64 << 10));
-    assert_eq!(trace, format!("0,Read,{first}0,Read,{first}0,Write,{first}0,Read,{striped}"));
-    assert_eq!((counts.written, counts.outside), (4, 2));
+    let degraded = place(768 * MIB);
+    let expected =
+        format!("0,Read,{first}0,Read,{first}0,Write,{first}0,Read,{striped}0,Write,{degraded}");
+    assert_eq!(trace, expected);
+    assert_eq!((counts.written, counts.outside), (5, 2));
 }
 
 /// Two readers that take turns, with random writes of a few others between, and two bursts.
