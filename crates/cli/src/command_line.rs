@@ -39,7 +39,7 @@ const REQUIRED: [(&str, &str); 8] = [
     ("\n  <FILE>...", "give array files (.toml) and job files (.fio), or names of built-in ones"),
     ("\n  <RESULT.json>...", "give files that fio wrote with --output-format=json+"),
     ("\n  --control <PATH>", "give the path given to `emulate` or `serve` as --control"),
-    ("\n  <DEVICE|FILE>...", "give a device or a file, or --model MODEL"),
+    ("\n  <DEVICE|FILE>", "give a device or a file, or --model MODEL"),
     ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array"),
 ];
 
@@ -281,10 +281,7 @@ mod tests {
             (&["comapre"][..], &["unknown command `comapre`", "`compare`"][..]),
             (&["compare", "--rank", "foo"], &["`foo` for `--rank <LIST>`"]),
             (&["examine"], &["these are missing:\n  <DEVICE>..."]),
-            (
-                &["probe"],
-                &["these are missing:\n  <DEVICE|FILE>...\n  help: give a device or a file"],
-            ),
+            (&["probe"], &["these are missing:\n  <DEVICE|FILE>\n  help: give a device or a file"]),
             (&["bench"], &["these are missing:\n  <PATH|DEVICE>\n  help: give a mount point, a"]),
             (&["explain"], &["\n  <ARRAY>\n  <JOB>\n  help: give an array and a job, for example"]),
             (&["explain", "x"], &["\n  <JOB>\n  help: give a job file or a built-in job"]),
