@@ -156,10 +156,6 @@ fn a_program_takes_part_in_the_league_and_in_sweeps() {
         assert!(output.status.success(), "{command}: {}", stderr(&output));
     }
     if cfg!(feature = "sweeps") {
-        let swept = [&words[..], &["--sweep", "out"]].concat();
-        stdout(&folder.run(&swept));
-        stdout(&folder.run(&["sweep", "run", "out"]));
-        assert_eq!(stdout(&folder.run(&swept)), table);
         fs::create_dir(folder.path("other")).unwrap();
         let spec = "array = \"pair.toml\"\njob = \"reader.fio\"\nduration = \"20ms\"\n\
                     policy = [\"pid\", \"program:mine.wasm\"]\n";
