@@ -223,21 +223,29 @@ fn a_member_that_is_replaced_stays_in_use_until_the_new_device_has_all() {
     assert!(error.contains("devid 1 is being copied to `"), "{error}");
     client(&folder).write(BLOCK as u64, &[5; BLOCK]);
     service.stop("-KILL");
-    let service = serve(&folder, &["a.img", "b.img"]);
+    // The copy begins again by itself.
+    let service = serve(&folder, &["a.img", "b.img", "new.img"]);
+    wait_until("the end", || folder.ctl(&["events"]).contains("\"member-replaced\""));
     wait_until_in_sync(&folder);
     assert_reads(&folder, BLOCK as u64, 5);
-    folder.ctl(&["members", "replace", "1", "new.img", "--rate", "1M"]);
+    let (old, new) = ("new.img", "third.img");
+    image(&folder, new, SIZE_BYTES);
+    folder.ctl(&["members", "replace", "1", new, "--rate", "1M"]);
     for block in 0..100 {
         client(&folder).write(block * BLOCK as u64, &[block as u8; BLOCK]);
     }
     folder.ctl(&["members", "rebuild", "1", "--rate", "1G"]);
     wait_until_in_sync(&folder);
     client(&folder).write(7 * BLOCK as u64, &[9; BLOCK]);
-    assert!(folder.ctl(&["members"]).contains("new.img"));
+    assert!(folder.ctl(&["members"]).contains(new));
     service.terminate();
-    assert!(data(&folder, "new.img") == data(&folder, "b.img"));
-    assert!(data(&folder, "a.img")[7 * BLOCK..8 * BLOCK] == [7; BLOCK], "it was in use until then");
-    serve(&folder, &["new.img", "b.img"]).terminate();
+    assert!(data(&folder, new) == data(&folder, "b.img"));
+    assert!(data(&folder, old)[7 * BLOCK..8 * BLOCK] == [7; BLOCK], "it was in use until then");
+    let service = serve(&folder, &[new, "b.img", "a.img", old]);
+    for left_out in ["`a.img`: not a member any more", "`new.img`: not a member any more"] {
+        assert!(has_line(&service, left_out), "{:?}", service.lines);
+    }
+    service.terminate();
 }
 
 #[test]

@@ -263,6 +263,7 @@ impl Rebuild {
             member,
             size_bytes: executor.size_bytes(Target::Member(member)),
             place: replacement.unwrap_or_else(|| reopener.place(member)),
+            is_copied: volume.members()[member].state == MemberState::InSync,
             label: volume.gate().map(StoreGate::label).cloned(),
             own_uuid: volume.gate().and_then(|store| store.own_uuid(member, volume.states())),
         });

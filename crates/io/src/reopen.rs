@@ -49,6 +49,8 @@ pub struct OpenRequest {
     pub size_bytes: u64,
     /// Where it is.
     pub place: MemberPlace,
+    /// True if the member stays in use until all of it is copied.
+    pub is_copied: bool,
     /// The newest label of the members; `None` without labels.
     pub label: Option<Label>,
     /// The UUID with which a storage is this member, having missed some writes; any other is taken
@@ -91,6 +93,8 @@ pub struct OpenedMember {
     pub source: Source,
     /// The label and dirty log on it, if they are those of this member.
     pub found: Option<FoundMember>,
+    /// The spare that was made of a device to which a member is copied.
+    pub spare: Option<LabelledSpare>,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
 }

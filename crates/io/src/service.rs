@@ -12,7 +12,7 @@ use crate::export::fuse::Fuse;
 use crate::export::nbd::server::Server;
 use crate::export::ublk::Ublk;
 use crate::rebuild::Rebuild;
-use crate::reopen::{OpenMember, Reopener};
+use crate::reopen::{MemberPlace, OpenMember, Reopener};
 use crate::scrub::Scrub;
 use crate::spares::{FoundSpare, Spares};
 use mirrorball_core::io::{RequestKind, VolumeError};
@@ -144,10 +144,11 @@ impl Service {
         let unfinished = volume.and_then(unfinished_note);
         let copies = self.rebuild.copies().iter().filter(|copy| copy.error.is_none());
         let copies = copies.map(|copy| {
-            format!(
-                "`{0}` did not take the place of its member: repeat `ctl members replace`",
-                copy.device()
-            )
+            let how = match copy.place {
+                MemberPlace::Spare(..) => "the next start begins again",
+                _ => "repeat `ctl members replace`",
+            };
+            format!("`{}` did not take the place of its member: {how}", copy.device())
         });
         let cached = match self.executor.cached_bytes() {
             0 if self.executor.has_lost_cached_data() => {
@@ -170,6 +171,16 @@ impl Service {
     /// The scrub.
     pub fn scrub(&self) -> &Scrub {
         &self.scrub
+    }
+
+    /// The rebuilds and copies of members.
+    pub fn rebuild(&self) -> &Rebuild {
+        &self.rebuild
+    }
+
+    /// The spares.
+    pub fn spares(&self) -> &Spares {
+        &self.spares
     }
 
     /// Runs until the service is stopped and the requests in flight are done. Clients that do not

@@ -4,7 +4,11 @@
 //! assembled. A spare is not open until it is used. When a member has failed, is missing or was
 //! removed, the smallest spare that is large enough takes its place, by the same steps as `ctl
 //! members replace`. One that cannot be opened is not tried again before the next start.
+//!
+//! A device to which a member was copied when the service ended is a spare for that member alone:
+//! the copy begins again.
 
+use crate::Volume;
 use crate::blocking_worker::BlockingWorker;
 use crate::device_address::DeviceAddress;
 use crate::driver::{Driver, EventOwner, Token};
@@ -108,17 +112,25 @@ impl Spares {
         if !self.found.iter().any(is_ready) {
             return None;
         }
-        let failed: Vec<MemberIndex> = (volume.members().iter())
-            .filter(|(_, it)| it.state == MemberState::Failed)
+        let replaced = |devid: u64| {
+            let mut ready = self.found.iter().filter(|it| is_ready(it));
+            ready.any(|(spare, _)| replaces(volume, spare.uuid) == Some(devid))
+        };
+        let wanted: Vec<MemberIndex> = (volume.members().iter())
+            .filter(|(_, it)| match it.state {
+                MemberState::Failed => true,
+                MemberState::InSync => replaced(it.config.devid),
+                MemberState::Rebuilding { .. } => false,
+            })
             .filter(|(index, _)| !rebuild.is_opening(*index) && !rebuild.is_copying(*index))
             .map(|(index, _)| index)
             .collect();
         let now = executor.driver.now();
-        if failed.is_empty() || now < self.retry_at {
-            return (!failed.is_empty()).then(|| self.retry_at.saturating_sub(now));
+        if wanted.is_empty() || now < self.retry_at {
+            return (!wanted.is_empty()).then(|| self.retry_at.saturating_sub(now));
         }
         let mut has_waited = false;
-        for member in failed {
+        for member in wanted {
             has_waited |= self.use_for(member, executor, rebuild);
         }
         has_waited.then(|| {
@@ -138,9 +150,11 @@ impl Spares {
         let Some(volume) = executor.volume() else { return false };
         let config = &volume.members()[member].config;
         let (devid, needed_bytes) = (config.devid, config.size_bytes);
+        let is_failed = volume.members()[member].state == MemberState::Failed;
         let fits = |(spare, used): &&mut (FoundSpare, SpareUse)| {
             *used == SpareUse::Ready
                 && spare.size_bytes >= needed_bytes
+                && replaces(volume, spare.uuid).map_or(is_failed, |it| it == devid)
                 && volume
                     .gate()
                     .is_some_and(|store| store.is_spare_for(member, spare.uuid, volume.states()))
@@ -239,7 +253,7 @@ impl Spares {
         });
         Some((
             client,
-            added.map(|LabelledSpare { uuid, size_bytes }| {
+            added.map(|LabelledSpare { uuid, size_bytes, .. }| {
                 let device = address.to_string();
                 let text = format!(
                     "`{device}` is a spare (UUID {uuid}): it takes the place of a member that \
@@ -311,4 +325,9 @@ impl Spares {
         };
         listed.iter().map(name).collect()
     }
+}
+
+/// The devid of the member that is copied to a spare.
+fn replaces(volume: &Volume, spare: Uuid) -> Option<u64> {
+    volume.gate()?.spares().iter().find(|it| it.uuid == spare)?.replaces
 }

@@ -62,8 +62,13 @@ impl StoreGate {
         array: &mut Array<'_>,
     ) {
         let own = self.own_uuid(member, array.states);
+        let devid = array.states.members()[member].config.devid;
         let found = found.filter(|found| Some(found.newest.found.member) == own);
         self.labels.on_replaced(member, found.map(|found| found.newest.slot));
+        if found.is_none() {
+            // The member has its new device: no other one is to take its place by itself.
+            self.labels.spares.retain(|spare| spare.replaces != Some(devid));
+        }
         let record = found.and_then(|found| found.record.as_ref());
         self.log.on_joined(member, record.map_or(0, |record| record.sequence));
         let catches_up = found.is_some_and(|found| self.labels.can_catch_up(member, found));
@@ -107,6 +112,15 @@ impl StoreGate {
             self.update_labels(array);
         }
         has_room
+    }
+
+    /// Records the device that a member is copied to, whose block is durable on it: the copy begins
+    /// again after a restart. Returns false as [`StoreGate::add_spare`] does.
+    pub fn begin_copy(&mut self, spare: LabelledSpare, array: &mut Array<'_>) -> bool {
+        assert!(spare.replaces.is_some(), "a member is copied to {spare:?}");
+        let is_other = |it: &LabelledSpare| it.uuid != spare.uuid && it.replaces != spare.replaces;
+        self.labels.spares.retain(is_other);
+        self.add_spare(spare, array)
     }
 
     /// Records that a device is no spare any more. Returns false if it was none.

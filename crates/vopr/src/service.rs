@@ -9,7 +9,9 @@ use mirrorball_io::control::{Control, Endpoint, Protocol};
 use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
 use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::service::{Service, ServiceState, Stopper};
+use mirrorball_io::spares::SpareUse;
 use mirrorball_store::StoreGate;
+use mirrorball_store::label::LabelledSpare;
 use std::io;
 
 /// Number of NBD clients.
@@ -77,6 +79,17 @@ impl ServedVolume {
 
     pub(crate) fn store(&self) -> &StoreGate {
         self.volume().gate().expect("its members have labels")
+    }
+
+    /// Returns true if a member that works is copied to another disk, or is about to be.
+    pub(crate) fn is_copying(&self) -> bool {
+        let is_awaited = |spare: &LabelledSpare| {
+            let found = self.service.spares().find(spare.uuid);
+            spare.replaces.is_some()
+                && found.is_some_and(|(_, used)| !matches!(used, SpareUse::Failed(_)))
+        };
+        let mut copies = self.service.rebuild().copies().iter();
+        copies.any(|copy| copy.error.is_none()) || self.store().spares().iter().any(is_awaited)
     }
 
     /// The client that sends the request with this number.

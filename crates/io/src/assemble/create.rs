@@ -280,7 +280,7 @@ pub(super) fn write_spare(
     label: &Label,
     size_bytes: u64,
 ) -> io::Result<LabelledSpare> {
-    let spare = LabelledSpare { uuid: Uuid(platform.random_bytes()?), size_bytes };
+    let spare = LabelledSpare { uuid: Uuid(platform.random_bytes()?), size_bytes, replaces: None };
     clear_metadata(open)?;
     let (volume, name) = (label.array.uuid, label.array.name.clone());
     let block = SpareBlock { volume, uuid: spare.uuid, name };

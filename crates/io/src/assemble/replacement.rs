@@ -2,12 +2,12 @@
 //! it may hold, and how that is removed.
 
 use super::AssembleError;
+use super::create::write_spare;
 use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe};
 use crate::device_address::DeviceAddress;
 use crate::examine::{DeviceError, metadata_from, spare_block};
-use crate::member::Source;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, SpareRequest};
 use mirrorball_core::member::MemberIndex;
@@ -24,7 +24,7 @@ impl MemberOpener {
         &self,
         request: &OpenRequest,
         notes: &mut Vec<String>,
-    ) -> Result<(Source, Option<FoundMember>), AssembleError> {
+    ) -> Result<OpenedMember, AssembleError> {
         let OpenRequest { size_bytes, .. } = request;
         let (open, name) = self.open_again_at(request, notes)?;
         let unfit = |what| AssembleError::Unfit { place: name.clone(), what };
@@ -59,7 +59,12 @@ impl MemberOpener {
             Some(found) => open.make_label_durable(&found.newest)?,
             None => clear(request, &open)?,
         }
-        Ok((open.restricted(*size_bytes).source(), found))
+        let is_recorded = request.is_copied && matches!(request.place, MemberPlace::New(..));
+        let label = request.label.as_ref().filter(|_| is_recorded && matches!(open, Open::Real(_)));
+        let spare = label.map(|label| write_spare(&self.platform, &open, label, has_bytes));
+        let spare = spare.transpose()?;
+        let source = open.restricted(*size_bytes).source();
+        Ok(OpenedMember { source, found, spare, notes: Vec::new() })
     }
 
     /// Opens what is at the place of a member; returns its path or URI, too.
@@ -122,8 +127,8 @@ impl OpenMember for MemberOpener {
     fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String> {
         let mut notes = Vec::new();
         let opened = self.open_replacement(request, &mut notes);
-        let (source, found) = opened.map_err(|error| error.to_string())?;
-        Ok(OpenedMember { source, found, notes })
+        let opened = opened.map_err(|error| error.to_string())?;
+        Ok(OpenedMember { notes, ..opened })
     }
 
     fn prepare_spare(&self, request: &SpareRequest) -> Result<LabelledSpare, String> {

@@ -98,7 +98,8 @@ impl<'a> WatchedParts<'a> {
         }
         findings.extend(self.volume_problems().map(|problem| (About::Volume, problem)));
         let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
-        findings.extend(listed.iter().filter_map(|spare| {
+        let listed = listed.iter().filter(|spare| !self.rebuild.is_copied_to(spare.uuid));
+        findings.extend(listed.filter_map(|spare| {
             let problem = match self.spares.find(spare.uuid) {
                 None => Problem::SpareMissing,
                 Some((_, SpareUse::Failed(error))) => Problem::SpareFailed(error),

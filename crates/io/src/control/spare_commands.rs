@@ -5,6 +5,7 @@ use super::protocol::{ReportedSpareState, SpareReport};
 use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::file::Occupied;
+use crate::rebuild::Rebuild;
 use crate::spares::{SpareUse, Spares};
 use mirrorball_store::StoreGate;
 use mirrorball_store::label::LabelledSpare;
@@ -22,7 +23,7 @@ pub(super) fn add(
 }
 
 /// The spares that the labels list.
-pub(super) fn report(spares: &Spares, executor: &Executor) -> Vec<SpareReport> {
+pub(super) fn report(spares: &Spares, rebuild: &Rebuild, executor: &Executor) -> Vec<SpareReport> {
     let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
     let report = |spare: &LabelledSpare| {
         let found = spares.find(spare.uuid);
@@ -38,5 +39,5 @@ pub(super) fn report(spares: &Spares, executor: &Executor) -> Vec<SpareReport> {
             state,
         }
     };
-    listed.iter().map(report).collect()
+    listed.iter().filter(|spare| !rebuild.is_copied_to(spare.uuid)).map(report).collect()
 }

@@ -39,7 +39,7 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         may_fail: volume.map(|volume| may_fail(volume, executor)),
         members: summaries(executor, rebuild),
         conditions: findings.iter().map(|finding| watched.describe(finding)).collect(),
-        spares: spare_commands::report(spares, executor),
+        spares: spare_commands::report(spares, rebuild, executor),
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
         active_bytes: volume.and_then(Volume::gate).map_or(0, StoreGate::crash_resync_bytes),

@@ -1,5 +1,11 @@
 //! Replacement of a member that works: it is copied to its successor while it stays in use, and
 //! keeps what no other member can give.
+//!
+//! Until it has all data, the successor is a spare that the labels list for this member alone, and
+//! holds no label. Its block is durable before the labels list it, and it is in sync only after a
+//! label on it says so. So at each crash before that the old device is the member, and the copy
+//! begins again at its beginning: nothing that the successor holds is read. The list forgets the
+//! successor when its copy fails, or another device takes the place of the member.
 
 use super::refusals::refuse_needed;
 use super::{Rebuild, RebuildError, RebuildOpened};
@@ -8,6 +14,7 @@ use crate::member::Source;
 use crate::reopen::{MemberPlace, OpenedMember};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_store::StoreGate;
+use mirrorball_store::label::{LabelledSpare, Uuid};
 
 /// A member that is copied to a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +44,32 @@ pub(super) fn can_copy(member: MemberIndex, source: &Source, executor: &Executor
     is_in_sync && matches!(source, Source::Real(_))
 }
 
+/// Has the labels list the device to which a member is copied, so that the copy begins again after
+/// a restart; returns where the device is from then on.
+fn record_copy(
+    devid: u64,
+    place: MemberPlace,
+    made: Option<LabelledSpare>,
+    executor: &mut Executor,
+) -> MemberPlace {
+    let Some(volume) = executor.volume_mut() else { return place };
+    let listed = match (&place, volume.gate()) {
+        (MemberPlace::Spare(_, uuid), Some(store)) => {
+            store.spares().iter().find(|spare| spare.uuid == *uuid).copied()
+        }
+        _ => None,
+    };
+    let Some(spare) = made.or(listed) else { return place };
+    let spare = LabelledSpare { replaces: Some(devid), ..spare };
+    let is_listed = volume.change_gate(|store, array| store.begin_copy(spare, array));
+    match place {
+        MemberPlace::New(address, _) if is_listed == Some(true) => {
+            MemberPlace::Spare(address, spare.uuid)
+        }
+        place => place,
+    }
+}
+
 impl Rebuild {
     /// The members that are copied to devices, and those of which that failed.
     pub fn copies(&self) -> &[MemberCopy] {
@@ -57,12 +90,13 @@ impl Rebuild {
         rate: Option<u64>,
         executor: &mut Executor,
     ) -> Result<RebuildOpened, RebuildError> {
-        let OpenedMember { source, notes, .. } = opened;
+        let OpenedMember { source, notes, spare, .. } = opened;
         let volume = executor.volume().expect("it is a member of one");
         let devid = volume.members()[member].config.devid;
         let copied_bytes = volume.map().allocated(member).start;
         let added = executor.add_successor(member, source);
         added.map_err(|error| RebuildError::Unfit { devid, why: error.to_string() })?;
+        let place = record_copy(devid, place, spare, executor);
         self.copies.retain(|copy| copy.member != member);
         self.copies.push(MemberCopy { member, place: place.clone(), copied_bytes, error: None });
         (self.rate, self.next_step) = (rate, executor.driver.now());
@@ -98,6 +132,11 @@ impl Rebuild {
             if let Some(fault) = executor.successor_fault(member) {
                 executor.drop_successor(member);
                 self.copies[at].error = Some(fault.to_string());
+                if let (MemberPlace::Spare(_, uuid), Some(volume)) =
+                    (copy.place, executor.volume_mut())
+                {
+                    volume.change_gate(|store, array| store.remove_spare(uuid, array));
+                }
                 continue;
             }
             let recovered_bytes = match volume.members()[member].state {
@@ -125,6 +164,13 @@ impl Rebuild {
         let reopener = self.reopener.as_mut().expect("its successor was opened");
         reopener.on_attached(member, place.clone());
         self.replaced.push(RebuildOpened { devid, place, is_copied: false, notes: Vec::new() });
+    }
+
+    /// True if a member is copied to this device.
+    pub fn is_copied_to(&self, device: Uuid) -> bool {
+        let is_it =
+            |place: &MemberPlace| matches!(place, MemberPlace::Spare(_, it) if *it == device);
+        self.copies.iter().any(|copy| copy.error.is_none() && is_it(&copy.place))
     }
 
     /// The next member whose place was taken by its successor.

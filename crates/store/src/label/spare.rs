@@ -13,7 +13,7 @@
 //! | 72 | 66 | name of the volume when the spare was added, with its length before it |
 //!
 //! In a label, at most 8 spares of 32 bytes each follow [`super::contents`]: the UUID, which is
-//! zero for none, and the size in bytes.
+//! zero for none, the size in bytes, and the devid of the member that is copied to it, or zero.
 
 use super::block::{BlockError, BlockHeader, BlockKind, Page, TEXT_ROOM, Uuid};
 
@@ -35,6 +35,8 @@ pub struct LabelledSpare {
     pub uuid: Uuid,
     /// Size in bytes.
     pub size_bytes: u64,
+    /// The devid of the member that is copied to it, and whose place it takes then.
+    pub replaces: Option<u64>,
 }
 
 /// The block by which a spare is known.
@@ -81,12 +83,14 @@ impl LabelledSpare {
         assert_ne!(self.uuid, Uuid::NIL, "a spare has a UUID");
         page.put(offset, &self.uuid.0);
         page.put(offset + 16, &self.size_bytes.to_le_bytes());
+        page.put(offset + 24, &self.replaces.unwrap_or(0).to_le_bytes());
     }
 
     /// The spare at an offset of a label; `None` if there is none.
     pub(super) fn decode(page: &Page, offset: usize) -> Option<LabelledSpare> {
         let uuid = Uuid(page.array(offset));
         let size_bytes = page.u64(offset + 16);
-        (uuid != Uuid::NIL).then_some(LabelledSpare { uuid, size_bytes })
+        let replaces = Some(page.u64(offset + 24)).filter(|&devid| devid > 0);
+        (uuid != Uuid::NIL).then_some(LabelledSpare { uuid, size_bytes, replaces })
     }
 }

@@ -89,7 +89,11 @@ fn a_program_is_recorded_with_its_fallback() {
 
 #[test]
 fn spares_are_listed_behind_what_earlier_versions_know() {
-    let spare = |number| LabelledSpare { uuid: Uuid([number; 16]), size_bytes: 1 << 40 };
+    let spare =
+        |number| LabelledSpare { uuid: Uuid([number; 16]), size_bytes: 1 << 40, replaces: None };
+    let copied = LabelledSpare { replaces: Some(2), ..spare(8) };
+    let bytes = Label { spares: vec![copied], ..label() }.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label.spares, [copied]);
     let label = Label { spares: vec![spare(8), spare(9)], ..label() };
     let bytes = label.encode(Uuid([2; 16]), LABEL_SLOTS[1]);
     assert_eq!(Label::decode(&bytes, LABEL_SLOTS[1]).unwrap().label, label);

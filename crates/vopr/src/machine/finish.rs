@@ -3,6 +3,7 @@
 use super::clients::ClientRequest;
 use super::{Machine, RECOVERY_TIME_MAX};
 use crate::history::{BLOCKS, End};
+use crate::service::ServedVolume;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::Mirror;
 use mirrorball_core::units::Nanos;
@@ -62,8 +63,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Waits until all members are in sync and all mirrors synchronised. A disk that failed before
-    /// it had its first label has to be replaced again.
+    /// Waits until all members are in sync, all mirrors synchronised and all members copied that
+    /// are replaced. A disk that failed before it had its first label has to be replaced again.
     pub(crate) fn recover(&mut self) -> Result<(), String> {
         let deadline = self.world.now() + RECOVERY_TIME_MAX;
         while self.world.now() < deadline {
@@ -73,7 +74,8 @@ impl Machine {
             self.turn(Nanos::from_secs(1))?;
             let mut rows = 0..self.rows.len();
             let is_in_sync = |row| self.state(row) == Some(MemberState::InSync);
-            if rows.clone().all(is_in_sync) && self.unsynced_bytes() == 0 {
+            let is_copying = self.served.as_ref().is_some_and(ServedVolume::is_copying);
+            if rows.clone().all(is_in_sync) && self.unsynced_bytes() == 0 && !is_copying {
                 return Ok(());
             }
             let failed = rows.find(|&row| self.state(row) == Some(MemberState::Failed));
