@@ -155,8 +155,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
     let note = args.system.as_ref().and_then(|system| system.note.as_ref());
     note.iter().for_each(|note| screen::say_later(format_args!("note: {note}")));
-    let offered = args.system.as_ref().map(|system| system.offered(&inputs.array)).transpose();
-    let offered = offered.map_err(Failure::WrongUse)?;
+    let (inputs, offered) = match &args.system {
+        Some(system) => {
+            let (inputs, offered) = system.offered(inputs).map_err(Failure::WrongUse)?;
+            (inputs, Some(offered))
+        }
+        None => (inputs, None),
+    };
     let mut registry = None;
     let loaded = programs::load_into(&mut registry, "--policy", &args.policy);
     let policies = loaded.map_err(Failure::WrongUse)?;

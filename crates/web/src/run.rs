@@ -216,9 +216,6 @@ fn advised(name: &str, text: &str, system: Option<String>) -> Result<(ArrayFile,
     if let Some(whole) = advised_array::whole(&file) {
         file = read(name, &whole)?;
     }
-    if let Some(text) = advised_array::without_flags(&file, &chosen) {
-        file = read(name, &text)?;
-    }
     if let [missing, ..] = devids_for_choice(&file.spec)[..] {
         bail!(
             "no advice for {}: devid {missing} is missing, and each block has one copy on the \

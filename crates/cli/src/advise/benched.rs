@@ -8,7 +8,7 @@ use crate::screen;
 use anyhow::{Result, bail};
 use mirrorball_disk::array_file::{ArraySource, ArraySpec};
 use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
-use mirrorball_lab::experiment::inputs::load_array;
+use mirrorball_lab::experiment::inputs::{Inputs, load_array};
 use mirrorball_lab::experiment::plan::{Plan, Reference};
 use mirrorball_lab::experiment::results::{self, ResultSet};
 use mirrorball_lab::experiment::study::Criteria;
@@ -26,9 +26,9 @@ pub(super) fn answer(
 ) -> Result<(ArrayAnswer, bool), Failure> {
     let detected = load_array(&target.array).map_err(Failure::WrongUse)?.1;
     let chosen = chosen_system(args, &target.array, &detected).map_err(Failure::WrongUse)?;
-    let name = target::as_advised(target.array.clone(), &detected, &chosen);
-    let array = load_array(&name.map_err(Failure::WrongUse)?).map_err(Failure::WrongUse)?.1;
-    let offered = chosen.offered(&array).map_err(Failure::WrongUse)?;
+    let name = target::as_advised(target.array.clone(), &detected).map_err(Failure::WrongUse)?;
+    let inputs = Inputs::load(&name, &[]).and_then(|inputs| chosen.offered(inputs));
+    let (Inputs { array, .. }, offered) = inputs.map_err(Failure::WrongUse)?;
     let baseline = Some(offered.now.clone());
     let set = load(folder, &Criteria { baseline, ..Criteria::default() });
     let set = set.map_err(Failure::WrongUse)?;

@@ -54,8 +54,7 @@ impl Question {
         }
         let mut out_of_service = target.out_of_service.clone();
         out_of_service.extend(advised_array::out_of_service(&array));
-        let name = target::as_advised(target.array.clone(), &array, &chosen);
-        let name = name.map_err(Failure::WrongUse)?;
+        let name = target::as_advised(target.array.clone(), &array).map_err(Failure::WrongUse)?;
         let question = Question::about(args, &name, &chosen, jobs, Share::Whole)?;
         Ok(Question { out_of_service, ..question })
     }
@@ -85,7 +84,7 @@ impl Question {
         Ok(())
     }
 
-    /// The question about an array file without flags.
+    /// The question about an array file.
     ///
     /// # Errors
     /// As above.

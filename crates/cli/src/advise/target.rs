@@ -12,7 +12,6 @@ use mirrorball_host::detect::{
 };
 use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
-use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::evaluation::advice::question::devids_for_choice;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
 use mirrorball_trace::{TraceFile, TraceSummary};
@@ -262,21 +261,11 @@ fn save_as(name: &str, ending: &str, text: &str) -> Result<PathBuf> {
 }
 
 /// The array that advice is for: as it is, or a changed copy of its file.
-pub(super) fn as_advised(array: String, spec: &ArraySpec, chosen: &ChosenSystem) -> Result<String> {
-    let mut array = array;
-    if let Some(text) = advised_array::whole(&read(&array)?) {
-        let path = save(&spec.name, &text)?.display().to_string();
-        screen::say_later(format_args!("the array, whole again, is in {path}"));
-        array = path;
-    }
-    if let Some(text) = advised_array::without_flags(&read(&array)?, chosen) {
-        let path = save(&spec.name, &text)?.display().to_string();
-        screen::say_later(format_args!(
-            "write-mostly is compared as a setting: the array without it is in {path}"
-        ));
-        array = path;
-    }
-    Ok(array)
+pub(super) fn as_advised(array: String, spec: &ArraySpec) -> Result<String> {
+    let Some(text) = advised_array::whole(&read(&array)?) else { return Ok(array) };
+    let path = save(&spec.name, &text)?.display().to_string();
+    screen::say_later(format_args!("the array, whole again, is in {path}"));
+    Ok(path)
 }
 
 /// The file of an array, or the built-in one of this name.

@@ -157,17 +157,26 @@ impl Advice {
                 it.factor.is_none_or(|factor| factor > least * worthwhile(it.spread))
             }
         };
-        let conditional = best_of(&[&specs[..], &all[..]].concat()).map(candidate);
-        let conditional = conditional.filter(is_better(factor(&offered)));
+        let need = |spec: &str| need(spec, system, settings);
+        // The best of those that take at most so much, if it is worth that.
+        let best_within = |most: Need, least: f64| {
+            let fits = all.iter().filter(|spec| need(spec) <= most).copied();
+            let least = if most == Need::NewVolume { least * WORTH_A_NEW_VOLUME } else { least };
+            best_of(&specs.iter().copied().chain(fits).collect::<Vec<_>>())
+                .map(candidate)
+                .filter(is_better(least))
+        };
+        let conditional = best_within(Need::Condition, factor(&offered));
+        let least = factor(&offered).max(factor(&conditional));
+        let conditional = best_within(Need::NewVolume, least).or(conditional);
         let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
         let least = factor(&offered).max(factor(&conditional));
         // Only a rule for paths may choose among paths: to others they would be devices.
         let known = if system.is_multipath { None } else { best_of(&every) };
-        let known = known.and_then(|leader| least_of_tied(study, leader, now, system));
+        let known = known.and_then(|leader| least_of_tied(study, leader, now, &need));
         let known = known.map(candidate).filter(|it| {
-            let is_new_volume = need(&it.spec, system) == Need::NewVolume;
-            let least = if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least };
-            is_better(least)(it)
+            let is_new_volume = need(&it.spec) == Need::NewVolume;
+            is_better(if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least })(it)
         });
         let now_is_assumed = stated_policy(array, system).is_none();
         Advice {
@@ -287,16 +296,22 @@ fn best(study: &Study, specs: &[&str], now: &str) -> Option<(String, Option<f64>
     })
 }
 
-/// What it takes to have a policy that is no setting of the array's own system, the least first.
+/// What it takes to have a policy, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
+    /// Nothing, or a version or option of the array's own system.
+    Condition,
     /// A patch to the system.
     Patch,
-    /// A new volume of another system.
+    /// A new volume, of the same system or another one.
     NewVolume,
 }
 
-fn need(spec: &str, own: &System) -> Need {
+/// What it takes to have a policy on an array of the system `own`, which offers `settings`.
+fn need(spec: &str, own: &System, settings: &[Setting]) -> Need {
+    if let Some(setting) = settings.iter().find(|setting| setting.spec == spec) {
+        return if setting.offer.is_at_creation { Need::NewVolume } else { Need::Condition };
+    }
     let info = Spec::parse(spec).ok().and_then(|spec| spec.info());
     let mut systems = info.into_iter().flat_map(|info| offers_of(info.name)).map(|(it, _)| it);
     if systems.any(|it| it.name == own.name) { Need::Patch } else { Need::NewVolume }
@@ -309,7 +324,7 @@ fn least_of_tied(
     study: &Study,
     leader: (String, Option<f64>),
     now: &str,
-    own: &System,
+    need: impl Fn(&str) -> Need,
 ) -> Option<(String, Option<f64>)> {
     let mean = |policy: &str| {
         let mut rows = study.matrix.rows.iter();
@@ -323,7 +338,7 @@ fn least_of_tied(
     };
     let least = mean(&leader.0) * (1.0 - TIE);
     let tied = study.plan.policies.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
-    let named = tied.min_by_key(|it| (need(it, own), extra_reads(it), **it != leader.0))?;
+    let named = tied.min_by_key(|it| (need(it), extra_reads(it), **it != leader.0))?;
     if *named == leader.0 {
         return Some(leader);
     }

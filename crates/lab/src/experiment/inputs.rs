@@ -165,6 +165,15 @@ impl Inputs {
         Inputs { registry, ..self }
     }
 
+    /// Puts an edited file of the same array in its place.
+    #[must_use]
+    pub fn with_array(self, file: ArrayFile) -> Inputs {
+        let name = self.array_source.name;
+        let fingerprint = fingerprint(&file.spec);
+        let array_source = InputText { name, text: file.text, fingerprint };
+        Inputs { array: file.spec, array_source, ..self }
+    }
+
     fn note(&mut self, notes: &[Note]) {
         for note in notes {
             if self.notes.iter().all(|known| known.option != note.option) {

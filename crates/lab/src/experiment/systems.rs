@@ -121,6 +121,9 @@ pub struct Offer {
     /// What not every installation of the system has; `{devid}` is that of the first member it
     /// names.
     pub requires: Option<String>,
+    /// True if it is decided when the array is created.
+    #[serde(default)]
+    pub is_at_creation: bool,
     /// The patch that adds it, if no release has it.
     pub patch: Option<String>,
     /// Commands that put it into force, as root, one on each line.

@@ -1,9 +1,6 @@
-//! The array that advice is for: whole again, as far as its disks are known, and with the members'
-//! flags as a part of the policy in force.
+//! The array that advice is for: whole again, as far as its disks are known.
 
 use super::answer::OutOfService;
-use super::chosen_system::ChosenSystem;
-use super::policy_in_force;
 use mirrorball_core::member::MemberState;
 use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec, MemberSpec};
 
@@ -29,17 +26,4 @@ pub fn whole(file: &ArrayFile) -> Option<String> {
     let mut edit = ArrayEdit::new(file);
     out.iter().for_each(|member| edit.take_into_service(member.devid));
     (!out.is_empty()).then(|| edit.text())
-}
-
-/// The text of the file with its flags of members in the policy in force; none if it has no flag.
-pub fn without_flags(file: &ArrayFile, chosen: &ChosenSystem) -> Option<String> {
-    let spec = &file.spec;
-    if !spec.members.iter().any(|member| member.write_mostly) {
-        return None;
-    }
-    let mut edit = ArrayEdit::new(file);
-    let system = chosen.system.serving(spec);
-    let settings = system.settings(spec, chosen.version.as_ref());
-    edit.set_in_force(system.name, &policy_in_force(spec, system, &settings));
-    Some(edit.text())
 }

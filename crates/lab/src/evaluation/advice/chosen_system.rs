@@ -1,12 +1,13 @@
 //! The storage system that is asked about, and the policies that it offers for an array.
 
 use super::{Advice, policy_in_force};
+use crate::experiment::inputs::Inputs;
 use crate::experiment::study::Study;
 use crate::experiment::systems::{self, Setting, System, Version};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Registry, Spec};
-use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec};
 use std::str::FromStr;
 
 /// A storage system, of some version or the newest: `btrfs`, `btrfs:6.12`.
@@ -81,18 +82,14 @@ impl ChosenSystem {
         &self.text
     }
 
-    /// The offer for `array`.
+    /// The offer for an array. Flags of its members are settings to compare: the inputs that are
+    /// returned have them in the policy in force.
     ///
     /// # Errors
-    /// If the array marks a member as write-mostly, which is one of the settings to compare.
-    pub fn offered(&self, array: &ArraySpec) -> Result<Offered> {
-        if let Some(member) = array.members.iter().find(|member| member.write_mostly) {
-            bail!(
-                "the array marks member {} as write-mostly, which is a setting that --system \
-                 compares\n  help: remove `write_mostly` from the array file",
-                member.devid
-            );
-        }
+    /// If the system has no policy for an array of this profile.
+    pub fn offered(&self, inputs: Inputs) -> Result<(Inputs, Offered)> {
+        let inputs = self.without_flags(inputs)?;
+        let array = &inputs.array;
         let profile = self.system.check_profile(array);
         profile.map_err(|error| anyhow!("--system {error}"))?;
         let system = self.system.serving(array);
@@ -108,7 +105,20 @@ impl ChosenSystem {
             );
         }
         let now = policy_in_force(array, system, &settings);
-        Ok(Offered { system, settings, now })
+        Ok((inputs, Offered { system, settings, now }))
+    }
+
+    fn without_flags(&self, inputs: Inputs) -> Result<Inputs> {
+        let spec = &inputs.array;
+        if !spec.members.iter().any(|member| member.write_mostly) {
+            return Ok(inputs);
+        }
+        let system = self.system.serving(spec);
+        let settings = system.settings(spec, self.version.as_ref());
+        let file_name = spec.file_name.clone();
+        let mut edit = ArrayEdit::new(&ArrayFile::parse(&inputs.array_source.text, &file_name)?);
+        edit.set_in_force(system.name, &policy_in_force(spec, system, &settings));
+        Ok(inputs.with_array(ArrayFile::parse(&edit.text(), &file_name)?))
     }
 }
 

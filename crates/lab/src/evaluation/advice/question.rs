@@ -105,8 +105,7 @@ impl AdviceQuestion {
     /// The question about an array that the command line calls `name`.
     ///
     /// # Errors
-    /// If the array marks a member as write-mostly, the system does not fit it, or a policy is not
-    /// known.
+    /// If the system does not fit the array, or a policy is not known.
     pub fn new(
         name: &str,
         inputs: Inputs,
@@ -115,7 +114,7 @@ impl AdviceQuestion {
         share: Share,
         build: BuildIdentity,
     ) -> Result<AdviceQuestion> {
-        let offered = chosen.offered(&inputs.array)?;
+        let (inputs, offered) = chosen.offered(inputs)?;
         let (policies, parts) = match share {
             Share::Whole => (options.policies.as_str(), 1),
             Share::OneOf(count) => (offered.now.as_str(), count as u64),

@@ -119,6 +119,16 @@ fn of_policies_that_are_as_good_the_one_that_takes_the_least_is_named() {
     assert_eq!(known(&[("kakra/queue", 1250)]).as_deref(), Some("kakra/queue"));
 }
 
+/// The first device of an md array is chosen when it is created.
+#[test]
+fn what_needs_a_new_array_is_named_from_thirty_percent_on() {
+    let advice =
+        |gain| advice("md", "raid1", &[("md/raid1+write-mostly:1", 2000), ("md/raid1:2", gain)]);
+    let named = |gain| advice(gain).conditional.map(|it| it.spec);
+    assert_eq!((named(2500), advice(2500).known), (None, None));
+    assert_eq!(named(2700).as_deref(), Some("md/raid1:2"));
+}
+
 #[test]
 fn what_is_in_force_is_read_from_the_array() {
     let force = |array: &ArraySpec, system: &str, version: Option<&str>| {
