@@ -123,7 +123,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(match outcome.verdict {
         _ if stop.load(Ordering::Relaxed) => Ending::Interrupted,
         ProbeVerdict::Doubtful(_) => Ending::FoundFailure,
-        ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) => Ending::Done,
+        ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) | ProbeVerdict::Late(_) => {
+            Ending::Done
+        }
     })
 }
 

@@ -18,8 +18,10 @@ use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{
     ArrayEdit, ArraySpec, FittedModel, MemberSource, MemberSpec, ModelConfidence, Partition,
 };
-use mirrorball_host::detect::{Sysroot, detect_at, disk_below, file_stem};
-use mirrorball_host::probe::{Budget, ProbeOptions, ProbeOutcome, ProbeTarget, ProbeVerdict};
+use mirrorball_host::detect::{Sysroot, detect_at, disk_below, file_stem, model_of_class};
+use mirrorball_host::probe::{
+    Budget, DeviceClass, ProbeOptions, ProbeOutcome, ProbeTarget, ProbeVerdict,
+};
 use mirrorball_lab::experiment::inputs::load_array;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,7 +98,9 @@ pub(super) fn with_fitted(
     let options = ProbeOptions { budget: budget.into(), class: None };
     let stop = stop_at_ctrl_c("ending the measurement, and keeping what was measured");
     let stop = stop.map_err(Failure::Fault)?;
-    let mut session = BenchCommand { files, edit, options, stop, fitted: 0 };
+    let is_guessed = |it: &&MemberSpec| it.confidence == Some(ModelConfidence::Guessed);
+    let guessed = spec.members.iter().filter(is_guessed).map(|member| member.devid).collect();
+    let mut session = BenchCommand { files, edit, options, stop, guessed };
     let all = session.run(&spec, &selection)?;
     let target = session.save(target)?;
     let is_interrupted = stop.load(Ordering::Relaxed);
@@ -263,8 +267,8 @@ struct BenchCommand<'a> {
     edit: ArrayEdit,
     options: ProbeOptions,
     stop: &'a AtomicBool,
-    /// Number of members with a model that was fitted.
-    fitted: usize,
+    /// Members whose class of disks was guessed.
+    guessed: Vec<u64>,
 }
 
 impl BenchCommand<'_> {
@@ -311,32 +315,51 @@ impl BenchCommand<'_> {
         output_file::write(&path, &outcome.profile_text(), self.files.existing)
             .map_err(Failure::Fault)?;
         screen::say(format_args!("{name}: {}", outcome.verdict));
-        if matches!(outcome.verdict, ProbeVerdict::Doubtful(_)) {
-            screen::say(format_args!(
-                "  its model stays as it was; what was measured is in {}",
-                path.display()
-            ));
-            return Ok(false);
-        }
+        let confidence = match &outcome.verdict {
+            ProbeVerdict::Doubtful(_) => {
+                self.take_class(members, outcome.class);
+                let shown = path.display();
+                screen::say(format_args!("  it is not used; what was measured is in {shown}"));
+                return Ok(false);
+            }
+            ProbeVerdict::Late(_) => {
+                screen::say(
+                    "  it is used, and doubtful: stop what else runs on this machine, and measure \
+                     again",
+                );
+                ModelConfidence::FittedLate
+            }
+            ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) => ModelConfidence::Fitted,
+        };
         let file = path.file_name().unwrap_or_default().display().to_string();
         for member in members {
             let link = outcome.link.clone().map(|link| mirrorball_disk::link::LinkParameters {
                 name: format!("to-devid-{}", member.devid),
                 ..link
             });
-            let fitted = FittedModel { file: file.clone(), link, part: member.part };
+            let fitted = FittedModel { file: file.clone(), confidence, link, part: member.part };
             self.edit.fit(member.devid, &fitted);
-            self.fitted += 1;
         }
         Ok(true)
     }
 
+    /// Puts the model of the class that was found in the place of one that was guessed.
+    fn take_class(&mut self, members: &[MemberOnDisk], class: DeviceClass) {
+        let is_rotational = match class {
+            DeviceClass::Hdd => true,
+            DeviceClass::Ssd => false,
+            DeviceClass::Network => return,
+        };
+        let is_guessed = |devid| self.guessed.contains(&devid);
+        for devid in members.iter().map(|it| it.devid).filter(|&devid| is_guessed(devid)) {
+            let model = model_of_class(is_rotational);
+            screen::say(format_args!("  found by its reads: {model} stands for devid {devid}"));
+            self.edit.state_class(devid, model, is_rotational);
+        }
+    }
+
     /// Writes the array file, and returns the target that it describes.
     fn save(&self, target: AdviseTarget) -> Result<AdviseTarget, Failure> {
-        if self.fitted == 0 {
-            screen::say("no disk has a model that was fitted, so no array file was written");
-            return Ok(target);
-        }
         let text = format!(
             "# Written by `mirrorball advise --probe`. The comments of the profiles say how well \
              each model fits.\n{}",
@@ -345,7 +368,7 @@ impl BenchCommand<'_> {
         let (path, existing) = (&self.files.array, self.files.existing);
         output_file::write(path, &text, existing).map_err(Failure::Fault)?;
         let path = path.display().to_string();
-        screen::say(format_args!("the array with its fitted models is described in {path}"));
+        screen::say(format_args!("the array with what was measured is described in {path}"));
         Ok(AdviseTarget { array: path, ..target })
     }
 }
@@ -373,35 +396,35 @@ mod tests {
     use mirrorball_host::probe::probe_model;
 
     #[test]
-    fn fitted_models_are_taken_and_doubtful_ones_only_kept() {
+    fn late_models_are_taken_and_of_doubtful_ones_the_class() {
         let folder = tempfile::tempdir().unwrap();
         let text = "layout = \"md-raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\n\
             confidence = \"class default\"\nsize = \"300GB\"\n[[member]]\n\
-            model = \"ssd-sata-plp\"\nconfidence = \"class default\"\n";
+            model = \"ssd-sata-plp\"\nconfidence = \"guessed\"\nrotational = false\n";
         let file = ArrayFile::parse(text, "pair.toml").unwrap();
         let files =
             OutputFiles { array: folder.path().join("a.toml"), existing: Existing::Keep(None) };
         let options = ProbeOptions { budget: Budget::Quick, class: None };
         let (edit, stop) = (ArrayEdit::new(&file), AtomicBool::new(false));
-        let mut session = BenchCommand { files, edit, options, stop: &stop, fitted: 0 };
+        let mut session = BenchCommand { files, edit, options, stop: &stop, guessed: vec![2] };
         let member = |devid| [MemberOnDisk { devid, part: None }];
         let profile = ModelProfile::builtin("hdd-15k").unwrap();
         let mut outcome = probe_model(&profile, None, options).unwrap();
-        outcome.verdict = ProbeVerdict::Doubtful(vec!["the host was late".to_owned()]);
+        outcome.verdict = ProbeVerdict::Doubtful(vec!["3 reads failed".to_owned()]);
         assert!(!session.take("devid 2", &member(2), &outcome).unwrap());
-        assert_eq!(session.save(AdviseTarget::file("b.toml".to_owned())).unwrap().array, "b.toml");
-        outcome.verdict = ProbeVerdict::Good;
+        outcome.verdict = ProbeVerdict::Late(vec!["the host was late".to_owned()]);
         assert!(session.take("devid 1", &member(1), &outcome).unwrap());
         let error = session.take("devid 1", &member(1), &outcome).unwrap_err();
         assert!(error.cause().to_string().contains("already exists"), "{}", error.cause());
         let target = session.save(AdviseTarget::file("b.toml".to_owned())).unwrap();
         assert_eq!(target.array, folder.path().join("a.toml").display().to_string());
         let (_, spec) = load_array(&target.array).unwrap();
-        let stated = [Some(ModelConfidence::Fitted), Some(ModelConfidence::ClassDefault)];
+        let stated = [Some(ModelConfidence::FittedLate), Some(ModelConfidence::ClassDefault)];
         assert_eq!(spec.members.iter().map(|it| it.confidence).collect::<Vec<_>>(), stated);
         let MemberSource::Model(model) = &spec.members[0].source else { panic!("it is a model") };
         assert_eq!((model.kind, model.capacity_bytes), ("hdd", 300_000_000_000));
+        assert!(spec.members[1].is_rotational(), "as it was found");
         let kept = std::fs::read_to_string(folder.path().join("a-devid2.toml")).unwrap();
-        assert!(kept.contains("# Verdict: doubtful\n#   the host was late"), "{kept}");
+        assert!(kept.contains("# Verdict: doubtful\n#   3 reads failed"), "{kept}");
     }
 }

@@ -28,6 +28,8 @@ pub struct ArrayEdit {
 pub struct FittedModel {
     /// The file of its profile, relative to the folder of the array file.
     pub file: String,
+    /// How well it is known to fit.
+    pub confidence: ModelConfidence,
     /// The way to the disk, if it was measured together with the disk.
     pub link: Option<LinkParameters>,
     /// Which part of the disk a member is that the file names by its path only.
@@ -135,6 +137,16 @@ impl ArrayEdit {
         Ok(())
     }
 
+    /// States which class of disks a member is of, by the model that stands for the class.
+    pub fn state_class(&mut self, devid: u64, model: &str, is_rotational: bool) {
+        let Some(index) = self.devids().iter().position(|known| *known == devid) else { return };
+        let member = &mut self.members[index];
+        member.remove("set");
+        put(member, "model", model);
+        put(member, "confidence", ModelConfidence::ClassDefault.name());
+        member.insert("rotational".to_owned(), Value::Boolean(is_rotational));
+    }
+
     /// Removes a member.
     ///
     /// # Errors
@@ -190,7 +202,7 @@ impl ArrayEdit {
             }
         }
         put(member, "model", &fitted.file);
-        put(member, "confidence", ModelConfidence::Fitted.name());
+        put(member, "confidence", fitted.confidence.name());
         if let Some(link) = &fitted.link {
             put(member, "link", &link.name);
             self.add_link(link);
@@ -442,7 +454,8 @@ mod tests {
         assert_eq!(edit.stated_bytes(1), Some(1_000_000_000_000));
         assert_eq!(edit.stated_bytes(2), None);
         // The name of a model does as well as that of a file.
-        let model = |part| FittedModel { file: "hdd-7k2-ent".to_owned(), link: None, part };
+        let (file, confidence) = ("hdd-7k2-ent".to_owned(), ModelConfidence::Fitted);
+        let model = |part| FittedModel { file: file.clone(), confidence, link: None, part };
         edit.fit(1, &model(None));
         let network = LinkParameters {
             name: "devid-2".to_owned(),

@@ -72,6 +72,8 @@ impl Display for ArraySource {
 pub enum ModelConfidence {
     /// Parameters fitted to measurements of this disk.
     Fitted,
+    /// The same, but the host was late while it measured.
+    FittedLate,
     /// The disk has a model name that the profile is for.
     KnownModel,
     /// The profile is the usual one for the class of the disk.
@@ -82,8 +84,9 @@ pub enum ModelConfidence {
 
 impl ModelConfidence {
     /// All, the best first.
-    pub const ALL: [ModelConfidence; 4] = [
+    pub const ALL: [ModelConfidence; 5] = [
         ModelConfidence::Fitted,
+        ModelConfidence::FittedLate,
         ModelConfidence::KnownModel,
         ModelConfidence::ClassDefault,
         ModelConfidence::Guessed,
@@ -93,6 +96,7 @@ impl ModelConfidence {
     pub fn name(self) -> &'static str {
         match self {
             ModelConfidence::Fitted => "fitted",
+            ModelConfidence::FittedLate => "fitted, host late",
             ModelConfidence::KnownModel => "known model",
             ModelConfidence::ClassDefault => "class default",
             ModelConfidence::Guessed => "guessed",

@@ -85,6 +85,14 @@ pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
     ModelChoice { profile, confidence, reason: class_name(disk) }
 }
 
+/// The profile that stands for disks of which no more is known than whether they rotate.
+pub fn model_of_class(is_rotational: bool) -> &'static str {
+    let is_any = |class: &&MediaClass| class.bus.is_none();
+    let mut any = TABLE.class.iter().filter(is_any);
+    let found = any.find(|class| class.rotational.is_none_or(|it| it == is_rotational));
+    found.map_or("delay", |class| &class.profile)
+}
+
 /// True if the name or the vendor of a disk is that of a hypervisor or of a storage target.
 fn is_virtual(disk: &DetectedDisk) -> bool {
     let is_made_up = |name: &String| TABLE.virtual_disks.iter().any(|it| name.starts_with(it));

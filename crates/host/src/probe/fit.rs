@@ -19,7 +19,16 @@ const NOT_JUDGED: &str = "streams+random";
 /// A model within this multiple of the floor is good, whatever its demerit.
 const FLOORS: f64 = 2.0;
 
-/// Fits a device of this class. `doubts` are reasons against any model of it.
+/// Reasons against a model that its distance from what was measured does not show.
+#[derive(Debug, Default)]
+pub(super) struct Objections {
+    /// Reasons against any model.
+    pub(super) doubts: Vec<String>,
+    /// The lateness of the host, if it is above its bound.
+    pub(super) lateness: Option<String>,
+}
+
+/// Fits a device of this class.
 ///
 /// # Errors
 /// If what was measured does not suffice for a model.
@@ -27,7 +36,7 @@ pub(super) fn fit_device(
     target: &str,
     class: DeviceClass,
     input: &FitInput<'_>,
-    doubts: Vec<String>,
+    objections: Objections,
 ) -> Result<ProbeOutcome, Diagnostic> {
     let fitted = match class {
         DeviceClass::Hdd => hdd::fit(input)?,
@@ -53,7 +62,7 @@ pub(super) fn fit_device(
         workload.compare(build, input.capacity_bytes, input.host)
     };
     outcome.workloads = compared(input.recording).into_iter().map(compare).collect();
-    outcome.verdict = judge(&outcome.workloads, &outcome.missing, doubts);
+    outcome.verdict = judge(&outcome.workloads, &outcome.missing, objections);
     let not_judged = outcome.workloads.iter().find(|workload| workload.name == NOT_JUDGED);
     if let Some(off) = not_judged.map(WorkloadFit::iops_error).filter(|off| off.abs() > GOOD) {
         let note = format!(
@@ -66,7 +75,11 @@ pub(super) fn fit_device(
     Ok(outcome)
 }
 
-fn judge(workloads: &[WorkloadFit], missing: &[&str], mut doubts: Vec<String>) -> ProbeVerdict {
+fn judge(
+    workloads: &[WorkloadFit],
+    missing: &[&str],
+    Objections { mut doubts, lateness }: Objections,
+) -> ProbeVerdict {
     let mut off = Vec::new();
     for workload in workloads.iter().filter(|workload| workload.name != NOT_JUDGED) {
         let demerit = workload.demerit_of_mean();
@@ -85,8 +98,10 @@ fn judge(workloads: &[WorkloadFit], missing: &[&str], mut doubts: Vec<String>) -
         let reasons = if doubts.is_empty() { &mut off } else { &mut doubts };
         reasons.push(format!("not measured: {}", missing.join(", ")));
     }
+    let reasons = |rest| lateness.iter().cloned().chain(rest).collect();
     match (doubts.is_empty(), off.is_empty()) {
-        (false, _) => ProbeVerdict::Doubtful(doubts),
+        (false, _) => ProbeVerdict::Doubtful(reasons(doubts)),
+        (true, _) if lateness.is_some() => ProbeVerdict::Late(reasons(off)),
         (true, false) => ProbeVerdict::UsableForRanking(off),
         (true, true) => ProbeVerdict::Good,
     }
@@ -110,7 +125,7 @@ mod tests {
             floor_seconds,
             distributions: (Vec::new(), Vec::new()),
         };
-        let verdict = judge(&[workload], &[], Vec::new());
+        let verdict = judge(&[workload], &[], Objections::default());
         serde_json::to_value(verdict).unwrap()["verdict"].as_str().unwrap().to_owned()
     }
 
@@ -126,10 +141,17 @@ mod tests {
 
     #[test]
     fn steps_that_are_missing_are_named_whatever_else_is_wrong() {
-        let missing = "not measured: zones, streams".to_owned();
-        let of = |doubts| judge(&[], &["zones", "streams"], doubts);
-        assert_eq!(of(Vec::new()), ProbeVerdict::UsableForRanking(vec![missing.clone()]));
-        let late = "the host was late".to_owned();
-        assert_eq!(of(vec![late.clone()]), ProbeVerdict::Doubtful(vec![late, missing]));
+        let missing = "not measured: zones, streams";
+        let of = |doubts: &[&str], lateness: Option<&str>| {
+            let doubts = doubts.iter().map(ToString::to_string).collect();
+            let objections = Objections { doubts, lateness: lateness.map(str::to_owned) };
+            judge(&[], &["zones", "streams"], objections)
+        };
+        let words = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (late, used) = ("the host was late", "other programs used the device");
+        assert_eq!(of(&[], None), ProbeVerdict::UsableForRanking(words(&[missing])));
+        assert_eq!(of(&[], Some(late)), ProbeVerdict::Late(words(&[late, missing])));
+        let doubtful = ProbeVerdict::Doubtful(words(&[late, used, missing]));
+        assert_eq!(of(&[used], Some(late)), doubtful);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::device::{self, HostCheck, ProbeControl};
 use super::device_fit::{FitInput, one_device};
-use super::fit::fit_device;
+use super::fit::{Objections, fit_device};
 use super::machine::{ProbedDevice, RunningProbe};
 use super::outcome::ProbeOutcome;
 use super::plan::{Budget, DeviceClass};
@@ -69,7 +69,7 @@ pub fn probe_device(
         host: HostCost { request_bytes: target.facts.request_bytes, ..host.read_cost },
         queue_depth: target.facts.queue_depth,
     };
-    let mut outcome = fit_device(&name, class, &input, doubts(class, &host, &recording))?;
+    let mut outcome = fit_device(&name, class, &input, objections(class, &host, &recording))?;
     outcome.notes.extend(notes(target, class, &host));
     Ok(outcome)
 }
@@ -93,7 +93,7 @@ pub fn probe_model(
     let recording = probe.into_recording();
     let input =
         FitInput { recording: &recording, capacity_bytes, host: MODEL_HOST, queue_depth: None };
-    fit_device(&profile.name, class, &input, Vec::new())
+    fit_device(&profile.name, class, &input, Objections::default())
 }
 
 fn stopped() -> Diagnostic {
@@ -102,7 +102,7 @@ fn stopped() -> Diagnostic {
 }
 
 /// Objections to any model of what was measured.
-fn doubts(class: DeviceClass, host: &HostCheck, recording: &Recording) -> Vec<String> {
+fn objections(class: DeviceClass, host: &HostCheck, recording: &Recording) -> Objections {
     let mut doubts = Vec::new();
     let (mut late, bound) = match class {
         DeviceClass::Hdd => (host.lateness_p99.as_secs_f64(), LATE_ROTATIONAL),
@@ -111,13 +111,10 @@ fn doubts(class: DeviceClass, host: &HostCheck, recording: &Recording) -> Vec<St
     if let Some(step) = recording.step("revolution").filter(|_| class == DeviceClass::Hdd) {
         late = late.max(rotation::fit(step).lateness_p99);
     }
-    if late > bound {
-        doubts.push(format!(
-            "the host was late by {:.0} us in one of a hundred reads (bound {:.0} us)",
-            1e6 * late,
-            1e6 * bound
-        ));
-    }
+    let lateness = (late > bound).then(|| {
+        let (late, bound) = (1e6 * late, 1e6 * bound);
+        format!("the host was late by {late:.0} us in one of a hundred reads (bound {bound:.0} us)")
+    });
     if host.processor_share > HOST_BOUND {
         let percent = 100.0 * host.processor_share;
         doubts
@@ -140,7 +137,7 @@ fn doubts(class: DeviceClass, host: &HostCheck, recording: &Recording) -> Vec<St
     if errors > 0 {
         doubts.push(format!("{errors} reads failed"));
     }
-    doubts
+    Objections { doubts, lateness }
 }
 
 /// Facts of the kernel that matter for the reader of the profile.

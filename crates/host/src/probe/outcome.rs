@@ -14,6 +14,8 @@ pub enum ProbeVerdict {
     Good,
     /// Every workload is within 15 %; those that are not good are named.
     UsableForRanking(Vec<String>),
+    /// The same, but the host was late.
+    Late(Vec<String>),
     /// Something stands against it.
     Doubtful(Vec<String>),
 }

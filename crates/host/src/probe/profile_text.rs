@@ -77,6 +77,7 @@ fn verdict_lines(verdict: &ProbeVerdict) -> String {
     let (word, reasons): (&str, &[String]) = match verdict {
         ProbeVerdict::Good => ("good", &[]),
         ProbeVerdict::UsableForRanking(reasons) => ("usable for ranking", reasons),
+        ProbeVerdict::Late(reasons) => ("usable for ranking, doubtful", reasons),
         ProbeVerdict::Doubtful(reasons) => ("doubtful", reasons),
     };
     let mut text = format!("# Verdict: {word}\n");

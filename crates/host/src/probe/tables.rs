@@ -16,6 +16,9 @@ impl fmt::Display for ProbeVerdict {
             ProbeVerdict::UsableForRanking(reasons) => {
                 write!(f, "verdict: usable for ranking: {}", reasons.join("; "))
             }
+            ProbeVerdict::Late(reasons) => {
+                write!(f, "verdict: usable for ranking, doubtful: {}", reasons.join("; "))
+            }
             ProbeVerdict::Doubtful(reasons) => {
                 write!(f, "verdict: doubtful: {}", reasons.join("; "))
             }

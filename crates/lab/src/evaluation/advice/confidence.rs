@@ -40,6 +40,7 @@ pub(super) fn statement(array: &ArraySpec) -> String {
         Some(ModelConfidence::Fitted) => {
             "fitted: the models were fitted to measurements of the disks".to_owned()
         }
+        Some(ModelConfidence::FittedLate) => "measured, doubtful".to_owned(),
         Some(ModelConfidence::KnownModel) => {
             "known model: the models were chosen by the model names of the disks".to_owned()
         }
@@ -50,25 +51,33 @@ pub(super) fn statement(array: &ArraySpec) -> String {
             format!("guessed: {} for a disk of unknown kind", stand(&with(Some(worst))))
         }
     };
-    match &with(None)[..] {
+    let mut stated = match &with(Some(ModelConfidence::FittedLate))[..] {
         [] => stated,
-        others => format!("{stated}; {} as the array names it", stand(others)),
+        late => format!("{stated}; the host was late while it measured {}", named(late)),
+    };
+    if let others @ [_, ..] = &with(None)[..] {
+        stated += &format!("; {} as the array names it", stand(others));
     }
+    stated
 }
 
 /// `the model of devid 2 stands`, `each of the models of devids 1 and 2 stands`.
 fn stand(members: &[&MemberSpec]) -> String {
+    let models = if members.len() == 1 { "the model" } else { "each of the models" };
+    format!("{models} of {} stands", named(members))
+}
+
+/// `devid 2`, `devids 1 and 2`.
+fn named(members: &[&MemberSpec]) -> String {
     let devids: Vec<String> = members.iter().map(|member| member.devid.to_string()).collect();
     let runs = |from: usize| members[from].devid - members[0].devid == from as u64;
     match &devids[..] {
-        [one] => format!("the model of devid {one} stands"),
+        [one] => format!("devid {one}"),
         // Of many, the first and the last.
         [first, .., last] if members.len() > 4 && (0..members.len()).all(runs) => {
-            format!("each of the models of devids {first} to {last} stands")
+            format!("devids {first} to {last}")
         }
-        [first @ .., last] => {
-            format!("each of the models of devids {} and {last} stands", first.join(", "))
-        }
+        [first @ .., last] => format!("devids {} and {last}", first.join(", ")),
         [] => unreachable!("a confidence is that of a member"),
     }
 }
@@ -95,6 +104,10 @@ mod tests {
         for (confidences, expected) in [
             (["", "", ""], "not stated: the models are those that the array names"),
             (["fitted"; 3], "fitted: the models were fitted to measurements of the disks"),
+            (
+                ["fitted", "fitted, host late", "fitted"],
+                "measured, doubtful; the host was late while it measured devid 2",
+            ),
             (
                 ["fitted", "known model", "fitted"],
                 "known model: the models were chosen by the model names of the disks",
