@@ -130,7 +130,7 @@ fn two_sections() -> Place {
 #[test]
 fn sections_are_shown_and_judged_one_by_one() {
     let place = two_sections();
-    let policies = ["--policy", "pid,auto", "--duration", "2s", "-o", "out"];
+    let policies = ["--policy", "pid,auto", "--duration", "2s", "-n", "5", "-o", "out"];
     let usual = ["compare", "pair.toml", "two.fio"];
     let output = place.run(&[&usual[..], &policies].concat());
     let text = stdout(&output);

@@ -57,7 +57,7 @@ async function cells(worker, request) {
 
 /**
  * Runs a question in as many workers as there are CPUs, at most four. Calls `on_answer` with the
- * answer from the first repeats as soon as it is there, and with that from all of them. The first
+ * answer from the first repeats as soon as it is there, and with that of each round. The first
  * worker gathers the cells and answers; it may be that of the question before, which it compares.
  */
 function run_question(asked, before, { on_plan, on_progress, on_answer }) {
@@ -71,14 +71,14 @@ function run_question(asked, before, { on_plan, on_progress, on_answer }) {
     const plan = (await Promise.all(plans))[0];
     on_plan(plan);
     const units = [];
-    for (let seed = 0; seed < plan.seeds; seed += 1) {
-      for (let job = 0; job < plan.jobs.length; job += 1) units.push({ do: "run", seed, job });
-    }
+    const add_units = (from, until) => {
+      for (let seed = from; seed < until; seed += 1) {
+        for (let job = 0; job < plan.jobs.length; job += 1) units.push({ do: "run", seed, job });
+      }
+    };
     const [gatherer] = workers;
     const first = Math.min(2, plan.seeds) * plan.jobs.length;
-    let next = 0, done = 0;
-    const finished = new Array(units.length).fill(false);
-    let has_first = false;
+    let next = 0, done = 0, first_done = 0;
     const work = async (worker) => {
       while (next < units.length) {
         const index = next;
@@ -89,19 +89,25 @@ function run_question(asked, before, { on_plan, on_progress, on_answer }) {
           const at = line.indexOf("\t");
           files.set("cells/" + line.slice(0, at), line.slice(at + 1));
         }
-        finished[index] = true;
         done += 1;
+        if (index < first) first_done += 1;
         on_progress(done, units.length);
-        if (!has_first && done < units.length && finished.slice(0, first).every(Boolean)) {
-          has_first = true;
+        if (index < first && first_done === first && done < units.length) {
           on_answer(await ask(gatherer, { do: "answer", repeats: Math.min(2, plan.seeds) }), false);
         }
       }
     };
-    await Promise.all(workers.map(work));
-    on_answer(await ask(gatherer, { do: "answer", repeats: plan.seeds }), false);
+    let seeds = 0, more = plan.seeds;
+    while (more) {
+      add_units(seeds, seeds + more);
+      seeds += more;
+      await Promise.all(workers.map(work));
+      const answer = await ask(gatherer, { do: "answer", repeats: seeds });
+      on_answer(answer, false);
+      files.set("plan.json", answer.plan);
+      more = answer.more;
+    }
     on_answer(await ask(gatherer, { do: "maintain" }), true);
-    files.set("plan.json", plan.plan);
   };
   const end = () => workers.forEach((worker) => worker.end());
   const end_helpers = () => workers.slice(1).forEach((worker) => worker.end());

@@ -21,9 +21,9 @@ use clap::Parser as _;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::advice::answer::{Answer, ArrayAnswer, WhatIf};
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
-use mirrorball_lab::evaluation::advice::question::{KNOWN_POLICIES, REPEATS, SEED};
+use mirrorball_lab::evaluation::advice::question::{KNOWN_POLICIES, SEED};
 use mirrorball_lab::evaluation::advice::state::first_steps;
-use mirrorball_lab::evaluation::advice::{page, text};
+use mirrorball_lab::evaluation::advice::{effort, page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
 use mirrorball_lab::experiment::study::Criteria;
 use question::Question;
@@ -85,9 +85,16 @@ pub(crate) struct Args {
     policy: String,
 
     /// Number of repeats of each job under each policy, from 2 to 1000, each with another seed
-    #[arg(short = 'n', long, value_name = "N", default_value_t = REPEATS,
+    /// [default: 6, and 6 more at a time until the advice is certain or the budget is used]
+    #[arg(short = 'n', long, value_name = "N",
           allow_hyphen_values = true, value_parser = whole_number(2u32..=1000))]
-    repeats: u32,
+    repeats: Option<u32>,
+
+    /// Time for all repeats, on two CPUs of a usual machine: the answer does not depend on how fast
+    /// this one is
+    #[arg(long, value_name = "TIME", default_value_t = effort::BUDGET, conflicts_with = "repeats",
+          allow_hyphen_values = true, value_parser = numbers::positive_duration)]
+    budget: Nanos,
 
     /// Seed of the first repeat. The others have seeds after it, such that the numbers of processes
     /// leave every remainder equally often, on which `btrfs/pid` decides

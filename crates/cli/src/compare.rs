@@ -8,9 +8,9 @@ mod folder;
 
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
-use crate::progress::CellCounts;
 use crate::ranking::{RankingArgs, sections_of_job};
-use crate::{programs, progress, report, screen};
+use crate::rounds::{self, Rounds};
+use crate::{programs, report, screen};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::diagnostic::quoted;
@@ -22,9 +22,7 @@ use mirrorball_lab::evaluation::advice::{effort, text};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::experiment::plan::{Choices, Plan, Reference};
-use mirrorball_lab::experiment::results::Results;
-use mirrorball_lab::experiment::run::{self, RunOptions};
-use mirrorball_lab::experiment::simulate::SimExecutor;
+use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::Study;
 use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings, Format, TableExtent, brief};
@@ -73,9 +71,16 @@ pub(crate) struct Args {
     system: Option<ChosenSystem>,
 
     /// Number of repeats of each job under each policy, from 1 to 1000, each with another seed
-    #[arg(short = 'n', long, value_name = "N", default_value_t = REPEATS,
+    /// [default: 5, and 5 more at a time until the verdict is certain or the budget is used]
+    #[arg(short = 'n', long, value_name = "N",
           allow_hyphen_values = true, value_parser = whole_number(1u32..=1000))]
-    repeats: u32,
+    repeats: Option<u32>,
+
+    /// Time for all repeats, on two CPUs of a usual machine: results do not depend on how fast this
+    /// one is
+    #[arg(long, value_name = "TIME", default_value_t = effort::BUDGET, conflicts_with = "repeats",
+          allow_hyphen_values = true, value_parser = numbers::positive_duration)]
+    budget: Nanos,
 
     /// Seed of the first repeat. The second repeat uses this number plus 1, and so on
     #[arg(short, long, default_value_t = SEED, allow_hyphen_values = true,
@@ -168,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let ranking = args.ranking.loaded(&mut registry).map_err(Failure::WrongUse)?;
     let inputs = inputs.with_registry(registry.unwrap_or_default());
     let plan = plan(args, &policies, &inputs, offered.as_ref(), build);
-    let plan = plan.map_err(Failure::WrongUse)?;
+    let (plan, round) = plan.map_err(Failure::WrongUse)?;
     let names: Vec<&str> = plan.policies.iter().map(String::as_str).collect();
     let checked = ranking.check(&ranked_sections(&inputs), &names, || "add it to --policy".into());
     checked.map_err(Failure::WrongUse)?;
@@ -176,18 +181,23 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(folder) => folder.clone(),
         None => folder::default_folder(&plan, is_default(args)),
     };
-    let other_folder = |error: anyhow::Error| {
-        let help = match &args.output {
+    let rounds = Rounds {
+        plan: &plan,
+        round,
+        inputs: &inputs,
+        folder: &folder,
+        threads: args.threads,
+        help: match &args.output {
             Some(_) => "choose another folder with -o, or leave -o out",
             None => "choose another folder with -o",
-        };
-        Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
+        },
     };
-    Results::check(&folder, &plan).map_err(other_folder)?;
-    let results = Results::open(&folder, &plan).map_err(other_folder)?;
-    let ran = run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
-    let (ending, counts) = ran;
-    say_counts(counts);
+    let in_force = offered.as_ref().map(|offered| offered.now.as_str());
+    let criteria = ranking.criteria_against(in_force);
+    let (plan, ending, counts) = rounds.run(|part, cells| {
+        Study::new(part.clone(), cells.to_vec(), criteria.clone()).verdict.is_settled()
+    })?;
+    rounds::say_counts(counts);
     let shown = folder.display();
     let summaries = match ending {
         run::Ending::Complete(summaries) => summaries,
@@ -197,8 +207,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             return Ok(Ending::Interrupted);
         }
     };
-    let in_force = offered.as_ref().map(|offered| offered.now.as_str());
-    let mut study = Study::new(plan, summaries, ranking.criteria_against(in_force));
+    let mut study = Study::new(plan, summaries, criteria);
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let format = format.expect("clap lets known formats pass");
     screen::print(&match format.is_for_people {
@@ -270,28 +279,6 @@ fn print_notes(args: &Args, inputs: &Inputs, plan: &Plan) {
     }
 }
 
-/// Runs the cells of a plan with a bar of progress, and counts those that were reused.
-pub(crate) fn run_cells(
-    threads: Option<NonZeroUsize>,
-    plan: &Plan,
-    inputs: &Inputs,
-    results: &Results,
-) -> Result<(run::Ending, CellCounts)> {
-    let all = plan.cells().len();
-    let work = |options: &RunOptions<'_>| {
-        run::run(plan, &SimExecutor::new(inputs, options.stop)?, results, options)
-    };
-    progress::run_cells(all, "finishing the running cells", threads, work)
-}
-
-/// Says after the answer how many cells were reused.
-pub(crate) fn say_counts(CellCounts { saved, run }: CellCounts) {
-    screen::say_later(format_args!(
-        "{} cells: {saved} reused from an earlier run, {run} simulated",
-        saved + run
-    ));
-}
-
 /// The error if an input is the name of a page, which `--report` does not take here.
 fn report_file(args: &Args) -> Option<anyhow::Error> {
     let mut names = args.jobs.iter().chain([&args.array]);
@@ -313,17 +300,19 @@ fn is_default(args: &Args) -> bool {
     args.policy == ALL_POLICIES
         && args.system.is_none()
         && !args.no_oracle
-        && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
+        && (args.repeats, args.seed, args.duration) == (None, SEED, None)
+        && args.budget == effort::BUDGET
 }
 
-/// The plan that `args` ask for; `policies` is their list of policies, with its programs loaded.
+/// The plan that `args` ask for, with all rounds of repeats, and the number of repeats of a round;
+/// `policies` is their list of policies, with its programs loaded.
 fn plan(
     args: &Args,
     policies: &str,
     inputs: &Inputs,
     offered: Option<&Offered>,
     build: BuildIdentity,
-) -> Result<Plan> {
+) -> Result<(Plan, usize)> {
     let specs = match offered {
         Some(offered) => offered.with(policies, &inputs.registry),
         None => inputs.registry.parse_list(policies),
@@ -333,18 +322,16 @@ fn plan(
     for spec in &specs {
         spec.build(&devids).map_err(|error| anyhow!("--policy: {error}"))?;
     }
-    if args.seed.checked_add(u64::from(args.repeats) - 1).is_none() {
-        let most = u64::MAX - u64::from(args.repeats) + 1;
-        let repeats = args.repeats;
+    let round = args.repeats.unwrap_or(REPEATS);
+    let (duration, rounds) = effort(args, inputs, specs.len())?;
+    let repeats = round * rounds;
+    if args.seed.checked_add(u64::from(repeats) - 1).is_none() {
+        let most = u64::MAX - u64::from(repeats) + 1;
         return Err(anyhow!("--seed: {repeats} repeats need a seed of at most {most}"));
     }
-    let duration = match args.duration {
-        Some(duration) => Some(duration),
-        None => shortened(args, inputs, specs.len())?,
-    };
     let choices = Choices {
         policies: specs.iter().map(ToString::to_string).collect(),
-        repeats: args.repeats,
+        repeats,
         seed: args.seed,
         duration_ns: duration.map(|duration| duration.0),
     };
@@ -353,24 +340,28 @@ fn plan(
     if args.no_oracle || inputs.has_costly_oracle() {
         plan.reference = Reference::Nothing;
     }
-    Ok(plan.with_programs(inputs.registry.programs()))
+    Ok((plan.with_programs(inputs.registry.programs()), round as usize))
 }
 
-/// The simulated time of built-in jobs on an array that is so fast that their `runtime` would take
-/// more than some 15 s on two CPUs; `None` if all of it is simulated.
-fn shortened(args: &Args, inputs: &Inputs, policies: usize) -> Result<Option<Nanos>> {
+/// The simulated time of jobs, `None` for that of the jobs, and the most rounds of repeats.
+///
+/// Built-in jobs are simulated for a shorter time on an array that is so fast that their `runtime`
+/// would take more than the budget.
+fn effort(args: &Args, inputs: &Inputs, policies: usize) -> Result<(Option<Nanos>, u32)> {
     let is_builtin = |job: &String| builtin_job_names().any(|name| name == job);
-    if !args.jobs.iter().all(is_builtin) {
-        return Ok(None);
-    }
+    let can_be_shorter = args.duration.is_none() && args.jobs.iter().all(is_builtin);
     let sections = inputs.jobs.iter().flat_map(|job| &job.sections);
-    let Some(runtime) = sections.filter_map(|section| section.runtime).max() else {
-        return Ok(None);
+    let runtime = sections.filter_map(|section| section.runtime).max();
+    let (Some(time), true) = (args.duration.or(runtime), can_be_shorter || args.repeats.is_none())
+    else {
+        return Ok((args.duration, 1));
     };
     // The oracle runs, too.
-    let runs = u64::from(args.repeats) * (policies as u64 + 1);
-    let affordable = effort::affordable(inputs, PILOT_POLICY, runs)?;
-    Ok(Some(affordable).filter(|affordable| *affordable < runtime))
+    let runs = u64::from(args.repeats.unwrap_or(REPEATS)) * (policies as u64 + 1);
+    let affordable = effort::affordable(inputs, PILOT_POLICY, runs, args.budget)?;
+    let rounds = if args.repeats.is_some() { 1 } else { effort::rounds(affordable, time) };
+    let shortened = Some(affordable).filter(|affordable| can_be_shorter && *affordable < time);
+    Ok((args.duration.or(shortened), rounds))
 }
 
 /// The command that makes the same plan, with every option written out. The results folder, the
@@ -382,7 +373,10 @@ fn command(args: &Args, duration: Option<Nanos>) -> String {
         words.push(format!("--system {}", system.as_written()));
     }
     words.push(format!("--policy {}", quoted(&args.policy)));
-    words.push(format!("--repeats {} --seed {}", args.repeats, args.seed));
+    words.push(match args.repeats {
+        Some(repeats) => format!("--repeats {repeats} --seed {}", args.seed),
+        None => format!("--budget {} --seed {}", exact(args.budget), args.seed),
+    });
     if let Some(duration) = duration {
         words.push(format!("--duration {}", exact(duration)));
     }

@@ -40,6 +40,7 @@ mod ranking;
 mod recipe;
 mod redundancy;
 mod report;
+mod rounds;
 mod screen;
 mod serve;
 mod serving;

@@ -86,7 +86,7 @@ impl Run {
         out.extend(advised_array::out_of_service(&read(&name, &text)?.spec));
         let own = QuestionOptions::default();
         let options = QuestionOptions {
-            repeats: repeats.unwrap_or(own.repeats),
+            repeats,
             duration: duration.map(|text| parse_duration(&text)).transpose()?,
             jobs: jobs.iter().map(|(name, _)| name.clone()).collect(),
             ..own
@@ -111,9 +111,8 @@ impl Run {
     pub(crate) fn plan(&self) -> Value {
         let plan = &self.question.plan;
         json!({
-            "plan": serde_json::to_string_pretty(plan).expect("a plan is plain data") + "\n",
             "jobs": plan.jobs.iter().map(|job| &job.name).collect::<Vec<&String>>(),
-            "seeds": plan.seeds.len(),
+            "seeds": self.question.round,
             "policies": plan.policies,
             "duration_ns": plan.duration_ns,
             "note": self.question.chosen.note,
@@ -157,7 +156,8 @@ impl Run {
         Ok(())
     }
 
-    /// The answer from the cells of the first repeats.
+    /// The answer from the cells of the first repeats, their plan, and the number of repeats that
+    /// are to be run after them.
     pub(crate) fn answer(&mut self, repeats: usize) -> Result<Value> {
         let plan = &self.question.plan;
         let first = self.summaries.iter().filter(|((.., repeat), _)| (*repeat as usize) < repeats);
@@ -165,11 +165,19 @@ impl Run {
         if summaries.len() != plan.jobs.len() * plan.contenders().count() * repeats {
             bail!("cells of the first {repeats} repeats are missing");
         }
+        let is_last = repeats < self.question.round
+            || repeats == plan.seeds.len()
+            || self.question.is_settled(repeats, &summaries);
+        let more = if is_last { 0 } else { self.question.round };
+        let part = plan.clone().with_seeds(plan.seeds[..repeats].to_vec());
+        let part = serde_json::to_string_pretty(&part).expect("a plan is plain data") + "\n";
         let (mut array, is_dead) = self.question.answer(repeats, summaries, &self.out);
         array.condition.clone_from(&self.condition);
         let (system, spec) = (self.question.chosen.system, &self.question.inputs.array);
         array.first = first_steps(system, spec, array.condition.as_deref(), &self.out);
-        let value = self.written(&array, is_dead);
+        let mut value = self.written(&array, is_dead);
+        value["more"] = json!(more);
+        value["plan"] = json!(part);
         self.answer = Some(array);
         Ok(value)
     }

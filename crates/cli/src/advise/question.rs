@@ -2,9 +2,9 @@
 
 use super::Args;
 use super::target::{self, AdviseTarget, FOLDER};
-use crate::compare;
 use crate::ending::Failure;
 use crate::progress::stop_at_ctrl_c;
+use crate::rounds::{self, Rounds};
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
@@ -18,7 +18,6 @@ use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::{Inputs, load_array};
 use mirrorball_lab::experiment::plan::Cell;
-use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::systems;
 use std::path::Path;
@@ -98,6 +97,7 @@ impl Question {
         let options = QuestionOptions {
             policies: args.policy.clone(),
             repeats: args.repeats,
+            budget: args.budget,
             seed: args.seed,
             duration: args.duration,
             jobs: jobs.to_vec(),
@@ -124,21 +124,25 @@ impl Question {
         let sources = sources.flat_map(|input| [input.name.as_str(), input.text.as_str()]);
         let hash = stable_hash(keys.iter().map(String::as_str).chain(sources));
         let folder = Path::new(FOLDER).join(format!("advice-{}", &hash[..12]));
-        let results = Results::open(&folder, plan).map_err(|error| {
-            let help = "change to a folder that you may write to";
-            Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
-        })?;
-        let ran = compare::run_cells(args.threads, plan, inputs, &results);
-        let (ending, counts) = ran.map_err(Failure::Fault)?;
+        let rounds = Rounds {
+            plan,
+            round: self.asked.round,
+            inputs,
+            folder: &folder,
+            threads: args.threads,
+            help: "change to a folder that you may write to",
+        };
+        let (part, ending, counts) =
+            rounds.run(|part, summaries| self.asked.is_settled(part.seeds.len(), summaries))?;
         if self.asked.share == Share::Whole {
-            compare::say_counts(counts);
+            rounds::say_counts(counts);
         }
         let summaries = match ending {
             run::Ending::Complete(summaries) => summaries,
             run::Ending::Interrupted { .. } => return Ok(None),
         };
         let out = &self.out_of_service;
-        let (mut answer, is_dead) = self.asked.answer(plan.seeds.len(), summaries, out);
+        let (mut answer, is_dead) = self.asked.answer(part.seeds.len(), summaries, out);
         answer.results = folder.display().to_string();
         let stop = stop_at_ctrl_c("finishing the running cells").map_err(Failure::Fault)?;
         if let Some(options) = self.asked.maintenance(&answer, out, args.threads, stop) {

@@ -124,47 +124,22 @@ impl Advice {
         let is_default = now == system.default_spec(settings);
         let written = previous(array, now, is_default);
         let in_force = InForce { spec: now, written, is_default, failed };
-        let best_of = |specs: &[&str]| best(study, specs, now);
-        let candidate = |(spec, factor): (String, Option<f64>)| {
-            let setting = settings.iter().find(|setting| setting.spec == spec);
-            AdvisedPolicy {
-                factor,
-                only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
-                jobs: study.jobs.len(),
-                slower: slower(study, &spec, now),
-                spread: spread(study, &[&spec, now]),
-                takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
-                commands: setting.map_or_else(Commands::default, |setting| {
-                    setting.commands(system, array, in_force)
-                }),
-                note: setting.and_then(|setting| note(setting.offer, array)),
-                is_unverified: setting.is_some_and(|setting| !setting.offer.verified),
-                spec,
-            }
-        };
+        let choice = Chooser { study, system, settings, array, in_force };
         let is_offered = |it: &&Setting| it.availability == Availability::Offered;
         let offered = settings.iter().filter(is_offered);
         let mut specs: Vec<&str> = offered.map(|setting| setting.spec.as_str()).collect();
         if !specs.contains(&now) {
             specs.push(now);
         }
-        let offered = best_of(&specs).map(candidate);
+        let offered = choice.best_of(&specs).map(|best| choice.advised(best));
         let factor =
             |it: &Option<AdvisedPolicy>| it.as_ref().and_then(|it| it.factor).unwrap_or(1.0);
-        let all: Vec<&str> = settings.iter().map(|setting| setting.spec.as_str()).collect();
-        let is_better = |least: f64| {
-            move |it: &AdvisedPolicy| {
-                it.factor.is_none_or(|factor| factor > least * worthwhile(it.spread))
-            }
-        };
-        let need = |spec: &str| need(spec, system, settings);
         // The best of those that take at most so much, if it is worth that.
         let best_within = |most: Need, least: f64| {
-            let fits = all.iter().filter(|spec| need(spec) <= most).copied();
-            let least = if most == Need::NewVolume { least * WORTH_A_NEW_VOLUME } else { least };
-            best_of(&specs.iter().copied().chain(fits).collect::<Vec<_>>())
-                .map(candidate)
-                .filter(is_better(least))
+            let all = settings.iter().map(|setting| setting.spec.as_str());
+            let fits = all.filter(|spec| choice.need(spec) <= most);
+            let best = choice.best_of(&specs.iter().copied().chain(fits).collect::<Vec<_>>());
+            best.map(|best| choice.advised(best)).filter(|it| choice.is_worth(it, least))
         };
         let conditional = best_within(Need::Condition, factor(&offered));
         let least = factor(&offered).max(factor(&conditional));
@@ -172,12 +147,10 @@ impl Advice {
         let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
         let least = factor(&offered).max(factor(&conditional));
         // Only a rule for paths may choose among paths: to others they would be devices.
-        let known = if system.is_multipath { None } else { best_of(&every) };
-        let known = known.and_then(|leader| least_of_tied(study, leader, now, &need));
-        let known = known.map(candidate).filter(|it| {
-            let is_new_volume = need(&it.spec) == Need::NewVolume;
-            is_better(if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least })(it)
-        });
+        let known = if system.is_multipath { None } else { choice.best_of(&every) };
+        let known = known.and_then(|leader| choice.least_of_tied(leader));
+        let known = known.map(|best| choice.advised(best));
+        let known = known.filter(|it| choice.is_worth(it, least));
         let now_is_assumed = stated_policy(array, system).is_none();
         Advice {
             system: system.title.clone(),
@@ -307,42 +280,79 @@ enum Need {
     NewVolume,
 }
 
-/// What it takes to have a policy on an array of the system `own`, which offers `settings`.
-fn need(spec: &str, own: &System, settings: &[Setting]) -> Need {
-    if let Some(setting) = settings.iter().find(|setting| setting.spec == spec) {
-        return if setting.offer.is_at_creation { Need::NewVolume } else { Need::Condition };
-    }
-    let info = Spec::parse(spec).ok().and_then(|spec| spec.info());
-    let mut systems = info.into_iter().flat_map(|info| offers_of(info.name)).map(|(it, _)| it);
-    if systems.any(|it| it.name == own.name) { Need::Patch } else { Need::NewVolume }
+/// A policy and its gain over what is in force.
+type Gaining = (String, Option<f64>);
+
+/// The choice among the policies of a study for an array.
+struct Chooser<'a> {
+    study: &'a Study,
+    system: &'static System,
+    settings: &'a [Setting],
+    array: &'a ArraySpec,
+    in_force: InForce<'a>,
 }
 
-/// Of the leader and the policies within [`TIE`] of it, the one that takes the least of the user;
-/// of several that with the fewest reads that were not needed, then the leader. `leader` has a
-/// gain over `now`, and so has the result.
-fn least_of_tied(
-    study: &Study,
-    leader: (String, Option<f64>),
-    now: &str,
-    need: impl Fn(&str) -> Need,
-) -> Option<(String, Option<f64>)> {
-    let mean = |policy: &str| {
-        let mut rows = study.matrix.rows.iter();
-        rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
-    };
-    let extra_reads = |policy: &str| {
-        let rows = study.jobs.iter().flat_map(|job| &job.rows);
-        let own = rows.filter(|row| row.policy == policy);
-        // Thousandths: noise does not decide.
-        (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
-    };
-    let least = mean(&leader.0) * (1.0 - TIE);
-    let tied = study.plan.policies.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
-    let named = tied.min_by_key(|it| (need(it), extra_reads(it), **it != leader.0))?;
-    if *named == leader.0 {
-        return Some(leader);
+impl Chooser<'_> {
+    /// The best of `specs` by the rules of the verdict, and its gain over what is in force.
+    fn best_of(&self, specs: &[&str]) -> Option<Gaining> {
+        best(self.study, specs, self.in_force.spec)
     }
-    best(study, &[named, now], now)
+
+    /// What it takes to have a policy.
+    fn need(&self, spec: &str) -> Need {
+        if let Some(setting) = self.settings.iter().find(|setting| setting.spec == spec) {
+            return if setting.offer.is_at_creation { Need::NewVolume } else { Need::Condition };
+        }
+        let info = Spec::parse(spec).ok().and_then(|spec| spec.info());
+        let mut systems = info.into_iter().flat_map(|info| offers_of(info.name)).map(|(it, _)| it);
+        if systems.any(|it| it.name == self.system.name) { Need::Patch } else { Need::NewVolume }
+    }
+
+    /// True if a policy gains enough over what gains the factor `least`.
+    fn is_worth(&self, policy: &AdvisedPolicy, least: f64) -> bool {
+        let is_new_volume = self.need(&policy.spec) == Need::NewVolume;
+        let least = if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least };
+        policy.factor.is_none_or(|factor| factor > least * worthwhile(policy.spread))
+    }
+
+    /// Of the leader and the policies within [`TIE`] of it, the one that takes the least of the
+    /// user; of several that with the fewest reads that were not needed, then the leader. `leader`
+    /// has a gain over what is in force, and so has the result.
+    fn least_of_tied(&self, leader: Gaining) -> Option<Gaining> {
+        let mean = |policy: &str| {
+            let mut rows = self.study.matrix.rows.iter();
+            rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
+        };
+        let extra_reads = |policy: &str| {
+            let rows = self.study.jobs.iter().flat_map(|job| &job.rows);
+            let own = rows.filter(|row| row.policy == policy);
+            // Thousandths: noise does not decide.
+            (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
+        };
+        let least = mean(&leader.0) * (1.0 - TIE);
+        let policies = self.study.plan.policies.iter();
+        let tied = policies.filter(|it| mean(it) >= least && mean(it) > 0.0);
+        let named = tied.min_by_key(|it| (self.need(it), extra_reads(it), **it != leader.0))?;
+        if *named == leader.0 { Some(leader) } else { self.best_of(&[named, self.in_force.spec]) }
+    }
+
+    fn advised(&self, (spec, factor): Gaining) -> AdvisedPolicy {
+        let &Chooser { study, system, settings, array, in_force } = self;
+        let setting = settings.iter().find(|setting| setting.spec == spec);
+        AdvisedPolicy {
+            factor,
+            only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
+            jobs: study.jobs.len(),
+            slower: slower(study, &spec, in_force.spec),
+            spread: spread(study, &[&spec, in_force.spec]),
+            takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
+            commands: setting
+                .map_or_else(Commands::default, |it| it.commands(system, array, in_force)),
+            note: setting.and_then(|setting| note(setting.offer, array)),
+            is_unverified: setting.is_some_and(|setting| !setting.offer.verified),
+            spec,
+        }
+    }
 }
 
 /// The least gain that is advised, for figures with this spread over the repeats.

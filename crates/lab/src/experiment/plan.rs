@@ -156,6 +156,13 @@ impl Plan {
         Plan { seeds, ..self }
     }
 
+    /// `other` with the repeats of this plan, if those of one begin those of the other.
+    pub(crate) fn with_repeats_of(&self, other: &Plan) -> Plan {
+        let begins = self.seeds.starts_with(&other.seeds) || other.seeds.starts_with(&self.seeds);
+        let other = other.clone();
+        if begins { other.with_seeds(self.seeds.clone()) } else { other }
+    }
+
     /// The policies and, last, the oracle if it takes part.
     pub fn contenders(&self) -> impl Iterator<Item = &str> {
         let oracle = self.reference.is_oracle().then_some(ORACLE);

@@ -40,7 +40,7 @@ pub struct Results {
 
 impl Results {
     /// Checks that `folder` may hold the results of `plan`: it is absent or empty, or holds the
-    /// same plan. Writes nothing.
+    /// same plan, of as many repeats, fewer or more. Writes nothing.
     ///
     /// # Errors
     /// If it holds another plan or something else; the message says what differs.
@@ -73,7 +73,7 @@ impl Results {
             let plan = plan_path.display();
             bail!("{plan} is not a plan that this version can read");
         };
-        let differences = plan.differences(&found);
+        let differences = plan.differences(&plan.with_repeats_of(&found));
         if !differences.is_empty() {
             let listed = differences.join("\n  ");
             if plan.build != found.build && differences.len() == 1 {
@@ -84,7 +84,8 @@ impl Results {
         Ok(())
     }
 
-    /// Creates the folder for `plan`, or opens it if it holds the same plan.
+    /// Creates the folder for `plan`, or opens it if it holds the same plan. One of fewer repeats
+    /// is replaced.
     ///
     /// # Errors
     /// As [`Results::check`], or if the folder cannot be written.
@@ -96,12 +97,18 @@ impl Results {
             anyhow!("cannot create the results folder {shown}: {}", folder_problem(folder, &error))
         })?;
         let plan_path = folder.join(PLAN_FILE);
-        if !plan_path.exists() {
+        if Results::repeats_held(folder) < plan.seeds.len() {
             let mut text = serde_json::to_vec_pretty(plan).expect("a plan is plain data");
             text.push(b'\n');
             write_whole(&plan_path, &text)?;
         }
         Ok(Results { folder: folder.to_owned() })
+    }
+
+    /// Number of repeats of the plan that `folder` holds; zero if it holds none.
+    pub fn repeats_held(folder: &Path) -> usize {
+        let text = fs::read_to_string(folder.join(PLAN_FILE)).unwrap_or_default();
+        serde_json::from_str::<Plan>(&text).map_or(0, |plan| plan.seeds.len())
     }
 
     /// The folder.

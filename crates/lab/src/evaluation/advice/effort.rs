@@ -1,7 +1,7 @@
-//! How much is simulated for an advice: which seeds, and for how long.
+//! How much is simulated for an answer: which seeds, for how long, and in how many rounds at most.
 //!
-//! Both are chosen from the array alone, not from the speed of the machine that simulates it, so
-//! that the advice is the same everywhere.
+//! All are chosen from the array alone, not from the speed of the machine that simulates it, so
+//! that the answer is the same everywhere. A budget in seconds therefore is a number of I/Os.
 
 use crate::experiment::inputs::Inputs;
 use anyhow::Result;
@@ -10,8 +10,12 @@ use mirrorball_core::units::Nanos;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::first_stream;
 
-/// Number of member I/Os that all cells of an advice simulate together: about 15 s on two cores.
-const IO_BUDGET: u64 = 30_000_000;
+/// Time for all cells of an answer on two cores.
+pub const BUDGET: Nanos = Nanos(15_000_000_000);
+/// Number of member I/Os that two cores simulate in a second.
+const IOS_PER_SECOND: u64 = 2_000_000;
+/// Most rounds of repeats: the last of them hardly make an interval narrower.
+const ROUNDS_MAX: u64 = 5;
 /// Simulated times of the runs of each job that tell how many I/Os a longer one makes: the first
 /// that makes [`PILOT_IOS`] counts, else the last.
 const PILOTS: [Nanos; 2] = [Nanos(20_000_000), Nanos(2_000_000_000)];
@@ -41,21 +45,33 @@ pub fn balanced_seeds(first: u64, count: u32, copies: usize) -> Vec<u64> {
     seeds
 }
 
-/// The simulated time of each job of an advice with which `runs` runs of every job stay within the
-/// budget. `policy` is in force.
-///
-/// # Errors
-/// If the array cannot be simulated.
-pub fn duration(inputs: &Inputs, policy: &str, runs: u64) -> Result<Nanos> {
-    Ok(affordable(inputs, policy, runs)?.min(LONGEST))
+/// Seeds for rounds of repeats, each of which is balanced.
+pub fn seeds_in_rounds(first: u64, round: u32, rounds: u32, copies: usize) -> Vec<u64> {
+    let mut seeds: Vec<u64> = Vec::new();
+    for _ in 0..rounds {
+        let first = seeds.last().map_or(first, |last| last.wrapping_add(1));
+        seeds.extend(balanced_seeds(first, round, copies));
+    }
+    seeds
 }
 
-/// The simulated time of each job with which `runs` runs of every job stay within the budget, in
-/// steps of 100 ms, and never too short to say something. `policy` is in force.
+/// The simulated time of each job of an advice for which `affordable` is known.
+pub fn duration(affordable: Nanos) -> Nanos {
+    affordable.min(LONGEST)
+}
+
+/// Number of rounds of repeats for which the budget suffices, where one may take `affordable`, and
+/// its jobs take `duration`.
+pub fn rounds(affordable: Nanos, duration: Nanos) -> u32 {
+    (affordable.0 / duration.0.max(1)).clamp(1, ROUNDS_MAX) as u32
+}
+
+/// The simulated time of each job with which `runs` runs of every job stay within a budget on two
+/// cores, in steps of 100 ms, and never too short to say something. `policy` is in force.
 ///
 /// # Errors
 /// If the array cannot be simulated.
-pub fn affordable(inputs: &Inputs, policy: &str, runs: u64) -> Result<Nanos> {
+pub fn affordable(inputs: &Inputs, policy: &str, runs: u64, budget: Nanos) -> Result<Nanos> {
     let spec = Spec::parse(policy).expect("a setting of a system is a policy");
     let (mut ios, mut pilot) = (0, Nanos::ZERO);
     for time in PILOTS {
@@ -76,7 +92,8 @@ pub fn affordable(inputs: &Inputs, policy: &str, runs: u64) -> Result<Nanos> {
         }
     }
     const STEP: u128 = 100_000_000;
-    let affordable = u128::from(IO_BUDGET) * u128::from(pilot.0) / u128::from((ios * runs).max(1));
+    let ios_max = u128::from(IOS_PER_SECOND) * u128::from(budget.0) / 1_000_000_000;
+    let affordable = ios_max * u128::from(pilot.0) / u128::from((ios * runs).max(1));
     let time = u64::try_from(affordable / STEP * STEP).unwrap_or(u64::MAX);
     Ok(Nanos(time).max(SHORTEST))
 }
@@ -99,13 +116,19 @@ mod tests {
         let uneven = balanced_seeds(7, 5, 2);
         assert_eq!(uneven.len(), 5);
         assert!(uneven.windows(2).all(|pair| pair[0] < pair[1]), "{uneven:?}");
+        let rounds = seeds_in_rounds(1, 6, 3, 2);
+        assert_eq!((rounds.len(), &rounds[..6]), (18, &balanced_seeds(1, 6, 2)[..]));
+        assert!(rounds.windows(2).all(|pair| pair[0] < pair[1]), "{rounds:?}");
     }
 
     #[test]
     fn a_faster_array_is_simulated_for_a_shorter_time() {
         let time = |array: &str, runs: u64| {
             let inputs = Inputs::load(array, &["rand-4k-qd32".to_owned()]).unwrap();
-            duration(&inputs, "md/raid1", runs).unwrap()
+            let affordable = affordable(&inputs, "md/raid1", runs, BUDGET).unwrap();
+            let time = duration(affordable);
+            assert!(rounds(affordable, time) == 1 || time == LONGEST);
+            time
         };
         assert_eq!(time("eight-hdd-raid10", 72), LONGEST);
         let ssds = time("two-ssd-raid1", 720);

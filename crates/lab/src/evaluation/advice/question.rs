@@ -32,8 +32,11 @@ pub const STANDARD_MIX: [&str; 8] = [
 pub const KNOWN_POLICIES: &str =
     "mirrorball/auto,md/raid1,zfs/mirror,gmirror/load,kakra/queue,research/peak-ewma,research/sed";
 
-/// Repeats of each job under each policy if no number is given.
-pub const REPEATS: u32 = 6;
+/// Repeats of each job under each policy in a round, if no number is given.
+const REPEATS: u32 = 6;
+
+/// Parts of the repeats that are left out one by one to see whether the advice stays the same.
+const PARTS: usize = 6;
 
 /// Seed of the first repeat if none is given.
 pub const SEED: u64 = 1;
@@ -43,8 +46,11 @@ pub const SEED: u64 = 1;
 pub struct QuestionOptions {
     /// Policies to compare with the settings of the system, separated by commas.
     pub policies: String,
-    /// Number of repeats of each job under each policy.
-    pub repeats: u32,
+    /// Number of repeats of each job under each policy; if not given, as many as decide, within
+    /// the budget.
+    pub repeats: Option<u32>,
+    /// Time for all repeats on two cores.
+    pub budget: Nanos,
     /// Seed of the first repeat.
     pub seed: u64,
     /// Simulated time of every job; chosen by the array if not given.
@@ -57,7 +63,8 @@ impl Default for QuestionOptions {
     fn default() -> QuestionOptions {
         QuestionOptions {
             policies: KNOWN_POLICIES.to_owned(),
-            repeats: REPEATS,
+            repeats: None,
+            budget: effort::BUDGET,
             seed: SEED,
             duration: None,
             jobs: Vec::new(),
@@ -92,8 +99,10 @@ pub struct AdviceQuestion {
     pub inputs: Inputs,
     /// The storage system.
     pub chosen: ChosenSystem,
-    /// The cells to run.
+    /// The cells of all rounds of repeats.
     pub plan: Plan,
+    /// Number of repeats of the first round, and of each one after it.
+    pub round: usize,
     /// What the person chose.
     pub options: QuestionOptions,
     /// How much of the time it has.
@@ -122,20 +131,28 @@ impl AdviceQuestion {
         let specs = offered
             .with(policies, &Registry::default())
             .map_err(|error| anyhow!("--policy: {error}"))?;
-        let (repeats, seed) = (options.repeats, options.seed);
-        let seeds = effort::balanced_seeds(seed, repeats, inputs.array.chunk_map()?.copies());
-        let duration = match options.duration {
-            Some(duration) => duration,
-            None => {
+        let (round, seed) = (options.repeats.unwrap_or(REPEATS), options.seed);
+        let (duration, rounds) = match (options.duration, options.repeats) {
+            (Some(duration), Some(_)) => (duration, 1),
+            (duration, repeats) => {
                 // The oracle runs, too.
-                let runs = parts * seeds.len() as u64 * (specs.len() as u64 + 1);
-                effort::duration(&inputs, &offered.now, runs)?
+                let runs = parts * u64::from(round) * (specs.len() as u64 + 1);
+                let affordable = effort::affordable(&inputs, &offered.now, runs, options.budget)?;
+                let duration = duration.unwrap_or(effort::duration(affordable));
+                let is_fixed = repeats.is_some() || share != Share::Whole;
+                (duration, if is_fixed { 1 } else { effort::rounds(affordable, duration) })
             }
+        };
+        let copies = inputs.array.chunk_map()?.copies();
+        let seeds = effort::seeds_in_rounds(seed, round, rounds, copies);
+        let repeats = match options.repeats {
+            Some(repeats) => format!("--repeats {repeats}"),
+            None => format!("--budget {}ns", options.budget.0),
         };
         let words: Vec<String> = options.job_names().iter().map(|job| quoted(job)).collect();
         let command = format!(
-            "mirrorball advise {} {} --system {} --policy {} --repeats {repeats} --seed {seed} \
-             --duration {}ns",
+            "mirrorball advise {} {} --system {} --policy {} {repeats} --seed {seed} --duration \
+             {}ns",
             quoted(name),
             words.join(" "),
             quoted(chosen.as_written()),
@@ -143,10 +160,10 @@ impl AdviceQuestion {
             duration.0
         );
         let policies = specs.iter().map(ToString::to_string).collect();
-        let choices = Choices { policies, repeats, seed, duration_ns: Some(duration.0) };
+        let choices = Choices { policies, repeats: round, seed, duration_ns: Some(duration.0) };
         let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
         let plan = Plan::new(build, array, sources, choices, command).with_seeds(seeds);
-        Ok(AdviceQuestion { inputs, chosen, plan, offered, options, share })
+        Ok(AdviceQuestion { inputs, chosen, plan, round: round as usize, offered, options, share })
     }
 
     /// Canonical string of the policy in force.
@@ -165,15 +182,37 @@ impl AdviceQuestion {
         summaries: Vec<CellSummary>,
         out: &[OutOfService],
     ) -> (ArrayAnswer, bool) {
-        let plan = self.plan.clone().with_seeds(self.plan.seeds[..repeats].to_vec());
-        let baseline = Some(self.offered.now.clone());
-        let study = Study::new(plan, summaries, Criteria { baseline, ..Criteria::default() });
+        let study = self.study(&self.plan.seeds[..repeats], summaries);
         let failed: Vec<u64> = out.iter().filter(|it| it.is_failed).map(|it| it.devid).collect();
         let array = &self.inputs.array;
         let advice = self.offered.advice(&study, array, &failed);
         let mut answer = ArrayAnswer::new(array, &study, advice);
         answer.mark_failed(out);
         (answer, study.has_dead_job())
+    }
+
+    /// True if more repeats than the first `repeats`, whose cells these are, would hardly change
+    /// the advice: it is the same whichever part of them is left out.
+    pub fn is_settled(&self, repeats: usize, summaries: &[CellSummary]) -> bool {
+        let seeds = &self.plan.seeds[..repeats];
+        let policies = |left_out: &[u64]| {
+            let is_kept = |seed: &u64| !left_out.contains(seed);
+            let kept: Vec<u64> = seeds.iter().copied().filter(is_kept).collect();
+            let cells = summaries.iter().filter(|cell| is_kept(&cell.identity.seed)).cloned();
+            let study = self.study(&kept, cells.collect());
+            self.offered.advice(&study, &self.inputs.array, &[]).policies()
+        };
+        // Whole groups of seeds whose numbers of processes leave every remainder.
+        let copies = self.inputs.array.chunk_map().map_or(1, |map| map.copies());
+        let part = (copies * (repeats / copies).div_ceil(PARTS)).clamp(1, (repeats / 2).max(1));
+        let all = policies(&[]);
+        repeats > 1 && seeds.chunks(part).all(|part| policies(part) == all)
+    }
+
+    fn study(&self, seeds: &[u64], cells: Vec<CellSummary>) -> Study {
+        let plan = self.plan.clone().with_seeds(seeds.to_vec());
+        let baseline = Some(self.offered.now.clone());
+        Study::new(plan, cells, Criteria { baseline, ..Criteria::default() })
     }
 
     /// How scrub, rebuild and flushes are measured under the policies of an answer; none if the

@@ -133,10 +133,22 @@ fn a_folder_of_another_plan_is_refused_and_left_alone() {
     let here = plan(&["j"], &["a/x"], 2);
     run_all(&here, folder.path(), 1, &MockExecutor::default()).unwrap();
     let before = contents(folder.path());
-    let more = plan(&["j"], &["a/x"], 3);
-    let error = Results::open(folder.path(), &more).unwrap_err().to_string();
-    assert!(error.contains("seeds: saved [1, 2]; requested [1, 2, 3]"), "{error}");
+    let other = here.clone().with_seeds(vec![2, 3]);
+    let error = Results::open(folder.path(), &other).unwrap_err().to_string();
+    assert!(error.contains("seeds: saved [1, 2]; requested [2, 3]"), "{error}");
     assert!(before == contents(folder.path()));
+}
+
+#[test]
+fn a_folder_takes_more_repeats_of_its_plan_and_gives_fewer() {
+    let folder = TempDir::new().unwrap();
+    let (few, many) = (plan(&["j"], &["a/x"], 2), plan(&["j"], &["a/x"], 3));
+    for (plan, new_cells) in [(&few, 4), (&many, 2), (&few, 0)] {
+        let executor = MockExecutor::default();
+        run_all(plan, folder.path(), 1, &executor).unwrap();
+        assert_eq!(executor.run_count(), new_cells);
+    }
+    assert_eq!(Results::repeats_held(folder.path()), 3);
 }
 
 #[test]

@@ -116,6 +116,13 @@ impl Verdict {
         verdict
     }
 
+    /// True if more repeats would hardly change it: each policy is better, worse or as good, and
+    /// the named one is steady.
+    pub fn is_settled(&self) -> bool {
+        let is_steady = self.spread.is_none_or(|spread| !spread.is_unsteady());
+        self.undecided.is_empty() && is_steady
+    }
+
     fn none() -> Verdict {
         Verdict {
             policy: None,

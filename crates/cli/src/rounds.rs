@@ -1,0 +1,77 @@
+//! Rounds of repeats: the first repeats of a plan, and more until they decide.
+
+use crate::ending::Failure;
+use crate::progress::{self, CellCounts};
+use crate::screen;
+use anyhow::{Result, anyhow};
+use mirrorball_lab::experiment::inputs::Inputs;
+use mirrorball_lab::experiment::plan::Plan;
+use mirrorball_lab::experiment::results::Results;
+use mirrorball_lab::experiment::run::{self, Ending, RunOptions};
+use mirrorball_lab::experiment::simulate::SimExecutor;
+use mirrorball_lab::experiment::study::CellSummary;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// A plan whose repeats are run in rounds.
+pub(crate) struct Rounds<'a> {
+    /// The plan with the repeats of all rounds.
+    pub(crate) plan: &'a Plan,
+    /// Number of repeats of a round.
+    pub(crate) round: usize,
+    pub(crate) inputs: &'a Inputs,
+    /// The results folder.
+    pub(crate) folder: &'a Path,
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Help for the user if the folder cannot be used.
+    pub(crate) help: &'static str,
+}
+
+impl Rounds<'_> {
+    /// Runs rounds until `is_settled` by the cells so far, and returns how the last one ended, with
+    /// the plan of the repeats that were run.
+    ///
+    /// # Errors
+    /// If the folder holds something else, results cannot be written, or a cell fails.
+    pub(crate) fn run(
+        &self,
+        is_settled: impl Fn(&Plan, &[CellSummary]) -> bool,
+    ) -> Result<(Plan, Ending, CellCounts), Failure> {
+        let all = self.plan.seeds.len();
+        let mut repeats = Results::repeats_held(self.folder).clamp(self.round, all);
+        let mut simulated = 0;
+        loop {
+            let plan = self.plan.clone().with_seeds(self.plan.seeds[..repeats].to_vec());
+            let results = Results::open(self.folder, &plan)
+                .map_err(|error| Failure::WrongUse(anyhow!("{error:#}\n  help: {}", self.help)))?;
+            let (ending, counts) = self.run_cells(&plan, &results).map_err(Failure::Fault)?;
+            simulated += counts.run;
+            let is_last = match &ending {
+                Ending::Complete(cells) => repeats == all || is_settled(&plan, cells),
+                Ending::Interrupted { .. } => true,
+            };
+            if is_last {
+                let saved = (counts.saved + counts.run).saturating_sub(simulated);
+                return Ok((plan, ending, CellCounts { saved, run: simulated }));
+            }
+            repeats = (repeats + self.round).min(all);
+        }
+    }
+
+    /// Runs the cells of a plan with a bar of progress, and counts those that were reused.
+    fn run_cells(&self, plan: &Plan, results: &Results) -> Result<(Ending, CellCounts)> {
+        let work = |options: &RunOptions<'_>| {
+            run::run(plan, &SimExecutor::new(self.inputs, options.stop)?, results, options)
+        };
+        let all = plan.cells().len();
+        progress::run_cells(all, "finishing the running cells", self.threads, work)
+    }
+}
+
+/// Says after the answer how many cells were reused.
+pub(crate) fn say_counts(CellCounts { saved, run }: CellCounts) {
+    screen::say_later(format_args!(
+        "{} cells: {saved} reused from an earlier run, {run} simulated",
+        saved + run
+    ));
+}
