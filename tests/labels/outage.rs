@@ -186,7 +186,7 @@ fn a_device_that_was_cut_is_refused() {
         assert!(stderr(&served).contains("it was truncated"), "{}", stderr(&served));
     }
     let service = serve(&folder, &["a.img", "b.img", "--discard", "a.img"]);
-    let note = "the volume starts without it; `ctl members replace 1 DEVICE` rebuilds the member";
+    let note = "the volume starts without it; `mirrorball ctl --control ";
     assert!(has_line(&service, note), "{:?}", service.lines);
     assert_reads(&folder, 0, 1);
     client(&folder).write(0, &[2; BLOCK]);

@@ -28,9 +28,9 @@ fn with_a_failed_member() -> (Folder, Service) {
 #[test]
 fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
     let (folder, service) = with_a_failed_member();
-    let text = folder.ctl(&["members", "add", "new.img"]);
+    let text = folder.ctl(&["members", "add", "new.img", "--wait"]);
     assert!(text.contains("new.img` took the place of devid 2 and is being rebuilt"), "{text}");
-    wait_until_in_sync(&folder);
+    assert!(folder.ctl(&["status"]).contains("pair: in sync"));
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "new.img"));
     // The volume starts without the old one and with it, which is not used.
@@ -141,7 +141,7 @@ fn a_member_that_is_missing_at_the_start_is_replaced() {
     client(&folder).write(0, &[3; BLOCK]);
     for request in ["rebuild", "fail"] {
         let error = refused(&folder, &[request, "3"]);
-        let help = "ctl members replace 3 DEVICE` rebuilds the member on any device";
+        let help = "members replace 3 DEVICE` rebuilds the member on any device";
         assert!(error.contains(help), "{error}");
     }
     wait_for_line(&service, "error: devid 3 is missing");
@@ -271,7 +271,10 @@ fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
         (&["replace", "2", "a.img"], &["a.img` is the member with devid 1\n", "no member"]),
         (
             &["replace", "2", "b.img"],
-            &["b.img` is the member with devid 2 already", "`ctl members rebuild 2 --rate BYTES`"],
+            &[
+                "b.img` is the member with devid 2 already",
+                "`mirrorball ctl --control control members rebuild 2 --rate BYTES`",
+            ],
         ),
         (&["replace", "2", "nosuch"], &["nosuch`: no such file", "truncate -s SIZE FILE"]),
         (&["replace", "2", "."], &["is a folder", "help: give a file in the folder"]),
@@ -372,19 +375,29 @@ fn events(folder: &Folder) -> Vec<String> {
 fn a_removed_member_stays_out_until_another_device_takes_its_place() {
     let (folder, service) = with_a_failed_member();
     let error = refused(&folder, &["remove", "1"]);
-    assert!(error.contains("devid 1 is in use\n  help: `ctl members fail 1` stops"), "{error}");
+    assert!(
+        error.contains(
+            "devid 1 is in use\n  help: `mirrorball ctl --control control members fail 1` stops"
+        ),
+        "{error}"
+    );
     let text = folder.ctl(&["members", "remove", "2"]);
     assert!(text.contains("the device of devid 2 is removed, and is not a member any"), "{text}");
     assert!(folder.ctl(&["members"]).contains("devid 2: removed"));
     let status = folder.ctl(&["status"]);
     assert!(
-        status.contains("the device of devid 2 was removed\n    help: `mirrorball ctl members"),
+        status.contains(
+            "the device of devid 2 was removed\n    help: `mirrorball ctl --control control members"
+        ),
         "{status}"
     );
     let error = refused(&folder, &["remove", "2"]);
     assert!(error.contains("removed already"), "{error}");
     let error = refused(&folder, &["rebuild", "2"]);
-    assert!(error.contains("`ctl members replace 2 DEVICE` rebuilds it"), "{error}");
+    assert!(
+        error.contains("`mirrorball ctl --control control members replace 2 DEVICE` rebuilds it"),
+        "{error}"
+    );
     assert_eq!(
         events(&folder),
         [

@@ -32,7 +32,7 @@ fn a_scrub_finds_what_differs_and_repairs_it_on_request() {
     let found = scrub(&folder, &[]);
     assert!(found.contains("differed in 2 blocks of 4 KiB\n"), "{found}");
     assert!(found.contains("2 blocks of 4 KiB left as they were\n"), "{found}");
-    assert!(found.contains("`ctl scrub start --repair --from DEVID` copies its data"), "{found}");
+    assert!(found.contains("scrub start --repair --from DEVID` copies its data"), "{found}");
     for range in ["bytes 0 to 4095", "bytes 8192 to 12287"] {
         let line = format!("  {range} of the volume: mirrors differ\n");
         assert!(found.contains(&line), "no `{line}` in {found}");
@@ -115,7 +115,7 @@ fn a_scrub_is_paused_and_goes_on_over_restarts() {
     scrub(&folder, &[]);
     folder.ctl(&["scrub", "start", "--rate", "2M"]);
     folder.ctl(&["scrub", "pause"]);
-    fails("note: the scrub is paused\n  help: `ctl scrub resume`");
+    fails("note: the scrub is paused\n  help: `mirrorball ctl --control control scrub resume`");
     // The one before is remembered over a restart.
     service.terminate();
     let service = serve(&folder, &["a.img", "b.img"]);

@@ -130,7 +130,11 @@ fn a_fault_outlasts_the_service() {
 
     for arguments in [&[][..], &["--policy", "program:fault.wasm"]] {
         let service = serve(&folder, arguments);
-        assert_fallback(&folder, &service, "was ended by a fault before; `ctl policy program:/");
+        assert_fallback(
+            &folder,
+            &service,
+            "was ended by a fault before; `mirrorball ctl --control ",
+        );
         read_blocks(&folder);
         assert!(folder.ctl(&["stats", "--format", "json"]).contains("fallback_reads"));
         service.terminate();

@@ -1,11 +1,13 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
+mod requests;
 mod scrub_text;
 mod sockets;
 mod text;
+mod wait;
 
 use crate::ending::{Ending, Failure};
-use crate::{devices, numbers, screen};
+use crate::{numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
 use mirrorball_core::policies::short_policy_name;
@@ -13,11 +15,11 @@ use mirrorball_io::control::protocol::{
     self, AskError, Condition, ControlRequest, MemberReport, ScrubAction, ScrubReport,
     ServiceStats, ServiceStatus, Severity, StateChange,
 };
-use mirrorball_io::programs::{ProgramReference, hex_digits};
-use mirrorball_store::label::Uuid;
+use requests::{absolute, replace, set_policy, spare_name};
 use scrub_text::{check_scrub, scrub_text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+pub(crate) use sockets::with_control;
 use std::path::{Path, PathBuf};
 pub(crate) use text::{condition_text, refusal};
 use text::{member, member_stats, requests, sentence, spare, status};
@@ -33,7 +35,7 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl status
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
-  mirrorball ctl --control /tmp/volume.ctl members replace 2 /dev/sdd
+  mirrorball ctl --control /tmp/volume.ctl members replace 2 /dev/sdd --wait
   mirrorball ctl --control /tmp/volume.ctl members add --spare /dev/sde
   mirrorball ctl --control /tmp/volume.ctl scrub start
   mirrorball ctl --control /tmp/volume.ctl events --follow
@@ -44,6 +46,11 @@ pub(crate) struct Args {
     /// /run/mirrorball]
     #[arg(short, long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
+
+    /// Wait until no rebuild, resync or scrub is left, and print rate and time left every 5 s.
+    /// Exits with code 1 if there is an error then
+    #[arg(long, global = true)]
+    wait: bool,
 
     #[command(subcommand)]
     action: CtlAction,
@@ -262,12 +269,20 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(control) => control.clone(),
         None => sockets::only_control(Path::new(sockets::RUN_FOLDER))?,
     };
-    let control = control.as_path();
+    let ending = act(args, &control)?;
+    match args.wait && ending == Ending::Done {
+        true => wait::wait(&control),
+        false => Ok(ending),
+    }
+}
+
+/// Does what the command says, without waiting for what it began.
+fn act(args: &Args, control: &Path) -> Result<Ending, Failure> {
     let format = args.format;
     match &args.action {
         CtlAction::Status { check } => {
             let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
-            print(format, &answer, status)?;
+            print(control, format, &answer, status)?;
             let is_bad = |condition: &Condition| condition.severity > Severity::Note;
             if *check && answer.conditions.iter().any(is_bad) {
                 return Ok(Ending::FoundFailure);
@@ -276,7 +291,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         CtlAction::Members { action } => members(control, format, action.as_ref())?,
         CtlAction::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
-            print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
+            print(control, format, &stats, |stats| {
+                stats.members.iter().map(member_stats).collect()
+            })?;
             if *check && stats.members.iter().all(|member| requests(member) == 0) {
                 screen::say("note: no requests have completed, so there is no lateness to check");
             } else if *check && stats.members.iter().all(|member| member.lateness.is_none()) {
@@ -290,7 +307,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         CtlAction::Events { follow } => return events(control, *follow),
         CtlAction::Scrub { action } => return scrub(control, format, action.as_ref()),
         CtlAction::Policy { name: None, .. } => {
-            print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
+            print(control, format, &ask(control, &ControlRequest::Policy)?, sentence)?;
         }
         CtlAction::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
@@ -301,7 +318,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 now if now == before => format!("policy is already {now}{kept}\n"),
                 now => format!("policy changed from {before} to {now}{kept}\n"),
             };
-            print(format, &ask(control, &request)?, changed)?;
+            print(control, format, &ask(control, &request)?, changed)?;
         }
     }
     Ok(Ending::Done)
@@ -325,7 +342,7 @@ fn members(
             let text = |members: &Vec<MemberReport>| {
                 members.iter().map(member).chain(spares.iter().map(spare)).collect()
             };
-            return print(format, &members, text);
+            return print(control, format, &members, text);
         }
         Some(MemberAction::Rebuild { devid, device, rate }) => ControlRequest::Rebuild {
             devid: *devid,
@@ -349,19 +366,7 @@ fn members(
             ControlRequest::AddSpare { device: absolute(device)?, occupied: replacement.occupied }
         }
     };
-    print(format, &ask(control, &request)?, sentence)
-}
-
-/// The request for a policy. The object of a program is read here, so that the permissions of the
-/// user count and not those of the service.
-fn set_policy(name: &str, keep: bool) -> Result<ControlRequest, Failure> {
-    let Some(reference) = ProgramReference::parse(name) else {
-        return Ok(ControlRequest::SetPolicy { name: name.to_owned(), object: None, keep });
-    };
-    let object = reference.read().map_err(|error| Failure::WrongUse(error.into()))?;
-    // The service may have another working directory.
-    let name = reference.with_absolute_path().to_string();
-    Ok(ControlRequest::SetPolicy { name, object: Some(hex_digits(&object)), keep })
+    print(control, format, &ask(control, &request)?, sentence)
 }
 
 /// Prints events, as the service sends them.
@@ -372,46 +377,13 @@ fn events(control: &Path, follows: bool) -> Result<Ending, Failure> {
         printed = screen::print_line(line);
         matches!(printed, Ok(true))
     });
-    followed.map_err(failure)?;
+    followed.map_err(|error| failure(&error, control))?;
     if printed? && follows && !is_stopped {
-        return Err(Failure::Fault(anyhow!(
-            "the service closed the connection without the event that it stops\n  help: it may \
-             have been killed; `ctl status` shows whether it runs"
-        )));
+        let text = "the service closed the connection without the event that it stops\n  help: it \
+                    may have been killed; `ctl status` shows whether it runs";
+        return Err(Failure::Fault(anyhow!("{}", with_control(text, control))));
     }
     Ok(Ending::Done)
-}
-
-/// The request to use a device, whose path the service may see from another folder.
-fn replace(
-    devid: Option<u64>,
-    device: &str,
-    replacement: &Replacement,
-) -> Result<ControlRequest, Failure> {
-    let device = absolute(device)?;
-    let Replacement { occupied, rate } = *replacement;
-    Ok(ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s: rate })
-}
-
-/// A path or URI as a service in another folder understands it.
-fn absolute(device: &str) -> Result<String, Failure> {
-    let address = devices::parse(&[device.to_owned()])?.remove(0);
-    let device = match address.path() {
-        Some(path) => std::path::absolute(path).map_err(|error| Failure::Fault(error.into()))?,
-        None => PathBuf::from(device),
-    };
-    device.into_os_string().into_string().map_err(|device| {
-        let device = device.display();
-        Failure::WrongUse(anyhow!("`{device}` is not valid UTF-8\n  help: give another path"))
-    })
-}
-
-/// The name of a spare: a UUID as it is.
-fn spare_name(name: &str) -> Result<String, Failure> {
-    match name.parse::<Uuid>() {
-        Ok(_) => Ok(name.to_owned()),
-        Err(_) => absolute(name),
-    }
 }
 
 /// Does something with the scrub, and shows it.
@@ -443,12 +415,12 @@ fn scrub(
         Some(report) => scrub_text(report),
         None => "no scrub yet\n".to_owned(),
     };
-    print(format, &report, text)?;
+    print(control, format, &report, text)?;
     let is_checked = matches!(command, Some(ScrubCommand::Status { check: true }));
     Ok(match check_scrub(report.as_ref()) {
         Err(reason) if is_checked => {
             if let Some(reason) = reason {
-                screen::say(format_args!("note: {reason}"));
+                screen::say(format_args!("note: {}", with_control(reason, control)));
             }
             Ending::FoundFailure
         }
@@ -461,25 +433,29 @@ pub(crate) fn ask<T: DeserializeOwned>(
     socket: &Path,
     request: &ControlRequest,
 ) -> Result<T, Failure> {
-    protocol::ask(socket, request).map_err(failure)
+    protocol::ask(socket, request).map_err(|error| failure(&error, socket))
 }
 
-fn failure(error: AskError) -> Failure {
+fn failure(error: &AskError, control: &Path) -> Failure {
+    let cause = anyhow!("{}", with_control(&error.to_string(), control));
     match error {
-        error @ (AskError::Refused(_) | AskError::NotControl { .. } | AskError::TooLong(_)) => {
-            Failure::WrongUse(error.into())
+        AskError::Refused(_) | AskError::NotControl { .. } | AskError::TooLong(_) => {
+            Failure::WrongUse(cause)
         }
-        error => Failure::Fault(error.into()),
+        _ => Failure::Fault(cause),
     }
 }
 
 fn print<T: Serialize>(
+    control: &Path,
     format: StatusFormat,
     answer: &T,
     text: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
     screen::print(&match format {
-        StatusFormat::Text => screen::broken(&screen::escaped(&text(answer))),
+        StatusFormat::Text => {
+            screen::broken(&screen::escaped(&with_control(&text(answer), control)))
+        }
         StatusFormat::Json => {
             let json = serde_json::to_string_pretty(answer);
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"

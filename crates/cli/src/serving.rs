@@ -82,7 +82,7 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     let Listeners { plain, acceptor, addresses } =
         listen.open(&addresses, &mut socket_files, &mut executor)?;
     let control = listen.control(name, policy, &mut socket_files, &mut executor)?;
-    print_notes(notes);
+    listen.print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {
         for export in &exports {
@@ -119,7 +119,7 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
         open_devices(&starters)
     };
     let (opened, result) = run_and_open(&mut service, &stopper, open);
-    print_notes(service.last_notes());
+    listen.print_notes(service.last_notes());
     let refused = lateness::refused(service.executor());
     for (devid, Lateness { p99, bound }) in &refused {
         screen::say(format_args!("devid {devid}: {}", refusal(*p99, *bound)));

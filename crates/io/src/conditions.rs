@@ -205,9 +205,7 @@ impl Problem<'_> {
                 ("member-unreachable", Warning, "its server can be reached again")
             }
             Problem::MemberRebuilding(_) => ("member-rebuilding", Warning, "its rebuild ended"),
-            Problem::MemberReplacing(..) => {
-                ("member-replacing", Warning, "it is not copied any more")
-            }
+            Problem::MemberReplacing(..) => ("member-replacing", Warning, "its copy ended"),
             Problem::ReplaceFailed(_) => ("replace-failed", Error, "its replacement began again"),
             Problem::RebuildStalled(_) => ("rebuild-stalled", Error, "its rebuild goes on"),
             Problem::RebuildLeftBlocks(_) => {

@@ -1,7 +1,8 @@
-//! The control socket of the only volume that is served.
+//! Control sockets: the one of the only volume that is served, and texts that name one.
 
 use crate::ending::Failure;
 use anyhow::anyhow;
+use mirrorball_core::diagnostic::quoted;
 use std::path::{Path, PathBuf};
 
 /// Folder of the control sockets of volumes that systemd serves.
@@ -34,9 +35,24 @@ pub(super) fn only_control(folder: &Path) -> Result<PathBuf, Failure> {
     Err(Failure::WrongUse(anyhow!("{text}")))
 }
 
+/// A text of the service with its `ctl` commands as they can be run.
+pub(crate) fn with_control(text: &str, control: &Path) -> String {
+    let command = format!("`mirrorball ctl --control {} ", quoted(&control.to_string_lossy()));
+    text.replace("`mirrorball ctl ", "`ctl ").replace("`ctl ", &command)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printed_commands_name_the_control_socket() {
+        assert_eq!(
+            with_control("`ctl status`, or `mirrorball ctl members`", Path::new("/tmp/a b")),
+            "`mirrorball ctl --control '/tmp/a b' status`, or `mirrorball ctl --control '/tmp/a \
+             b' members`"
+        );
+    }
 
     #[test]
     fn the_only_socket_is_used_and_several_are_listed() {

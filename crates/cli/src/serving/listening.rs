@@ -2,6 +2,7 @@
 
 use super::news::news_printer;
 use super::{Backend, print_notes, system_failure};
+use crate::ctl::with_control;
 use crate::ending::Failure;
 use crate::{numbers, programs, screen};
 use anyhow::anyhow;
@@ -155,6 +156,15 @@ impl ListenArgs {
         Ok(None)
     }
 
+    /// Prints notes, whose commands name the control socket.
+    pub(super) fn print_notes(&self, notes: Vec<String>) {
+        let control = self.control.as_ref();
+        print_notes(notes.into_iter().map(|note| match control {
+            Some(path) => with_control(&note, path),
+            None => note,
+        }));
+    }
+
     pub(super) fn transport(&self) -> Transport {
         if self.tls_certificates.is_some() { Transport::Tls } else { Transport::Plain }
     }
@@ -184,7 +194,7 @@ impl ListenArgs {
             endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
         let control = Control::new(name, policy, endpoints, executor);
-        let control = control.with_observer(news_printer());
+        let control = control.with_observer(news_printer(self.control.clone()));
         match programs::registry() {
             Ok(registry) => control.with_programs(registry, executor).map_err(system_failure),
             // A machine that cannot run programs serves volumes all the same.

@@ -1,8 +1,10 @@
 //! Messages of a service while it runs, which an operator looks for in its log after the fact.
 
+use crate::ctl::with_control;
 use crate::screen;
 use mirrorball_io::control::EventObserver;
 use mirrorball_io::control::protocol::StateChange;
+use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -10,14 +12,15 @@ use std::thread;
 const LINES_MAX: usize = 256;
 
 /// Prints the events that have a line. In a thread of its own, because a terminal or a pipe that
-/// takes nothing must not stop the service.
-pub(super) fn news_printer() -> EventObserver {
+/// takes nothing must not stop the service. Commands in them name the control socket.
+pub(super) fn news_printer(control: Option<PathBuf>) -> EventObserver {
     let (sender, lines) = sync_channel::<String>(LINES_MAX);
     let thread = thread::Builder::new().name("news".to_owned());
     // Without a thread the lines are dropped, and the volume is served.
     let _ = thread.spawn(move || lines.iter().for_each(screen::say));
     Box::new(move |change| {
         if let Some(line) = line(change) {
+            let line = control.iter().fold(line, |line, path| with_control(&line, path));
             let _ = sender.try_send(line);
         }
     })

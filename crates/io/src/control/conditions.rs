@@ -271,7 +271,7 @@ pub(super) fn recovery(executor: &Executor, rebuild: &Rebuild, index: MemberInde
 }
 
 /// How far a member is copied to the device that takes its place.
-fn copied(copy: &MemberCopy, executor: &Executor, rebuild: &Rebuild) -> Recovery {
+pub(super) fn copied(copy: &MemberCopy, executor: &Executor, rebuild: &Rebuild) -> Recovery {
     let allocated = executor.volume().map(|volume| volume.map().allocated(copy.member));
     let total_bytes = allocated.map_or(0, |range| range.end);
     let (recovered_bytes, rate) = (copy.copied_bytes.min(total_bytes), rebuild.rate());

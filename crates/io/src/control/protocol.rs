@@ -229,7 +229,7 @@ pub struct ServiceStatus {
     /// The spares.
     #[serde(default)]
     pub spares: Vec<SpareReport>,
-    /// Members that are being rebuilt.
+    /// Members that are being rebuilt, or copied to another device.
     #[serde(default)]
     pub rebuilds: Vec<RebuildProgress>,
     /// Bytes of the volume whose mirrors may differ.
@@ -257,7 +257,7 @@ pub struct ServiceStatus {
     pub uptime_s: f64,
 }
 
-/// How far the rebuild of a member is.
+/// How far the rebuild of a member is, or its copy to another device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildProgress {
     /// The member.

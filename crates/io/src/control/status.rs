@@ -1,6 +1,6 @@
 //! The status of a service: what is served, what is wrong with it, and what it does about that.
 
-use super::conditions::{WatchedParts, health, recovery, reported_state};
+use super::conditions::{WatchedParts, copied, health, recovery, reported_state};
 use super::member_commands::last_error;
 use super::protocol::{
     ExportKind, ExportSummary, MemberSummary, RebuildProgress, ReportedState, ServiceStatus,
@@ -74,16 +74,19 @@ fn may_fail(volume: &Volume, executor: &Executor) -> usize {
     volume.map().tolerated_failures().saturating_sub(volume.members().len() - current)
 }
 
-/// How far the rebuilds of members are.
+/// How far the rebuilds of members are, and their copies to other devices.
 pub(super) fn rebuilds(executor: &Executor, rebuild: &Rebuild) -> Vec<RebuildProgress> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
     let rebuilt =
         members.filter(|(_, member)| matches!(member.state, MemberState::Rebuilding { .. }));
-    let progress = |(index, member): (MemberIndex, &Member)| {
-        let Recovery { recovered_bytes, total_bytes, only_missed, .. } =
-            recovery(executor, rebuild, index);
-        let devid = member.config.devid;
+    let rebuilt = rebuilt.map(|(index, _)| (index, recovery(executor, rebuild, index)));
+    let copies = rebuild.copies().iter().filter(|copy| copy.error.is_none());
+    let copies = copies.map(|copy| (copy.member, copied(copy, executor, rebuild)));
+    let progress = |(index, recovery): (MemberIndex, Recovery)| {
+        let Recovery { recovered_bytes, total_bytes, only_missed, .. } = recovery;
+        let volume = executor.volume().expect("its member is rebuilt");
+        let devid = volume.members()[index].config.devid;
         RebuildProgress { devid, recovered_bytes, total_bytes, only_missed }
     };
-    rebuilt.map(progress).collect()
+    rebuilt.chain(copies).map(progress).collect()
 }

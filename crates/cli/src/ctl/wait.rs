@@ -1,0 +1,105 @@
+//! `ctl --wait`: waits for rebuilds, copies of members, resyncs and a scrub.
+
+use super::{ask, condition_text, with_control};
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use mirrorball_core::units::format_bytes;
+use mirrorball_io::conditions::duration_text;
+use mirrorball_io::control::protocol::{
+    Condition, ControlRequest, ReportedScrubState, ServiceStatus, Severity,
+};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How often the service is asked.
+const POLL: Duration = Duration::from_millis(200);
+/// How often a line is printed.
+const PRINT: Duration = Duration::from_secs(5);
+
+/// Work of a service and its bytes that are left.
+type Work = Vec<(String, u64)>;
+
+/// Waits until nothing is rebuilt, synchronised or scrubbed, and prints every 5 s what is left. The
+/// wait is over, too, where a step of a rebuild failed.
+pub(super) fn wait(control: &Path) -> Result<Ending, Failure> {
+    let mut printed: Option<(Instant, Work)> = None;
+    loop {
+        std::thread::sleep(POLL);
+        let status: ServiceStatus = ask(control, &ControlRequest::Status)?;
+        let left = work(&status);
+        let is_stalled = status.conditions.iter().any(|it| it.name == "rebuild-stalled");
+        if left.is_empty() || is_stalled {
+            return Ok(end(&status.conditions, control));
+        }
+        let due = printed.as_ref().is_none_or(|(at, _)| at.elapsed() >= PRINT);
+        if due {
+            let before = printed.take();
+            for (name, bytes) in &left {
+                let pace = before.as_ref().and_then(|(at, work)| {
+                    let (_, earlier) = work.iter().find(|(other, _)| other == name)?;
+                    Some((earlier.saturating_sub(*bytes), at.elapsed()))
+                });
+                screen::say(line(name, *bytes, pace));
+            }
+            printed = Some((Instant::now(), left));
+        }
+    }
+}
+
+/// Work of the service, with the bytes that are left.
+fn work(status: &ServiceStatus) -> Work {
+    let rebuilds = status.rebuilds.iter().map(|it| {
+        let left = it.total_bytes.saturating_sub(it.recovered_bytes);
+        (format!("rebuild of devid {}", it.devid), left)
+    });
+    let resync = (status.unsynced_bytes > 0 && !status.read_only)
+        .then(|| ("resync".to_owned(), status.unsynced_bytes));
+    let scrub = status.scrub.iter().filter(|it| it.state == ReportedScrubState::Running);
+    let scrub =
+        scrub.map(|it| ("scrub".to_owned(), it.total_bytes.saturating_sub(it.checked_bytes)));
+    rebuilds.chain(resync).chain(scrub).collect()
+}
+
+/// A line of progress, with the bytes that were done since the last one and in which time.
+fn line(name: &str, left: u64, pace: Option<(u64, Duration)>) -> String {
+    let text = format!("{name}: {} left", format_bytes(left));
+    match pace {
+        None => text,
+        Some((0, _)) => text + ", no progress",
+        Some((done, time)) => {
+            let rate = (done as f64 / time.as_secs_f64()).max(1.0);
+            let left_s = (left as f64 / rate).ceil() as u64;
+            format!("{text}, {}/s, {} to go", format_bytes(rate as u64), duration_text(left_s))
+        }
+    }
+}
+
+/// Prints the errors that there are at the end, or that there are none.
+fn end(conditions: &[Condition], control: &Path) -> Ending {
+    let errors: Vec<&Condition> =
+        conditions.iter().filter(|it| it.severity == Severity::Error).collect();
+    for condition in &errors {
+        screen::say(with_control(condition_text(condition).trim(), control));
+    }
+    if !errors.is_empty() {
+        return Ending::FoundFailure;
+    }
+    screen::say("done");
+    Ending::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_rate_and_the_time_left() {
+        let pace = |done| Some((done, Duration::from_secs(5)));
+        assert_eq!(line("resync", 4 << 20, None), "resync: 4 MiB left");
+        assert_eq!(line("scrub", 4 << 20, pace(0)), "scrub: 4 MiB left, no progress");
+        assert_eq!(
+            line("rebuild of devid 2", 60 << 20, pace(10 << 20)),
+            "rebuild of devid 2: 60 MiB left, 2 MiB/s, 30 s to go"
+        );
+    }
+}
