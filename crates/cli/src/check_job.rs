@@ -42,6 +42,7 @@ fn job_line(job: &Section) -> String {
         Mix::Only(Direction::Read) => "reads".to_owned(),
         Mix::Only(Direction::Write) => "writes".to_owned(),
         Mix::Only(Direction::Trim) => "trims".to_owned(),
+        Mix::TrimWrite => "trims and writes".to_owned(),
         Mix::ReadWrite { read_percent } => format!("reads ({read_percent} %) and writes"),
     };
     let target = match &job.target {

@@ -83,6 +83,7 @@ impl Default for Draft {
             offset_align: None,
             pass_bytes: None,
             io_bytes: None,
+            io_percent: None,
             number_ios: None,
             loops: 1,
             depth: 1,

@@ -161,7 +161,8 @@ impl FileDraft {
     fn names(&self) -> Option<Vec<String>> {
         let folder = self.directories.as_deref().unwrap_or("");
         let names = split(self.names.as_ref()?).into_iter();
-        Some(names.map(|name| format!("{folder}/{name}")).collect())
+        let names = names.map(|name| format!("{folder}/{}", name.trim_start_matches("./")));
+        Some(names.collect())
     }
 
     /// Number of clones with files of their own.
@@ -184,12 +185,14 @@ impl FileDraft {
             Some(SizeOrPercent::Percent(_)) => return,
             None => None,
         };
-        let offset = match section.offset {
-            SizeOrPercent::Bytes(bytes) => bytes,
-            SizeOrPercent::Percent(_) => 0,
+        // What is behind an offset in percent is known when the file has its place.
+        let (offset, is_absolute) = match section.offset {
+            SizeOrPercent::Bytes(bytes) => (bytes, true),
+            SizeOrPercent::Percent(_) => (0, is_device),
         };
         let each = most.saturating_sub(offset);
-        let is_fixed = least == most && section.offset_increment == SizeOrPercent::Bytes(0);
+        let is_fixed =
+            is_absolute && least == most && section.offset_increment == SizeOrPercent::Bytes(0);
         section.size = match is_device {
             true => Some(SizeOrPercent::Bytes(each)),
             false => is_fixed.then_some(SizeOrPercent::Bytes(each.saturating_mul(count))),

@@ -127,7 +127,7 @@ fn refuse_conflicts(job: &Section) -> Result<(), Diagnostic> {
     let conflicts = [
         ("rate", rates.flatten().next().is_some() || job.arrivals == Arrivals::Poisson),
         ("thinktime", job.think_time > Nanos::ZERO),
-        ("io_size", job.io_bytes.is_some()),
+        ("io_size", job.io_bytes.or(job.io_percent).is_some()),
         ("number_ios", job.number_ios.is_some()),
         ("loops", job.loops > 1),
         ("fsync", job.fsync > 0 || job.fdatasync > 0 || job.final_flush),

@@ -28,7 +28,7 @@ pub(super) enum Setter {
     Text(fn(&mut Draft, &str) -> Result<(), Diagnostic>),
 }
 
-const DIRECTIONS: [(&str, Mix, Access); 9] = [
+const DIRECTIONS: [(&str, Mix, Access); 11] = [
     ("read", Mix::Only(Direction::Read), Access::Sequential),
     ("write", Mix::Only(Direction::Write), Access::Sequential),
     ("trim", Mix::Only(Direction::Trim), Access::Sequential),
@@ -38,6 +38,8 @@ const DIRECTIONS: [(&str, Mix, Access); 9] = [
     ("rw", Mix::ReadWrite { read_percent: 50 }, Access::Sequential),
     ("readwrite", Mix::ReadWrite { read_percent: 50 }, Access::Sequential),
     ("randrw", Mix::ReadWrite { read_percent: 50 }, Access::Random),
+    ("trimwrite", Mix::TrimWrite, Access::Sequential),
+    ("randtrimwrite", Mix::TrimWrite, Access::Random),
 ];
 
 /// Longest delay or ramp: the simulation of a longer one would take minutes before anything is
@@ -131,10 +133,6 @@ pub(super) fn description(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
 
 pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let (name, modifier) = text.split_once(':').unwrap_or((text, ""));
-    if name.ends_with("trimwrite") {
-        let help = "use two jobs, one of trims and one of writes";
-        return Err(job_error(format!("`{name}` is not supported"), help));
-    }
     let known = DIRECTIONS.map(|(name, ..)| name);
     let row = DIRECTIONS.iter().find(|row| row.0 == name);
     let &(_, mix, access) = row.ok_or_else(|| unknown(name, &known))?;
@@ -277,13 +275,12 @@ pub(super) fn offset_increment(draft: &mut Draft, text: &str) -> Result<(), Diag
 
 pub(super) fn io_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
-    draft.job.io_bytes = match value::extent(text, |text| value::integer(text, base))? {
-        SizeOrPercent::Bytes(bytes) => Some(bytes).filter(|&bytes| bytes > 0),
-        SizeOrPercent::Percent(0 | 100) => None,
-        SizeOrPercent::Percent(_) => {
-            return Err(job_error(format!("`{text}` is relative"), "write io_size in bytes"));
-        }
-    };
+    let given = |value: u64| Some(value).filter(|&value| value > 0);
+    (draft.job.io_bytes, draft.job.io_percent) =
+        match value::extent(text, |text| value::integer(text, base))? {
+            SizeOrPercent::Bytes(bytes) => (given(bytes), None),
+            SizeOrPercent::Percent(percent) => (None, given(percent)),
+        };
     Ok(())
 }
 

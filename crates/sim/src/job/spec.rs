@@ -31,6 +31,8 @@ pub enum Mix {
         /// Percent of reads, 0 to 100.
         read_percent: u64,
     },
+    /// Discards, each followed by a write of the same range.
+    TrimWrite,
 }
 
 /// Order of the addresses.
@@ -208,6 +210,9 @@ pub struct Section {
     pub pass_bytes: Option<u64>,
     /// Total bytes to transfer; the region's size if `None`.
     pub io_bytes: Option<u64>,
+    /// Percent of the region's size to transfer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_percent: Option<u64>,
     /// Maximum number of requests per loop.
     pub number_ios: Option<u64>,
     /// Number of passes over the region.
@@ -331,6 +336,7 @@ impl Mix {
             Mix::Only(Direction::Write) | Mix::ReadWrite { read_percent: 0 } => &[Direction::Write],
             Mix::Only(Direction::Trim) => &[Direction::Trim],
             Mix::ReadWrite { .. } => &[Direction::Read, Direction::Write],
+            Mix::TrimWrite => &[Direction::Trim, Direction::Write],
         }
     }
 }

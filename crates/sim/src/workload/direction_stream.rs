@@ -11,6 +11,8 @@ pub(super) enum DirectionDraw {
     Only(Direction),
     /// A read if 64 random bits are below this, else a write.
     ReadBelow(u64),
+    /// A discard. The workload makes a write of the same range follow.
+    TrimWrite,
 }
 
 /// The sizes and addresses of one direction. Addresses count from the region's start.
@@ -57,11 +59,11 @@ pub(super) struct DrawTarget {
 impl DirectionDraw {
     pub(super) fn new(mix: Mix) -> DirectionDraw {
         match (mix.directions(), mix) {
-            (&[direction], _) => DirectionDraw::Only(direction),
+            (&[direction], _) | (_, Mix::Only(direction)) => DirectionDraw::Only(direction),
             (_, Mix::ReadWrite { read_percent }) => {
                 DirectionDraw::ReadBelow(((u128::from(read_percent) << 64) / 100) as u64)
             }
-            (_, Mix::Only(direction)) => DirectionDraw::Only(direction),
+            (_, Mix::TrimWrite) => DirectionDraw::TrimWrite,
         }
     }
 
@@ -71,13 +73,14 @@ impl DirectionDraw {
             DirectionDraw::Only(direction) => direction,
             DirectionDraw::ReadBelow(bound) if rng.next_u64() < bound => Direction::Read,
             DirectionDraw::ReadBelow(_) => Direction::Write,
+            DirectionDraw::TrimWrite => Direction::Trim,
         }
     }
 
     /// The other direction of a mix.
     pub(super) fn other(self, than: Direction) -> Option<Direction> {
         match (self, than) {
-            (DirectionDraw::Only(_), _) => None,
+            (DirectionDraw::Only(_) | DirectionDraw::TrimWrite, _) => None,
             (DirectionDraw::ReadBelow(_), Direction::Read) => Some(Direction::Write),
             (DirectionDraw::ReadBelow(_), _) => Some(Direction::Read),
         }

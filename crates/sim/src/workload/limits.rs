@@ -39,7 +39,12 @@ impl RequestBudget {
     /// The work of a clone whose regions have `bytes` together.
     pub(super) fn new(job: &Section, bytes: u64) -> RequestBudget {
         let bytes = job.pass_bytes.map_or(bytes, |pass| pass.min(bytes));
-        let io_bytes = job.io_bytes.unwrap_or(0);
+        let share = |percent: u64| (u128::from(bytes) * u128::from(percent) / 100) as u64;
+        let bytes = job.io_percent.map_or(bytes, share);
+        // Of a discard and its write, `number_ios` counts one, and so do the bytes of a pass.
+        // Whether another pass follows depends on the bytes of both.
+        let ios_each = if job.mix == Mix::TrimWrite { 2 } else { 1 };
+        let io_bytes = job.io_bytes.unwrap_or(0) / ios_each;
         let mixed = matches!(job.mix, Mix::ReadWrite { .. });
         // fio lets a mixed sequential job go round within one pass until io_size is reached.
         let pass_bytes = match job.access {
@@ -50,7 +55,7 @@ impl RequestBudget {
         RequestBudget {
             endless: job.time_based,
             bytes_left: job.io_bytes.unwrap_or(bytes).saturating_mul(job.loops),
-            ios_left: job.number_ios.map_or(u64::MAX, |ios| ios.saturating_mul(job.loops)),
+            ios_left: job.number_ios.map_or(u64::MAX, |it| it.saturating_mul(ios_each * job.loops)),
             pass_left: pass_bytes,
             pass_bytes,
             passes_left: job.loops.saturating_sub(1),

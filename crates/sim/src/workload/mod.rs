@@ -17,6 +17,7 @@
 //!   Directions share a map if their blocks are alike. A size that does not fit the end of the
 //!   region is replaced by the smallest, where fio draws again.
 //! - Several files: each has positions and maps of its own, and is done when its pass is.
+//! - `trimwrite`: each discard is followed by a write of the same range.
 //! - `thinktime`: after that many requests nothing is issued until all have completed and the time
 //!   has passed. `fsync`: after that many writes a flush is issued, and nothing else until it has
 //!   completed.
@@ -104,6 +105,8 @@ pub struct Workload {
     rng: Rng,
     /// The direction drawn for the next request, if it had to wait.
     drawn: Option<Direction>,
+    /// The range of the last discard, if a write of it is to follow.
+    trimmed: Option<FileTarget>,
     start: Nanos,
     stop: Nanos,
     budget: RequestBudget,
@@ -139,6 +142,7 @@ impl Workload {
             is_unaligned: is_unaligned(job),
             rng,
             drawn: None,
+            trimmed: None,
             start,
             stop: job.runtime.map_or(Nanos::MAX, stop_after),
             budget: RequestBudget::new(job, bytes),
@@ -168,12 +172,12 @@ impl Workload {
         }
         let direction = match self.drawn.take() {
             Some(direction) => direction,
-            None => self.pick.draw(&mut self.rng),
+            None => self.draw_direction(),
         };
         let Some(target) = self.draw_target(direction) else {
             return self.end(now);
         };
-        self.budget.spend(target.length);
+        self.budget.spend(if self.trimmed.is_some() { 0 } else { target.length });
         let mut intended = now;
         if self.gated {
             self.pauses.issued(direction);
@@ -194,19 +198,33 @@ impl Workload {
         self.issue(Issue { kind, offset, length, intended })
     }
 
+    #[inline]
+    fn draw_direction(&mut self) -> Direction {
+        match self.trimmed {
+            Some(_) => Direction::Write,
+            None => self.pick.draw(&mut self.rng),
+        }
+    }
+
     /// Draws the next request of a direction. `None` if the files are done and so is the job.
     #[inline]
     fn draw_target(&mut self, direction: Direction) -> Option<FileTarget> {
-        let drawn = self.files.next(direction, &mut self.rng);
-        if drawn.is_some() {
-            return drawn;
+        if self.trimmed.is_some() {
+            return self.trimmed.take();
         }
-        self.budget.end_pass();
-        if self.budget.is_spent() && !self.begin_pass() {
-            return None;
+        let mut drawn = self.files.next(direction, &mut self.rng);
+        if drawn.is_none() {
+            self.budget.end_pass();
+            if self.budget.is_spent() && !self.begin_pass() {
+                return None;
+            }
+            self.files.restart(&mut self.rng);
+            drawn = self.files.next(direction, &mut self.rng);
         }
-        self.files.restart(&mut self.rng);
-        self.files.next(direction, &mut self.rng)
+        if matches!(self.pick, DirectionDraw::TrimWrite) {
+            self.trimmed = drawn;
+        }
+        drawn
     }
 
     /// One of its requests, of this kind, completed.
@@ -247,7 +265,7 @@ impl Workload {
         }
         let mut direction = match self.drawn {
             Some(direction) => direction,
-            None => self.pick.draw(&mut self.rng),
+            None => self.draw_direction(),
         };
         let mut due = self.schedules[direction as usize].due();
         if due > now

@@ -154,6 +154,13 @@ fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
         ("size=16k\nio_size=24k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
         ("size=16k\nnumber_ios=3\nloops=2", "r0 r4 r8 r12 r0 r4"),
         ("size=16k\nnumber_ios=10", "r0 r4 r8 r12"),
+        ("size=16k\nio_size=50%", "r0 r4"),
+        ("size=8k\nrw=trimwrite", "t0 w0 t4 w4"),
+        ("size=8k\nrw=trimwrite\nio_size=12k", "t0 w0 t4 w4"),
+        ("size=8k\nrw=trimwrite\nio_size=24k", "t0 w0 t4 w4 t0 w0 t4 w4"),
+        ("size=16k\nrw=trimwrite\nio_size=50%", "t0 w0 t4 w4"),
+        ("size=16k\nrw=randtrimwrite\nnumber_ios=1\nloops=2\nrandrepeat=1", "t8 w8 t12 w12"),
+        ("filesize=16k\nsize=8k\noffset=50%", "r8 r12"),
     ] {
         assert_eq!(log(options), expected, "{options}");
     }
