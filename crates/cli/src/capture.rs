@@ -3,13 +3,12 @@
 use crate::ending::{Ending, Failure};
 use crate::numbers;
 use crate::output_file::{self, Existing};
-use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, Error, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
 use mirrorball_host::capture::{CaptureTarget, TraceSession};
-use mirrorball_host::detect::Sysroot;
+use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::temporary_file::TemporaryFile;
 use mirrorball_trace::{CAPTURE_HEADER, CaptureCounts, CaptureWriter, TraceFile, TraceSummary};
 use std::fs;
@@ -26,6 +25,8 @@ const READ_BYTES: u64 = 1 << 20;
 const TRACE_BYTES_MAX: u64 = 2 << 30;
 /// Time between looks at the chunks of a btrfs.
 const CHUNKS_INTERVAL: Duration = Duration::from_secs(1);
+/// The built-in array that is suggested where the load was none of an array.
+const EXAMPLE_ARRAY: &str = "two-hdd-raid1";
 /// Time between looks at the numbers in flight.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let sysroot = Sysroot::live();
     let target = CaptureTarget::find(&sysroot, &args.path).map_err(wrong)?;
     let existing = if args.force { Existing::Replace } else { Existing::Keep(Some("-o FILE")) };
-    let stop = stop_at_ctrl_c("ending the recording").map_err(Failure::Fault)?;
+    let stop = stop_at_ctrl_c().map_err(Failure::Fault)?;
     if !args.counters {
         let session = target.chunks().and_then(|it| Ok((it, TraceSession::new(&target.devices)?)));
         match session {
@@ -134,6 +135,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     output_file::write(&output, &job, existing).map_err(Failure::Fault)?;
     screen::print(&load.describe())?;
     Ok(advised(args, &output, stop))
+}
+
+/// Ends the recording at Ctrl-C. Further ones have no effect: the buffer in the kernel is removed
+/// when the recording has ended, within a second.
+fn stop_at_ctrl_c() -> anyhow::Result<&'static AtomicBool> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let handled = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
+    handled.context("cannot listen for Ctrl-C")?;
+    Ok(&STOP)
 }
 
 /// Waits for one interval; returns false if the time is over, or at Ctrl-C.
@@ -242,11 +252,15 @@ fn idle_array(args: &Args) -> Failure {
     ))
 }
 
-/// Says what the file is for.
+/// Says what the file is for: advice on the array, or on one that the machine could have.
 fn advised(args: &Args, output: &Path, stop: &AtomicBool) -> Ending {
-    let (path, shown) = (quoted(&args.path), output.display().to_string());
+    let array = match detect_at(&Sysroot::live(), &args.path) {
+        Ok(_) => quoted(&args.path),
+        Err(_) => EXAMPLE_ARRAY.to_owned(),
+    };
+    let shown = output.display().to_string();
     screen::say(format_args!(
-        "wrote {shown}; try `mirrorball advise {path} --load {}`",
+        "wrote {shown}; try `mirrorball advise {array} --load {}`",
         quoted(&shown)
     ));
     if stop.load(Ordering::Relaxed) { Ending::Interrupted } else { Ending::Done }

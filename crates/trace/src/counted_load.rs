@@ -8,7 +8,7 @@ use crate::load_kinds::KindDepth;
 use crate::record::TraceOp;
 use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{KIB, Nanos, format_bytes};
+use mirrorball_core::units::{KIB, Nanos, SECTOR_BYTES, format_bytes};
 
 /// Least mean size of requests that count as sequential.
 const SEQUENTIAL_BYTES: u64 = 128 * KIB;
@@ -40,6 +40,15 @@ impl CountedOperations {
         self.bytes / self.requests.max(1)
     }
 
+    /// Two neighbouring sizes of whole sectors, with as many bytes together.
+    fn sizes(&self) -> Vec<SizeCount> {
+        let small = (self.mean_bytes() / SECTOR_BYTES * SECTOR_BYTES).max(SECTOR_BYTES);
+        let rest = self.bytes.saturating_sub(small * self.requests);
+        let larger = rest.div_ceil(SECTOR_BYTES).min(self.requests);
+        let sizes = [(small, self.requests - larger), (small + SECTOR_BYTES, larger)];
+        sizes.map(|(bytes, requests)| SizeCount { bytes, requests }).to_vec()
+    }
+
     fn response(&self) -> Nanos {
         Nanos(self.waits.0 / self.requests.max(1))
     }
@@ -62,11 +71,11 @@ impl CountedLoad {
             if counted.requests == 0 {
                 continue;
             }
-            let bytes = counted.mean_bytes();
-            let kind = 2 * op as usize + usize::from(bytes < SEQUENTIAL_BYTES);
+            let is_random = counted.mean_bytes() < SEQUENTIAL_BYTES;
+            let kind = 2 * op as usize + usize::from(is_random);
             let kind = &mut summary.kinds[kind];
             kind.requests = counted.requests;
-            kind.sizes = vec![SizeCount { bytes, requests: counted.requests }];
+            kind.sizes = counted.sizes();
             kind.gap_variation = 1.0;
             kind.depth = KindDepth::new(&counted.in_flight, counted.response());
             summary.requests[op as usize] = counted.requests;
@@ -115,6 +124,10 @@ mod tests {
         ] {
             assert!(job.lines().any(|known| known == line), "{line} is not in:\n{job}");
         }
+        let mixed = CountedOperations { requests: 100, bytes: 100 * 4608, ..Default::default() };
+        let sizes =
+            mixed.sizes().iter().map(|size| (size.bytes, size.requests)).collect::<Vec<_>>();
+        assert_eq!(sizes, [(4096, 87), (8192, 13)]);
         let text = load.describe();
         assert!(
             text.starts_with("reads     400.0/s of 8 KiB on average, 4.00 in flight"),
