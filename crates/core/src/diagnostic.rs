@@ -26,6 +26,8 @@ pub struct Diagnostic {
     pub message: String,
     /// Advice: what to do, or what was probably meant.
     pub help: Option<String>,
+    /// Further errors of the same text, without others of their own.
+    pub others: Box<[Diagnostic]>,
 }
 
 /// Displays a text on one line, with control characters and invisible direction marks escaped.
@@ -52,7 +54,8 @@ const TYPE_NAMES: [(&str, &str); 4] = [
 impl Diagnostic {
     /// An error without a place.
     pub fn new(message: impl Into<String>) -> Diagnostic {
-        Diagnostic { file: None, line: None, column: None, message: message.into(), help: None }
+        let (message, others) = (message.into(), Box::default());
+        Diagnostic { file: None, line: None, column: None, message, help: None, others }
     }
 
     /// The error for an empty name of something, which is usually an unset shell variable.
@@ -137,10 +140,10 @@ impl fmt::Display for Diagnostic {
             write!(f, "line {line}: ")?;
         }
         write!(f, "{}", Escaped(&self.message))?;
-        match &self.help {
-            Some(help) => write!(f, "\n  help: {}", Escaped(help)),
-            None => Ok(()),
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {}", Escaped(help))?;
         }
+        self.others.iter().try_for_each(|other| write!(f, "\n{other}"))
     }
 }
 

@@ -50,8 +50,20 @@ fn bad_input_is_refused_with_line_and_help() {
     }
     let other = JobFile::parse("hello\n", "x.txt", &JobContext::empty()).unwrap_err();
     assert!(other.help.unwrap().ends_with("; is it a job file? those of arrays end in .toml"));
-    let shown = parse("[a]\nio_depth=4").unwrap_err().to_string();
-    assert_eq!(shown, "test.fio:2: unknown option `io_depth`\n  help: did you mean `iodepth`?");
+}
+
+#[test]
+fn all_errors_of_a_file_are_named() {
+    let shown = parse("[a]\nrate_iops=x\nbs= 4k\nio_depth=4\n[b]\nrw=red").unwrap_err();
+    let lines = [
+        "test.fio:2: rate_iops: `x` is not a size or number",
+        "test.fio:3: a space after `bs=`",
+        "test.fio:4: unknown option `io_depth`\n  help: did you mean `iodepth`?\ntest.fio:6: rw:",
+    ];
+    let shown = shown.to_string();
+    assert!(lines.iter().all(|line| shown.contains(line)), "{shown}");
+    let many = parse(&format!("[a]\n{}", "hello\n".repeat(100))).unwrap_err();
+    assert_eq!(many.others.len(), 19, "a text that is no job");
 }
 
 const VALID: &str = "[global]\nioengine=libaio\ndirect=1\nbs=4k,8k\n[a]\nrw=randrw\nsize=50%\n\

@@ -103,13 +103,16 @@ const INCLUDE_DEPTH_MAX: usize = 16;
 /// Maximum number of includes. Without it, files that include each other twice would be read 2^16
 /// times within the maximum depth.
 const INCLUDES_MAX: usize = 256;
+/// Maximum number of errors of a file: one with more is probably no job file.
+const FAULTS_MAX: usize = 20;
+
 impl JobFile {
     /// Reads a job file from its text. `file` names it in messages, and is what relative includes
     /// are relative to.
     ///
     /// # Errors
-    /// At the first line that fio would refuse, that it would misread, or that asks for something
-    /// that would change the result and is not supported.
+    /// If a line would be refused or misread by fio, or asks for something that would change the
+    /// result and is not supported. The error has the others of the file with it.
     pub fn parse(
         text: &str,
         file: &str,
@@ -120,9 +123,16 @@ impl JobFile {
         if without_mark.is_some() {
             reader.note(file, 1, "byte order mark", "is skipped; fio refuses the file: remove it");
         }
-        reader.read(without_mark.unwrap_or(text), file, 0)?;
-        reader.finish_section()?;
-        reader.finish()
+        let read = reader.read(without_mark.unwrap_or(text), file, 0);
+        let read = read.and_then(|()| reader.finish_section());
+        let mut faults = std::mem::take(&mut reader.faults);
+        if faults.is_empty() {
+            return read.and_then(|()| reader.finish());
+        }
+        faults.extend(read.err());
+        faults.sort_by_key(|fault| fault.line);
+        let others = faults.split_off(1).into();
+        Err(Diagnostic { others, ..faults.remove(0) })
     }
 
     /// Largest number of requests that sections without a rate keep in flight together.
@@ -193,6 +203,8 @@ struct JobReader<'a> {
     result: JobFile,
     /// The files of each section.
     files: Vec<FileDraft>,
+    /// Errors in single lines.
+    faults: Vec<Diagnostic>,
 }
 
 impl<'a> JobReader<'a> {
@@ -204,15 +216,32 @@ impl<'a> JobReader<'a> {
             notes: Vec::new(),
         };
         let (environment, defaults) = (*environment, Draft::default());
-        let files = Vec::new();
-        JobReader { environment, defaults, section: None, group: 0, includes: 0, result, files }
+        let (files, faults) = (Vec::new(), Vec::new());
+        let (section, group, includes) = (None, 0, 0);
+        JobReader { environment, defaults, section, group, includes, result, files, faults }
+    }
+
+    /// Keeps an error, so that the lines after it are read too.
+    fn keep(&mut self, fault: Diagnostic) -> Result<(), Diagnostic> {
+        if self.faults.len() + 1 == FAULTS_MAX {
+            return Err(fault);
+        }
+        self.faults.push(fault);
+        Ok(())
     }
 
     fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), Diagnostic> {
         for (number, line) in text.lines().enumerate() {
             let (number, content) = (number + 1, lexer::content(line));
             let fail = |fault: Diagnostic| fault.in_file(file).at_line(number);
-            match content.map_err(fail)? {
+            let content = match content {
+                Ok(content) => content,
+                Err(fault) => {
+                    self.keep(fail(fault))?;
+                    continue;
+                }
+            };
+            match content {
                 Content::Nothing => {}
                 Content::Pragma(words) => {
                     let pragma = pragma::parse(words, number).map_err(fail)?;
@@ -321,6 +350,9 @@ impl<'a> JobReader<'a> {
             self.defaults = draft;
             return Ok(());
         }
+        if !self.faults.is_empty() {
+            return Ok(());
+        }
         if draft.stonewall && !self.result.sections.is_empty() {
             self.group += 1;
         }
@@ -363,8 +395,9 @@ impl<'a> JobReader<'a> {
         let (first, rest): (Vec<_>, Vec<_>) =
             options.into_iter().partition(|option| option.name == "kb_base");
         for option in first.into_iter().chain(rest) {
-            self.apply(draft, &option)
-                .map_err(|fault| fault.in_file(&option.file).at_line(option.line))?;
+            if let Err(fault) = self.apply(draft, &option) {
+                self.keep(fault.in_file(&option.file).at_line(option.line))?;
+            }
         }
         Ok(())
     }
