@@ -168,16 +168,16 @@ impl TraceFormat {
     /// The format that understands the most requests of a head before an error, and the error.
     fn nearest(head: &[u8]) -> Option<(&'static TraceFormat, String)> {
         let failed = FORMATS.iter().filter_map(|format| match format.understands(head) {
-            Err((found, line, error)) if found > 0 => Some((found, format, line, error)),
+            Err((found, line, fault)) if found > 0 => Some((found, format, line, fault)),
             _ => None,
         });
-        let (_, format, line, error) = failed.max_by_key(|(found, ..)| *found)?;
-        Some((format, format!("line {line}: {}", error.message)))
+        let (_, format, line, fault) = failed.max_by_key(|(found, ..)| *found)?;
+        Some((format, format!("line {line}: {fault}")))
     }
 
     /// Checks that the first requests of a head are well formed. The last line may be cut off. An
     /// error comes with the number of requests before it, and its line.
-    fn understands(&self, head: &[u8]) -> Result<(), (usize, usize, Diagnostic)> {
+    fn understands(&self, head: &[u8]) -> Result<(), (usize, usize, String)> {
         let whole = match self.framing {
             Framing::Bytes(length) => &head[..head.len() / length * length],
             Framing::Blktrace => &head[..blktrace_end(head)],
@@ -195,11 +195,11 @@ impl TraceFormat {
                 Ok(None) => break,
                 Err(error) => Err(error),
             };
-            let record = parsed.map_err(|error| (found, frames.number, error))?;
+            let record = parsed.map_err(|error| (found, frames.number, error.message))?;
             found += usize::from(record.is_some());
         }
         match found {
-            0 => Err((0, 0, Diagnostic::new("there is no request"))),
+            0 => Err((0, 0, "there is no request".to_owned())),
             _ => Ok(()),
         }
     }
