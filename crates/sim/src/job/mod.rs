@@ -53,11 +53,11 @@ pub use spec::{
 pub use target::{FileLayout, JobTarget, Region};
 
 use draft::{Draft, Finished};
-use error::job_error;
+use error::{job_error, section_in_include};
 use layout::FileDraft;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
-use options::{OptionRow, Support};
+use options::{OptionRow, Support, above_first_section, outside_section};
 use pragma::Pragma;
 use replay_draft::ReplayPragma;
 use serde::Serialize;
@@ -485,30 +485,4 @@ impl OpenSection {
     fn new(name: String, line: usize) -> OpenSection {
         OpenSection { name, line, options: Vec::new(), counts: None, replay: None, file: None }
     }
-}
-
-fn section_in_include() -> Diagnostic {
-    job_error(
-        "a section in an included file",
-        "an included file can contain only options: move the section to the job file",
-    )
-}
-
-/// The error for a line above the first section, which may be any text if the file is no job file.
-fn outside_section(option: &str, file: &str) -> Diagnostic {
-    match options::find(option) {
-        Ok(_) => above_first_section(option),
-        Err(unknown) if file.ends_with(".fio") => unknown,
-        Err(unknown) => {
-            let help = unknown.help.as_ref().map(|help| format!("{help}; ")).unwrap_or_default();
-            unknown.with_help(format!("{help}is it a job file? those of arrays end in .toml"))
-        }
-    }
-}
-
-fn above_first_section(option: &str) -> Diagnostic {
-    job_error(
-        format!("the option `{option}` is above the first section"),
-        "add a line such as [global] above it",
-    )
 }

@@ -76,6 +76,26 @@ pub(super) fn find(name: &str) -> Result<&'static OptionRow, Diagnostic> {
     })
 }
 
+/// The error for a line above the first section, which may be any text if the file is no job file.
+pub(super) fn outside_section(option: &str, file: &str) -> Diagnostic {
+    match find(option) {
+        Ok(_) => above_first_section(option),
+        Err(unknown) if file.ends_with(".fio") => unknown,
+        Err(unknown) => {
+            let help = unknown.help.as_ref().map(|help| format!("{help}; ")).unwrap_or_default();
+            unknown.with_help(format!("{help}is it a job file? those of arrays end in .toml"))
+        }
+    }
+}
+
+/// The error for an option that belongs to no section.
+pub(super) fn above_first_section(option: &str) -> Diagnostic {
+    job_error(
+        format!("the option `{option}` is above the first section"),
+        "add a line such as [global] above it",
+    )
+}
+
 /// The option and the value of a line with a space between them.
 fn spaced(line: &str) -> Option<(&str, &str)> {
     let (option, value) = line.split_once(char::is_whitespace)?;
