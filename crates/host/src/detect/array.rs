@@ -312,6 +312,9 @@ pub struct ArrayCondition {
     pub activity: Option<String>,
     /// How much of it is done, in percent.
     pub progress_percent: Option<f64>,
+    /// How long the rest takes at its present rate, in hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hours_left: Option<f64>,
 }
 
 impl ArrayCondition {
@@ -335,7 +338,14 @@ impl ArrayCondition {
         }
         if let Some(activity) = &self.activity {
             let progress = self.progress_percent.map(|percent| format!(" at {percent:.1} %"));
-            parts.push(format!("{activity}{}", progress.unwrap_or_default()));
+            // At the start the rate says little.
+            let is_telling = self.progress_percent.is_some_and(|percent| percent >= 1.0);
+            let left = self.hours_left.filter(|_| is_telling).map(|hours| match hours {
+                hours if hours < 1.0 => format!(", {:.0} min left at its rate", hours * 60.0),
+                hours => format!(", {hours:.0} h left at its rate"),
+            });
+            let (progress, left) = (progress.unwrap_or_default(), left.unwrap_or_default());
+            parts.push(format!("{activity}{progress}{left}"));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }

@@ -345,7 +345,7 @@ impl<'a> Btrfs<'a> {
             degraded: missing > 0,
             missing,
             activity: operation.or_else(|| self.scrub(mount, members, notes)),
-            progress_percent: None,
+            ..ArrayCondition::default()
         }
     }
 

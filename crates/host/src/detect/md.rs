@@ -344,13 +344,19 @@ impl<'a> Md<'a> {
         let stopped = state.filter(|state| ArrayCondition::STOPPED.contains(&state.as_str()));
         let action = self.text("sync_action").filter(|action| action != "idle").or(stopped);
         let completed = self.text("sync_completed").unwrap_or_default();
-        let progress = completed.split_once('/').and_then(|(done, total)| {
-            percent(done.trim().parse().ok()?, total.trim().parse().ok()?)
+        let sectors = completed.split_once('/').and_then(|(done, total)| {
+            Some((done.trim().parse().ok()?, total.trim().parse().ok()?))
+        });
+        let progress = sectors.and_then(|(done, total)| percent(done, total));
+        let kib_per_s = self.number("sync_speed").filter(|speed| *speed > 0);
+        let hours_left = sectors.zip(kib_per_s).map(|((done, total), kib_per_s)| {
+            total.saturating_sub(done) as f64 / 2.0 / kib_per_s as f64 / 3600.0
         });
         ArrayCondition {
             degraded: missing > 0 || self.number("degraded").is_some_and(|it| it > bays as u64),
             missing,
             progress_percent: progress.filter(|_| action.is_some()),
+            hours_left: hours_left.filter(|_| action.is_some()),
             activity: action,
         }
     }

@@ -75,7 +75,7 @@ const CASES: [Case; 18] = [
             "model = \"hdd-smr\"",
             "length = \"917GiB\"",
             "rebuilding = \"534295MiB\" # state: ONLINE",
-            "# note: resilver: 522G of 917G issued at 7.87M/s, 14 h left at that rate",
+            "condition = \"resilver at 56.9 %, 14 h left at its rate\"",
             "# note: log, which takes synchronous writes, left out: /dev/sdc1",
         ],
         &[],

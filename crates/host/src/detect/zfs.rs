@@ -95,7 +95,6 @@ impl ZfsPool {
             notes.push("a disk is being replaced: the new one is listed".to_owned());
         }
         notes.extend(self.other_vdevs());
-        notes.extend(self.resilver_left());
         let leaves: usize = mirrors.iter().map(|vdev| vdev.leaves.len()).sum();
         let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
         let layout = layout.map_err(|error| error.message).and_then(|layout| {
@@ -163,24 +162,14 @@ impl ZfsPool {
         })
     }
 
-    /// How much a running resilver has to do, and how long that takes at its present rate.
-    fn resilver_left(&self) -> Option<String> {
+    /// How long a scan takes that reports what it issued, at its present rate.
+    fn hours_left(&self) -> Option<f64> {
         let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
-        let before = |word: &str, back: usize| {
-            let at = words.iter().position(|it| *it == word)?;
-            words.get(at.checked_sub(back)?).copied()
-        };
-        let is_running = words.first() == Some(&"resilver") && self.scan.contains("in progress");
-        let (total, issued) = (before("total", 1)?, before("issued", 1)?);
-        let at = words.iter().position(|it| *it == "issued")?;
-        let rate = words.get(at + 2)?.strip_suffix("/s")?;
-        let left = size_of(total)?.saturating_sub(size_of(issued)?);
-        let hours = left as f64 / size_of(rate).filter(|rate| *rate > 0)? as f64 / 3600.0;
-        is_running.then(|| {
-            format!(
-                "resilver: {issued} of {total} issued at {rate}/s, {hours:.0} h left at that rate"
-            )
-        })
+        let at = |word: &str| words.iter().position(|it| *it == word);
+        let size_before = |word: &str| size_of(words.get(at(word)?.checked_sub(1)?)?);
+        let rate = size_of(words.get(at("issued")? + 2)?.strip_suffix("/s")?)?;
+        let left = size_before("total")?.saturating_sub(size_before("issued")?);
+        (rate > 0).then(|| left as f64 / rate as f64 / 3600.0)
     }
 
     /// Bytes that hold data, with their copies counted once.
@@ -209,6 +198,7 @@ impl ZfsPool {
             missing,
             activity: runs.then(|| first.to_owned()),
             progress_percent: progress.and_then(|it| it.parse().ok()).filter(|_| runs),
+            hours_left: self.hours_left().filter(|_| runs),
         }
     }
 }
@@ -353,12 +343,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resilver_says_what_it_has_to_do() {
+    fn a_resilver_says_how_long_it_takes() {
         let scan = "resilver in progress since Mon Jun 22 12:58:29 2020 917G scanned at 13.8M/s, \
                     522G issued at 7.87M/s, 917G total 526G resilvered, 56.89% done, no estimated";
         let pool = ZfsPool { scan: scan.to_owned(), ..ZfsPool::default() };
-        let left = "resilver: 522G of 917G issued at 7.87M/s, 14 h left at that rate";
-        assert_eq!(pool.resilver_left().as_deref(), Some(left));
+        let state = pool.condition(&[]).text();
+        assert_eq!(state.as_deref(), Some("resilver at 56.9 %, 14 h left at its rate"));
         assert_eq!(size_of("917G"), Some(917 << 30));
         assert_eq!(
             [size_of("1.5K"), size_of("12"), size_of("x"), size_of("-1G")],

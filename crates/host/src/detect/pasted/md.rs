@@ -85,8 +85,12 @@ fn of_mdstat(words: &[&str]) -> Option<MdArray> {
     array.action = action_in(words.iter().copied());
     array.progress = words.iter().find_map(|word| {
         let (done, all) = word.strip_prefix('(')?.strip_suffix(')')?.split_once('/')?;
-        Some((done.parse().ok()?, all.parse().ok()?))
+        // KiB here, sectors in sysfs.
+        Some((done.parse::<u64>().ok()? * 2, all.parse::<u64>().ok()? * 2))
     });
+    array.kib_per_s = words
+        .iter()
+        .find_map(|word| word.strip_prefix("speed=")?.strip_suffix("K/sec")?.parse().ok());
     let map = words.iter().rfind(|word| word.starts_with("[U") || word.starts_with("[_"));
     let map = map.map_or("", |word| word.trim_matches(['[', ']']));
     let is_taken = |slot: u64| devices.iter().any(|(number, ..)| *number == slot);
@@ -350,6 +354,7 @@ fn add(tree: &mut Tree, name: &str, array: MdArray) {
     before.chunk_bytes = before.chunk_bytes.or(array.chunk_bytes);
     before.action = before.action.or(array.action);
     before.progress = before.progress.or(array.progress);
+    before.kib_per_s = before.kib_per_s.or(array.kib_per_s);
     before.uuid = before.uuid.take().or(array.uuid);
     before.up = before.up.or(array.up);
     if before.level.is_empty() {
@@ -417,6 +422,9 @@ impl MdArray {
         tree.add(format!("{md}/sync_action"), self.action.unwrap_or("idle"));
         if let Some((done, all)) = self.progress {
             tree.add(format!("{md}/sync_completed"), format!("{done} / {all}"));
+        }
+        if let Some(kib_per_s) = self.kib_per_s {
+            tree.add(format!("{md}/sync_speed"), kib_per_s.to_string());
         }
         for (device, member) in &self.devices {
             let own = format!("{md}/dev-{}", device.replace('/', "!"));

@@ -20,6 +20,8 @@ pub(super) struct MdArray {
     pub(super) action: Option<&'static str>,
     /// Done, and all of it.
     pub(super) progress: Option<(u64, u64)>,
+    /// The present rate of a rebuild, a resync or a check.
+    pub(super) kib_per_s: Option<u64>,
     pub(super) devices: BTreeMap<String, MdDevice>,
     pub(super) uuid: Option<String>,
 }
