@@ -221,7 +221,7 @@ mod tests {
         let place = JobPlace {
             file: data.to_str().unwrap(),
             settle: Nanos::ZERO,
-            measure: Nanos::from_millis(20),
+            measure: Nanos::from_millis(500),
             seed,
         };
         let text = job_for_fio("[job]\nioengine=psync\nrw=randread\nbs=4k\n", &place);
