@@ -355,7 +355,7 @@ fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
     };
     refuse("replace=7:ssd-sata-plp", &["no member has devid 7", "the devids are 1, 2"]);
     refuse("add=ssd-sata-pl", &["no model `ssd-sata-pl`", "did you mean `ssd-sata-plp`?"]);
-    refuse("remove=1", &["write replace=DEVID:MODEL, add=MODEL or layout=NAME"]);
+    refuse("remove=1", &["write replace=DEVID:MODEL, add=MODEL, layout=NAME"]);
     let twice = ["--what-if", "replace=1:hdd-15k", "--what-if", "replace=1:nvme-gen3"];
     folder.refuses(&[&pair[..], &twice].concat(), &["--what-if: devid 1 is replaced twice"]);
     let three = ["advise", "eight-hdd-raid10", "--system", "zfs", "--what-if", "add=hdd-7k2-ent"];

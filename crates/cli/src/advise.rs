@@ -30,7 +30,7 @@ use question::Question;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use what_if::HardwareChange;
+use what_if::ArrayChange;
 
 /// Say which read setting to use on an array, and what it brings
 ///
@@ -113,14 +113,14 @@ pub(crate) struct Args {
           value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 
-    /// Also answer for the array after a change: replace=DEVID:MODEL, add=MODEL or layout=NAME.
-    /// Repeat it for several changes at once. Without a value, as the last option: try each single
-    /// change, and rank them by what they bring
+    /// Also answer for the array after a change: replace=DEVID:MODEL, add=MODEL, layout=NAME or
+    /// read-ahead=SIZE. Repeat it for several changes at once. Without a value, as the last option:
+    /// try each single change, and rank them by what they bring
     ///
     /// The devids are in the answer, `mirrorball models` lists the models. The changed array is
     /// laid out again, as after a rebuild or a balance, and its new disks are used whole.
     #[arg(long, value_name = "CHANGE", num_args = 0..=1, default_missing_value = what_if::EACH)]
-    what_if: Vec<HardwareChange>,
+    what_if: Vec<ArrayChange>,
 
     /// Compare the layouts that md, ZFS and btrfs offer on these disks, for reads, writes, rebuild
     /// and space: devices of this machine, models, models with a size (hdd-smr:8TB), 4*MODEL.
@@ -227,7 +227,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     array.condition = target.condition.or(condition);
     array.first = first_steps(system, &spec, array.condition.as_deref(), &out_of_service);
     let mut answer = Answer { array, what_if: None, changes: Vec::new() };
-    if changes == [HardwareChange::Each] {
+    if changes == [ArrayChange::Each] {
         let ranked = what_if::each(args, &question, &answer.array)?;
         let Some(ranked) = ranked else { return Ok(Ending::Interrupted) };
         answer.changes = ranked;
@@ -235,8 +235,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
+        let commands = what_if::commands(&changes, system, &spec);
         let changes = changes.iter().map(|change| change.described(spec.layout)).collect();
-        answer.what_if = Some(WhatIf::new(changes, &answer.array, after));
+        let what_if = WhatIf::new(changes, &answer.array, after);
+        answer.what_if = Some(WhatIf { commands, ..what_if });
     }
     finish(args, existing, &answer, !is_dead && measured.is_complete)
 }

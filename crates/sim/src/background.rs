@@ -9,6 +9,7 @@ mod scrub;
 pub(crate) use scrub::ScrubClient;
 
 use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd, RequestOrigin};
+use crate::job::Rebuilder;
 use crate::read_ahead::IoRange;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberIndex;
@@ -37,6 +38,7 @@ pub(crate) struct RebuildClient {
     next: IoRange,
     rate_limit: RateLimit,
     in_flight: u32,
+    depth: u32,
 }
 
 /// Limits the bytes per second of a stream of requests.
@@ -44,6 +46,8 @@ pub(crate) struct RebuildClient {
 pub(crate) struct RateLimit {
     bytes_per_second: Option<u64>,
     not_before: Nanos,
+    /// How long a stream pauses that is too fast; what it did not use meanwhile, it may use then.
+    pause: Nanos,
 }
 
 /// Bytes of an extent: by default defrag merges extents smaller than 256 KiB.
@@ -57,13 +61,12 @@ const DEFRAG_WRITE_BACK_BYTES: u64 = 64 * 1024 * KIB;
 const DEFRAG_DIRTY_BYTES_MAX: u64 = 2 * DEFRAG_WRITE_BACK_BYTES;
 /// Writes that defrag has in flight: half of the 64 requests of a SATA disk's queue.
 const DEFRAG_WRITES_MAX: u32 = 32;
-/// gmirror's rebuild copies blocks of 128 KiB, two at a time (`kern.geom.mirror.sync_requests`).
+/// A rebuild copies blocks of this size.
 const REBUILD_BYTES: u64 = 128 * KIB;
-const REBUILD_DEPTH: u32 = 2;
 
 impl RateLimit {
     pub(crate) fn new(bytes_per_second: Option<u64>) -> RateLimit {
-        RateLimit { bytes_per_second, not_before: Nanos::ZERO }
+        RateLimit { bytes_per_second, not_before: Nanos::ZERO, pause: Nanos::ZERO }
     }
 
     /// Accounts for `bytes` at `now`, or returns the time at which they may be submitted.
@@ -72,9 +75,10 @@ impl RateLimit {
             return Ok(());
         };
         if now < self.not_before {
-            return Err(self.not_before);
+            return Err(self.not_before + self.pause);
         }
-        self.not_before = self.not_before.max(now) + Nanos::transfer(bytes, rate);
+        let unused = self.not_before.max(now.saturating_sub(self.pause));
+        self.not_before = unused + Nanos::transfer(bytes, rate);
         Ok(())
     }
 }
@@ -145,8 +149,19 @@ impl Client for Defrag {
 }
 
 impl RebuildClient {
-    pub(crate) fn new(member: MemberIndex, stale: IoRange, rate_limit: RateLimit) -> RebuildClient {
-        RebuildClient { member, next: stale, rate_limit, in_flight: 0 }
+    /// Rebuilds the range `stale` of a member as `rebuilder` does, at no more than this rate.
+    pub(crate) fn new(
+        member: MemberIndex,
+        stale: IoRange,
+        rebuilder: Rebuilder,
+        bytes_per_second: Option<u64>,
+    ) -> RebuildClient {
+        let (depth, pause) = match rebuilder {
+            Rebuilder::Gmirror => (2, Nanos::ZERO),
+            Rebuilder::Md => (16, Nanos::from_millis(500)),
+        };
+        let rate_limit = RateLimit { pause, ..RateLimit::new(bytes_per_second) };
+        RebuildClient { member, next: stale, rate_limit, in_flight: 0, depth }
     }
 }
 
@@ -155,7 +170,7 @@ impl Client for RebuildClient {
         if self.next.length == 0 {
             return Action::End;
         }
-        if self.in_flight >= REBUILD_DEPTH {
+        if self.in_flight >= self.depth {
             return Action::Wait;
         }
         let length = REBUILD_BYTES.min(self.next.length);
@@ -234,10 +249,28 @@ mod tests {
         }
     }
 
+    /// A pause is as long as md's, and what was not used in it may be used after it.
+    #[test]
+    fn a_limit_with_pauses_is_kept_in_the_mean() {
+        let pause = Nanos::from_millis(500);
+        let mut limit = RateLimit { pause, ..RateLimit::new(Some(1_000_000)) };
+        let (mut now, mut sent, mut pauses) = (Nanos::ZERO, 0, 0);
+        while now < Nanos::from_secs(60) {
+            match limit.take(now, 10_000) {
+                Ok(()) => sent += 10_000,
+                Err(later) => {
+                    assert!(later >= now + pause, "{later:?} after {now:?}");
+                    (now, pauses) = (later, pauses + 1);
+                }
+            }
+        }
+        assert!((59_000_000..=61_000_000).contains(&sent) && pauses > 100, "{sent} in {pauses}");
+    }
+
     #[test]
     fn rebuild_covers_its_range_and_ends() {
         let stale = IoRange { offset: 4096, length: 5 * REBUILD_BYTES + 512 };
-        let mut rebuild = RebuildClient::new(MemberIndex(1), stale, RateLimit::new(None));
+        let mut rebuild = RebuildClient::new(MemberIndex(1), stale, Rebuilder::Gmirror, None);
         let requests: Vec<ClientRequest> =
             (0..9).flat_map(|_| drive(&mut rebuild, Nanos::ZERO)).collect();
         assert_eq!(requests.iter().map(|request| request.length).sum::<u64>(), stale.length);

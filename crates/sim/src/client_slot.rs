@@ -7,7 +7,7 @@
 use crate::background::{Defrag, RateLimit, RebuildClient, ScrubClient};
 use crate::client::Client;
 use crate::file_client::{FileClient, make_file};
-use crate::job::{Background, BackgroundKind, Section};
+use crate::job::{Background, BackgroundKind, Rebuilder, Section};
 use crate::job_client::{BufferedClient, DirectClient, RequestSource};
 use crate::read_ahead::IoRange;
 use crate::simulation::Simulation;
@@ -171,7 +171,9 @@ impl<'a> ClientFactory<'a> {
             }
             BackgroundKind::Rebuild => {
                 let (member, stale) = self.rebuild_target(work)?;
-                Box::new(RebuildClient::new(member, stale, rate_limit))
+                let rebuilder = work.rebuilder.unwrap_or(Rebuilder::Gmirror);
+                let rate = work.rate_bytes_per_s;
+                Box::new(RebuildClient::new(member, stale, rebuilder, rate))
             }
         })
     }

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
         let question = Question::about(args, &path, &chosen, &jobs, share)?;
         let Some((answer, _)) = question.answer(args)? else { return Ok(Ending::Interrupted) };
         let array = &question.asked.inputs.array;
-        let Some(hours) = longest_rebuild(args, array, &answer)? else {
+        let Some(hours) = longest_rebuild(args, &question, &answer)? else {
             return Ok(Ending::Interrupted);
         };
         layouts.push(new_layout(&disks, candidate, array, &answer, hours)?);
@@ -183,9 +183,10 @@ fn array_text(disks: &[NewDisk], candidate: &OfferedLayout) -> String {
 /// was moved, the outer if the run was interrupted.
 fn longest_rebuild(
     args: &Args,
-    array: &ArraySpec,
+    question: &Question,
     answer: &ArrayAnswer,
 ) -> Result<Option<Option<f64>>, Failure> {
+    let array = &question.asked.inputs.array;
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut longest: Option<f64> = None;
     for member in &array.members {
@@ -199,6 +200,7 @@ fn longest_rebuild(
             policies: vec![answer.best_setting().to_owned()],
             has_copies: true,
             has_cursors: false,
+            limit: question.asked.limit(),
             rebuilt_devid: Some(member.devid),
             recovered_bytes: 0,
             duration: args.duration.unwrap_or(Nanos::from_secs(1)),

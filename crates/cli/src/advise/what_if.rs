@@ -1,4 +1,5 @@
-//! `--what-if`: the same question about the array after a change of hardware.
+//! `--what-if`: the same question about the array after a change of its disks, its layout or its
+//! read-ahead.
 
 use super::Args;
 use super::question::Question;
@@ -7,7 +8,7 @@ use crate::ending::Failure;
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::geometry::{ArrayLayout, LayoutKind, Profile};
-use mirrorball_core::units::format_bytes;
+use mirrorball_core::units::{KIB, format_bytes, parse_bytes};
 use mirrorball_disk::array_file::{
     AddedMember, ArrayEdit, ArrayFile, ArraySpec, MemberSource, MemberSpec,
 };
@@ -15,15 +16,18 @@ use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, RankedChange};
 use mirrorball_lab::evaluation::advice::question::Share;
 use mirrorball_lab::experiment::inputs::load_array;
-use mirrorball_lab::experiment::systems::{self, System};
+use mirrorball_lab::experiment::systems::{self, Commands, System};
 use std::fmt;
 use std::str::FromStr;
 
 /// Value of `--what-if` where none is given.
 pub(super) const EACH: &str = "each";
 
+/// Amounts of read-ahead to try: the default of block devices, that of btrfs, and between.
+const READ_AHEAD_KIB: [u64; 3] = [128, 1024, 4096];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HardwareChange {
+pub(crate) enum ArrayChange {
     /// Another disk in the place of a member.
     Replace {
         /// The member.
@@ -35,29 +39,34 @@ pub(crate) enum HardwareChange {
     Add(String),
     /// Another layout of the same disks, or another profile of btrfs.
     Layout(String),
+    /// Another read-ahead, in KiB.
+    ReadAhead(u64),
     /// Each sensible single change.
     Each,
 }
 
-impl FromStr for HardwareChange {
+impl FromStr for ArrayChange {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<HardwareChange, String> {
-        let expected = "write replace=DEVID:MODEL, add=MODEL or layout=NAME, for example \
-                        replace=1:ssd-sata-plp, or nothing behind --what-if as the last option";
+    fn from_str(text: &str) -> Result<ArrayChange, String> {
+        let expected = "write replace=DEVID:MODEL, add=MODEL, layout=NAME or read-ahead=SIZE, for \
+                        example replace=1:ssd-sata-plp, or nothing behind --what-if as the last \
+                        option";
         match text.split_once('=') {
-            Some(("add", model)) if !model.is_empty() => Ok(HardwareChange::Add(model.to_owned())),
-            Some(("layout", name)) if !name.is_empty() => {
-                Ok(HardwareChange::Layout(name.to_owned()))
-            }
-            None if text == EACH => Ok(HardwareChange::Each),
+            Some(("add", model)) if !model.is_empty() => Ok(ArrayChange::Add(model.to_owned())),
+            Some(("layout", name)) if !name.is_empty() => Ok(ArrayChange::Layout(name.to_owned())),
+            Some(("read-ahead", size)) => match parse_bytes(size).map(|bytes| bytes / KIB) {
+                Ok(kib @ 4..=1_048_576) => Ok(ArrayChange::ReadAhead(kib)),
+                _ => Err(format!("`{size}` is no read-ahead: write 4KiB to 1GiB")),
+            },
+            None if text == EACH => Ok(ArrayChange::Each),
             Some(("add", _)) => Err(format!("the model is missing; {expected}")),
             Some(("replace", change)) => match change.split_once(':') {
                 Some((devid, model)) if !model.is_empty() => {
                     let devid = devid.parse().map_err(|_| {
                         format!("`{devid}` is not a devid, the number of a member; {expected}")
                     })?;
-                    Ok(HardwareChange::Replace { devid, model: model.to_owned() })
+                    Ok(ArrayChange::Replace { devid, model: model.to_owned() })
                 }
                 _ => Err(format!("the model is missing; {expected}")),
             },
@@ -66,21 +75,22 @@ impl FromStr for HardwareChange {
     }
 }
 
-impl HardwareChange {
+impl ArrayChange {
     /// The change as it is written.
     fn written(&self) -> String {
         match self {
-            HardwareChange::Replace { devid, model } => format!("replace={devid}:{model}"),
-            HardwareChange::Add(model) => format!("add={model}"),
-            HardwareChange::Layout(name) => format!("layout={name}"),
-            HardwareChange::Each => EACH.to_owned(),
+            ArrayChange::Replace { devid, model } => format!("replace={devid}:{model}"),
+            ArrayChange::Add(model) => format!("add={model}"),
+            ArrayChange::Layout(name) => format!("layout={name}"),
+            ArrayChange::ReadAhead(kib) => format!("read-ahead={kib}KiB"),
+            ArrayChange::Each => EACH.to_owned(),
         }
     }
 
     /// The change, and the steps that it takes if md cannot make it to an array of this layout.
     pub(super) fn described(&self, layout: ArrayLayout) -> String {
         match (self, layout.kind()) {
-            (HardwareChange::Add(_), LayoutKind::MdRaid10Far) => {
+            (ArrayChange::Add(_), LayoutKind::MdRaid10Far) => {
                 format!("{self} (md cannot reshape a far layout: create the array again)")
             }
             _ => self.to_string(),
@@ -88,15 +98,16 @@ impl HardwareChange {
     }
 }
 
-impl fmt::Display for HardwareChange {
+impl fmt::Display for ArrayChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HardwareChange::Replace { devid, model } => {
+            ArrayChange::Replace { devid, model } => {
                 write!(formatter, "devid {devid} is replaced by {model}")
             }
-            HardwareChange::Add(model) => write!(formatter, "{model} is added"),
-            HardwareChange::Layout(name) => write!(formatter, "the disks are laid out as {name}"),
-            HardwareChange::Each => write!(formatter, "each single change"),
+            ArrayChange::Add(model) => write!(formatter, "{model} is added"),
+            ArrayChange::Layout(name) => write!(formatter, "the disks are laid out as {name}"),
+            ArrayChange::ReadAhead(kib) => write!(formatter, "the read-ahead is {kib} KiB"),
+            ArrayChange::Each => write!(formatter, "each single change"),
         }
     }
 }
@@ -109,7 +120,7 @@ impl fmt::Display for HardwareChange {
 pub(super) fn with_missing_replaced(
     args: &Args,
     mut target: AdviseTarget,
-) -> Result<(AdviseTarget, Vec<HardwareChange>), Failure> {
+) -> Result<(AdviseTarget, Vec<ArrayChange>), Failure> {
     let changes = args.what_if.clone();
     if changes.is_empty() {
         return Ok((target, changes));
@@ -118,13 +129,13 @@ pub(super) fn with_missing_replaced(
     if target::check_choice(&target.array, &spec).is_ok() {
         return Ok((target, changes));
     }
-    let is_missing = |change: &HardwareChange| match change {
-        HardwareChange::Replace { devid, .. } => spec.members.iter().any(|member| {
+    let is_missing = |change: &ArrayChange| match change {
+        ArrayChange::Replace { devid, .. } => spec.members.iter().any(|member| {
             member.devid == *devid && !member.is_in_service() && member.device.is_none()
         }),
         _ => false,
     };
-    let (made, left): (Vec<HardwareChange>, Vec<HardwareChange>) =
+    let (made, left): (Vec<ArrayChange>, Vec<ArrayChange>) =
         changes.into_iter().partition(is_missing);
     if made.is_empty() {
         return Ok((target, left));
@@ -132,7 +143,7 @@ pub(super) fn with_missing_replaced(
     let file = target::read(&target.array).map_err(Failure::WrongUse)?;
     let mut edit = ArrayEdit::new(&file);
     for change in &made {
-        if let HardwareChange::Replace { devid, model } = change {
+        if let ArrayChange::Replace { devid, model } = change {
             let replaced = edit.replace(*devid, model).context("--what-if");
             replaced.map_err(Failure::WrongUse)?;
         }
@@ -153,13 +164,13 @@ pub(super) fn with_missing_replaced(
 /// If there is no such member or model, or the array cannot be changed like this.
 pub(super) fn changed(
     args: &Args,
-    changes: &[HardwareChange],
+    changes: &[ArrayChange],
     question: &Question,
 ) -> Result<Option<Question>, Failure> {
-    if changes.is_empty() || changes == [HardwareChange::Each] {
+    if changes.is_empty() || changes == [ArrayChange::Each] {
         return Ok(None);
     }
-    if changes.contains(&HardwareChange::Each) {
+    if changes.contains(&ArrayChange::Each) {
         let error = "--what-if without a change tries each by itself\n  help: leave out the others";
         return Err(Failure::WrongUse(anyhow!(error)));
     }
@@ -178,7 +189,7 @@ pub(super) fn changed(
     )?;
     let is_replaced = |devid: u64| {
         changes.iter().any(|change| match change {
-            HardwareChange::Replace { devid: replaced, .. } => *replaced == devid,
+            ArrayChange::Replace { devid: replaced, .. } => *replaced == devid,
             _ => false,
         })
     };
@@ -233,9 +244,9 @@ pub(super) fn each(
     Ok(Some(ranked))
 }
 
-/// Better disks in the place of one member of each kind, one more disk of the best kind, and other
-/// layouts.
-fn single_changes(question: &Question) -> Vec<HardwareChange> {
+/// Better disks in the place of one member of each kind, one more disk of the best kind, other
+/// layouts, and other amounts of read-ahead.
+fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let array = &question.asked.inputs.array;
     let mut changes = Vec::new();
     let mut kinds: Vec<(&str, u64)> = Vec::new();
@@ -254,15 +265,31 @@ fn single_changes(question: &Question) -> Vec<HardwareChange> {
             false if profile.name.contains("nvme") => &[],
             false => &["nvme-gen4"],
         };
-        let replace = |model: &&str| HardwareChange::Replace {
-            devid: member.devid,
-            model: (*model).to_owned(),
-        };
+        let replace =
+            |model: &&str| ArrayChange::Replace { devid: member.devid, model: (*model).to_owned() };
         changes.extend(better.iter().map(replace));
     }
-    changes.extend(best.map(|profile| HardwareChange::Add(profile.name.clone())));
-    changes.extend(layouts(question.asked.chosen.system, array).map(HardwareChange::Layout));
+    changes.extend(best.map(|profile| ArrayChange::Add(profile.name.clone())));
+    let system = question.asked.chosen.system;
+    changes.extend(layouts(system, array).map(ArrayChange::Layout));
+    let others = READ_AHEAD_KIB.iter().filter(|kib| **kib != array.host.read_ahead_kb);
+    let others = others.filter(|_| system.read_ahead.is_some());
+    changes.extend(others.map(|kib| ArrayChange::ReadAhead(*kib)));
     changes
+}
+
+/// The commands of a changed read-ahead; none without one, or if the system has no such command.
+pub(super) fn commands(
+    changes: &[ArrayChange],
+    system: &System,
+    array: &ArraySpec,
+) -> Option<Commands> {
+    let kib = changes.iter().find_map(|change| match change {
+        ArrayChange::ReadAhead(kib) => Some(*kib),
+        _ => None,
+    });
+    let knob = system.read_ahead.as_ref()?;
+    Some(knob.commands(system, array, kib?, Some(array.host.read_ahead_kb)))
 }
 
 /// Layouts, and profiles of btrfs, that a system has, but for the one in use.
@@ -323,7 +350,7 @@ fn size(member: &MemberSpec) -> Option<u64> {
 }
 
 /// The text of the changed array.
-fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Result<String> {
+fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<String> {
     let system = question.asked.chosen.system;
     if system.is_multipath {
         bail!(
@@ -343,7 +370,7 @@ fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Resu
     let mut replaced = Vec::new();
     for change in changes {
         match change {
-            HardwareChange::Replace { devid, model } => {
+            ArrayChange::Replace { devid, model } => {
                 if replaced.contains(devid) {
                     bail!("devid {devid} is replaced twice\n  help: give one of the two");
                 }
@@ -358,18 +385,19 @@ fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Resu
                 let parts: Vec<&str> = in_force.split('+').filter(|part| *part != flag).collect();
                 in_force = parts.join("+");
             }
-            HardwareChange::Add(model) => {
+            ArrayChange::Add(model) => {
                 let devid = edit.add(model, brings)?;
                 let least = array.members.iter().filter_map(size).min();
                 if let (Sizes::OfOld, Some(bytes)) = (sizes, least) {
                     edit.resize(devid, bytes);
                 }
             }
-            HardwareChange::Layout(name) => {
+            ArrayChange::Layout(name) => {
                 edit.lay_out(name)?;
                 in_force = default_of_layout(system, name);
             }
-            HardwareChange::Each => {}
+            ArrayChange::ReadAhead(kib) => edit.set_read_ahead(*kib),
+            ArrayChange::Each => {}
         }
     }
     edit.set_in_force(system.name, &in_force);
@@ -381,22 +409,24 @@ fn edited(changes: &[HardwareChange], question: &Question, sizes: Sizes) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use super::HardwareChange;
+    use super::ArrayChange;
 
     #[test]
     fn changes_are_read_and_mistakes_named() {
-        let replace = HardwareChange::Replace { devid: 7, model: "nvme-gen3".to_owned() };
+        let replace = ArrayChange::Replace { devid: 7, model: "nvme-gen3".to_owned() };
         assert_eq!("replace=7:nvme-gen3".parse(), Ok(replace));
-        assert_eq!("add=a/b.toml".parse(), Ok(HardwareChange::Add("a/b.toml".to_owned())));
+        assert_eq!("add=a/b.toml".parse(), Ok(ArrayChange::Add("a/b.toml".to_owned())));
+        assert_eq!("read-ahead=2MiB".parse(), Ok(ArrayChange::ReadAhead(2048)));
         for (text, message) in [
             ("", "write replace=DEVID:MODEL"),
             ("remove=1", "write replace=DEVID:MODEL"),
             ("add=", "the model is missing"),
+            ("read-ahead=1", "`1` is no read-ahead"),
             ("replace=1", "the model is missing"),
             ("replace=1:", "the model is missing"),
             ("replace=sda:nvme-gen3", "`sda` is not a devid"),
         ] {
-            let error = text.parse::<HardwareChange>().unwrap_err();
+            let error = text.parse::<ArrayChange>().unwrap_err();
             assert!(error.contains(message), "{text}: {error}");
         }
     }

@@ -98,6 +98,13 @@ impl ArrayEdit {
         }
     }
 
+    /// Sets the read-ahead of buffered readers, in KiB.
+    pub fn set_read_ahead(&mut self, kib: u64) {
+        let mut host = self.file.remove("host").and_then(into_table).unwrap_or_default();
+        host.insert("read_ahead_kb".to_owned(), integer(kib));
+        self.file.insert("host".to_owned(), Value::Table(host));
+    }
+
     /// Puts a member into service: it is neither failed nor being rebuilt.
     pub fn take_into_service(&mut self, devid: u64) {
         let index = self.devids().iter().position(|known| *known == devid);

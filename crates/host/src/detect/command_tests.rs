@@ -9,7 +9,7 @@ use mirrorball_lab::experiment::systems::{self, Availability, Commands, InForce,
 use std::collections::BTreeSet;
 
 /// Commands that tools accept, by the names of the words in [`CLASSES`].
-const GRAMMAR: [&str; 42] = [
+const GRAMMAR: [&str; 57] = [
     "echo <md-flag> > /sys/block/<md>/md/dev-<kernel>/state",
     "cat /proc/mdstat",
     "mdadm /dev/<md> --add --write-mostly <device>",
@@ -54,6 +54,21 @@ const GRAMMAR: [&str; 42] = [
     "vxvol rdpol round <name>",
     "vxvol rdpol select <name>",
     "blockdev --setra <number> /dev/<md>",
+    "blockdev --getra /dev/<md>",
+    "echo <number> > /sys/block/<md>/md/sync_speed_max",
+    "echo system > /sys/block/<md>/md/sync_speed_max",
+    "cat /sys/block/<md>/md/sync_speed_max",
+    "lvchange --maxrecoveryrate <number>k <volume>",
+    "lvchange --maxrecoveryrate 0 <volume>",
+    "lvs -o +raid_max_recovery_rate <volume>",
+    "lvchange --readahead <number> <volume>",
+    "lvchange --readahead auto <volume>",
+    "lvs -o +lv_read_ahead <volume>",
+    "echo <number>k | tee /sys/fs/btrfs/<fsid>/devinfo/*/scrub_speed_max",
+    "echo 0 | tee /sys/fs/btrfs/<fsid>/devinfo/*/scrub_speed_max",
+    "grep . /sys/fs/btrfs/<fsid>/devinfo/*/scrub_speed_max",
+    "echo <number> > /sys/fs/btrfs/<fsid>/bdi/read_ahead_kb",
+    "cat /sys/fs/btrfs/<fsid>/bdi/read_ahead_kb",
 ];
 
 /// Whether a word is of a class.
@@ -208,6 +223,18 @@ fn check_array(system: &'static System, array: &ArraySpec, of: &str) {
     }
 }
 
+/// Checks the commands of the numbers that a system has besides its policies.
+fn check_knobs(system: &System, array: &ArraySpec, machine: &str) {
+    let limit = system.limit.as_ref().map(|limit| &limit.knob);
+    for knob in limit.into_iter().chain(&system.read_ahead) {
+        let Commands { set, check: shown, undo, .. } =
+            knob.commands(system, array, 5000, Some(128));
+        for command in set.iter().chain(&shown).chain(&undo) {
+            check(command, &format!("{machine}: {}", knob.name));
+        }
+    }
+}
+
 #[test]
 fn a_tool_takes_every_command_of_every_system() {
     let fsid = "11111111-2222-4333-8444-555555555555";
@@ -227,7 +254,9 @@ fn a_tool_takes_every_command_of_every_system() {
              kernel_name = \"dm-3\"\n",
             system.name
         );
-        check_array(system, &ArrayFile::parse(&text, "a.toml").unwrap().spec, "an array");
+        let array = ArrayFile::parse(&text, "a.toml").unwrap().spec;
+        check_array(system, &array, "an array");
+        check_knobs(system, &array, "an array");
     }
 }
 
@@ -237,7 +266,9 @@ fn a_tool_takes_every_command_for_every_recorded_machine() {
         let found = detect_all(&Sysroot::recorded(&sysroots().join(&machine)));
         for array in found.into_iter().flatten() {
             let spec = ArrayFile::parse(&array.array_file(), "a.toml").unwrap().spec;
-            check_array(systems::find(array.system.name()).unwrap(), &spec, &machine);
+            let system = systems::find(array.system.name()).unwrap();
+            check_array(system, &spec, &machine);
+            check_knobs(system, &spec, &machine);
         }
     }
 }

@@ -87,6 +87,10 @@ pub struct System {
     pub replace: Option<String>,
     /// Command that shows the state of the members and what runs in the background.
     pub state: Option<String>,
+    /// The limit that it can put on its rebuild or scrub.
+    pub limit: Option<WorkLimit>,
+    /// The read-ahead of the array, in KiB.
+    pub read_ahead: Option<NumberSetting>,
     /// What it offers, in the order of the file.
     #[serde(rename = "offer")]
     pub offers: Vec<Offer>,
@@ -147,6 +151,48 @@ pub struct Offer {
     /// False if not everything was read in a source.
     #[serde(default = "is_verified")]
     pub verified: bool,
+}
+
+/// A limit on a rebuild or a scrub, as a rate of each device in KiB/s.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkLimit {
+    /// The work whose rate is worth a choice.
+    pub work: LimitedWork,
+    /// The limit in force if nothing was set; none if there is none.
+    pub default_kib: Option<u64>,
+    /// How to set it.
+    pub knob: NumberSetting,
+}
+
+/// A number that a system lets its user set. In templates `{kib}` stands for it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumberSetting {
+    /// Its name in the system.
+    pub name: String,
+    /// The first version that has it; the first of all if not given.
+    since: Option<Version>,
+    /// Command that sets it.
+    set: String,
+    /// Command that shows it.
+    check: String,
+    /// How it survives a restart.
+    persist: String,
+    /// Command that restores what was in force, `{previous}`, or the default.
+    undo: String,
+    /// Where this was read.
+    pub source: String,
+}
+
+/// Work that a system can limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitedWork {
+    /// The rebuild of a member.
+    Rebuild,
+    /// A scrub, of each device at its own rate.
+    Scrub,
 }
 
 /// The members that a family of policies is offered for.
@@ -275,6 +321,13 @@ impl Offer {
 }
 
 impl System {
+    /// The limit that a release of this version can put on its work; of any version, if none is
+    /// given.
+    pub fn limit_of(&self, version: Option<&Version>) -> Option<&WorkLimit> {
+        let is_here = |since: &Version| version.is_none_or(|version| since <= version);
+        self.limit.as_ref().filter(|limit| limit.knob.since.as_ref().is_none_or(is_here))
+    }
+
     /// True if a release of this version has an offer of the system; without a version, if the
     /// newest one has it whose sources were read.
     pub fn has(&self, offer: &Offer, version: Option<&Version>) -> bool {

@@ -44,7 +44,7 @@ mod tests;
 
 pub use context::{FindTrace, JobContext};
 pub use declared::Declared;
-pub use pragma::{Background, BackgroundKind};
+pub use pragma::{Background, BackgroundKind, Rebuilder};
 pub use replay::{Replay, ReplayPace};
 pub use spec::{
     Access, AddressModifier, Allocation, Arrivals, Direction, Distribution, FileOrder, FileSpec,

@@ -47,6 +47,9 @@ pub struct Background {
     pub rate_bytes_per_s: Option<u64>,
     /// The member to rebuild, or `None` for the last one. Only a rebuild has it.
     pub devid: Option<u64>,
+    /// The system that rebuilds; gmirror if `None`. Only a rebuild has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuilder: Option<Rebuilder>,
     /// Where it begins, in percent of the volume; at the start if `None`. Only a scrub has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_percent: Option<u8>,
@@ -55,13 +58,24 @@ pub struct Background {
     pub line: usize,
 }
 
+/// Systems whose rebuilds differ in what they have in flight, and in how they keep a rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Rebuilder {
+    /// 128 KiB at a time, two at once (`kern.geom.mirror.sync_requests`), evenly paced.
+    Gmirror,
+    /// 2 MiB at once (`RESYNC_DEPTH` times `RESYNC_BLOCK_SIZE`), and pauses of half a second
+    /// whenever its mean rate is above the limit (`md_do_sync`).
+    Md,
+}
+
+const REBUILDERS: [(&str, Rebuilder); 2] = [("gmirror", Rebuilder::Gmirror), ("md", Rebuilder::Md)];
 const KINDS: [(&str, BackgroundKind); 3] = [
     ("defrag", BackgroundKind::Defrag),
     ("rebuild", BackgroundKind::Rebuild),
     ("scrub", BackgroundKind::Scrub),
 ];
-pub(super) const WORDS: [&str; 7] =
-    ["background", "rate", "devid", "from", "counts", "replay", "file"];
+pub(super) const WORDS: [&str; 8] =
+    ["background", "rate", "devid", "as", "from", "counts", "replay", "file"];
 /// Where to write a word that was taken for an option.
 pub(super) fn help_for_option(word: &str) -> String {
     let example = match word {
@@ -84,13 +98,14 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
         return file::parse_pragma(words).map(Pragma::File);
     }
     let (mut kind, mut rate_bytes_per_s, mut devid, mut counts) = (None, None, None, None);
-    let mut from_percent = None;
+    let (mut from_percent, mut rebuilder) = (None, None);
     for word in words.replace(" =", "=").replace("= ", "=").split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let repeated = match key {
             "background" => kind.replace(parse_kind(value)?).is_some(),
             "rate" => rate_bytes_per_s.replace(parse_rate_of(value)?).is_some(),
             "devid" => devid.replace(parse_devid(value)?).is_some(),
+            "as" => rebuilder.replace(parse_rebuilder(value)?).is_some(),
             "from" => from_percent.replace(parse_from(value)?).is_some(),
             "counts" => counts.replace(parse_counts(value)?).is_some(),
             _ => return Err(unknown("word", key, &WORDS)),
@@ -101,7 +116,7 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
     }
     if let Some(counts) = counts {
         let others = [rate_bytes_per_s.is_some(), devid.is_some(), from_percent.is_some()];
-        if kind.is_some() || others.contains(&true) {
+        if kind.is_some() || rebuilder.is_some() || others.contains(&true) {
             let help = "write `; mirrorball: counts=no` on its own line";
             return Err(job_error("`counts` cannot be combined with other words", help));
         }
@@ -109,13 +124,28 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
     }
     let kind =
         kind.ok_or_else(|| job_error("the `mirrorball:` comment has no `background=`", EXAMPLE))?;
-    if devid.is_some() && kind != BackgroundKind::Rebuild {
-        return Err(job_error("`devid` is allowed only with `background=rebuild`", "remove it"));
+    for (word, is_given) in [("devid", devid.is_some()), ("as", rebuilder.is_some())] {
+        if is_given && kind != BackgroundKind::Rebuild {
+            let error = format!("`{word}` is allowed only with `background=rebuild`");
+            return Err(job_error(error, "remove it"));
+        }
     }
     if from_percent.is_some() && kind != BackgroundKind::Scrub {
         return Err(job_error("`from` is allowed only with `background=scrub`", "remove it"));
     }
-    Ok(Pragma::Background(Background { kind, rate_bytes_per_s, devid, from_percent, line }))
+    Ok(Pragma::Background(Background {
+        kind,
+        rate_bytes_per_s,
+        devid,
+        rebuilder,
+        from_percent,
+        line,
+    }))
+}
+
+fn parse_rebuilder(value: &str) -> Result<Rebuilder, Diagnostic> {
+    let found = REBUILDERS.iter().find(|(name, _)| *name == value).map(|&(_, it)| it);
+    found.ok_or_else(|| unknown("rebuilder", value, &REBUILDERS.map(|(name, _)| name)))
 }
 
 fn parse_from(value: &str) -> Result<u8, Diagnostic> {

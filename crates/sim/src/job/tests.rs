@@ -133,6 +133,7 @@ fsync=8
         kind: BackgroundKind::Scrub,
         rate_bytes_per_s: Some(100_000_000),
         devid: None,
+        rebuilder: None,
         from_percent: None,
         line: 18,
     };

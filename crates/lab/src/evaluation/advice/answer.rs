@@ -6,6 +6,7 @@
 use super::Advice;
 use super::maintenance::Maintenance;
 use crate::experiment::study::{JobStudy, Study, Yardstick};
+use crate::experiment::systems::Commands;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -98,6 +99,8 @@ pub struct AnsweredMember {
     pub device: Option<String>,
     /// The model that stands for it.
     pub model: String,
+    /// The model of the cache in front of it; none without a cache.
+    pub cache: Option<String>,
     /// How well the model is known to fit.
     pub confidence: Option<&'static str>,
     /// False for a member that is missing or has failed.
@@ -149,6 +152,8 @@ pub struct JobFigure {
 pub struct WhatIf {
     /// The changes, as they were asked for.
     pub changes: Vec<String>,
+    /// How to make them, where commands can.
+    pub commands: Option<Commands>,
     /// The changed array.
     pub array: ArrayAnswer,
     /// The best setting of each array under each job.
@@ -189,6 +194,7 @@ impl ArrayAnswer {
                 MemberSource::Model(profile) => profile.name.clone(),
                 MemberSource::Path(_) | MemberSource::Uri(_) => "a real disk".to_owned(),
             },
+            cache: member.cache.as_ref().map(|cache| cache.device.name.clone()),
             confidence: member.confidence.map(ModelConfidence::name),
             is_in_service: member.is_in_service(),
             remark: None,
@@ -277,6 +283,6 @@ impl WhatIf {
         let spreads: Option<Vec<f64>> = jobs.iter().map(|job| job.spread).collect();
         let squares = |spreads: Vec<f64>| spreads.iter().map(|it| it * it).sum::<f64>();
         let spread = gain.and(spreads).map(|spreads| squares(spreads).sqrt() / count);
-        WhatIf { changes, array: after, jobs, gain, spread }
+        WhatIf { changes, commands: None, array: after, jobs, gain, spread }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Advice, policy_in_force};
 use crate::experiment::inputs::Inputs;
 use crate::experiment::study::Study;
-use crate::experiment::systems::{self, Setting, System, Version};
+use crate::experiment::systems::{self, Setting, System, Version, WorkLimit};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Registry, Spec};
@@ -123,6 +123,14 @@ impl ChosenSystem {
 }
 
 impl Offered {
+    /// The limit that the system, in this version, can put on its rebuild or scrub.
+    pub fn limit(
+        &self,
+        version: Option<&Version>,
+    ) -> Option<(&'static System, &'static WorkLimit)> {
+        Some((self.system, self.system.limit_of(version)?))
+    }
+
     /// The policy in force, what the system offers, and the policies of `list`, which may name
     /// programs of `registry`; none twice.
     ///

@@ -1,16 +1,20 @@
 //! How long a scrub and a rebuild take, and how long a flush: by policy and by load.
 //!
 //! A short window is simulated at three places of the volume, because a hard disk is slower further
-//! in, and the mean time for a byte is extrapolated to all data. Nothing limits the work: a limit
-//! of the system, such as md's `sync_speed_max`, makes it longer. Only the first seed is used: the
-//! places differ more than seeds.
+//! in, and the mean time for a byte is extrapolated to all data. The default limit of the system,
+//! such as md's `sync_speed_max`, is in force. Only the first seed is used: the places differ more
+//! than seeds.
 //!
 //! Non-goals: the time to replace a disk, and errors found on the way.
 
+mod limits;
 mod scrubbed_part;
+
+pub use limits::{LimitedTime, LimitedTimes};
 
 use crate::experiment::inputs::load_job;
 use crate::experiment::run::RunOptions;
+use crate::experiment::systems::{LimitedWork, System, WorkLimit};
 use anyhow::{Context, Result};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::histogram::Histogram;
@@ -32,8 +36,6 @@ use std::sync::atomic::AtomicBool;
 
 /// Places of the volume that a window begins at, in percent.
 const PLACES_PERCENT: [u8; 3] = [16, 50, 83];
-/// The longest window: more adds little to a rate.
-const WINDOW_MAX: Nanos = Nanos::from_secs(1);
 /// The job whose flushes are measured.
 const FLUSH_JOB: &str = "fsync-writer";
 
@@ -41,12 +43,15 @@ const FLUSH_JOB: &str = "fsync-writer";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Maintenance {
-    /// Simulated time of each window.
+    /// Simulated time of the longest window.
     pub window_ns: u64,
     /// The policies, in the order of the columns.
     pub policies: Vec<String>,
     /// Scrub and rebuild under each load.
     pub work: Vec<WorkTimes>,
+    /// What a limit on the rebuild or the scrub would cost and bring, under the first policy; none
+    /// if the system has no limit.
+    pub limited: Option<LimitedTimes>,
     /// Latency of a flush after each write, while a reader runs.
     pub flushes: Vec<FlushTimes>,
 }
@@ -93,6 +98,8 @@ pub struct MaintenanceOptions<'a> {
     pub has_copies: bool,
     /// True if a scrub has a cursor for each device or vdev, as in btrfs and ZFS.
     pub has_cursors: bool,
+    /// The system, and the limit that it can put on its work.
+    pub limit: Option<(&'a System, &'a WorkLimit)>,
     /// The member whose rebuild is simulated; the last if none is given and none is missing.
     pub rebuilt_devid: Option<u64>,
     /// What of it is recovered already, in bytes.
@@ -117,14 +124,28 @@ struct Window {
 struct Load {
     name: &'static str,
     options: &'static str,
+    /// The longest window: md keeps a limit by pauses of half a second, and many requests take
+    /// long to simulate.
+    window: Nanos,
+}
+
+const fn load(name: &'static str, options: &'static str, seconds: u64) -> Load {
+    Load { name, options, window: Nanos::from_secs(seconds) }
 }
 
 const LOADS: [Load; 3] = [
     // A job needs a section: two small reads a second leave the disks idle.
-    Load { name: "idle", options: "iodepth=1\nrate_iops=2" },
-    Load { name: "1 random reader", options: "iodepth=1" },
-    Load { name: "32 random reads", options: "iodepth=32" },
+    load("idle", "iodepth=1\nrate_iops=2", 3),
+    load("1 random reader", "iodepth=1", 3),
+    load("32 random reads", "iodepth=32", 1),
 ];
+
+impl MaintenanceOptions<'_> {
+    /// The limit in force if nothing was set, in KiB/s.
+    fn default_limit(&self) -> Option<u64> {
+        self.limit.and_then(|(_, limit)| limit.default_kib)
+    }
+}
 
 impl Maintenance {
     /// Simulates the windows; `None` if it was stopped.
@@ -136,19 +157,24 @@ impl Maintenance {
         options: &MaintenanceOptions<'_>,
     ) -> Result<Option<Maintenance>> {
         let map = array.chunk_map()?;
-        let window = options.duration.min(WINDOW_MAX);
         let mut rows: Vec<Work> = Vec::new();
+        let mut limited = None;
         if options.has_copies {
             let Some(part) = ScrubbedPart::of(array, &map, options)? else { return Ok(None) };
-            rows.extend(LOADS.iter().map(|load| scrub(&part, load)));
+            let now = options.default_limit();
+            rows.extend(LOADS.iter().map(|load| scrub(&part, load, now)));
             let rebuilt = RebuiltMember::of(array, &map, options);
-            rows.extend(LOADS.iter().map(|load| rebuild(array, load, &rebuilt)));
+            rows.extend(LOADS.iter().map(|load| rebuild(array, load, &rebuilt, now)));
+            limited = limits::measure(array, options, |load, kib| match options.limit {
+                Some((_, limit)) if limit.work == LimitedWork::Scrub => scrub(&part, load, kib),
+                _ => rebuild(array, load, &rebuilt, kib),
+            })?;
         }
         let mut work = Vec::new();
         for mut it in rows {
             for policy in &options.policies {
                 let policy = it.policy(policy);
-                let Some(runs) = run_all(&it.windows, policy, window, options)? else {
+                let Some(runs) = run_all(&it.windows, policy, it.length(options), options)? else {
                     return Ok(None);
                 };
                 it.row.times.push(it.time(&runs));
@@ -165,7 +191,8 @@ impl Maintenance {
             flushes.push(FlushTimes::new(&runs));
         }
         let policies = options.policies.clone();
-        Ok(Some(Maintenance { window_ns: window.0, policies, work, flushes }))
+        let window_ns = options.duration.min(LOADS[0].window).0;
+        Ok(Some(Maintenance { window_ns, policies, work, limited, flushes }))
     }
 }
 
@@ -178,10 +205,9 @@ pub fn rebuild_time(
     options: &MaintenanceOptions<'_>,
 ) -> Result<Option<WorkTime>> {
     let rebuilt = RebuiltMember::of(array, &array.chunk_map()?, options);
-    let work = rebuild(array, &LOADS[0], &rebuilt);
+    let work = rebuild(array, &LOADS[0], &rebuilt, options.default_limit());
     let policy = options.policies.first().map_or("mirrorball/first", |policy| work.policy(policy));
-    let window = options.duration.min(WINDOW_MAX);
-    let runs = run_all(&work.windows, policy, window, options)?;
+    let runs = run_all(&work.windows, policy, work.length(options), options)?;
     Ok(runs.map(|runs| work.time(&runs)))
 }
 
@@ -191,15 +217,24 @@ const SCRUB: &str = "scrub";
 struct Work {
     row: WorkTimes,
     windows: Vec<Window>,
+    /// Longest simulated time of each.
+    longest: Nanos,
     /// Bytes that are moved for each one of the row: a rebuild reads what it writes.
     moved_per_byte: f64,
     /// Bytes that the simulated part has to do.
     bytes_of_part: u64,
     /// Number of such parts that work at once.
     parts: f64,
+    /// Number of devices of a part that move a byte each for one that a limit counts.
+    devices: usize,
 }
 
 impl Work {
+    /// Simulated time of each window.
+    fn length(&self, options: &MaintenanceOptions<'_>) -> Nanos {
+        self.longest.min(options.duration)
+    }
+
     /// The policy for the windows: one for members that the part has not is left out.
     fn policy<'a>(&self, policy: &'a str) -> &'a str {
         let devids = self.windows[0].array.members.iter().map(|member| member.devid);
@@ -214,16 +249,17 @@ impl Work {
     }
 }
 
-/// The row of a scrub, and its windows.
-fn scrub(part: &ScrubbedPart, load: &Load) -> Work {
+/// The row of a scrub, and its windows; limited to this rate of each device.
+fn scrub(part: &ScrubbedPart, load: &Load, limit_kib: Option<u64>) -> Work {
     let window = |percent: &u8| Window {
         array: part.array.clone(),
-        job: job(load, &format!("scrub from={percent}%")),
+        job: job(load, &format!("scrub from={percent}%"), limit_kib),
     };
     let windows = PLACES_PERCENT.iter().map(window).collect();
-    let &ScrubbedPart { bytes, bytes_of_part, parts, .. } = part;
+    let &ScrubbedPart { bytes, bytes_of_part, parts, copies, .. } = part;
     let row = WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() };
-    Work { row, windows, moved_per_byte: 1.0, bytes_of_part, parts }
+    let longest = load.window;
+    Work { row, windows, longest, moved_per_byte: 1.0, bytes_of_part, parts, devices: copies }
 }
 
 /// A member to rebuild, and what of it is left.
@@ -232,6 +268,8 @@ struct RebuiltMember {
     /// What the row is called.
     work: String,
     left: Range<u64>,
+    /// True if the code of md rebuilds it, which keeps its rate by a limit.
+    is_by_md: bool,
 }
 
 impl RebuiltMember {
@@ -256,24 +294,35 @@ impl RebuiltMember {
             true => format!("rebuild of devid {devid} ({percent:.0} % left)"),
             false => format!("rebuild of devid {devid}"),
         };
-        RebuiltMember { index, work, left }
+        let is_by_md = options.limit.is_some_and(|(_, limit)| limit.work == LimitedWork::Rebuild);
+        RebuiltMember { index, work, left, is_by_md }
     }
 }
 
-/// The row of a rebuild, and its windows.
-fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember) -> Work {
+/// The row of a rebuild, and its windows; limited to this rate of the member.
+fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember, limit_kib: Option<u64>) -> Work {
+    let background = if member.is_by_md { "rebuild as=md" } else { "rebuild" };
     let bytes = member.left.end - member.left.start;
     let window = |percent: &u8| {
         let done_bytes = member.left.start + bytes / 100 * u64::from(*percent);
         let recovered_bytes = done_bytes - done_bytes % MIB;
         let mut array = array.clone();
         array.members[member.index].state = MemberState::Rebuilding { recovered_bytes };
-        Window { array, job: job(load, "rebuild") }
+        Window { array, job: job(load, background, limit_kib) }
     };
     let windows = PLACES_PERCENT.iter().map(window).collect();
     let work = member.work.clone();
     let row = WorkTimes { work, load: load.name, bytes, times: Vec::new() };
-    Work { row, windows, moved_per_byte: 2.0, bytes_of_part: bytes, parts: 1.0 }
+    let longest = load.window;
+    Work {
+        row,
+        windows,
+        longest,
+        moved_per_byte: 2.0,
+        bytes_of_part: bytes,
+        parts: 1.0,
+        devices: 1,
+    }
 }
 
 fn allocated_bytes(map: &ChunkMap, member: usize) -> u64 {
@@ -281,9 +330,11 @@ fn allocated_bytes(map: &ChunkMap, member: usize) -> u64 {
     data.end - data.start
 }
 
-fn job(load: &Load, background: &str) -> JobFile {
+fn job(load: &Load, background: &str, limit_kib: Option<u64>) -> JobFile {
+    let rate = limit_kib.map_or_else(String::new, |kib| format!(" rate={kib}KiB/s"));
     let text = format!(
-        "; mirrorball: background={background}\n[load]\nioengine=libaio\ndirect=1\nrw=randread\n\
+        "; mirrorball: background={background}{rate}\n[load]\nioengine=libaio\ndirect=1\n\
+         rw=randread\n\
          bs=4k\n{}\ntime_based\nruntime=60\n",
         load.options
     );
@@ -343,116 +394,4 @@ impl FlushTimes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use mirrorball_disk::array_file::ArrayFile;
-
-    fn measured(text: &str, policies: &[&str]) -> Maintenance {
-        let array = ArrayFile::parse(text, "a.toml").unwrap().spec;
-        let options = MaintenanceOptions {
-            policies: policies.iter().map(|policy| (*policy).to_owned()).collect(),
-            has_copies: true,
-            has_cursors: true,
-            rebuilt_devid: None,
-            recovered_bytes: 0,
-            duration: Nanos::from_millis(500),
-            seed: 1,
-            threads: None,
-            stop: &AtomicBool::new(false),
-        };
-        Maintenance::measure(&array, &options).unwrap().unwrap()
-    }
-
-    /// Two delays of 10 ms and no rate: 512 KiB scrubbed on each member at once, two at a time.
-    #[test]
-    fn hours_follow_from_the_rate_and_the_sizes() {
-        let text = "layout = \"md-raid1\"\n[host]\noverhead = \"0us\"\n\
-                    [[member]]\nmodel = \"delay\"\n\
-                    set = { service = \"10ms\", servers = 64 }\nsize = \"1TiB\"\ncount = 2\n";
-        let maintenance = measured(text, &["md/raid1"]);
-        let [scrub, .., rebuild] = &maintenance.work[..] else { panic!() };
-        assert_eq!((scrub.work.as_str(), scrub.load), ("scrub", "idle"));
-        assert_eq!(
-            (rebuild.work.as_str(), rebuild.load),
-            ("rebuild of devid 2", "32 random reads")
-        );
-        let time = scrub.times[0];
-        let expected = 2.0 * 2.0 * 512.0 * 1024.0 / 0.01;
-        assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
-        let hours = scrub.bytes as f64 / time.bytes_per_s / 3600.0;
-        assert!((time.hours.unwrap() / hours - 1.0).abs() < 1e-9);
-        assert!(scrub.bytes.abs_diff(2 << 40) < 1 << 30, "both copies: {}", scrub.bytes);
-        assert!(rebuild.bytes.abs_diff(1 << 40) < 1 << 30, "one member: {}", rebuild.bytes);
-        // 128 KiB read, then written, two at a time.
-        let time = maintenance.work[3].times[0];
-        let expected = 2.0 * 128.0 * 1024.0 / 0.02;
-        assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
-        assert!(maintenance.flushes[0].p50_ns > 0);
-    }
-
-    /// A pool of 33 mirrors takes as long as one, and reports of its owner say one to two days.
-    #[test]
-    fn all_vdevs_of_zfs_and_all_devices_of_btrfs_are_scrubbed_at_once() {
-        for layout in ["zfs-mirror:2", "btrfs"] {
-            let scrub = |count: usize| {
-                let text = format!(
-                    "layout = \"{layout}\"\n[[member]]\nmodel = \"hdd-7k2-18tb\"\ncount = {count}\n"
-                );
-                let text = text.replace("layout = \"btrfs\"", "profile = \"raid1\"");
-                measured(&text, &["md/raid1"]).work.remove(0)
-            };
-            let (two, eight) = (scrub(2), scrub(8));
-            let ratio = eight.times[0].hours.unwrap() / two.times[0].hours.unwrap();
-            assert!((ratio - 1.0).abs() < 0.02, "{layout}: {ratio}");
-            assert!((eight.bytes as f64 / two.bytes as f64 - 4.0).abs() < 0.01, "{layout}");
-            let rates = eight.times[0].bytes_per_s / two.times[0].bytes_per_s;
-            assert!((rates - 4.0).abs() < 0.1, "{layout}: {rates}");
-            assert!((16.0..48.0).contains(&two.times[0].hours.unwrap()), "{:?}", two.times);
-        }
-    }
-
-    /// A hard disk of 150 MB/s takes 1.8 h for 960 GB, however fast the other is.
-    #[test]
-    fn the_slowest_device_of_btrfs_decides_the_time_of_a_scrub() {
-        for order in [["hdd-7k2-ent", "ssd-sata-plp"], ["ssd-sata-plp", "hdd-7k2-ent"]] {
-            let members =
-                order.map(|model| format!("[[member]]\nmodel = \"{model}\"\nsize = \"960GB\"\n"));
-            let text = format!("profile = \"raid1\"\n{}", members.concat());
-            let hours = measured(&text, &["btrfs/pid"]).work.remove(0).times[0].hours.unwrap();
-            assert!((1.5..2.2).contains(&hours), "{hours}");
-        }
-    }
-
-    #[test]
-    fn of_a_running_rebuild_the_rest_counts() {
-        let text = |state: &str| {
-            format!(
-                "layout = \"md-raid1\"\n[host]\noverhead = \"0us\"\n\
-                 [[member]]\nmodel = \"delay\"\nset = {{ service = \"10ms\" }}\nsize = \"1TiB\"\n\
-                 [[member]]\nmodel = \"delay\"\nset = {{ service = \"10ms\" }}\nsize = \"1TiB\"\n\
-                 {state}"
-            )
-        };
-        let whole = measured(&text(""), &["md/raid1"]);
-        let rest = measured(&text("rebuilding = \"768GiB\""), &["md/raid1"]);
-        let (whole, rest) = (&whole.work[3], &rest.work[3]);
-        assert_eq!(rest.work, "rebuild of devid 2 (25 % left)");
-        let share = rest.bytes as f64 / whole.bytes as f64;
-        assert!((share - 0.25).abs() < 0.001, "{share}");
-        let share = rest.times[0].hours.unwrap() / whole.times[0].hours.unwrap();
-        assert!((share - 0.25).abs() < 0.01, "{share}");
-    }
-
-    #[test]
-    fn a_load_makes_work_take_longer_and_a_missing_member_is_the_one_rebuilt() {
-        let text = "profile = \"raid1c3\"\n[[member]]\nmodel = \"hdd-7k2-desktop\"\n\
-                    [[member]]\nmodel = \"hdd-7k2-desktop\"\nfailed = true\n\
-                    [[member]]\nmodel = \"hdd-7k2-desktop\"\n";
-        let maintenance = measured(text, &["md/raid1", "btrfs/pid"]);
-        let rate = |row: usize| maintenance.work[row].times[0].bytes_per_s;
-        assert!(rate(0) > 1.2 * rate(2), "{:?}", maintenance.work);
-        assert!(rate(3) > 1.2 * rate(5), "{:?}", maintenance.work);
-        assert_eq!(maintenance.work[3].work, "rebuild of devid 2");
-        assert_eq!(maintenance.work[3].times.len(), 2);
-    }
-}
+mod tests;

@@ -113,7 +113,7 @@ impl NewLayouts {
             .column(Column::right("survives").droppable(1), |it| it.survives.to_string())
             .column(Column::left("setting").droppable(2), |it| it.setting.clone());
         let note = "reads, writes: % of the fastest, geometric mean over the jobs; rebuild: of one \
-                    disk, the slowest kind, idle, without a rate limit; survives: failed disks, \
+                    disk, the slowest kind, idle, at the default limit; survives: failed disks, \
                     whichever they are. Writes are simulated in place: btrfs and ZFS write to new \
                     places, so compare their random writes with each other only. `create` erases \
                     the disks";

@@ -11,6 +11,7 @@ use crate::experiment::build::BuildIdentity;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::{Choices, Plan};
 use crate::experiment::study::{CellSummary, Criteria, Study};
+use crate::experiment::systems::{System, WorkLimit};
 use anyhow::{Result, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::member::MemberIndex;
@@ -171,6 +172,11 @@ impl AdviceQuestion {
         &self.offered.now
     }
 
+    /// The limit that the system can put on its rebuild or scrub.
+    pub fn limit(&self) -> Option<(&'static System, &'static WorkLimit)> {
+        self.offered.limit(self.chosen.version.as_ref())
+    }
+
     /// The answer from the cells of the first repeats of the plan, in its order, and whether a job
     /// completed nothing. The members `out` of the array are not in service on the machine.
     ///
@@ -234,6 +240,7 @@ impl AdviceQuestion {
             policies: answer.advice.policies(),
             has_copies: !self.chosen.system.is_multipath,
             has_cursors: ["btrfs", "zfs"].contains(&self.chosen.system.name),
+            limit: self.limit(),
             rebuilt_devid: out.first().map(|member| member.devid),
             recovered_bytes: out.first().map_or(0, |it| it.recovered_bytes),
             duration: Nanos(self.plan.duration_ns.expect("the plan of an advice has a duration")),

@@ -1,7 +1,7 @@
 //! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
 use super::answer::{Answer, AnsweredMember, ArrayAnswer, RankedChange, WhatIf, WhatIfJob};
-use super::maintenance::{Maintenance, WorkTime};
+use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
@@ -32,6 +32,8 @@ pub fn answer(answer: &Answer, style: Style) -> String {
     text += &format!("\n{}", jobs(array, style));
     if let Some(maintenance) = &array.maintenance {
         text += &format!("\n{}", times(maintenance, &array.advice, style));
+        let limited = maintenance.limited.as_ref();
+        text += &limited.map_or_else(String::new, |it| limits(it, style));
     }
     if let Some(what_if) = &answer.what_if {
         text += &format!("\n{}", changed_array(what_if, array, style));
@@ -65,6 +67,9 @@ fn members(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> Str
             true => "measured".to_owned(),
             false => format!("simulated as {} ({confidence})", member.model),
         };
+        let cache = member.cache.as_ref().filter(|_| !answer.is_measured);
+        let cache = cache.map_or_else(String::new, |cache| format!(", behind a cache of {cache}"));
+        let model = model + &cache;
         match (member.is_in_service, member.remark) {
             (true, _) => model,
             (false, None) => "missing, not read".to_owned(),
@@ -345,10 +350,37 @@ fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
 /// What the times of scrub and rebuild are taken from.
 fn extrapolation(maintenance: &Maintenance) -> String {
     format!(
-        "extrapolated to all data from {} of simulation at three places of the volume, without a \
-         rate limit; ",
+        "extrapolated to all data from up to {} of simulation at three places of the volume; ",
         Nanos(maintenance.window_ns)
     )
+}
+
+/// A limit on the work: what it costs in time, and what a reader has of it.
+fn limits(limited: &LimitedTimes, style: Style) -> String {
+    let limit = |kib: Option<u64>| match kib {
+        Some(kib) => format!("{:.0} MB/s", kib as f64 * 1.024e-3),
+        None => "none".to_owned(),
+    };
+    let mut rows = Vec::new();
+    for row in &limited.rows {
+        let time = row.time.hours.map_or("never".to_owned(), hours_text);
+        rows.push((
+            limit(row.kib),
+            vec![time, number(row.reads_per_s), Nanos(row.p99_ns).to_string()],
+        ));
+    }
+    let width = style.width_columns;
+    let title = format!("{} with {}, limited by {}", limited.work, limited.load, limited.limit);
+    let columns = [&limited.work[..], "reads/s", "99 % within"];
+    let table = table("limit of each device", &columns, rows, style);
+    let commands = knob_lines(&limited.commands, width);
+    format!("\n{}\n{table}{commands}", wrapped(&first_capital(&title), width))
+}
+
+/// The commands of a knob, and how it survives a restart.
+fn knob_lines(commands: &Commands, width: usize) -> String {
+    let persist = commands.persist.iter().map(|it| entry("", it, width));
+    command_lines(commands, width) + &persist.collect::<String>()
 }
 
 fn first_capital(text: &str) -> String {
@@ -442,6 +474,7 @@ fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String
     let width = style.width_columns;
     let after = &what_if.array;
     let mut text = format!("With the change: {}\n", what_if.changes.join(", "));
+    text += &what_if.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
     text += &members(after, &before.members, width);
     text += &entry("It would have", &after.advice.now, width);
     text += &choices(&after.advice, width);

@@ -5,7 +5,7 @@
 //! command. `{previous}` is what is in force as the system writes it, `{previous.1}` to
 //! `{previous.9}` are the parameters of its policy.
 
-use super::{Availability, Setting, System};
+use super::{Availability, NumberSetting, Setting, System};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
@@ -182,6 +182,41 @@ impl Setting {
         let unknown = |number| (format!("{{previous.{number}}}"), format!("PREVIOUS-{number}"));
         let unknown = (1..=PARAMETERS_MAX).map(unknown);
         words.chain(parameters(now.spec)).chain(unknown).collect()
+    }
+}
+
+impl NumberSetting {
+    /// The commands that set it to `kib` on `array`, where `previous` is in force.
+    pub fn commands(
+        &self,
+        system: &System,
+        array: &ArraySpec,
+        kib: u64,
+        previous: Option<u64>,
+    ) -> Commands {
+        let source = array.source.clone().unwrap_or_default();
+        let plain = |value: Option<String>| value.filter(|value| is_plain(value));
+        let known = [
+            ("{kib}", Some(kib.to_string())),
+            ("{sectors}", Some((kib * 2).to_string())),
+            ("{previous}", previous.map(|kib| kib.to_string())),
+            ("{previous_sectors}", previous.map(|kib| (kib * 2).to_string())),
+            ("{array}", plain(source.name)),
+            ("{fsid}", plain(source.fsid)),
+        ];
+        let words = known.into_iter().filter_map(|(word, value)| Some((word, value?)));
+        let words = words.chain(UNKNOWN.map(|(word, shown, _)| (word, shown.to_owned())));
+        let words: Vec<_> = words.map(|(word, value)| (word.to_owned(), value)).collect();
+        let fill = |template: &str| filled(&Some(template.to_owned()), &words, &[]);
+        let mut commands = Commands {
+            set: fill(&self.set),
+            check: fill(&self.check).pop(),
+            persist: fill(&self.persist).pop(),
+            undo: fill(&self.undo),
+            ..Commands::default()
+        };
+        commands.placeholders = system.placeholders(|word| commands.has(word));
+        commands
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct ScrubbedPart {
     pub(super) bytes_of_part: u64,
     /// Number of such parts that work at once.
     pub(super) parts: f64,
+    /// Number of devices that are read at once for one cursor.
+    pub(super) copies: usize,
 }
 
 impl ScrubbedPart {
@@ -43,7 +45,7 @@ impl ScrubbedPart {
         let is_parted = matches!(array.layout.kind(), LayoutKind::ZfsMirror | LayoutKind::Btrfs);
         if !options.has_cursors || !is_parted || copies == 1 {
             let (array, bytes_of_part) = (array.clone(), bytes);
-            return Ok(Some(ScrubbedPart { array, bytes, bytes_of_part, parts: 1.0 }));
+            return Ok(Some(ScrubbedPart { array, bytes, bytes_of_part, parts: 1.0, copies }));
         }
         let mut slowest: Option<(f64, ScrubbedPart)> = None;
         let mut seen = Vec::new();
@@ -58,7 +60,7 @@ impl ScrubbedPart {
             let part =
                 ScrubbedPart::new(array, &members, bytes, members.iter().copied().map(own).sum());
             let window =
-                [Window { array: part.array.clone(), job: job(&LOADS[0], "scrub from=50%") }];
+                [Window { array: part.array.clone(), job: job(&LOADS[0], "scrub from=50%", None) }];
             let Some(runs) = run_all(&window, "mirrorball/first", PART_WINDOW, options)? else {
                 return Ok(None);
             };
@@ -86,6 +88,6 @@ impl ScrubbedPart {
             }
         }
         let parts = bytes as f64 / bytes_of_part.max(1) as f64;
-        ScrubbedPart { array: part, bytes, bytes_of_part, parts }
+        ScrubbedPart { array: part, bytes, bytes_of_part, parts, copies: members.len() }
     }
 }

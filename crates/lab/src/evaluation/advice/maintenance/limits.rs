@@ -1,0 +1,104 @@
+//! A limit of the system's own on its rebuild or scrub: what it costs in time, and what a reader
+//! gains meanwhile.
+
+use super::{LOADS, Load, MaintenanceOptions, Work, WorkTime, run_all};
+use crate::experiment::systems::Commands;
+use anyhow::Result;
+use mirrorball_core::histogram::Histogram;
+use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_sim::record::RunRecord;
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The load that is measured during the work: the reader that waits for each of its reads.
+const READER: &Load = &LOADS[1];
+/// What the work is limited to, as parts of its rate without a limit.
+const PARTS: [u64; 3] = [2, 5, 20];
+/// The least limit: md does not go below it.
+const LEAST_KIB: u64 = 1000;
+
+/// Work under several limits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct LimitedTimes {
+    /// `scrub`, or `rebuild of devid 2`.
+    pub work: String,
+    /// What else the array does.
+    pub load: &'static str,
+    /// The system's name of the limit.
+    pub limit: String,
+    /// Each limit, the widest first: as it is, then less.
+    pub rows: Vec<LimitedTime>,
+    /// How to set the limit of the second row.
+    pub commands: Commands,
+}
+
+/// Work under one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct LimitedTime {
+    /// The limit in KiB/s of each device; none if there is none.
+    pub kib: Option<u64>,
+    /// How long the work takes.
+    pub time: WorkTime,
+    /// Requests of the load per second.
+    pub reads_per_s: f64,
+    /// Of a hundred requests of the load, 99 took no longer.
+    pub p99_ns: u64,
+}
+
+/// The work under the limit in force and under less; `None` if it was stopped, or the work has no
+/// rate to limit. `work` is the row of a load and a limit in KiB/s.
+///
+/// # Errors
+/// If the array cannot be simulated.
+pub(super) fn measure(
+    array: &ArraySpec,
+    options: &MaintenanceOptions<'_>,
+    work: impl Fn(&Load, Option<u64>) -> Work,
+) -> Result<Option<LimitedTimes>> {
+    let Some((system, limit)) = options.limit else { return Ok(None) };
+    let Some(policy) = options.policies.first() else { return Ok(None) };
+    let of = |kib: Option<u64>| -> Result<Option<LimitedTime>> {
+        let work = work(READER, kib);
+        let runs = run_all(&work.windows, work.policy(policy), work.longest, options)?;
+        Ok(runs.map(|runs| LimitedTime::new(kib, work.time(&runs), &runs)))
+    };
+    let Some(now) = of(limit.default_kib)? else { return Ok(None) };
+    let unlimited = work(READER, None);
+    let devices = unlimited.parts * unlimited.devices as f64;
+    let rate_kib = (now.time.bytes_per_s / devices / 1024.0) as u64;
+    let mut rows = vec![now];
+    for kib in PARTS.map(|part| rounded(rate_kib / part)) {
+        if kib < LEAST_KIB {
+            break;
+        }
+        let Some(row) = of(Some(kib))? else { return Ok(None) };
+        rows.push(row);
+    }
+    let Some(kib) = rows.get(1).and_then(|row| row.kib) else { return Ok(None) };
+    Ok(Some(LimitedTimes {
+        work: unlimited.row.work,
+        load: READER.name,
+        limit: limit.knob.name.clone(),
+        rows,
+        commands: limit.knob.commands(system, array, kib, None),
+    }))
+}
+
+/// Two digits, as people write a limit.
+fn rounded(kib: u64) -> u64 {
+    let step = 10u64.pow(kib.max(1).ilog10().saturating_sub(1));
+    kib / step * step
+}
+
+impl LimitedTime {
+    fn new(kib: Option<u64>, time: WorkTime, runs: &[RunRecord]) -> LimitedTime {
+        let mut latency = Histogram::default();
+        let reads = || runs.iter().flat_map(|run| &run.sections).map(|section| &section.read);
+        reads().for_each(|read| latency.merge(&read.latency));
+        let reads_per_s = reads().map(|read| read.iops).sum::<f64>() / runs.len() as f64;
+        LimitedTime { kib, time, reads_per_s, p99_ns: latency.quantile(0.99).0 }
+    }
+}

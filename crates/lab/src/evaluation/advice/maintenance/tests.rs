@@ -1,0 +1,146 @@
+//! Times of scrub and rebuild, worked out by hand.
+
+use super::*;
+use crate::experiment::systems::find;
+use mirrorball_disk::array_file::ArrayFile;
+
+fn measured(text: &str, policies: &[&str]) -> Maintenance {
+    measured_of(text, policies, None)
+}
+
+fn measured_of(text: &str, policies: &[&str], system: Option<&System>) -> Maintenance {
+    let array = ArrayFile::parse(text, "a.toml").unwrap().spec;
+    let options = MaintenanceOptions {
+        policies: policies.iter().map(|policy| (*policy).to_owned()).collect(),
+        has_copies: true,
+        has_cursors: true,
+        limit: system.map(|system| (system, system.limit_of(None).unwrap())),
+        rebuilt_devid: None,
+        recovered_bytes: 0,
+        duration: Nanos::from_millis(500),
+        seed: 1,
+        threads: None,
+        stop: &AtomicBool::new(false),
+    };
+    Maintenance::measure(&array, &options).unwrap().unwrap()
+}
+
+/// Two delays of 10 ms and no rate: 512 KiB scrubbed on each member at once, two at a time.
+#[test]
+fn hours_follow_from_the_rate_and_the_sizes() {
+    let text = "layout = \"md-raid1\"\n[host]\noverhead = \"0us\"\n\
+                [[member]]\nmodel = \"delay\"\n\
+                set = { service = \"10ms\", servers = 64 }\nsize = \"1TiB\"\ncount = 2\n";
+    let maintenance = measured(text, &["md/raid1"]);
+    let [scrub, .., rebuild] = &maintenance.work[..] else { panic!() };
+    assert_eq!((scrub.work.as_str(), scrub.load), ("scrub", "idle"));
+    assert_eq!((rebuild.work.as_str(), rebuild.load), ("rebuild of devid 2", "32 random reads"));
+    let time = scrub.times[0];
+    let expected = 2.0 * 2.0 * 512.0 * 1024.0 / 0.01;
+    assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
+    let hours = scrub.bytes as f64 / time.bytes_per_s / 3600.0;
+    assert!((time.hours.unwrap() / hours - 1.0).abs() < 1e-9);
+    assert!(scrub.bytes.abs_diff(2 << 40) < 1 << 30, "both copies: {}", scrub.bytes);
+    assert!(rebuild.bytes.abs_diff(1 << 40) < 1 << 30, "one member: {}", rebuild.bytes);
+    // 128 KiB read, then written, two at a time.
+    let time = maintenance.work[3].times[0];
+    let expected = 2.0 * 128.0 * 1024.0 / 0.02;
+    assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
+    assert!(maintenance.flushes[0].p50_ns > 0);
+}
+
+/// md's own limit is 200,000 KiB/s; of half a rate a rebuild takes twice as long, and what is
+/// left of the disk is the reader's.
+#[test]
+fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
+    let text = "layout = \"md-raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n";
+    let md = measured_of(text, &["md/raid1"], Some(find("md").unwrap()));
+    let limited = md.limited.unwrap();
+    assert_eq!((limited.work.as_str(), limited.rows[0].kib), ("rebuild of devid 2", Some(200_000)));
+    assert_eq!(limited.rows.len(), 4);
+    for pair in limited.rows.windows(2) {
+        assert!(pair[1].reads_per_s > pair[0].reads_per_s, "{limited:?}");
+        assert!(pair[1].time.hours > pair[0].time.hours, "{limited:?}");
+    }
+    for row in &limited.rows[1..] {
+        let limit = row.kib.unwrap() as f64 * 1024.0;
+        assert!((row.time.bytes_per_s / limit - 1.0).abs() < 0.2, "{row:?}");
+    }
+    let kib = limited.rows[1].kib.unwrap();
+    let set = format!("echo {kib} > /sys/block/ARRAY/md/sync_speed_max");
+    assert_eq!(limited.commands.set, [set]);
+    // btrfs has no limit until one is set, and it is of each device.
+    let text = text.replace("layout = \"md-raid1\"", "profile = \"raid1\"");
+    let btrfs = find("btrfs").unwrap();
+    let limited = measured_of(&text, &["btrfs/pid"], Some(btrfs)).limited.unwrap();
+    assert_eq!((limited.work.as_str(), limited.rows[0].kib), ("scrub", None));
+    let row = limited.rows[1];
+    let rate = row.time.bytes_per_s / 2.0 / 1024.0 / row.kib.unwrap() as f64;
+    assert!((rate - 1.0).abs() < 0.1, "{row:?}");
+}
+
+/// A pool of 33 mirrors takes as long as one, and reports of its owner say one to two days.
+#[test]
+fn all_vdevs_of_zfs_and_all_devices_of_btrfs_are_scrubbed_at_once() {
+    for layout in ["zfs-mirror:2", "btrfs"] {
+        let scrub = |count: usize| {
+            let text = format!(
+                "layout = \"{layout}\"\n[[member]]\nmodel = \"hdd-7k2-18tb\"\ncount = {count}\n"
+            );
+            let text = text.replace("layout = \"btrfs\"", "profile = \"raid1\"");
+            measured(&text, &["md/raid1"]).work.remove(0)
+        };
+        let (two, eight) = (scrub(2), scrub(8));
+        let ratio = eight.times[0].hours.unwrap() / two.times[0].hours.unwrap();
+        assert!((ratio - 1.0).abs() < 0.02, "{layout}: {ratio}");
+        assert!((eight.bytes as f64 / two.bytes as f64 - 4.0).abs() < 0.01, "{layout}");
+        let rates = eight.times[0].bytes_per_s / two.times[0].bytes_per_s;
+        assert!((rates - 4.0).abs() < 0.1, "{layout}: {rates}");
+        assert!((16.0..48.0).contains(&two.times[0].hours.unwrap()), "{:?}", two.times);
+    }
+}
+
+/// A hard disk of 150 MB/s takes 1.8 h for 960 GB, however fast the other is.
+#[test]
+fn the_slowest_device_of_btrfs_decides_the_time_of_a_scrub() {
+    for order in [["hdd-7k2-ent", "ssd-sata-plp"], ["ssd-sata-plp", "hdd-7k2-ent"]] {
+        let members =
+            order.map(|model| format!("[[member]]\nmodel = \"{model}\"\nsize = \"960GB\"\n"));
+        let text = format!("profile = \"raid1\"\n{}", members.concat());
+        let hours = measured(&text, &["btrfs/pid"]).work.remove(0).times[0].hours.unwrap();
+        assert!((1.5..2.2).contains(&hours), "{hours}");
+    }
+}
+
+#[test]
+fn of_a_running_rebuild_the_rest_counts() {
+    let text = |state: &str| {
+        format!(
+            "layout = \"md-raid1\"\n[host]\noverhead = \"0us\"\n\
+             [[member]]\nmodel = \"delay\"\nset = {{ service = \"10ms\" }}\nsize = \"1TiB\"\n\
+             [[member]]\nmodel = \"delay\"\nset = {{ service = \"10ms\" }}\nsize = \"1TiB\"\n\
+             {state}"
+        )
+    };
+    let whole = measured(&text(""), &["md/raid1"]);
+    let rest = measured(&text("rebuilding = \"768GiB\""), &["md/raid1"]);
+    let (whole, rest) = (&whole.work[3], &rest.work[3]);
+    assert_eq!(rest.work, "rebuild of devid 2 (25 % left)");
+    let share = rest.bytes as f64 / whole.bytes as f64;
+    assert!((share - 0.25).abs() < 0.001, "{share}");
+    let share = rest.times[0].hours.unwrap() / whole.times[0].hours.unwrap();
+    assert!((share - 0.25).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn a_load_makes_work_take_longer_and_a_missing_member_is_the_one_rebuilt() {
+    let text = "profile = \"raid1c3\"\n[[member]]\nmodel = \"hdd-7k2-desktop\"\n\
+                [[member]]\nmodel = \"hdd-7k2-desktop\"\nfailed = true\n\
+                [[member]]\nmodel = \"hdd-7k2-desktop\"\n";
+    let maintenance = measured(text, &["md/raid1", "btrfs/pid"]);
+    let rate = |row: usize| maintenance.work[row].times[0].bytes_per_s;
+    assert!(rate(0) > 1.2 * rate(2), "{:?}", maintenance.work);
+    assert!(rate(3) > 1.2 * rate(5), "{:?}", maintenance.work);
+    assert_eq!(maintenance.work[3].work, "rebuild of devid 2");
+    assert_eq!(maintenance.work[3].times.len(), 2);
+}
