@@ -55,3 +55,58 @@ fn damaged_labels_and_spares_are_cleared() {
         assert!(stderr(&examined).contains("has no label"), "{examined:?}");
     }
 }
+
+/// All labels were overwritten. One device is restored, and the other gets its data.
+#[test]
+fn a_saved_label_is_restored_and_the_device_is_the_only_member() {
+    let folder = created(2);
+    let save = |file: &str| folder.run(&["examine", "--save", file, "a.img"]).status;
+    assert_eq!(save("early.label").code(), Some(1), "devid 2 was not named");
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[7; BLOCK]);
+    service.terminate();
+    save("a.label");
+    assert_eq!(save("a.label").code(), Some(2), "a file is not replaced");
+    let newer = "has a newer label: generation ";
+    folder.refuses(&["create", "--restore", "early.label", "a.img"], &["`a.img` ", newer]);
+    folder.refuses(&["create", "--restore", "a.label", "a.img"], &["a label that can be read"]);
+    for name in ["a.img", "b.img"] {
+        let file = File::options().write(true).open(folder.path(name)).unwrap();
+        file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
+    }
+    let serving = ["serve", "a.img", "b.img", "--export", "nbd:unix:socket"];
+    folder.refuses(&serving, &["`a.img` has no label", "create --restore"]);
+    let text = stdout(&folder.run(&["create", "--restore", "a.label", "a.img"]));
+    assert!(
+        text.contains("`a.img` has all data of the volume `pair` that it had; devid 2"),
+        "{text}"
+    );
+    let service = serve(&folder, &["a.img"]);
+    super::assert_reads(&folder, 0, 7);
+    folder.ctl(&["members", "replace", "2", "b.img", "--wait"]);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+    serve(&folder, &["a.img", "b.img"]).terminate();
+}
+
+/// The other member went on with the volume: nothing is written to it unasked.
+#[test]
+fn a_restored_label_does_not_win_over_a_member_that_has_one() {
+    let folder = created(2);
+    folder.run(&["examine", "--save", "b.label", "b.img"]);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[7; BLOCK]);
+    service.terminate();
+    folder.run(&["clear", "b.img"]);
+    let service = serve(&folder, &["a.img", "--degraded"]);
+    client(&folder).write(0, &[8; BLOCK]);
+    service.terminate();
+    let before = data(&folder, "a.img");
+    stdout(&folder.run(&["create", "--restore", "b.label", "b.img"]));
+    let error = super::doubt(&folder, &["a.img", "b.img"]);
+    assert!(error.contains("`b.img`: diverged"), "{error}");
+    assert!(data(&folder, "a.img") == before);
+    let service = serve(&folder, &["a.img", "b.img", "--discard", "b.img"]);
+    super::assert_reads(&folder, 0, 8);
+    service.terminate();
+}

@@ -9,9 +9,9 @@ use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Overwrites the metadata from 4 KiB to 1 MiB with zeroes, and leaves the data. \
-The volume lacks the member from then on, and a label cannot be restored: without the others, \
-the data are lost. A device in service or without a label is refused, and \
-then nothing is written to any.
+The volume lacks the member from then on. Only a label that `examine --save` saved can be \
+restored: without it and the others, the data are lost. A device in service or without a label is \
+refused, and then nothing is written to any.
 
 Example:
   mirrorball clear /dev/sdb /dev/sdc"

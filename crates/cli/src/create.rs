@@ -4,18 +4,21 @@ use crate::ending::{Ending, Failure};
 use crate::redundancy::{Redundancy, redundancy_text};
 use crate::serving::{self, DEFAULT_POLICY};
 use crate::{devices, screen};
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created};
+use mirrorball_io::assemble::{
+    self, AssembleError, CreateError, CreateOptions, Created, RestoreError,
+};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::Platform;
 use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::inputs::load_array_file;
-use std::path::Path;
+use mirrorball_store::label::Uuid;
+use std::path::{Path, PathBuf};
 
 /// Create a volume on files and block devices, whose contents are lost
 #[derive(Debug, clap::Args)]
@@ -38,7 +41,8 @@ and the last line serves the volume:
   mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock"
 )]
 pub(crate) struct CreateArgs {
-    /// Array file whose members have a `path` or a `uri`
+    /// Array file whose members have a `path` or a `uri`; with --restore, a device
+    #[arg(value_name = "ARRAY")]
     array: String,
 
     // Devices in place of an array file are refused with an example of one.
@@ -63,9 +67,17 @@ pub(crate) struct CreateArgs {
     /// later. Not for raid5 and raid6
     #[arg(long)]
     checksums: bool,
+
+    /// Write the label that `examine --save FILE` saved to a device in place of ARRAY, whose labels
+    /// were overwritten. It is the only member then: `ctl members replace` adds the others
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "policy", "checksums"])]
+    restore: Option<PathBuf>,
 }
 
 pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
+    if let Some(saved) = &args.restore {
+        return restore(args, saved);
+    }
     check_array_file(&args.array, &args.others)?;
     let (_, array) = load_array_file(&args.array).map_err(Failure::WrongUse)?;
     let creation = CreateOptions {
@@ -73,12 +85,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
         name: args.name.as_ref().unwrap_or(&array.name).clone(),
         policy: recorded_policy(args.policy.as_deref().unwrap_or(DEFAULT_POLICY), &array)?,
         checksums: args.checksums,
-        options: OpenOptions {
-            access: MemberAccess::ReadWrite,
-            caching: Caching::Direct,
-            occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
-            report_wait: devices::report_wait,
-        },
+        options: options(args),
         platform: Platform::System(None),
     };
     let created = assemble::create(&creation).map_err(|error| match error {
@@ -87,6 +94,40 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
         error => Failure::WrongUse(error.into()),
     })?;
     report(&created, &devices::of_array(&array)?)
+}
+
+fn options(args: &CreateArgs) -> OpenOptions {
+    OpenOptions {
+        access: MemberAccess::ReadWrite,
+        caching: Caching::Direct,
+        occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
+        report_wait: devices::report_wait,
+    }
+}
+
+/// Writes a saved label to a device.
+fn restore(args: &CreateArgs, saved: &Path) -> Result<Ending, Failure> {
+    let bytes = std::fs::read(saved).with_context(|| format!("cannot read {}", saved.display()));
+    let device = devices::parse(std::slice::from_ref(&args.array))?.remove(0);
+    let restored = assemble::restore(&bytes.map_err(Failure::WrongUse)?, &device, options(args));
+    let label = restored.map_err(|error| match error {
+        error @ RestoreError::Write { .. } => Failure::Fault(error.into()),
+        RestoreError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
+        error => Failure::WrongUse(error.into()),
+    })?;
+    let others = label.members.iter().filter(|member| member.uuid == Uuid::NIL);
+    let others: Vec<String> = others.map(|member| member.devid.to_string()).collect();
+    let text = format!(
+        "`{device}` has all data of the volume `{}` that it had; devid {} have no device\n\
+         serve it with\n  mirrorball serve {} --export ADDRESS --control PATH\n\
+         and give each a device with\n  \
+         mirrorball ctl --control PATH members replace DEVID DEVICE\n",
+        label.array.name,
+        others.join(", "),
+        quoted(&device.to_string()),
+    );
+    screen::print(&screen::escaped(&text))?;
+    Ok(Ending::Done)
 }
 
 /// Refuses members in place of an array file, as `serve` takes them.

@@ -3,11 +3,13 @@
 use crate::ctl::condition_text;
 use crate::devices;
 use crate::ending::{Ending, Failure};
+use crate::output_file::{self, Existing, write_bytes};
 use crate::screen;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use mirrorball_core::policies::{Spec, short_policy_name};
 use mirrorball_core::units::format_bytes;
+use mirrorball_io::assemble::saved_label;
 use mirrorball_io::conditions::{Condition, ReportedState};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{
@@ -43,6 +45,11 @@ pub(crate) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ExamineFormat::Text)]
     format: ExamineFormat,
+
+    /// Save the label of a device to a new file, for `create --restore FILE`. Save it again after
+    /// each change of members
+    #[arg(long, value_name = "FILE", conflicts_with = "scan")]
+    save: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -142,6 +149,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(folder) => scanned(folder)?,
         None => named(&args.devices)?,
     };
+    if let Some(file) = &args.save {
+        save(file, &devices).map_err(Failure::WrongUse)?;
+    }
     let found: Vec<VolumeReport> =
         volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();
     let is_listed = |device: &ExaminedDevice| {
@@ -178,6 +188,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let may_start = examination.volumes.iter().all(|volume| volume.verdict == "start");
     let is_well = may_start && examination.others.is_empty();
     Ok(if is_well { Ending::Done } else { Ending::FoundFailure })
+}
+
+/// Saves the label of a device.
+fn save(file: &Path, devices: &[ExaminedDevice]) -> anyhow::Result<()> {
+    let [device] = devices else { bail!("--save saves one label\n  help: give one device") };
+    let label = device.label.as_ref().map_err(|error| anyhow!("`{}`: {error}", device.address))?;
+    output_file::check(file, Existing::Keep(None))?;
+    let written = write_bytes(file, &saved_label(&label.found), Existing::Keep(None));
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The devices of the command line.

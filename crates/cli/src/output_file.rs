@@ -151,7 +151,11 @@ fn exists(path: &Path, options: Option<&str>) -> anyhow::Error {
     anyhow!("{path} already exists\n  help: {other}, or overwrite it with --force")
 }
 
-fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+/// Writes bytes to a file.
+///
+/// # Errors
+/// If the system does not let it, or the file exists and must be kept.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
     let old = fs::metadata(path).ok().filter(|_| existing == Existing::Replace);
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);

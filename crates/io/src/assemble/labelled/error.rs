@@ -17,8 +17,9 @@ pub enum LabelledError {
     },
     /// No device has a label.
     #[error(
-        "`{device}` has no label{contents}\n  help: give members of a volume; `mirrorball create` \
-         makes a volume of files and devices, and destroys what they contain"
+        "`{device}` has no label{contents}\n  help: give members of a volume; if their labels were \
+         overwritten, `mirrorball create --restore FILE` writes one back that was saved; \
+         `mirrorball create` makes a new volume and destroys what devices contain"
     )]
     NoLabel {
         /// The first device.

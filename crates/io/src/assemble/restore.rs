@@ -1,0 +1,137 @@
+//! Restoring a label that was saved, on a device whose labels were overwritten.
+//!
+//! What happened since the label was saved is not known: another member may have later data. So the
+//! device becomes the only member, as if it had been started alone and the others been removed: a
+//! data id is drawn, and no other device is a member. If one that has a label is found with it, the
+//! rules of assembly decide between them, and nothing is written to either before a user did.
+
+use super::AssembleError;
+use super::occupied::occupant;
+use super::open::{MemberOpener, Open, OpenPurpose};
+use super::wipe::clear_metadata;
+use crate::device_address::DeviceAddress;
+use crate::driver::Platform;
+use crate::examine::{DeviceError, label_from};
+use crate::member::file::{Occupied, OpenOptions};
+use mirrorball_core::member::MemberState;
+use mirrorball_core::units::Nanos;
+use mirrorball_store::label::{BlockError, DataId, LABEL_SLOTS, Label, MemberLabel, Uuid};
+use std::io;
+
+/// Why a label cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The device cannot be opened, or is in use.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The saved label cannot be used.
+    #[error("the saved label {0}")]
+    Label(String),
+    /// The device is not one without a label.
+    #[error("`{device}` {what}: nothing was written")]
+    Device {
+        /// The device.
+        device: String,
+        /// Why not.
+        what: String,
+    },
+    /// The device cannot be read or written.
+    #[error("cannot write to `{device}`: {error}\n  help: check the device")]
+    Write {
+        /// The device.
+        device: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// The label of a device as bytes to be saved.
+pub fn saved_label(label: &MemberLabel) -> Box<[u8]> {
+    label.label.encode(label.member, LABEL_SLOTS[0])
+}
+
+/// Restores a label from its bytes. Returns the label as it is now.
+///
+/// # Errors
+/// If the bytes are no label of a member in sync, the device has a label or is too small, or the
+/// volume needs more than one member.
+pub fn restore(
+    saved: &[u8],
+    device: &DeviceAddress,
+    options: OpenOptions,
+) -> Result<Label, RestoreError> {
+    let platform = Platform::System(None);
+    let unfit = |text: &str| RestoreError::Label(text.to_owned());
+    let saved = Label::decode(saved, LABEL_SLOTS[0])
+        .map_err(|error| unfit(&format!("cannot be used: {error}")))?;
+    let row = saved.label.row(saved.member).filter(|_| saved.calls_in_sync(saved.member));
+    let row = row.ok_or_else(|| unfit("is of a device that was not in sync"))?;
+    let opener = MemberOpener::of_devices(OpenPurpose::Clear, options, Nanos::from_secs(30));
+    let open = opener.open_source(&device.source(), &mut Vec::new())?;
+    check(&saved, row, device, &open)?;
+    if let Some(what) = occupant(&open).filter(|_| options.occupied == Occupied::Refuse) {
+        let what = format!("contains {what}; --occupied destroys that");
+        return Err(RestoreError::Device { device: device.to_string(), what });
+    }
+    let id = u64::from_le_bytes(platform.random_bytes().map_err(AssembleError::from)?).max(1);
+    let label = alone(saved.label, row, DataId(id)).map_err(|text| unfit(&text))?;
+    let write = || {
+        clear_metadata(&open)?;
+        for (generation, slot) in (label.generation - 1..).zip(LABEL_SLOTS) {
+            open.write(slot, &Label { generation, ..label.clone() }.encode(saved.member, slot))?;
+        }
+        open.flush()
+    };
+    let device = device.to_string();
+    write().map_err(|error| RestoreError::Write { device, error })?;
+    Ok(label)
+}
+
+/// Refuses a device that has a label, or is smaller than the member was.
+fn check(
+    saved: &MemberLabel,
+    row: usize,
+    device: &DeviceAddress,
+    open: &Open,
+) -> Result<(), RestoreError> {
+    let needed_bytes = saved.label.members[row].size_bytes;
+    let what = match label_from(|offset, length| open.read(offset, length)) {
+        Ok(newest) if newest.found.label.generation > saved.label.generation => format!(
+            "has a newer label: generation {}, and the saved one is {}",
+            newest.found.label.generation, saved.label.generation
+        ),
+        Ok(_) => "has a label that can be read".to_owned(),
+        Err(DeviceError::Unreadable(error)) => format!("cannot be read: {error}"),
+        Err(DeviceError::Label(BlockError::Absent | BlockError::Damaged))
+            if open.size_bytes() >= needed_bytes =>
+        {
+            return Ok(());
+        }
+        Err(DeviceError::Label(BlockError::Absent | BlockError::Damaged)) => {
+            format!("has {} bytes, but the member has {needed_bytes}", open.size_bytes())
+        }
+        Err(DeviceError::Label(error)) => format!("has {error}"),
+    };
+    Err(RestoreError::Device { device: device.to_string(), what })
+}
+
+/// The label of a volume whose other members were removed.
+fn alone(saved: Label, row: usize, id: DataId) -> Result<Label, String> {
+    let map = saved.array.chunk_map(&saved.map_configs());
+    let map = map.map_err(|error| format!("has no layout: {error}"))?;
+    if map.tolerated_failures() + 1 < saved.members.len() {
+        return Err("is of a volume that needs several members".to_owned());
+    }
+    let mut members = saved.members.clone();
+    for (_, other) in members.iter_mut().enumerate().filter(|(index, _)| *index != row) {
+        (other.uuid, other.state) = (Uuid::NIL, MemberState::Failed);
+        (other.lacks_repairs, other.is_kept_out) = (false, false);
+    }
+    Ok(Label {
+        lineage: saved.lineage.successor(id, saved.generation),
+        generation: saved.generation + 2,
+        members,
+        spares: Vec::new(),
+        ..saved
+    })
+}
