@@ -110,6 +110,8 @@ pub(crate) struct Machine {
     /// True if a member had a fault since the volume was started.
     pub(crate) had_fault: bool,
     pub(crate) damage: DamageState,
+    /// The disks of members that were in sync when the service ended.
+    pub(crate) in_sync_at_end: Vec<ObjectId>,
     /// True if only the user can start the volume now.
     pub(crate) is_refused: bool,
     /// A copy of a member from earlier.
@@ -168,6 +170,7 @@ impl Machine {
             changes: 0,
             had_fault: false,
             damage: DamageState::default(),
+            in_sync_at_end: Vec::new(),
             is_refused: false,
             snapshot: None,
             allows_degraded: false,
@@ -409,6 +412,9 @@ impl Machine {
         }
         self.on_end();
         let Some(served) = &self.served else { return Ok(()) };
+        let is_in_sync = |&row: &usize| self.state(row) == Some(MemberState::InSync);
+        let in_sync = (0..self.rows.len()).filter(is_in_sync).map(|row| self.rows[row]).collect();
+        self.in_sync_at_end = in_sync;
         if end != End::Stop {
             self.tally.recoveries_cut += u64::from(self.is_recovering());
         }

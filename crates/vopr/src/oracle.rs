@@ -133,15 +133,25 @@ impl BlockOracle {
 
     /// Notes that a mirror of a block was damaged.
     pub(crate) fn damage(&mut self, block: u64) {
-        let last_value = self.last_value + 1;
+        let now = self.now();
         let it = &mut self.blocks[block as usize];
-        (it.damaged_at, it.seen) = (Some(last_value), None);
+        (it.damaged_at, it.seen) = (Some(now), None);
+    }
+
+    /// A value that each later write exceeds, and no earlier one.
+    pub(crate) fn now(&self) -> u64 {
+        self.last_value + 1
+    }
+
+    /// Returns true if a write of a block that began after [`BlockOracle::now`] is certain.
+    pub(crate) fn is_written_since(&self, block: u64, now: u64) -> bool {
+        self.blocks[block as usize].values[0] > now
     }
 
     /// Returns true if nothing is promised of a block.
     pub(crate) fn is_damaged(&self, block: u64) -> bool {
-        let Block { values, damaged_at, .. } = &self.blocks[block as usize];
-        damaged_at.is_some_and(|last| values[0] <= last)
+        let damaged_at = self.blocks[block as usize].damaged_at;
+        damaged_at.is_some_and(|at| !self.is_written_since(block, at))
     }
 
     /// Notes the success of a flush that began when these were acknowledged.

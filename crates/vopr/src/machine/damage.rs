@@ -6,7 +6,8 @@
 //! mirror, unless that one may be lost, too. Metadata have checksums: damage of one block at a time
 //! costs no data and hides nothing. If a crash comes on top, before the block is written again, the
 //! volume may refuse to start, and a member may have no label any more: the crash tore the one that
-//! was not damaged. If the other members do not start without it, that ends the history.
+//! was not damaged. The volume starts without that member (`--degraded`) if another one was in sync
+//! until the crash, and has all data then; if not, that ends the history.
 //!
 //! A rebuild with checksums leaves out the blocks that no mirror can give. The member has wrong
 //! data there, as if a bit had changed, but no good mirror is known to be there.
@@ -47,7 +48,15 @@ pub(crate) struct DamageState {
     /// Disks with a slot of their label that was damaged.
     pub(crate) bad_labels: BTreeSet<ObjectId>,
     /// Offsets of the blocks that rebuilds left out of each disk.
-    pub(crate) left_out: BTreeMap<ObjectId, BTreeSet<u64>>,
+    pub(crate) left_out: BTreeMap<ObjectId, BTreeMap<u64, LeftOut>>,
+}
+
+/// A block that a rebuild left out of a disk.
+pub(crate) struct LeftOut {
+    /// When that was, as [`crate::oracle::BlockOracle::now`] has it.
+    at: u64,
+    /// True while the service says so: a write of the block ends that, and a restart.
+    is_listed: bool,
 }
 
 impl Machine {
@@ -120,10 +129,12 @@ impl Machine {
         rotten.into_iter().for_each(|block| self.oracle.damage(block));
     }
 
-    /// Returns true if a rebuild left out a block of the clients.
+    /// Returns true if a rebuild left out a block of the clients, and no later write of it is
+    /// certain.
     pub(crate) fn is_left_out(&self, block: u64) -> bool {
         let offset = block_offset(&self.map, block);
-        self.damage.left_out.values().any(|offsets| offsets.contains(&offset))
+        let mut found = self.damage.left_out.values().filter_map(|blocks| blocks.get(&offset));
+        found.any(|left_out| !self.oracle.is_written_since(block, left_out.at))
     }
 
     /// Where a member has its mirror of a block of the clients.
@@ -170,12 +181,7 @@ impl Machine {
             self.damage.has_lost_checksums = true;
             self.give_up_rotten();
         }
-        if let Some(served) = &self.served {
-            for (offset, member) in served.store().left_out() {
-                let disk = self.rows[member.get()];
-                self.damage.left_out.entry(disk).or_default().insert(offset);
-            }
-        }
+        self.take_left_out();
         if self.shape.extra != ExtraFaults::Damage {
             return;
         }
@@ -192,6 +198,25 @@ impl Machine {
                 if ranges.iter().any(is_hit) {
                     self.damage_block(block);
                 }
+            }
+        }
+    }
+
+    /// Notes which blocks the service says that rebuilds left out.
+    fn take_left_out(&mut self) {
+        let Some(served) = &self.served else { return };
+        let listed: BTreeSet<(ObjectId, u64)> =
+            served.store().left_out().map(|(at, member)| (self.rows[member.get()], at)).collect();
+        for (&disk, blocks) in &mut self.damage.left_out {
+            let is_listed = |offset: &u64| listed.contains(&(disk, *offset));
+            blocks.iter_mut().for_each(|(offset, it)| it.is_listed &= is_listed(offset));
+        }
+        let at = self.oracle.now();
+        for (disk, offset) in listed {
+            let blocks = self.damage.left_out.entry(disk).or_default();
+            let known = blocks.get(&offset).is_some_and(|it| it.is_listed);
+            if !known {
+                blocks.insert(offset, LeftOut { at, is_listed: true });
             }
         }
     }

@@ -167,8 +167,11 @@ impl Machine {
         let assembled = self.assemble(&self.addresses(present), false);
         match assembled {
             Err(LabelledError::NeedsDegraded { .. })
-                if !self.has_lost_label()
-                    && (self.allows_degraded || self.have_newest_label(present, all)) =>
+                if self.allows_degraded
+                    || match self.has_lost_label() {
+                        true => self.was_in_sync(present),
+                        false => self.have_newest_label(present, all),
+                    } =>
             {
                 self.assemble(&self.addresses(present), true)
             }
@@ -188,6 +191,14 @@ impl Machine {
     fn has_lost_label(&self) -> bool {
         let mut disks = self.rows.iter().filter(|disk| self.damage.bad_labels.contains(disk));
         disks.any(|&disk| !self.has_label(disk))
+    }
+
+    /// Returns true if one of these disks that work was in sync when the service ended.
+    fn was_in_sync(&self, present: &[ObjectId]) -> bool {
+        let works =
+            |file| !matches!(self.world.fault(file), FileFault::Fails(_) | FileFault::Hangs);
+        let has_all = |file: &&ObjectId| self.in_sync_at_end.contains(file) && works(**file);
+        present.iter().filter(has_all).any(|&file| self.has_label(file))
     }
 
     pub(crate) fn addresses(&self, disks: &[ObjectId]) -> Vec<DeviceAddress> {
