@@ -139,7 +139,8 @@ fn a_missing_member_whose_disk_is_not_known_is_left_out() {
     let output = folder.run(&["advise", "pair.toml", "rand-4k-qd1"]);
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
-    assert!(error.contains("no advice for pair: devid 2 is missing"), "{error}");
+    let first = "pair: degraded: replace devid 2 first: `mdadm /dev/ARRAY --add /dev/NEW`; one";
+    assert!(error.contains(first), "{error}");
     assert!(error.contains("no read has a choice"), "{error}");
     assert!(error.contains("`mirrorball advise pair.toml --what-if replace=2:MODEL`"), "{error}");
 }

@@ -80,6 +80,30 @@ fn an_array_of_a_pasted_text_is_named_by_the_command_that_is_printed() {
     assert!(words.contains("what disks these are (`lsblk -o NAME,SIZE,ROTA,MODEL`"), "{answer}");
 }
 
+/// A member that is gone has a slot in md, and a number as its name in a pool of ZFS.
+#[test]
+fn what_to_replace_comes_first_however_little_is_known_of_it() {
+    let pair = "md0 : active raid1 sda1[0]\n      976630464 blocks super 1.2 [2/1] [U_]\n";
+    let pool = "  pool: tank\n state: DEGRADED\nconfig:\n\n\tNAME STATE READ WRITE CKSUM\n\
+        \ttank DEGRADED 0 0 0\n\t  mirror-0 DEGRADED 0 0 0\n\t    sda ONLINE 0 0 0\n\
+        \t    12345678901234567890 UNAVAIL 0 0 0  was /dev/sdb1\n\t    sdc ONLINE 0 0 0\n";
+    for (text, command, code) in [
+        (pair, "`mdadm /dev/md0 --add /dev/NEW`", 1),
+        (pool, "`zpool replace tank 12345678901234567890 /dev/NEW`", 0),
+    ] {
+        let folder = Folder::new();
+        fs::write(folder.path("pasted.txt"), text).unwrap();
+        let mut advise = folder.command(&["advise", "-", "rand-4k-qd1", "-n", "2", "-d", "50ms"]);
+        let pasted = fs::File::open(folder.path("pasted.txt")).unwrap();
+        let output = advise.stdin(pasted).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let all = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let words: Vec<&str> = all.split_whitespace().collect();
+        let expected = format!("replace devid 2 first: {command}");
+        assert!(words.join(" ").contains(&expected), "{all}");
+    }
+}
+
 #[test]
 fn the_paths_below_an_array_are_no_arrays_to_choose_from() {
     let folder = Folder::new();

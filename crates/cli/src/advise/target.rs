@@ -13,7 +13,9 @@ use mirrorball_host::detect::{
 use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
 use mirrorball_lab::evaluation::advice::question::devids_for_choice;
+use mirrorball_lab::evaluation::advice::state::first_steps;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
+use mirrorball_lab::experiment::systems;
 use mirrorball_trace::{TraceFile, TraceSummary};
 use std::path::{Path, PathBuf};
 
@@ -284,12 +286,17 @@ pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure>
     if failed.is_empty() {
         return Ok(());
     }
+    let source = spec.source.clone().unwrap_or_default();
+    let condition = source.condition.as_deref().unwrap_or("degraded");
+    let state = match systems::find(&source.system) {
+        Ok(system) => first_steps(system, spec, Some(condition), &[]).join("; "),
+        Err(_) => format!("devid {} is missing", failed.join(", ")),
+    };
     Err(Failure::Fault(anyhow!(
-        "no advice for {}: devid {} is missing, and each block has one copy on the others, so no \
-         read has a choice\n  help: say which disk takes its place: `mirrorball advise {array} \
+        "{}: {state}\n  no advice: each block has one copy on the other members, so no read has a \
+         choice\n  help: for the array with a disk in that place: `mirrorball advise {array} \
          --what-if replace={}:MODEL`; `mirrorball models` lists the models",
         spec.name,
-        failed.join(", "),
         failed[0]
     )))
 }

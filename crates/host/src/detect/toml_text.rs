@@ -103,12 +103,12 @@ impl DetectedArray {
         key(text, "confidence", confidence);
         if let Some(device) = &member.device {
             key(text, "device", device);
-            // A device of the device mapper has two names, and sysfs knows it by the other.
-            let by_path = device.strip_prefix("/dev/").unwrap_or(device);
-            let other = member.kernel_name.as_deref().filter(|name| *name != by_path);
-            if let Some(name) = other {
-                key(text, "kernel_name", name);
-            }
+        }
+        // A device of the device mapper has two names, and sysfs knows it by the other.
+        let device = member.device.as_deref().unwrap_or_default();
+        let by_path = device.strip_prefix("/dev/").unwrap_or(device);
+        if let Some(name) = member.kernel_name.as_deref().filter(|name| *name != by_path) {
+            key(text, "kernel_name", name);
         }
         write_place(text, member, self.system_layout());
         write_striped(text, member);

@@ -213,6 +213,9 @@ fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
         if leaf.path.starts_with('/') && (device.is_none() || is_link) {
             member.device = Some(leaf.path.clone());
         }
+        // A disk that is gone has a number as its name.
+        let is_number = leaf.path.chars().all(|it| it.is_ascii_digit());
+        member.kernel_name = member.kernel_name.or(is_number.then(|| leaf.path.clone()));
         member.group = Some(vdev.name.clone());
         member.state.clone_from(&leaf.state);
         member.is_failed = !matches!(leaf.state.as_str(), "ONLINE" | "DEGRADED");

@@ -266,7 +266,8 @@ pub fn state_command(template: &str, array: &ArraySpec, member: Option<&MemberSp
         value.filter(|value| is_plain(value)).unwrap_or_else(|| unknown.to_owned())
     };
     let devid = member.map_or(0, |member| member.devid);
-    let device = member.and_then(|member| member.device.clone());
+    let name = |member: &MemberSpec| member.device.clone().or(member.kernel_name.clone());
+    let device = member.and_then(name);
     let words = [
         ("{array}", known(source.name, "ARRAY")),
         ("{mount}", known(source.mount, "MOUNT")),
