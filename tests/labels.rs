@@ -336,7 +336,7 @@ fn a_read_only_volume_writes_nothing() {
     let status = folder.ctl(&["status"]);
     assert!(status.contains("read-only") && !status.contains("being synchronised"), "{status}");
     for (words, part) in [
-        (&["members", "fail", "1"][..], "cannot fail the member with devid 1: the volume is read"),
+        (&["members", "fail", "1"][..], "cannot fail the member: the volume is read"),
         (&["members", "rebuild", "1"], "cannot rebuild the member: the volume is read"),
         (&["members", "replace", "1", "c.img"], "cannot replace the member: the volume is read"),
         (&["members", "add", "c.img"], "cannot add a device: the volume is read-only"),

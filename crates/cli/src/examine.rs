@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let other_spares = devices.iter().filter_map(other_spare).collect();
     let other = |device: &ExaminedDevice| {
-        let error = device.label.as_ref().err().filter(|_| device.spare.is_none())?;
+        let error = device.label().err().filter(|_| device.spare.is_none())?;
         let error = match foreign_contents(&device.address) {
             Some(what) => format!("{error}: it contains {what}"),
             None => error.to_string(),
@@ -193,7 +193,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 /// Saves the label of a device.
 fn save(file: &Path, devices: &[ExaminedDevice]) -> anyhow::Result<()> {
     let [device] = devices else { bail!("--save saves one label\n  help: give one device") };
-    let label = device.label.as_ref().map_err(|error| anyhow!("`{}`: {error}", device.address))?;
+    let label = device.label().map_err(|error| anyhow!("`{}`: {error}", device.address))?;
     output_file::check(file, Existing::Keep(None))?;
     let written = write_bytes(file, &saved_label(&label.found), Existing::Keep(None));
     written.with_context(|| format!("cannot write {}", file.display()))
@@ -213,7 +213,7 @@ fn named(devices: &[String]) -> Result<Vec<ExaminedDevice>, Failure> {
 fn scanned(folder: &Path) -> Result<Vec<ExaminedDevice>, Failure> {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for device in examine(devices::scan(folder)?) {
-        match &device.label {
+        match device.label() {
             Err(DeviceError::Label(BlockError::Absent)) if device.spare.is_none() => {}
             Err(DeviceError::Unreadable(why)) => {
                 unreadable.push(format!("`{}` ({why})", device.address));
@@ -256,7 +256,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
     let too_small: Vec<usize> =
         (0..volume.devices.len()).filter(|&at| is_too_small_member(volume, devices, at)).collect();
     let reports = volume.devices.iter().enumerate().filter_map(|(at, &index)| {
-        let found = &devices[index].label.as_ref().ok()?.found;
+        let found = &devices[index].label().ok()?.found;
         Some(DeviceReport {
             device: devices[index].address.to_string(),
             devid: newest.row(found.member).map(|row| newest.members[row].devid),
@@ -310,7 +310,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
 fn is_too_small_member(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> bool {
     let device = &devices[volume.devices[at]];
     let newest = &volume.assembly.newest;
-    let row = device.label.as_ref().ok().and_then(|label| newest.row(label.found.member));
+    let row = device.label().ok().and_then(|label| newest.row(label.found.member));
     let is_old_copy = volume.assembly.standings[at] == MemberStanding::OldCopy;
     let is_used = |row: &usize| is_old_copy || volume.assembly.members[*row].found == Some(at);
     let row = row.filter(is_used).map(|row| &newest.members[row]);

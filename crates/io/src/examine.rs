@@ -12,10 +12,10 @@ use mirrorball_store::label::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
 };
 use mirrorball_store::label::{
-    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, LabelledMember,
+    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, Label, LabelledMember,
     METADATA_BYTES, NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES,
-    STALE_MAP_OFFSET, ScrubRecord, SpareBlock, StaleMap, Uuid, map_checksum, may_lack_record,
-    newest_label, newest_record, newest_scrub, stale_maps,
+    STALE_MAP_OFFSET, SpareBlock, Uuid, map_checksum, may_lack_record, newest_label, newest_record,
+    newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -29,16 +29,8 @@ use std::time::Duration;
 pub struct ExaminedDevice {
     /// Where it is.
     pub address: DeviceAddress,
-    /// The label, or why there is none.
-    pub label: Result<NewestLabel, DeviceError>,
-    /// The newest record of its dirty log.
-    pub record: Option<DirtyRecord>,
-    /// True if a newer one may be damaged.
-    pub may_lack_record: bool,
-    /// The newest record of a scrub.
-    pub scrub: Option<ScrubRecord>,
-    /// The stale maps that can be read.
-    pub stale_maps: Vec<StaleMap>,
+    /// The label and the other metadata, or why there is no label.
+    pub metadata: Result<FoundMember, DeviceError>,
     /// The block of a spare, if it has no label.
     pub spare: Option<SpareBlock>,
 }
@@ -49,34 +41,20 @@ impl ExaminedDevice {
         address: DeviceAddress,
         metadata: Result<FoundMember, DeviceError>,
     ) -> ExaminedDevice {
-        match metadata {
-            Ok(FoundMember { newest, record, may_lack_record, scrub, stale_maps }) => {
-                let (label, spare) = (Ok(newest), None);
-                ExaminedDevice { address, label, record, may_lack_record, scrub, stale_maps, spare }
-            }
-            Err(error) => ExaminedDevice {
-                address,
-                label: Err(error),
-                record: None,
-                may_lack_record: false,
-                scrub: None,
-                stale_maps: Vec::new(),
-                spare: None,
-            },
-        }
+        ExaminedDevice { address, metadata, spare: None }
     }
 
     /// The same device, which says this of itself if it has no label.
     pub(crate) fn with_spare(self, spare: Option<SpareBlock>) -> ExaminedDevice {
-        ExaminedDevice { spare: spare.filter(|_| self.label.is_err()), ..self }
+        ExaminedDevice { spare: spare.filter(|_| self.metadata.is_err()), ..self }
     }
 
-    /// The metadata, if it has a label.
-    pub(crate) fn found(&self) -> Option<FoundMember> {
-        let newest = self.label.as_ref().ok()?.clone();
-        let (record, stale_maps) = (self.record.clone(), self.stale_maps.clone());
-        let may_lack_record = self.may_lack_record;
-        Some(FoundMember { newest, record, may_lack_record, scrub: self.scrub, stale_maps })
+    /// The label.
+    ///
+    /// # Errors
+    /// If there is none that can be used.
+    pub fn label(&self) -> Result<&NewestLabel, &DeviceError> {
+        self.metadata.as_ref().map(|found| &found.newest)
     }
 }
 
@@ -142,7 +120,7 @@ pub fn examine_on(platform: &Platform, addresses: Vec<DeviceAddress>) -> Vec<Exa
     let read = |address: &DeviceAddress| metadata_from(reader(platform, address)?);
     let devices = examine_with(addresses, read, wait);
     let with_spare = |device: ExaminedDevice| {
-        let reader = reader(platform, &device.address).ok().filter(|_| device.label.is_err());
+        let reader = reader(platform, &device.address).ok().filter(|_| device.metadata.is_err());
         device.with_spare(reader.and_then(spare_block))
     };
     devices.into_iter().map(with_spare).collect()
@@ -181,7 +159,7 @@ fn are_of_different_changes(devices: &[ExaminedDevice]) -> bool {
 }
 
 fn label_of(device: &ExaminedDevice) -> Option<&Label> {
-    Some(&device.label.as_ref().ok()?.found.label)
+    Some(&device.label().ok()?.found.label)
 }
 
 /// Groups devices by volume, and assembles each volume. Devices with an index in `discarded` are
@@ -189,7 +167,7 @@ fn label_of(device: &ExaminedDevice) -> Option<&Label> {
 pub fn volumes(devices: &[ExaminedDevice], discarded: &[usize]) -> Vec<ExaminedVolume> {
     let mut groups: Vec<(Uuid, Vec<usize>)> = Vec::new();
     for (index, device) in devices.iter().enumerate() {
-        let Ok(NewestLabel { found, .. }) = &device.label else { continue };
+        let Ok(NewestLabel { found, .. }) = device.label() else { continue };
         let uuid = found.label.array.uuid;
         match groups.iter_mut().find(|(other, _)| *other == uuid) {
             Some((_, group)) => group.push(index),
@@ -205,7 +183,8 @@ fn volume(
     devices: &[ExaminedDevice],
     discarded: &[usize],
 ) -> Option<ExaminedVolume> {
-    let found: Vec<FoundMember> = group.iter().filter_map(|&it| devices[it].found()).collect();
+    let found: Vec<FoundMember> =
+        group.iter().filter_map(|&it| devices[it].metadata.as_ref().ok().cloned()).collect();
     let is_discarded = |&at: &usize| discarded.contains(&group[at]);
     let discarded: Vec<usize> = (0..group.len()).filter(is_discarded).collect();
     if discarded.len() == found.len() {
@@ -263,7 +242,7 @@ pub fn device_text(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usiz
 }
 
 fn uuid_of(device: &ExaminedDevice) -> Option<Uuid> {
-    Some(device.label.as_ref().ok()?.found.member)
+    Some(device.label().ok()?.found.member)
 }
 
 /// Returns true if a device ends before the size that the label gives its member.

@@ -91,7 +91,11 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
-    let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
+    let found = volume
+        .devices
+        .iter()
+        .filter_map(|&index| devices[index].metadata.as_ref().ok().cloned())
+        .collect();
     let access = serving.options.access;
     let rows = rows(&mut volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);
@@ -165,7 +169,7 @@ fn open_devices(
 
 /// Why a device without a label cannot be served among others, which have one.
 fn no_label(device: String, contents: Option<String>, others: &[ExaminedDevice]) -> LabelledError {
-    let labels = others.iter().flat_map(|device| &device.label);
+    let labels = others.iter().flat_map(ExaminedDevice::label);
     match labels.map(|it| it.found.label.array.name.clone()).next() {
         Some(volume) => LabelledError::Foreign { device, volume },
         None => {
@@ -196,11 +200,11 @@ fn scanned(serving: &LabelledOptions) -> Result<Vec<DeviceAddress>, LabelledErro
 
 /// Returns true if a device is a member or a spare.
 fn has_label(device: &ExaminedDevice) -> bool {
-    device.label.is_ok() || device.spare.is_some()
+    device.metadata.is_ok() || device.spare.is_some()
 }
 
 fn is_wanted(device: &ExaminedDevice, serving: &LabelledOptions) -> bool {
-    let Ok(NewestLabel { found, .. }) = &device.label else {
+    let Ok(NewestLabel { found, .. }) = device.label() else {
         let is_called = |wanted: &str, block: &SpareBlock| {
             block.name == wanted || wanted.parse() == Ok(block.volume)
         };
@@ -316,7 +320,7 @@ fn standing_notes(
 ) {
     let newest = &volume.assembly.newest;
     let is_too_small = |index: usize| {
-        let label = devices[index].label.as_ref().ok();
+        let label = devices[index].label().ok();
         let row = label.and_then(|label| newest.row(label.found.member));
         row.is_some_and(|row| opened[index].size_bytes() < newest.members[row].size_bytes)
     };

@@ -57,26 +57,8 @@ pub(super) fn replacement(
 
 /// Fails a member that works.
 pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
-    let executor = &*parts.executor;
-    let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
-    let volume = executor.volume().ok_or_else(|| RequestError {
-        error: "cannot fail the member: no volume is served, only disks\n  help: members of \
-                volumes can be failed: those of `serve`, and of `emulate` with an array and \
-                without --members"
-            .to_owned(),
-        kind: RequestErrorKind::NoVolume,
-    })?;
-    if volume.is_read_only() {
-        return Err(refused(format!(
-            "cannot fail the member with devid {devid}: the volume is read-only, so the member \
-             could not be rebuilt\n  help: restart the server without --read-only"
-        )));
-    }
-    let member = volume.members().find(devid).ok_or_else(|| {
-        refused(format!(
-            "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
-        ))
-    })?;
+    let member = writable_member(devid, RebuildTask::Fail, parts.executor)?;
+    let volume = parts.executor.volume().expect("it has this member");
     if volume.members()[member].state == MemberState::Failed {
         let condition = WatchedParts::of(parts).member_condition(member);
         return Err(refused(condition.expect("a failed member has one").to_string()));
@@ -99,11 +81,7 @@ pub(super) fn remove(
     executor: &mut Executor,
     rebuild: &Rebuild,
 ) -> Result<String, RequestError> {
-    let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
-    let volume = executor.volume().ok_or_else(|| RequestError {
-        error: RebuildError::NoVolume(RebuildTask::Remove).to_string(),
-        kind: RequestErrorKind::NoVolume,
-    })?;
+    let member = writable_member(devid, RebuildTask::Remove, executor)?;
     if rebuild.is_emulated() {
         return Err(refused(
             "members that are emulated have no device to remove\n  help: `ctl members fail` stops \
@@ -111,11 +89,6 @@ pub(super) fn remove(
                 .to_owned(),
         ));
     }
-    if volume.is_read_only() {
-        return Err(refused(RebuildError::ReadOnly(RebuildTask::Remove).to_string()));
-    }
-    let member = volume.members().find(devid);
-    let member = member.ok_or_else(|| refused(RebuildError::NoSuchMember(devid).to_string()))?;
     if rebuild.is_opening(member) {
         return Err(refused(RebuildError::Opening(devid).to_string()));
     }
@@ -144,6 +117,27 @@ pub(super) fn remove(
         "the device of devid {devid} is removed, and is not a member any more; `ctl members \
          replace {devid} DEVICE` rebuilds the member on another device"
     ))
+}
+
+/// A member of a volume that can be written.
+fn writable_member(
+    devid: u64,
+    task: RebuildTask,
+    executor: &Executor,
+) -> Result<MemberIndex, RequestError> {
+    let volume = executor.volume().ok_or_else(|| RequestError {
+        error: RebuildError::NoVolume(task).to_string(),
+        kind: RequestErrorKind::NoVolume,
+    })?;
+    if volume.is_read_only() {
+        return Err(refused(RebuildError::ReadOnly(task).to_string()));
+    }
+    let member = volume.members().find(devid);
+    member.ok_or_else(|| refused(RebuildError::NoSuchMember(devid).to_string()))
+}
+
+fn refused(error: String) -> RequestError {
+    RequestError { error, kind: RequestErrorKind::Refused }
 }
 
 /// The devids of the members that have failed or are missing.

@@ -7,8 +7,8 @@ use std::fmt;
 pub enum RebuildError {
     /// The members are served without a volume.
     #[error(
-        "cannot {0}: no volume is served, only disks\n  help: members of volumes are rebuilt and \
-         replaced: those of `serve`, and of `emulate` with an array and without --members"
+        "cannot {0}: no volume is served, only disks\n  help: `serve`, and `emulate` with an array \
+         and without --members, serve a volume"
     )]
     NoVolume(RebuildTask),
     /// Nothing may be written to members.
@@ -132,6 +132,8 @@ pub enum RebuildTask {
     Add,
     /// A place without a device.
     Remove,
+    /// A member that is not used any more.
+    Fail,
 }
 
 impl fmt::Display for RebuildTask {
@@ -141,6 +143,7 @@ impl fmt::Display for RebuildTask {
             RebuildTask::Replace => "replace the member",
             RebuildTask::Add => "add a device",
             RebuildTask::Remove => "remove the member",
+            RebuildTask::Fail => "fail the member",
         })
     }
 }

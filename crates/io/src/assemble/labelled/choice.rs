@@ -44,7 +44,7 @@ fn choice(volumes: &[ExaminedVolume]) -> &'static str {
 }
 
 pub(super) fn no_such_volume(wanted: &str, devices: &[ExaminedDevice]) -> LabelledError {
-    let labels = devices.iter().flat_map(|device| &device.label);
+    let labels = devices.iter().flat_map(ExaminedDevice::label);
     let mut names: Vec<&str> = labels.map(|it| it.found.label.array.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();

@@ -49,7 +49,7 @@ pub(super) fn discarded_copy(
     let device = |at: usize| &devices[volume.devices[at]].address;
     let copy = device(at);
     let LabelAssembly { newest, members, .. } = &volume.assembly;
-    let label = devices[volume.devices[at]].label.as_ref().ok();
+    let label = devices[volume.devices[at]].label().ok();
     let row = label.and_then(|label| newest.row(label.found.member));
     match row.and_then(|row| members[row].found.map(|used| (newest.members[row].devid, used))) {
         Some((devid, used)) => format!(
@@ -86,7 +86,7 @@ pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> S
         let device = &devices[index].address;
         text += &format!("\n  `{device}`: {}", device_text(volume, devices, at));
     }
-    let labels = volume.devices.iter().map(|&index| &devices[index].label);
+    let labels = volume.devices.iter().map(|&index| devices[index].label());
     let labels: Vec<MemberLabel> = labels.flatten().map(|it| it.found.clone()).collect();
     if volume.assembly.standings.contains(&MemberStanding::Diverged) {
         let count = lineages(&labels).len();
@@ -106,7 +106,7 @@ fn old_copies_help(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> Optio
     let LabelAssembly { newest, standings, .. } = &volume.assembly;
     let copies = (0..standings.len()).filter_map(|at| {
         let device = &devices[volume.devices[at]];
-        let label = device.label.as_ref().ok().filter(|_| standings[at] == MemberStanding::OldCopy);
+        let label = device.label().ok().filter(|_| standings[at] == MemberStanding::OldCopy);
         Some((newest.members[newest.row(label?.found.member)?].devid, &device.address))
     });
     let copies: Vec<(u64, &DeviceAddress)> = copies.collect();

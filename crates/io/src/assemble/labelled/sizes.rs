@@ -22,7 +22,7 @@ pub(super) fn check_sizes(
     let newest = &volume.assembly.newest;
     for (&index, standing) in volume.devices.iter().zip(&volume.assembly.standings) {
         let is_refused = standing.is_current() || *standing == MemberStanding::OldCopy;
-        let label = devices[index].label.as_ref().ok();
+        let label = devices[index].label().ok();
         let row = label.and_then(|label| newest.row(label.found.member));
         let Some(row) = row.filter(|_| is_refused) else { continue };
         let LabelledMember { devid, size_bytes: needed_bytes, .. } = newest.members[row];
@@ -65,7 +65,7 @@ pub(super) fn rows(
             rows.push(None);
             continue;
         }
-        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, &devices[index].label) {
+        if let (MemberAccess::ReadWrite, Ok(newest)) = (access, devices[index].label()) {
             open.make_label_durable(newest).map_err(AssembleError::from)?;
         }
         rows.push(Some(open.restricted(needed_bytes)));
