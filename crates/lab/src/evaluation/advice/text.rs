@@ -370,9 +370,10 @@ fn limits(limited: &LimitedTimes, style: Style) -> String {
         ));
     }
     let width = style.width_columns;
-    let title = format!("{} with {}, limited by {}", limited.work, limited.load, limited.limit);
-    let columns = [&limited.work[..], "reads/s", "99 % within"];
-    let table = table("limit of each device", &columns, rows, style);
+    let title =
+        format!("{} with {}, each device limited by {}", limited.work, limited.load, limited.limit);
+    let columns = ["time", "reads/s", "99 % within"];
+    let table = table("limit", &columns, rows, style);
     let commands = knob_lines(&limited.commands, width);
     format!("\n{}\n{table}{commands}", wrapped(&first_capital(&title), width))
 }
