@@ -259,7 +259,7 @@ fn what_is_wrong_with_a_sweep_is_said_before_anything_is_written() {
     let own_model = ARRAY.replace("hdd-7k2-desktop", "own.toml");
     fs::write(folder.path("pair.toml"), &own_model).unwrap();
     folder.refuses(&["sweep", "plan", "sweep.toml", "-o", "out"], &["own.toml"]);
-    for shard in ["0/3", "4/3", "1"] {
+    for shard in ["0/0", "4/3", "1"] {
         folder.refuses(&["sweep", "run", "out", "--shard", shard], &["from 1/N to N/N"]);
     }
 }

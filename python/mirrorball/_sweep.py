@@ -60,21 +60,25 @@ def grid(
     job: Inputs,
     policy: Union[str, Iterable[str]] = "all",
     repeats: Optional[int] = None,
-    seed: Union[int, range, None] = None,
+    seed: Union[int, Iterable[int], None] = None,
     duration: Optional[str] = None,
     oracle: bool = False,
     sample: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Return a grid: every job on every array under every policy, with every seed.
 
-    The parameters are the keys of the file that `mirrorball sweep plan` reads. `seed` may be a
-    range of seeds. `sample` draws so many cells of the grid at random.
+    The parameters are the keys of the file that `mirrorball sweep plan` reads. `seed` may be
+    several seeds, such as a range. `sample` draws so many cells of the grid at random.
     """
-    if isinstance(seed, range):
-        if repeats is not None or seed.step != 1:
-            raise ValueError("give `seed` as a range with step 1 and no `repeats`, or as a number")
-        repeats = len(seed)
-        seed = seed.start
+    if seed is not None and not isinstance(seed, int):
+        # Of numpy's numbers, too.
+        seeds = [int(number) for number in seed]
+        if repeats is not None:
+            raise ValueError("give several seeds and no `repeats`, or a number as `seed`")
+        if seeds and seeds == list(range(seeds[0], seeds[0] + len(seeds))):
+            seed, repeats = seeds[0], len(seeds)
+        else:
+            seed = seeds
     return {
         "array": _inputs(array),
         "job": _inputs(job),

@@ -83,9 +83,10 @@ class SweepResults:
         flags = ["--force", *(["--partial"] if partial else [])]
         run(["sweep", "pack", *flags, f"--output={path}", path_text(self.folder)])
 
-    def verify(self, sample: float = 0.001, *, seed: int = 1) -> str:
+    def verify(self, sample: float = 0.001, *, seed: int = 1, other_build: bool = False) -> str:
         """Run a fraction of the cells again and compare all figures; raise if one differs."""
         arguments = ["sweep", "verify", f"--sample={sample}", f"--seed={seed}"]
+        arguments += ["--other-build"] * other_build
         return run([*arguments, path_text(self.folder)]).stdout.strip()
 
     def frame(self, library: Optional[str] = None, *, partial: bool = False) -> Any:

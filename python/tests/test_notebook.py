@@ -29,7 +29,7 @@ def test_the_notebook_is_short_saved_with_outputs_and_runs(
     names: Dict[str, Any] = {}
     for source in sources:
         # Shorter, and in a folder of the test.
-        source = source.replace("../mirrorball-results", str(tmp_path))
+        source = source.replace("/tmp", str(tmp_path))
         exec(source.replace('"2s"', '"20ms"'), names)
     assert len(names["tails"]) == 2 * 4 * 6
     assert [len(place.lines) for place in names["axes"]] == [4, 4]

@@ -61,7 +61,7 @@ pub(crate) enum SweepAction {
     Pack {
         /// Folder of the sweep
         folder: PathBuf,
-        /// File to write: its ending is .parquet or .ndjson [default: DIR/packed.parquet]
+        /// File to write: its ending is .parquet, .csv or .ndjson [default: DIR/packed.parquet]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         /// Pack although cells are missing
@@ -83,6 +83,9 @@ pub(crate) enum SweepAction {
         /// Seed of the choice of cells
         #[arg(short, long, default_value_t = 1, value_parser = numbers::seed)]
         seed: u64,
+        /// Also where another build of the program made the sweep: every figure is compared
+        #[arg(long)]
+        other_build: bool,
     },
 }
 
@@ -91,7 +94,7 @@ pub(crate) enum SweepAction {
 pub(crate) struct RunArgs {
     /// Folder of the sweep
     folder: PathBuf,
-    /// Run shard I of N: each cell is in one shard
+    /// Run shard I of N: each cell is in one shard. 0/N is N/N, for indexes that begin with zero
     #[arg(long, value_name = "I/N", conflicts_with = "keys")]
     shard: Option<Shard>,
     /// Run the cells whose keys a file lists, one on each line; `-` for standard input
@@ -125,8 +128,13 @@ impl FromStr for Shard {
         let parts = text.split_once('/').and_then(|(number, count)| {
             Some(Shard { number: number.parse().ok()?, count: count.parse().ok()? })
         });
-        let parts = parts.filter(|shard| (1..=shard.count).contains(&shard.number));
-        parts.ok_or_else(|| "give the number of the shard and of all, from 1/N to N/N".to_owned())
+        let parts = parts.filter(|shard| shard.count > 0 && shard.number <= shard.count);
+        // Indexes of Kubernetes begin with zero.
+        let counted = parts.map(|shard| match shard.number {
+            0 => Shard { number: shard.count, ..shard },
+            _ => shard,
+        });
+        counted.ok_or_else(|| "give the number of the shard and of all, from 1/N to N/N".to_owned())
     }
 }
 

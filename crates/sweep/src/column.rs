@@ -227,10 +227,9 @@ fn varied(plan: &SweepPlan, cell: SweepCell) -> Vec<Field> {
     parameters.map(value).collect()
 }
 
-/// A row as a JSON object.
-pub fn json(columns: &[RowColumn], row: &[Field]) -> String {
-    let field = |(column, field): (&RowColumn, &Field)| {
-        let value = match field {
+impl Field {
+    fn json(&self) -> Json {
+        match self {
             Field::Text(text) => Json::from(&**text),
             Field::Whole(number) => Json::from(*number),
             Field::Real(number) => Json::from(*number),
@@ -238,8 +237,28 @@ pub fn json(columns: &[RowColumn], row: &[Field]) -> String {
             Field::Wholes(numbers) => Json::from(numbers.to_vec()),
             Field::Reals(numbers) => Json::from(numbers.to_vec()),
             Field::Missing => Json::Null,
-        };
-        format!("{}:{value}", Json::from(column.name.as_str()))
+        }
+    }
+}
+
+/// A row as comma-separated values.
+pub fn csv(row: &[Field]) -> String {
+    let value = |field: &Field| match field {
+        Field::Missing => String::new(),
+        Field::Text(text) => text.to_string(),
+        other => other.json().to_string(),
+    };
+    let quoted = |text: String| match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    };
+    row.iter().map(|field| quoted(value(field))).collect::<Vec<String>>().join(",")
+}
+
+/// A row as a JSON object.
+pub fn json(columns: &[RowColumn], row: &[Field]) -> String {
+    let field = |(column, field): (&RowColumn, &Field)| {
+        format!("{}:{}", Json::from(column.name.as_str()), field.json())
     };
     let fields: Vec<String> = columns.iter().zip(row).map(field).collect();
     format!("{{{}}}", fields.join(","))

@@ -21,6 +21,8 @@ const WINDOW_CELLS: usize = 50_000;
 pub enum PackFormat {
     /// One Parquet file.
     Parquet,
+    /// Comma-separated values; lists are written as JSON.
+    Csv,
     /// A JSON object per line.
     Ndjson,
 }
@@ -30,6 +32,7 @@ impl PackFormat {
     pub fn of(path: &Path) -> Option<PackFormat> {
         match path.extension()?.to_str()? {
             "parquet" => Some(PackFormat::Parquet),
+            "csv" => Some(PackFormat::Csv),
             "ndjson" | "jsonl" => Some(PackFormat::Ndjson),
             _ => None,
         }
@@ -43,7 +46,7 @@ impl PackFormat {
 pub fn pack(folder: &SweepFolder, done: &DoneCells, path: &Path, format: PackFormat) -> Result<()> {
     write_durably(path, |file| match format {
         PackFormat::Parquet => pack_parquet(folder, done, file),
-        PackFormat::Ndjson => pack_ndjson(folder, done, file),
+        PackFormat::Csv | PackFormat::Ndjson => pack_lines(folder, done, file, format),
     })
 }
 
@@ -63,12 +66,23 @@ fn pack_parquet(folder: &SweepFolder, done: &DoneCells, file: &mut File) -> Resu
     writer.finish()
 }
 
-fn pack_ndjson(folder: &SweepFolder, done: &DoneCells, file: &mut File) -> Result<()> {
+fn pack_lines(
+    folder: &SweepFolder,
+    done: &DoneCells,
+    file: &mut File,
+    format: PackFormat,
+) -> Result<()> {
     let columns = columns(&folder.plan);
     let mut file = BufWriter::new(file);
+    let is_csv = format == PackFormat::Csv;
+    if is_csv {
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        writeln!(file, "{}", names.join(","))?;
+    }
     for_each_cell(folder, done, |cell| {
         for row in cell {
-            writeln!(file, "{}", column::json(&columns, &row))?;
+            let line = if is_csv { column::csv(&row) } else { column::json(&columns, &row) };
+            writeln!(file, "{line}")?;
         }
         Ok(())
     })?;

@@ -129,13 +129,11 @@ impl SweepPlan {
         }
     }
 
-    /// The same with these seeds for each pair.
+    /// The same with so many repeats of each pair from each of these seeds on.
     #[must_use]
-    pub fn with_seeds(mut self, seed: u64, repeats: u32) -> SweepPlan {
-        for pair in &mut self.pairs {
-            (pair.seed, pair.repeats) = (seed, repeats);
-        }
-        self
+    pub fn with_seeds(self, seeds: &[u64], repeats: u32) -> SweepPlan {
+        let with = |pair| seeds.iter().map(move |&seed| SweepPair { seed, repeats, ..pair });
+        SweepPlan { pairs: self.pairs.into_iter().flat_map(with).collect(), ..self }
     }
 
     /// The same with so many random cells of the grid, drawn with a seed.
@@ -346,7 +344,7 @@ mod tests {
         let policies = ["a", "b", "c"].map(str::to_owned).to_vec();
         let build = BuildIdentity::with_hash("0");
         let (arrays, jobs) = (vec![input("x"), input("y")], vec![input("z")]);
-        SweepPlan::grid(build, arrays, jobs, policies, None).with_seeds(7, 2)
+        SweepPlan::grid(build, arrays, jobs, policies, None).with_seeds(&[7], 2)
     }
 
     #[test]

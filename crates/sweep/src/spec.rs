@@ -14,7 +14,7 @@ use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs;
 use mirrorball_lab::experiment::plan::InputText;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Value;
 
@@ -35,9 +35,9 @@ pub struct SweepSpec {
     /// Number of repeats of each cell.
     #[serde(default = "one")]
     pub repeats: u32,
-    /// Seed of the first repeat.
+    /// Seed of the first repeat, or a list of seeds, each for one repeat.
     #[serde(default = "first_seed")]
-    pub seed: u64,
+    pub seed: OneOrMany<u64>,
     /// Replaces every section's `runtime`, if given.
     pub duration: Option<String>,
     /// Whether the oracle runs, too.
@@ -86,8 +86,8 @@ fn one() -> u32 {
     1
 }
 
-fn first_seed() -> u64 {
-    1
+fn first_seed() -> OneOrMany<u64> {
+    OneOrMany::One(1)
 }
 
 impl<T> OneOrMany<T> {
@@ -141,13 +141,19 @@ impl SweepSpec {
         let jobs = variants(self.job.as_slice(), folder, JOB)?;
         let policies = self.policies(&arrays, &registry)?;
         let duration_ns = self.duration.as_deref().map(duration_ns).transpose()?;
-        if self.seed.checked_add(u64::from(self.repeats)).is_none() {
+        let seeds = self.seed.as_slice();
+        let is_list = matches!(self.seed, OneOrMany::Many(_));
+        let distinct: BTreeSet<&u64> = seeds.iter().collect();
+        if is_list && (self.repeats > 1 || distinct.len() < seeds.len()) {
+            bail!("`seed`: a list has each seed once, and goes without `repeats`");
+        }
+        if seeds.iter().any(|seed| seed.checked_add(u64::from(self.repeats)).is_none()) {
             bail!("`seed` and `repeats`: the last seed exceeds 64 bits\n  help: lower `seed`");
         }
         let plan = SweepPlan::grid(build, arrays, jobs, policies, duration_ns)
             .with_programs(registry)
-            .with_seeds(self.seed, self.repeats)
-            .with_sample(self.sample.map(|cells| (cells, self.seed)));
+            .with_seeds(seeds, self.repeats)
+            .with_sample(self.sample.zip(seeds.first().copied()));
         let grid = plan.grid_cells();
         if grid == 0 {
             bail!(

@@ -32,7 +32,9 @@ pub(super) fn run(action: &SweepAction) -> Result<Ending, Failure> {
         SweepAction::Pack { folder, output, partial, force } => {
             pack_rows(folder, output.as_deref(), *partial, *force)
         }
-        SweepAction::Verify { folder, sample, seed } => verify_cells(folder, *sample, *seed),
+        SweepAction::Verify { folder, sample, seed, other_build } => {
+            verify_cells(folder, *sample, *seed, *other_build)
+        }
     }
 }
 
@@ -59,7 +61,7 @@ fn found_in(folder: &Path, policies: &str) -> String {
 }
 
 fn plan(path: &Path, output: &Path) -> Result<Ending, Failure> {
-    let build = BuildIdentity::current().map_err(Failure::Fault)?;
+    let build = BuildIdentity::current();
     let planned = || {
         let mut spec = SweepSpec::parse(&read(path)?)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -96,10 +98,12 @@ fn open(path: &Path) -> Result<(SweepFolder, DoneCells), Failure> {
     Ok((folder, done))
 }
 
-fn open_with_build(path: &Path) -> Result<(SweepFolder, DoneCells), Failure> {
-    let build = BuildIdentity::current().map_err(Failure::Fault)?;
+fn open_to_run(path: &Path, other_build: bool) -> Result<(SweepFolder, DoneCells), Failure> {
     let (mut folder, done) = open(path)?;
-    folder.check_build(&build).map_err(Failure::WrongUse)?;
+    if !other_build {
+        let build = BuildIdentity::current();
+        folder.check_build(&build).map_err(Failure::WrongUse)?;
+    }
     if !folder.plan.programs.is_empty() {
         let registry = programs::registry().map_err(|error| Failure::WrongUse(error.into()))?;
         folder.plan.load_programs(registry).map_err(Failure::WrongUse)?;
@@ -123,7 +127,7 @@ fn chosen(folder: &SweepFolder, args: &RunArgs) -> Result<Vec<usize>> {
 }
 
 fn run_cells(args: &RunArgs) -> Result<Ending, Failure> {
-    let (folder, done) = open_with_build(&args.folder)?;
+    let (folder, done) = open_to_run(&args.folder, false)?;
     let places = chosen(&folder, args).map_err(Failure::WrongUse)?;
     let saved = places.iter().filter(|place| done.is_done[**place]).count();
     let limits = PartLimits {
@@ -194,7 +198,7 @@ fn pack_rows(
     let target = output.map_or_else(|| path.join(PACKED), PathBuf::from);
     let Some(format) = PackFormat::of(&target) else {
         return Err(Failure::WrongUse(anyhow!(
-            "-o {}: the ending is neither .parquet nor .ndjson\n  help: give a file with one",
+            "-o {}: the ending is none of .parquet, .csv and .ndjson\n  help: give a file with one",
             target.display()
         )));
     };
@@ -214,8 +218,8 @@ fn pack_rows(
     Ok(Ending::Done)
 }
 
-fn verify_cells(path: &Path, sample: f64, seed: u64) -> Result<Ending, Failure> {
-    let (folder, done) = open_with_build(path)?;
+fn verify_cells(path: &Path, sample: f64, seed: u64, other_build: bool) -> Result<Ending, Failure> {
+    let (folder, done) = open_to_run(path, other_build)?;
     if done.count() == 0 {
         let text =
             format!("no cell is done\n  help: run `mirrorball sweep run {}`", path.display());

@@ -17,7 +17,7 @@ fn folder(path: &std::path::Path) -> SweepFolder {
     let jobs = (0..40).map(|number| input(format!("job{number}"))).collect();
     let policies = ["a", "b", "c"].map(str::to_owned).to_vec();
     let build = BuildIdentity::with_hash("0");
-    let mut plan = SweepPlan::grid(build, arrays, jobs, policies, None).with_seeds(1, 2);
+    let mut plan = SweepPlan::grid(build, arrays, jobs, policies, None).with_seeds(&[1], 2);
     (1..).zip(&mut plan.pairs).for_each(|(number, pair)| pair.cost = 100 * number);
     SweepFolder::create(path, plan).unwrap()
 }
