@@ -15,11 +15,15 @@ use mirrorball_host::bench::{
 };
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::experiment::build::BuildIdentity;
-use output::{outline, print_results, say_what_is_not_compared, say_what_was_interrupted};
+use output::{
+    about, outline, print_results, say_what_is_not_compared, say_what_was_interrupted,
+    say_what_was_not_read,
+};
 use restoring::{restore, said};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Measure an array under the settings that its storage system offers
 ///
@@ -149,6 +153,11 @@ enum LoadArg {
 const STANDARD_JOBS: [&str; 3] = ["rand-4k-qd1", "rand-4k-qd32", "seq-read"];
 const FOLDER: &str = "mirrorball-results";
 
+/// Time between two reports about the file.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+const LATE_HELP: &str =
+    "  help: stop other programs on this host, or allow more with --lateness-max";
+
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -249,26 +258,15 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
         }),
         only_plans: args.plan,
         command: &words.join(" "),
-        build: BuildIdentity::current().map_err(Failure::Fault)?,
+        build: BuildIdentity::current(),
     };
     Bench::new(request, array).map_err(|error| Failure::WrongUse(error.into()))
 }
 
 /// Runs it, with progress on standard error.
 fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, Failure> {
-    let mut on_event = |event: BenchEvent<'_>| match event {
-        BenchEvent::WritesData { bytes } => {
-            screen::say(format_args!("writing a file of {}", format_bytes(bytes)));
-        }
-        BenchEvent::Run { number, of, job, policy } => {
-            screen::say(format_args!("run {number} of {of}: {job} under {policy}"));
-        }
-        BenchEvent::Late { lateness, is_repeated } => screen::say(format_args!(
-            "this host was {lateness} late, more than {}: the run is {}",
-            bench.lateness_max(),
-            if is_repeated { "repeated" } else { "refused" }
-        )),
-    };
+    let mut progress = Progress { bench, began: Instant::now(), last: None, was_late: false };
+    let mut on_event = |event: BenchEvent<'_>| progress.say(event);
     let control = BenchControl {
         results: folder,
         watchdog: watchdog(args).context("the watchdog").map_err(Failure::Fault)?,
@@ -276,6 +274,54 @@ fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, F
         on_event: &mut on_event,
     };
     bench.run(control).map_err(fault)
+}
+
+/// What was said of the runs so far.
+struct Progress<'a> {
+    bench: &'a Bench,
+    began: Instant,
+    /// When the progress of the file was said last.
+    last: Option<Instant>,
+    was_late: bool,
+}
+
+impl Progress<'_> {
+    fn say(&mut self, event: BenchEvent<'_>) {
+        match event {
+            BenchEvent::WritesData { bytes, written: 0 } => {
+                (self.began, self.last) = (Instant::now(), Some(Instant::now()));
+                screen::say(format_args!("writing a file of {}", format_bytes(bytes)));
+            }
+            BenchEvent::WritesData { bytes, written } => {
+                if self.last.is_some_and(|last| last.elapsed() < SAID_EVERY) {
+                    return;
+                }
+                self.last = Some(Instant::now());
+                let rest = (bytes - written) as f64 / written as f64;
+                let left = Nanos::from_secs_f64(self.began.elapsed().as_secs_f64() * rest);
+                let written = format_bytes(written);
+                screen::say(format_args!("  {written} written, {} left", about(left)));
+            }
+            BenchEvent::Run { number, of, job, policy } => {
+                let rest = (of + 1 - number) as f64 / of as f64;
+                let left = Nanos::from_secs_f64(self.bench.duration().as_secs_f64() * rest);
+                let left = about(left);
+                screen::say(format_args!(
+                    "run {number} of {of}: {job} under {policy}, {left} left"
+                ));
+            }
+            BenchEvent::Late { lateness, is_repeated } => {
+                screen::say(format_args!(
+                    "this host was {lateness} late, more than {}: the run is {}",
+                    self.bench.lateness_max(),
+                    if is_repeated { "repeated" } else { "refused" }
+                ));
+                if !std::mem::replace(&mut self.was_late, true) {
+                    screen::say(LATE_HELP);
+                }
+            }
+        }
+    }
 }
 
 /// The command of the watchdog, but for the journal.
@@ -304,6 +350,7 @@ fn ending(bench: &Bench, outcome: &BenchOutcome, folder: &Path) -> Result<Ending
     if !outcome.runs.is_empty() {
         print_results(bench, outcome, folder)?;
         say_what_is_not_compared(&outcome.runs);
+        say_what_was_not_read(bench, &outcome.runs);
         screen::say(format_args!("results are in {}", folder.display()));
     }
     if outcome.is_interrupted {
@@ -311,12 +358,6 @@ fn ending(bench: &Bench, outcome: &BenchOutcome, folder: &Path) -> Result<Ending
     }
     for refused in &outcome.refused {
         screen::say(format_args!("refused: {refused}: this host is too busy to measure"));
-    }
-    if !outcome.refused.is_empty() {
-        screen::say(format_args!(
-            "help: stop other programs on this host, or allow more with --lateness-max (now {})",
-            bench.lateness_max()
-        ));
     }
     Ok(match outcome {
         _ if !is_restored => Ending::FoundFailure,

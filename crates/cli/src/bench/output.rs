@@ -9,21 +9,26 @@ use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::report::{FORMATS, Findings, draw};
 use std::path::Path;
 
+/// `about 40 s`, `about 12 min`.
+pub(super) fn about(time: Nanos) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds < 180.0 {
+        true => format!("about {seconds:.0} s"),
+        false => format!("about {:.0} min", seconds / 60.0),
+    }
+}
+
 /// Summary of the runs to come.
 pub(super) fn outline(bench: &Bench) -> String {
     let plan = &bench.plan;
-    let seconds = bench.duration().as_secs_f64();
-    let time = match seconds < 180.0 {
-        true => format!("{seconds:.0} s"),
-        false => format!("{:.0} min", seconds / 60.0),
-    };
     let mut text = format!(
-        "{}: {}, {}, {}: {}, about {time}\n",
+        "{}: {}, {}, {}: {}, {}\n",
         bench.array.name,
         counted(plan.jobs.len(), "job", "jobs"),
         counted(plan.policies.len(), "setting", "settings"),
         counted(bench.rounds, "round", "rounds"),
         counted(plan.cells().len(), "run", "runs"),
+        about(bench.duration()),
     );
     let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
     text += &format!("  jobs      {}\n", names.join(", "));
@@ -67,6 +72,21 @@ pub(super) fn print_results(
         }
     }
     Ok(())
+}
+
+/// Says which members no read reached: the file may be on others.
+pub(super) fn say_what_was_not_read(bench: &Bench, runs: &[SavedRun]) {
+    let windows = || runs.iter().flat_map(|run| &run.conditions.window.members);
+    for member in &bench.array.members {
+        let mut counted = windows().filter(|(devid, _)| *devid == member.devid).peekable();
+        if counted.peek().is_some() && counted.all(|(_, counters)| counters.reads == 0) {
+            screen::say(format_args!(
+                "note: devid {} was not read in any run: either no setting reads it, or no part of \
+                 the file is on it",
+                member.devid
+            ));
+        }
+    }
 }
 
 /// Says how many runs the comparison leaves out, and why.

@@ -8,9 +8,9 @@ use crate::detect::{DetectedArray, Identifiers, StorageSystem, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A held lock.
@@ -24,7 +24,8 @@ pub(crate) struct ArrayLock {
 /// closing the file here might release the lock later than the next one asks for it.
 impl Drop for ArrayLock {
     fn drop(&mut self) {
-        // If it fails, closing the file releases the lock.
+        // If these fail, a file is left, and closing it releases the lock.
+        let _ = fs::remove_file(self.journal.with_extension("lock"));
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
@@ -75,6 +76,8 @@ impl ArrayLock {
             false => FlockOperation::NonBlockingLockExclusive,
         };
         match flock(&file, operation) {
+            // The one that held it may have removed the file meanwhile.
+            Ok(()) if !is_at(&file, &path) => ArrayLock::of_journal(journal, waits),
             Ok(()) => Ok(ArrayLock { file, journal: journal.to_owned() }),
             Err(Errno::WOULDBLOCK) => {
                 let what = "another `mirrorball bench` or `tune` runs on this array, or one with \
@@ -95,6 +98,12 @@ impl ArrayLock {
         self.journal.set_extension(ending);
         self
     }
+}
+
+/// True if an open file is still the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |found: io::Result<fs::Metadata>| found.ok().map(|it| (it.dev(), it.ino()));
+    place(file.metadata()) == place(path.symlink_metadata())
 }
 
 #[cfg(test)]
@@ -155,6 +164,15 @@ mod tests {
         assert!(error.contains("another `mirrorball bench` or `tune` runs"), "{error}");
         ArrayLock::of_journal(&folder.path().join("md-md1.journal"), false).unwrap();
         drop(lock);
-        ArrayLock::of_journal(&journal, true).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left");
+        let lock = ArrayLock::of_journal(&journal, true).unwrap();
+        let waiting = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| ArrayLock::of_journal(&journal, true).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            drop(lock);
+            waiting.join().unwrap()
+        });
+        let taken = ArrayLock::of_journal(&journal, false).is_err();
+        assert!(taken && is_at(&waiting.file, &journal.with_extension("lock")));
     }
 }

@@ -99,7 +99,7 @@ fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
     }
 }
 
-/// Writes a file of `bytes` that does not compress, and flushes its file system: a scrub of btrfs
+/// Writes a file of `bytes` that does not compress, with the progress, and flushes its file system: a scrub of btrfs
 /// reads what the last transaction had, and `fsync` of a file does not end that. Returns false if
 /// `is_stopped` said so.
 ///
@@ -109,6 +109,7 @@ pub(super) fn write_data(
     path: &Path,
     bytes: u64,
     is_stopped: &dyn Fn() -> bool,
+    on_written: &mut dyn FnMut(u64),
 ) -> io::Result<bool> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
     let mut rng = Rng::stream(bytes, "bench data");
@@ -118,6 +119,7 @@ pub(super) fn write_data(
         if is_stopped() {
             return Ok(false);
         }
+        on_written(bytes - left);
         for word in block.chunks_exact_mut(8) {
             word.copy_from_slice(&rng.next_u64().to_le_bytes());
         }
@@ -191,7 +193,7 @@ mod tests {
         let mode = fs::metadata(&ours).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "other users cannot put links into it");
         let file = folder.path().join(DATA_FILE);
-        assert!(write_data(&file, 3_000_000, &|| false).unwrap());
+        assert!(write_data(&file, 3_000_000, &|| false, &mut |_| ()).unwrap());
         let length = fs::metadata(ours.join(DATA_FILE)).unwrap().len();
         assert_eq!(length, 3_000_000);
         let theirs = mount.path().join("photos");
@@ -215,7 +217,7 @@ mod tests {
         let is_kept = || fs::read_to_string(theirs.join(DATA_FILE)).unwrap() == "kept";
 
         symlink(&theirs, &ours).unwrap();
-        assert!(write_data(&folder.path().join(DATA_FILE), 1000, &|| false).unwrap());
+        assert!(write_data(&folder.path().join(DATA_FILE), 1000, &|| false, &mut |_| ()).unwrap());
         assert!(moved.join(DATA_FILE).exists() && is_kept(), "written where the folder is now");
         let error = remove(&ours, Some(folder.inode())).unwrap_err().to_string();
         assert!(error.contains("no folder any more") && is_kept(), "{error}");
@@ -235,6 +237,6 @@ mod tests {
     #[test]
     fn writing_ends_when_asked_to() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!write_data(&folder.path().join("data"), 1 << 40, &|| true).unwrap());
+        assert!(!write_data(&folder.path().join("data"), 1 << 40, &|| true, &mut |_| ()).unwrap());
     }
 }

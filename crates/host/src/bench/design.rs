@@ -11,6 +11,8 @@ use mirrorball_core::units::Nanos;
 
 /// Most rounds that a budget leads to.
 const ROUNDS_MAX: usize = 24;
+/// The same with a single setting, which is compared with nothing.
+const ROUNDS_OF_ONE: usize = 3;
 /// Time between two runs: the start of fio and the switch.
 const SWITCH_TIME: Nanos = Nanos::from_secs(1);
 
@@ -93,7 +95,8 @@ pub(super) fn round_time(times: RunTimes, groups: &[usize], arms: usize) -> Nano
 
 /// The number of rounds that fit into `budget`: whole squares if one fits.
 pub(super) fn rounds_within(budget: Nanos, round: Nanos, arms: usize) -> usize {
-    let fitting = (budget.0 / round.0.max(1)).min(ROUNDS_MAX as u64) as usize;
+    let most = if arms < 2 { ROUNDS_OF_ONE } else { ROUNDS_MAX };
+    let fitting = (budget.0 / round.0.max(1)).min(most as u64) as usize;
     let square = williams_rows(arms).len();
     if fitting >= square { fitting / square * square } else { fitting }
 }

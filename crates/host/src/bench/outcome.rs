@@ -29,6 +29,8 @@ pub enum BenchEvent<'a> {
     WritesData {
         /// Size.
         bytes: u64,
+        /// Number of bytes written so far.
+        written: u64,
     },
     /// A run begins.
     Run {

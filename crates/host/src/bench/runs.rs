@@ -142,9 +142,11 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
         self.changed.folder_created(created.inode())?;
         let inside = self.folder.insert(created).path();
         let bytes = self.bench.size_bytes;
-        (self.control.on_event)(BenchEvent::WritesData { bytes });
         let file = inside.join(DATA_FILE);
-        let is_whole = data_folder::write_data(&file, bytes, self.control.is_stopped)
+        let control = &mut self.control;
+        let mut on_written =
+            |written| (control.on_event)(BenchEvent::WritesData { bytes, written });
+        let is_whole = data_folder::write_data(&file, bytes, control.is_stopped, &mut on_written)
             .map_err(|error| cannot("write", &folder.join(DATA_FILE), error))?;
         if is_whole && self.bench.jobs.iter().any(|it| it.background == BackgroundLoad::Defrag) {
             match data_folder::write_fragmented(&inside, bytes) {
