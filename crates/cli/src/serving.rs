@@ -221,7 +221,8 @@ fn open_devices(starters: &[DeviceStarter]) -> Result<(), Failure> {
 fn print_files(files: &[(Export, PathBuf)], loops: bool) -> Result<(), Failure> {
     for (export, file) in files {
         let place = match loops {
-            true => &attach(file, export.block_bytes).map_err(|e| Failure::Fault(e.into()))?,
+            true => &attach(file, export.block_bytes, export.rotational)
+                .map_err(|e| Failure::Fault(e.into()))?,
             false => file,
         };
         screen::say(format_args!(

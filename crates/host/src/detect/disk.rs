@@ -1,6 +1,7 @@
 //! The facts about a disk that the kernel shows.
 
 use super::block::BlockDevice;
+use super::mounts::{mount_of, mounts};
 use super::sysroot::Sysroot;
 use mirrorball_core::units::GIB;
 use serde::Serialize;
@@ -67,7 +68,7 @@ impl DetectedDisk {
             name: device.name.clone(),
             bus,
             vendor: vendor.filter(|vendor| vendor != "ATA"),
-            model: udev.full_name(text("device/model")),
+            model: udev.full_name(text("device/model")).or_else(|| emulated(sysroot, device)),
             serial: text("device/serial").or_else(|| text("serial")).or(udev.serial),
             rpm: udev.rpm.filter(|rpm| *rpm > 0),
             size_bytes: device.size_bytes(sysroot),
@@ -79,6 +80,15 @@ impl DetectedDisk {
             zoned: text("queue/zoned"),
         }
     }
+}
+
+/// A model name for a loop device over a file of `mirrorball emulate`.
+fn emulated(sysroot: &Sysroot, device: &BlockDevice) -> Option<String> {
+    let file = sysroot.text(&device.file("loop/backing_file"))?;
+    let mounts = mounts(sysroot);
+    let mount = mount_of(&mounts, &file)?;
+    let is_ours = mount.kind == "fuse" && mount.source == "mirrorball";
+    is_ours.then(|| "Mirrorball emulated disk".to_owned())
 }
 
 /// True for an optimal I/O size that is one: some bridges report none, or 4 GiB less a sector.

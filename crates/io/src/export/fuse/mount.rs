@@ -145,12 +145,12 @@ impl Mount {
     }
 }
 
-/// Attaches a file to a free loop device with direct I/O, and returns the device. The service that
-/// answers for the file must be running.
+/// Attaches a file to a free loop device with direct I/O, and returns the device, which the kernel
+/// shows as rotational or not. The service that answers for the file must be running.
 ///
 /// # Errors
 /// If there is no loop device, or no `losetup`.
-pub fn attach(file: &Path, block_bytes: u32) -> Result<PathBuf, MountError> {
+pub fn attach(file: &Path, block_bytes: u32, is_rotational: bool) -> Result<PathBuf, MountError> {
     let failed = |reason| MountError::Loop { file: file.to_owned(), reason };
     let mut command = Command::new("losetup");
     command.args(["--find", "--show", "--direct-io=on", "--sector-size"]);
@@ -160,7 +160,12 @@ pub fn attach(file: &Path, block_bytes: u32) -> Result<PathBuf, MountError> {
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
-    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let name = device.file_name().unwrap_or_default();
+    let flag = Path::new("/sys/block").join(name).join("queue/rotational");
+    // A kernel without the file shows all loop devices alike.
+    let _ = fs::write(flag, if is_rotational { "1" } else { "0" });
+    Ok(device)
 }
 
 fn detach(device: &Path) -> io::Result<()> {
