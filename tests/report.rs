@@ -51,7 +51,7 @@ fn a_page_is_what_one_gets_and_it_holds_everything() {
     let page = place.read("report.html");
     let kinds = [
         "matrix", "figures", "distribution", "iops", "throughput", "heat", "share", "queue",
-        "offsets", "seeks", "counters",
+        "offsets", "seeks",
     ];
     for kind in kinds {
         assert!(page.contains(&format!(" data-kind=\"{kind}\"")), "no {kind}");

@@ -277,7 +277,7 @@ impl Engine {
             assert!(next < Nanos::MAX, "clients that have not ended wait for an event");
             self.now = next;
             if self.recorder.is_interval_over(next) {
-                self.recorder.close_intervals(next, &self.volume.counters());
+                self.recorder.close_intervals(next);
             }
             if timeout <= next {
                 self.volume.on_timeout(next);

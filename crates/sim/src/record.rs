@@ -208,8 +208,6 @@ pub struct IntervalsRecord {
     pub read_latency: Vec<CoarseLatency>,
     /// One per member.
     pub members: Vec<MemberSeries>,
-    /// One per counter of the policy, as it stood when each interval ended.
-    pub counters: Vec<CounterSeries>,
 }
 
 /// One member over time. Mean I/O in flight is `wait_us / width_us` (Little's law).
@@ -228,18 +226,6 @@ pub struct MemberSeries {
     pub seeks: Vec<u64>,
     /// Sum of the waits of what completed.
     pub wait_us: Vec<u64>,
-}
-
-/// One counter of a policy over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct CounterSeries {
-    /// The devid of the member it belongs to, or none for the policy as a whole.
-    pub devid: Option<u64>,
-    /// Name of the counter.
-    pub name: String,
-    /// Value at the end of each interval; none where the policy did not show it.
-    pub values: Vec<Option<i64>>,
 }
 
 /// One counter of a policy.

@@ -6,8 +6,8 @@
 //! samples are spread evenly over a run of any length.
 
 use crate::record::{
-    CoarseLatency, CounterRecord, CounterSeries, INTERVAL_MIN, INTERVALS_MAX, IntervalsRecord,
-    MemberRecord, MemberSeries, RunRecord, SAMPLES_MAX, SamplesRecord, SectionRecord,
+    CoarseLatency, CounterRecord, INTERVAL_MIN, INTERVALS_MAX, IntervalsRecord, MemberRecord,
+    MemberSeries, RunRecord, SAMPLES_MAX, SamplesRecord, SectionRecord,
 };
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, Outcome};
@@ -63,8 +63,6 @@ struct Interval {
     read_latency: Histogram,
     /// One per member.
     members: Vec<MemberInterval>,
-    /// The policy's counters at the end of the interval.
-    counters: Vec<Counter>,
 }
 
 /// One member in one interval; see [`MemberSeries`].
@@ -113,10 +111,10 @@ impl Recorder {
         now >= self.interval_end
     }
 
-    /// Closes all intervals that end at or before `now`, with the policy's current counters.
-    pub(crate) fn close_intervals(&mut self, now: Nanos, counters: &[Counter]) {
+    /// Closes all intervals that end at or before `now`.
+    pub(crate) fn close_intervals(&mut self, now: Nanos) {
         while self.is_interval_over(now) {
-            self.end_interval(counters);
+            self.end_interval();
             if self.intervals.len() == INTERVALS_MAX {
                 self.halve_intervals();
             }
@@ -215,7 +213,7 @@ impl Recorder {
         counters: &[Counter],
     ) -> RunRecord {
         self.interval.width = until.saturating_sub(self.interval.from);
-        self.end_interval(counters);
+        self.end_interval();
         let devids: Vec<u64> = self.members.iter().map(|member| member.record.devid).collect();
         let reads = self.members.iter().map(|member| member.record.foreground_reads).sum();
         RunRecord {
@@ -232,10 +230,9 @@ impl Recorder {
     }
 
     /// Moves the current interval to those that are over.
-    fn end_interval(&mut self, counters: &[Counter]) {
+    fn end_interval(&mut self) {
         let next = Interval::new(self.interval_end, self.interval.width);
         let mut ended = std::mem::replace(&mut self.interval, next);
-        ended.counters = counters.to_vec();
         let members = self.members.iter_mut();
         ended.members = members.map(|member| std::mem::take(&mut member.interval)).collect();
         self.intervals.push(ended);
@@ -287,7 +284,6 @@ impl Interval {
             read_bytes: 0,
             read_latency: Histogram::default(),
             members: Vec::new(),
-            counters: Vec::new(),
         }
     }
 
@@ -296,7 +292,6 @@ impl Interval {
         self.width += next.width;
         self.read_bytes += next.read_bytes;
         self.read_latency.merge(&next.read_latency);
-        self.counters = next.counters;
         for (mine, theirs) in self.members.iter_mut().zip(&next.members) {
             mine.reads += theirs.reads;
             mine.writes += theirs.writes;
@@ -340,23 +335,7 @@ fn intervals_record(intervals: &[Interval], devids: &[u64]) -> IntervalsRecord {
         written_bytes: Vec::new(),
         read_latency: read_latency.collect(),
         members: members.collect(),
-        counters: counter_series(intervals, devids),
     }
-}
-
-/// The counters that the last interval shows, followed back through the run.
-fn counter_series(intervals: &[Interval], devids: &[u64]) -> Vec<CounterSeries> {
-    let Some(last) = intervals.last() else { return Vec::new() };
-    let value_in = |interval: &Interval, wanted: &Counter| {
-        let same = |c: &&Counter| c.member == wanted.member && c.name == wanted.name;
-        interval.counters.iter().find(same).map(|counter| counter.value)
-    };
-    let series = last.counters.iter().map(|counter| CounterSeries {
-        devid: counter.member.map(|member| devids[member.get()]),
-        name: counter.name.to_owned(),
-        values: intervals.iter().map(|interval| value_in(interval, counter)).collect(),
-    });
-    series.collect()
 }
 
 fn counter_record(counter: &Counter, devids: &[u64]) -> CounterRecord {

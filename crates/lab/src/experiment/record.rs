@@ -9,9 +9,8 @@ mod soundness;
 
 pub use crate::experiment::build::PROGRAM_VERSION;
 pub use mirrorball_sim::record::{
-    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, IoKind,
-    MemberRecord, MemberSeries, Percentiles, QUANTILES, RunRecord, SamplesRecord, SectionRecord,
-    per_second,
+    CoarseLatency, CounterRecord, DirectionRecord, IntervalsRecord, IoKind, MemberRecord,
+    MemberSeries, Percentiles, QUANTILES, RunRecord, SamplesRecord, SectionRecord, per_second,
 };
 
 use crate::experiment::build::BuildIdentity;

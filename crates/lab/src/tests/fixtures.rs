@@ -5,8 +5,8 @@ use crate::experiment::environment::Environment;
 use crate::experiment::executor::CellExecutor;
 use crate::experiment::plan::{Cell, Choices, InputText, Plan};
 use crate::experiment::record::{
-    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, MemberRecord,
-    MemberSeries, RunRecord, SamplesRecord, SectionRecord,
+    CoarseLatency, CounterRecord, DirectionRecord, IntervalsRecord, MemberRecord, MemberSeries,
+    RunRecord, SamplesRecord, SectionRecord,
 };
 use crate::experiment::study::{CellSummary, Criteria, Study};
 use anyhow::{Result, bail};
@@ -124,11 +124,6 @@ pub(crate) fn measurement(achieved: Achieved) -> RunRecord {
         written_bytes: Vec::new(),
         read_latency: vec![CoarseLatency::from(&latencies(reads / 2, latency_us)); 2],
         members: vec![series(1), series(4)],
-        counters: vec![CounterSeries {
-            devid: Some(4),
-            name: "ignored".to_owned(),
-            values: vec![Some(3), Some(7)],
-        }],
     };
     // Evenly thinned as by the simulator: every sixth of 2,048, every read of a few.
     let stride = reads.min(2048).div_ceil(384).max(1);

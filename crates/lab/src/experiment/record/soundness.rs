@@ -69,7 +69,6 @@ fn are_intervals_sound(intervals: &IntervalsRecord) -> bool {
         && ends.into_iter().all(|(&from, &width)| from.max(width) <= TIME_NS_MAX)
         && intervals.read_latency.iter().all(is_coarse_sound)
         && intervals.members.iter().all(is_series_sound)
-        && intervals.counters.iter().all(|counter| counter.values.len() == length)
 }
 
 fn are_samples_sound(samples: &SamplesRecord) -> bool {

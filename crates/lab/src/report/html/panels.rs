@@ -7,7 +7,7 @@
 use super::View;
 use super::gather::{JobView, PolicyRun};
 use super::subject::Subject;
-use super::{counters, heat, members, offsets};
+use super::{heat, members, offsets};
 use maud::{Markup, html};
 
 pub(super) struct PanelKind {
@@ -20,7 +20,7 @@ pub(super) struct PanelKind {
 }
 
 /// Every kind, in the order of the page.
-pub(super) const KINDS: [PanelKind; 5] = [
+pub(super) const KINDS: [PanelKind; 4] = [
     PanelKind {
         name: "heat",
         heading: "Percentiles of read latency over time",
@@ -51,13 +51,6 @@ pub(super) const KINDS: [PanelKind; 5] = [
                       not start where the previous one ended.",
         legend: offsets::legend,
         draw: offsets::panel,
-    },
-    PanelKind {
-        name: "counters",
-        heading: "Counters of the policy",
-        description: "Values at the end of the first repeat, with their course over time.",
-        legend: |_| html! {},
-        draw: counters::panel,
     },
 ];
 

@@ -5,9 +5,7 @@
 //! thinned to what a picture can show.
 
 use super::grid::TimeGrid;
-use crate::experiment::record::{
-    CellRecord, CoarseLatency, CounterSeries, IntervalsRecord, LatencyOverTime,
-};
+use crate::experiment::record::{CellRecord, CoarseLatency, IntervalsRecord, LatencyOverTime};
 use crate::experiment::study::IoKind;
 use crate::report::chart::scale::Scale;
 use mirrorball_core::units::MIB;
@@ -33,8 +31,6 @@ pub(super) struct Series {
     pub(super) members: Vec<MemberCurves>,
     /// Sampled reads.
     pub(super) dots: Vec<Dot>,
-    /// The policy's counters in the first repeat, as they were saved.
-    pub(super) counters: Vec<CounterSeries>,
 }
 
 /// The mean over repeats, and the range.
@@ -74,9 +70,9 @@ pub(super) struct Dot {
 impl Series {
     /// The repeats of one policy under one job.
     pub(super) fn new(repeats: &[&CellRecord], grid: &TimeGrid, judged_by: IoKind) -> Series {
-        let Some(first) = repeats.first().filter(|_| grid.count > 0) else {
+        if repeats.is_empty() || grid.count == 0 {
             return Series::default();
-        };
+        }
         let seconds: Vec<Vec<f64>> = repeats
             .iter()
             .map(|cell| {
@@ -103,7 +99,6 @@ impl Series {
             is_of_means: repeats.iter().any(|cell| is_of_means(cell)),
             members: members(repeats, grid, &seconds),
             dots: dots(repeats),
-            counters: first.run.intervals.counters.clone(),
         }
     }
 }

@@ -77,7 +77,6 @@ fn the_page_holds_everything_in_order() {
         "data-kind=\"queue\"",
         "data-kind=\"offsets\"",
         "data-kind=\"seeks\"",
-        "data-kind=\"counters\"",
         "mirrorball compare",
         "seeds",
         "text of pair",
@@ -164,7 +163,7 @@ fn what_was_not_recorded_is_left_out() {
     let page = render(&[set]);
     let page = body(&page);
     assert!(page.contains("data-kind=\"distribution\""));
-    for kind in ["iops", "throughput", "heat", "share", "queue", "offsets", "seeks", "counters"] {
+    for kind in ["iops", "throughput", "heat", "share", "queue", "offsets", "seeks"] {
         assert!(!page.contains(&format!("data-kind=\"{kind}\"")), "{kind}");
     }
 }

@@ -352,7 +352,6 @@ impl Grid {
             written_bytes: if has_writes { rounded(written) } else { Vec::new() },
             read_latency: self.latency.iter().map(CoarseLatency::from).collect(),
             members: Vec::new(),
-            counters: Vec::new(),
         }
     }
 }
