@@ -157,7 +157,7 @@ fn format_names() -> PossibleValuesParser {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs);
     let inputs = inputs.map_err(|error| Failure::WrongUse(report_file(args).unwrap_or(error)))?;
-    let build = BuildIdentity::current().map_err(Failure::Fault)?;
+    let build = BuildIdentity::current();
     let note = args.system.as_ref().and_then(|system| system.note.as_ref());
     note.iter().for_each(|note| screen::say_later(format_args!("note: {note}")));
     let (inputs, offered) = match &args.system {

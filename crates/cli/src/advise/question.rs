@@ -104,7 +104,7 @@ impl Question {
         };
         let inputs = Inputs::load(array, &options.job_names()).map_err(Failure::WrongUse)?;
         target::check_choice(array, &inputs.array)?;
-        let build = BuildIdentity::current().map_err(Failure::WrongUse)?;
+        let build = BuildIdentity::current();
         let asked = AdviceQuestion::new(array, inputs, chosen.clone(), options, share, build);
         let asked = asked.map_err(Failure::WrongUse)?;
         Ok(Question { asked, array: array.to_owned(), out_of_service: Vec::new() })

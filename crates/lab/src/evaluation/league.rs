@@ -238,7 +238,7 @@ fn prepare(request: &LeagueRequest, number: u32) -> Result<(Inputs, Plan)> {
         duration_ns: None,
     };
     let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
-    let build = BuildIdentity::current()?;
+    let build = BuildIdentity::current();
     let plan = Plan::new(build, source, sources, choices, request.command.clone());
     let plan = plan.with_programs(request.registry.programs());
     Ok((inputs.with_registry(request.registry.clone()), plan))
