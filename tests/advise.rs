@@ -429,11 +429,14 @@ fn an_answer_is_written_as_json_and_as_a_page() {
     assert!(json["what_if"]["gain"].as_f64().unwrap() > 1.5);
 
     let page = std::fs::read_to_string(folder.path("page.html")).unwrap();
-    for part in
-        ["id=\"advice\"", "You have      md/raid1", "Time of a scrub", "What if       nvme-gen4"]
-    {
+    let decision = "<dt>You have</dt><dd>md/raid1, the default";
+    for part in ["id=\"advice\"", decision, "Time of a scrub", "<dt>What if</dt><dd>nvme-gen4"] {
         assert!(page.contains(part), "no `{part}` in the page");
     }
+    assert!(!page.contains("Use <strong>"), "another verdict");
+    let before = page.split(" title=\"hide md/raid1\"").next().unwrap();
+    let number = before.rsplit("data-hide=").next().unwrap();
+    assert!(!page.contains(&format!("[data-policy={number}]")), "the user's own policy is shown");
     folder.refuses(&[&run[..], &more].concat(), &["page.html already exists", "--force"]);
 }
 

@@ -12,7 +12,6 @@
 //! Non-goals: statistics (the study computes them), and the same look in every browser.
 
 mod appendix;
-mod counters;
 mod differences;
 mod distribution;
 mod figures;
@@ -43,21 +42,30 @@ use series_styles::SeriesStyles;
 /// # Panics
 /// If there is none.
 pub fn render(parts: &[ResultSet]) -> String {
-    render_with(Markup::default(), parts)
+    render_with(None, parts)
 }
 
-/// The same with something in front.
+/// A decision of its own in the place of a report's verdict.
+pub(crate) struct Lead {
+    /// The decision.
+    pub(crate) decision: Markup,
+    /// The policies that it names, which are shown from the start.
+    pub(crate) policies: Vec<String>,
+}
+
+/// The same with a decision in front.
 ///
 /// # Panics
 /// If there is no set of results.
-pub(crate) fn render_with(lead: Markup, parts: &[ResultSet]) -> String {
+pub(crate) fn render_with(lead: Option<Lead>, parts: &[ResultSet]) -> String {
     assert!(!parts.is_empty(), "a report about nothing");
-    let styles = SeriesStyles::new(parts);
+    let named = lead.as_ref().map_or(&[][..], |lead| &lead.policies);
+    let styles = SeriesStyles::new(parts, named);
     let jobs = gather::jobs(parts, &styles);
     let studies: Vec<(&str, &Study)> =
         parts.iter().map(|set| (set.label.as_str(), &set.study)).collect();
     let comparison = Comparison::new(&studies);
-    layout::page(&View { parts, styles, jobs, comparison }, &lead)
+    layout::page(&View { parts, styles, jobs, comparison, lead })
 }
 
 /// Everything that a figure may draw on.
@@ -66,6 +74,7 @@ struct View<'a> {
     styles: SeriesStyles,
     jobs: Vec<JobView<'a>>,
     comparison: Option<Comparison>,
+    lead: Option<Lead>,
 }
 
 impl View<'_> {

@@ -3,20 +3,40 @@
 use super::answer::Answer;
 use super::text;
 use crate::experiment::results::ResultSet;
+use crate::report::html::Lead;
 use crate::report::{Style, html};
-use maud::html;
+use maud::{Markup, html};
+
+/// Width of a text whose entries are a line each.
+const ENDLESS: usize = 100_000;
 
 /// The page. `sets` are the results of the arrays of the answer.
 ///
 /// # Panics
 /// If there are no results.
 pub fn render(answer: &Answer, sets: &[ResultSet]) -> String {
-    let lines = text::answer(answer, Style::FILE);
-    let lead = html! {
-        section id="advice" {
-            h2 { "Advice" }
-            pre { (lines) }
+    let decision = text::decision(answer, ENDLESS);
+    let decision = html! {
+        dl.advice id="advice" { @for line in decision.lines() { (entry(line)) } }
+        details {
+            summary { "Members, figures and times" }
+            pre { (text::answer(answer, Style::FILE)) }
         }
     };
-    html::render_with(lead, sets)
+    let changed = answer.what_if.iter().flat_map(|it| it.array.advice.policies());
+    let policies = answer.array.advice.policies().into_iter().chain(changed).collect();
+    html::render_with(Some(Lead { decision, policies }), sets)
+}
+
+/// A line of the decision: a name and a text, a command with its name, or what goes on from above.
+fn entry(line: &str) -> Markup {
+    let (name, text) = line.split_at_checked(text::NAME_WIDTH).unwrap_or((line, ""));
+    let command = text.split_once(' ').filter(|(word, _)| text::COMMANDS.contains(word));
+    html! {
+        @if !name.trim().is_empty() { dt { (name.trim_end()) } }
+        @match command.filter(|_| name.trim().is_empty()) {
+            Some((word, command)) => { dd { (word) " " code { (command.trim_start()) } } }
+            None => { dd { (text) } }
+        }
+    }
 }

@@ -8,7 +8,9 @@ use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, w
 use mirrorball_core::units::Nanos;
 
 /// Width of the entries' names.
-const NAME_WIDTH: usize = 14;
+pub(super) const NAME_WIDTH: usize = 14;
+/// Names of commands.
+pub(super) const COMMANDS: [&str; 4] = ["add", "set", "check", "undo"];
 /// Before a text below the name of its entry, on a narrow terminal.
 const INDENT_NARROW: usize = 2;
 /// Below this factor a job is called slower after a change.
@@ -26,6 +28,7 @@ pub fn answer(answer: &Answer, style: Style) -> String {
     let gain = answer.what_if.as_ref().map(|it| gain(it, width) + "\n");
     let decision = ranked(&answer.changes, style)
         + &gain.unwrap_or_default()
+        + &states(array, width)
         + &heading(array, width)
         + &render(&array.advice, width);
     let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
@@ -41,6 +44,18 @@ pub fn answer(answer: &Answer, style: Style) -> String {
     text
 }
 
+/// The entries of the answer alone.
+pub(super) fn decision(answer: &Answer, width: usize) -> String {
+    let best = answer.changes.first().map_or_else(String::new, |it| best_change(it, width));
+    let gain = answer.what_if.as_ref().map_or_else(String::new, |it| gain(it, width));
+    best + &gain + &states(&answer.array, width) + &render(&answer.array.advice, width)
+}
+
+/// What comes before any setting.
+fn states(answer: &ArrayAnswer, width: usize) -> String {
+    answer.first.iter().map(|step| entry("State", step, width)).collect()
+}
+
 /// The name of the array, with what is unusual about it.
 fn heading(answer: &ArrayAnswer, width: usize) -> String {
     let mut text = format!("{}\n", wrapped(&answer.name, width));
@@ -51,8 +66,7 @@ fn heading(answer: &ArrayAnswer, width: usize) -> String {
     if let Some(advised) = answer.advised_array() {
         text += &format!("  {}\n", wrapped(&advised, width - 4).replace('\n', "\n    "));
     }
-    let state: String = answer.first.iter().map(|step| entry("State", step, width)).collect();
-    state + &text
+    text
 }
 
 /// The members, with how sure their models are, of an array that had the members `before`.
@@ -419,12 +433,6 @@ fn number(value: f64) -> String {
 fn ranked(changes: &[RankedChange], style: Style) -> String {
     let Some(best) = changes.first() else { return String::new() };
     let width = style.width_columns;
-    let text = match best.gain {
-        Some(gain) if gain > WORTHWHILE => {
-            format!("--what-if {} brings most: {gain:.2} times as fast", best.change)
-        }
-        _ => "no single change brings anything".to_owned(),
-    };
     let percent = |part: f64| format!("{:.0} %", (part * 100.0).ceil());
     let grid = Grid::of(changes)
         .column(Column::left("change"), |it| it.change.clone())
@@ -440,7 +448,17 @@ fn ranked(changes: &[RankedChange], style: Style) -> String {
     let table = draw(&grid.build().fitted(width).0, style);
     let note = "gain: best setting after over best setting now, geometric mean over the jobs; \
                 ± half the 95 % interval; a new disk has the size of the old one";
-    entry("What if", &text, width) + &table + &wrapped(note, width) + "\n\n"
+    best_change(best, width) + &table + &wrapped(note, width) + "\n\n"
+}
+
+fn best_change(best: &RankedChange, width: usize) -> String {
+    let text = match best.gain {
+        Some(gain) if gain > WORTHWHILE => {
+            format!("--what-if {} brings most: {gain:.2} times as fast", best.change)
+        }
+        _ => "no single change brings anything".to_owned(),
+    };
+    entry("What if", &text, width)
 }
 
 /// What a change of hardware brings, and under which jobs it is a loss.

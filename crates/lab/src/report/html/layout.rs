@@ -11,8 +11,8 @@ use mirrorball_core::units::counted;
 
 const SCRIPT: &str = include_str!("report.js");
 
-/// The whole page, with `lead` in front of its figures.
-pub(super) fn page(view: &View<'_>, lead: &Markup) -> String {
+/// The whole page.
+pub(super) fn page(view: &View<'_>) -> String {
     let overlays: Vec<Vec<Overlay>> = view.jobs.iter().map(|job| overlays(view, job)).collect();
     let rest = |policy: usize| {
         let lines = overlays.iter().flatten().map(|chart| chart.rest(view, policy).into_string());
@@ -21,7 +21,6 @@ pub(super) fn page(view: &View<'_>, lead: &Markup) -> String {
     let body = html! {
         (head(view))
         main {
-            (lead)
             (summary(view))
             @for (job, charts) in view.jobs.iter().zip(&overlays) {
                 (job_section(view, job, charts))
@@ -99,6 +98,7 @@ fn summary(view: &View<'_>) -> Markup {
     html! {
         section #top {
             h1 { (title(view)) }
+            @if let Some(lead) = &view.lead { (lead.decision) }
             @for (place, part) in view.parts.iter().enumerate() {
                 @let plan = &part.study.plan;
                 p.subtitle {
@@ -107,7 +107,7 @@ fn summary(view: &View<'_>) -> Markup {
                     (counted(plan.jobs.len(), "job", "jobs")) ", "
                     (counted(plan.seeds.len(), "repeat", "repeats")) " each"
                 }
-                (verdict::draw(&part.study))
+                @if view.lead.is_none() { (verdict::draw(&part.study)) }
             }
             (differences::summary(view))
             h2 #matrix { "Every policy under every job" }

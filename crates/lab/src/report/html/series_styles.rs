@@ -32,7 +32,8 @@ pub(super) struct SeriesStyle {
 }
 
 impl SeriesStyles {
-    pub(super) fn new(parts: &[ResultSet]) -> SeriesStyles {
+    /// The styles of the policies of `parts`, of which `named` are shown from the start.
+    pub(super) fn new(parts: &[ResultSet], named: &[String]) -> SeriesStyles {
         let mut names: Vec<&str> = Vec::new();
         for row in parts.iter().flat_map(|part| &part.study.matrix.rows) {
             if !names.contains(&row.policy.as_str()) {
@@ -43,7 +44,11 @@ impl SeriesStyles {
         names.sort_by_key(|name| *name == ORACLE);
         let baselines: Vec<&str> =
             parts.iter().filter_map(|part| part.study.criteria.baseline.as_deref()).collect();
-        let is_shown = shown(&names, &baselines);
+        let mut is_shown = shown(&names, &baselines);
+        if !named.is_empty() {
+            let is_named = |name: &&str| named.iter().any(|other| other == name);
+            is_shown = names.iter().map(is_named).collect();
+        }
         let mut order: Vec<usize> = (0..names.len()).filter(|&place| is_shown[place]).collect();
         order.extend((0..names.len()).filter(|&place| !is_shown[place]));
         let classes = |place: usize| {
