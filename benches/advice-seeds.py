@@ -6,7 +6,7 @@ ZFS or gmirror), asks `advise` about each with several seeds, and prints a row f
 setting that most seeds name, how many seeds name it, and how many name one whose gain is within
 2 % of it, which is a tie.
 
-    benches/advice-seeds.py [--arrays 50] [--seeds 10] [--whole] PROGRAM
+    benches/advice-seeds.py [--arrays 50] [--seeds 10] [--budget 15s] [--whole] PROGRAM
 
 Without --whole only the settings of the array's own system are compared, which decide what is
 offered; with it also the policies of others, which decide what is best known.
@@ -55,10 +55,10 @@ def draw(number):
     return text + "".join(f'[[member]]\nmodel = "{model}"\n' for model in models), system, models
 
 
-def advice(program, folder, number, seed, whole):
+def advice(program, folder, number, seed, whole, budget):
     """The setting offered and its gain, and the policy best known."""
     command = [program, "advise", f"array-{number}.toml", *JOBS]
-    command += ["--seed", str(seed), "--format", "json"]
+    command += ["--seed", str(seed), "--budget", budget, "--format", "json"]
     if not whole:
         command += ["--policy", "first"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -73,6 +73,7 @@ def main():
     arguments.add_argument("program", type=pathlib.Path)
     arguments.add_argument("--arrays", type=int, default=50)
     arguments.add_argument("--seeds", type=int, default=10)
+    arguments.add_argument("--budget", default="15s")
     arguments.add_argument("--whole", action="store_true")
     args = arguments.parse_args()
     same = tied = known_same = total = 0
@@ -85,7 +86,9 @@ def main():
             # Far apart: the repeats of a seed take the seeds after it.
             seeds = [1 + 1000 * index for index in range(args.seeds)]
             program = args.program.resolve()
-            given = [advice(program, folder, number, seed, args.whole) for seed in seeds]
+            given = [
+                advice(program, folder, number, seed, args.whole, args.budget) for seed in seeds
+            ]
         setting, count = collections.Counter(one[0] for one in given).most_common(1)[0]
         gains = [gain for spec, gain, _ in given if spec == setting]
         mean = sum(gains) / len(gains)
