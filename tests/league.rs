@@ -111,19 +111,6 @@ fn a_sample_can_be_listed_and_wrong_use_is_refused() {
     assert!(listed.contains("HDDs") && listed.contains("streams"), "{listed}");
     folder.refuses(&["league", "--sample", "3", "--pairing", "4"], &["the sample has 3 pairings"]);
     folder.refuses(&["league", "--sample", "0"], &["a whole number from 1 to 100000"]);
-    let uneven = ["league", "--sample", "6", "--jobs-per-array", "4"];
-    folder.refuses(&uneven, &["6 pairings are not divisible by it", "give --sample 8"]);
-    let uneven = ["league", "--quick", "--jobs-per-array", "5"];
-    folder.refuses(&uneven, &["24 pairings are not divisible by it", "give --sample 25"]);
-    let four = ["league", "--sample", "8", "--jobs-per-array", "4", "--list"];
-    let listed = stdout(&folder.run(&four));
-    // The columns of the array: all but the number and those of the job.
-    let array = |line: &str| {
-        line.split("  ").filter(|it| !it.is_empty()).map(str::trim).nth(1).map(str::to_owned)
-    };
-    let arrays: Vec<_> = listed.lines().skip(1).map(array).collect();
-    assert!(arrays[..4].iter().all(|it| *it == arrays[0]), "{listed}");
-    assert!(arrays[4..].iter().all(|it| *it == arrays[4]), "{listed}");
     for wrong in [&["--list", "--pairing", "1"][..], &["--force"]] {
         let output = folder.run(&[&["league"], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));

@@ -62,7 +62,6 @@ fn a_page_is_what_one_gets_and_it_holds_everything() {
         "mirrorball compare two-delays-raid1",
         "1, 2",
         "ioengine=libaio",
-        "checkpoint",
     ];
     for fact in facts {
         assert!(page.contains(fact), "no `{fact}`");

@@ -73,8 +73,9 @@ fn results_of_another_bench_are_refused_before_anything_is_run() {
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         assert!(!said.contains("\\n") && said.contains("help: choose another folder"), "{said}");
     };
-    let other = [&RUN[..], &["--rounds", "1"]].concat();
-    refuses(&other, &["live holds results of a different comparison: seeds: saved [1, 2]; req"]);
+    let other =
+        "live holds results of a different comparison: seeds: saved [1, 2]; requested [7, 8";
+    refuses(&two_rounds(&["--seed", "7"]), &[other]);
     let settle = two_rounds(&["--settle", "1s"]);
     refuses(&settle, &["live holds runs under other conditions: --settle: saved 4.00s; requested"]);
     let version = machine.path("proc/version");

@@ -61,12 +61,6 @@ pub(crate) struct Args {
           value_parser = whole_number(1..=SIZE_MAX))]
     size: Option<u32>,
 
-    /// Number of pairings that share an array, each with a job of its own. Confidence intervals are
-    /// then over arrays
-    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true,
-          value_parser = whole_number(1u32..=1000))]
-    jobs_per_array: u32,
-
     /// Seed of all draws. Seed 1 is for the development of policies; judge them on another seed
     #[arg(short, long, default_value_t = DESIGN_SEED, allow_hyphen_values = true,
           value_parser = numbers::seed)]
@@ -164,16 +158,8 @@ fn request(args: &Args) -> Result<LeagueRequest> {
              {size}"
         );
     }
-    let jobs_per_array = args.jobs_per_array;
-    ensure!(
-        size.is_multiple_of(jobs_per_array),
-        "--jobs-per-array {jobs_per_array}: {size} pairings are not divisible by it\n  help: give \
-         --sample {}",
-        size.next_multiple_of(jobs_per_array)
-    );
     Ok(LeagueRequest {
         size,
-        jobs_per_array,
         seed: args.seed,
         subjects,
         rivals,
@@ -251,12 +237,8 @@ fn listed(option: &str, list: &str, registry: &Registry) -> Result<Vec<String>> 
 
 /// Short and full runs are different cells, so they have folders of their own.
 fn folder(args: &Args, request: &LeagueRequest) -> PathBuf {
-    let jobs = match request.jobs_per_array {
-        1 => String::new(),
-        jobs => format!("-jobs{jobs}"),
-    };
     let length = if request.quick { "-quick" } else { "" };
-    let name = format!("mirrorball-results/sample-{}{jobs}{length}", request.seed);
+    let name = format!("mirrorball-results/sample-{}{length}", request.seed);
     args.output.clone().unwrap_or_else(|| PathBuf::from(name))
 }
 

@@ -75,8 +75,6 @@ pub fn all_rivals() -> Vec<String> {
 pub struct LeagueRequest {
     /// Number of pairings.
     pub size: u32,
-    /// Number of pairings in a row that share an array, each with a job of its own.
-    pub jobs_per_array: u32,
     /// Seed of all draws.
     pub seed: u64,
     /// Canonical strings of the policies to be judged.
@@ -140,7 +138,7 @@ impl LeagueRequest {
     }
 
     fn drawn(&self, number: u32) -> (DrawnArray, DrawnJob) {
-        let array = DrawnArray::new(self.seed, array_number(number, self.jobs_per_array));
+        let array = DrawnArray::new(self.seed, number);
         let job = DrawnJob::new(self.seed, number, &array);
         (array, job)
     }
@@ -163,18 +161,12 @@ impl LeagueRequest {
     fn replay_command(&self, number: u32, policies: [&str; 2]) -> String {
         let mut words = format!("mirrorball league --seed {}", self.seed);
         words += if self.quick { " --quick" } else { "" };
-        if self.jobs_per_array > 1 {
-            words += &format!(" --jobs-per-array {}", self.jobs_per_array);
-        }
         let compare = self.compare_command(number, policies);
         format!("{words} --pairing {number} && {compare}")
     }
 
     fn pairing_name(&self, number: u32) -> String {
-        match self.jobs_per_array {
-            1 => format!("sample-{}-{number}", self.seed),
-            jobs => format!("sample-{}-jobs{jobs}-{number}", self.seed),
-        }
+        format!("sample-{}-{number}", self.seed)
     }
 }
 
@@ -218,11 +210,6 @@ fn empty_record(request: &LeagueRequest, number: u32) -> PairingRecord {
     let (array, job) = request.drawn(number);
     let (array, job) = (array.classes, job.classes);
     PairingRecord { key: String::new(), number, array, job, entries: Vec::new(), last: Vec::new() }
-}
-
-/// Number of the array of a pairing, from one.
-fn array_number(pairing: u32, jobs_per_array: u32) -> u32 {
-    (pairing - 1) / jobs_per_array + 1
 }
 
 /// A pairing, ready to run.

@@ -1,11 +1,9 @@
-//! Confidence intervals over arrays, by resampling.
+//! Confidence intervals over pairings, by resampling.
 //!
-//! Arrays are drawn again with replacement, each with all of its pairings, and the statistic is
-//! computed of each draw; the interval is from the 2.5th to the 97.5th percentile of these values
-//! (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3). It covers the
-//! chance of which arrays were drawn, and of the seed of each cell. Pairings of one array are
-//! alike, so pairings that are drawn one by one would give intervals that are too narrow (Davison
-//! and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8).
+//! Pairings are drawn again with replacement, and the statistic is computed of each draw; the
+//! interval is from the 2.5th to the 97.5th percentile of these values (Efron and Tibshirani, "An
+//! Introduction to the Bootstrap", 1993, section 13.3). It covers the chance of which pairings were
+//! drawn, and of the seed of each cell.
 
 use mirrorball_core::rng::Rng;
 #[cfg(test)]
@@ -27,24 +25,18 @@ pub struct Bounded {
     pub high: f64,
 }
 
-/// A statistic of `values` with its interval. `arrays` has the array of each value; values of one
-/// array are neighbours. Equal inputs give equal intervals.
+/// A statistic of `values` with its interval. Equal inputs give equal intervals.
 ///
 /// # Panics
 /// If there are no values.
-pub(super) fn bounded(values: &[f64], arrays: &[u32], statistic: fn(&[f64]) -> f64) -> Bounded {
-    let mut rest = values;
-    let of_array = |same: &[u32]| rest.split_off(..same.len()).expect("an array for each value");
-    let clusters: Vec<&[f64]> =
-        arrays.chunk_by(|left, right| left == right).map(of_array).collect();
+pub(super) fn bounded(values: &[f64], statistic: fn(&[f64]) -> f64) -> Bounded {
     let mut rng = Rng::stream(values.len() as u64, "bootstrap");
     let mut resample = Vec::with_capacity(values.len());
     let mut found: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             resample.clear();
-            for _ in &clusters {
-                resample.extend(clusters[rng.below(clusters.len() as u64) as usize]);
-            }
+            let draw = |_| values[rng.below(values.len() as u64) as usize];
+            resample.extend((0..values.len()).map(draw));
             statistic(&resample)
         })
         .collect();
@@ -83,23 +75,10 @@ mod tests {
         let mut rng = Rng::new(1);
         let values: Vec<f64> = (0..400).map(|_| 1.0 + 0.5 * rng.normal()).collect();
         let mean: fn(&[f64]) -> f64 = |values| values.iter().sum::<f64>() / values.len() as f64;
-        let arrays: Vec<u32> = (0..400).collect();
-        let bounded = bounded(&values, &arrays, mean);
+        let bounded = bounded(&values, mean);
         assert_eq!(bounded.value, mean(&values));
         assert!((bounded.high - bounded.low - 2.0 * 1.96 * 0.025).abs() < 0.012, "{bounded:?}");
         assert!(bounded.low < bounded.value && bounded.value < bounded.high);
-    }
-
-    /// 400 values, four times each: as much is known as from the 400, not as from 1,600.
-    #[test]
-    fn values_of_one_array_are_drawn_together() {
-        let mut rng = Rng::new(1);
-        let values: Vec<f64> = (0..400).map(|_| 1.0 + 0.5 * rng.normal()).collect();
-        let four_times: Vec<f64> = values.iter().flat_map(|value| [*value; 4]).collect();
-        let arrays: Vec<u32> = (0..1_600).map(|place| place / 4).collect();
-        let mean: fn(&[f64]) -> f64 = |values| values.iter().sum::<f64>() / values.len() as f64;
-        let bounded = bounded(&four_times, &arrays, mean);
-        assert!((bounded.high - bounded.low - 2.0 * 1.96 * 0.025).abs() < 0.012, "{bounded:?}");
     }
 
     #[test]

@@ -37,24 +37,19 @@ struct SampleMark {
     schema_version: u32,
     seed: u64,
     quick: bool,
-    jobs_per_array: u32,
 }
 
 impl SampleMark {
     fn of(request: &LeagueRequest) -> SampleMark {
-        let &LeagueRequest { seed, quick, jobs_per_array, .. } = request;
-        SampleMark { schema_version: SCHEMA_VERSION, seed, quick, jobs_per_array }
+        let &LeagueRequest { seed, quick, .. } = request;
+        SampleMark { schema_version: SCHEMA_VERSION, seed, quick }
     }
 }
 
 impl fmt::Display for SampleMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = if self.quick { ", short runs" } else { "" };
-        write!(f, "seed {}{length}", self.seed)?;
-        match self.jobs_per_array {
-            1 => Ok(()),
-            jobs => write!(f, ", {jobs} jobs per array"),
-        }
+        write!(f, "seed {}{length}", self.seed)
     }
 }
 

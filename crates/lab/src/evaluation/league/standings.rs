@@ -12,7 +12,7 @@
 use super::bootstrap::{Bounded, bounded, exponential_mean, fifth_percentile, median};
 use super::class::{Class, Classes};
 use super::record::{EntryRecord, PairingRecord, SectionFigures};
-use super::{LeagueRequest, REFERENCES, array_number};
+use super::{LeagueRequest, REFERENCES};
 use crate::experiment::study::statistics::geometric_mean;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -43,8 +43,6 @@ pub struct Standings {
     pub seed: u64,
     /// Whether runs were short.
     pub quick: bool,
-    /// Number of pairings that share an array.
-    pub jobs_per_array: u32,
     /// The policies that are judged.
     pub subjects: Vec<String>,
     /// How many rivals they are judged against.
@@ -189,9 +187,7 @@ impl Standings {
 
     /// The standings of a sample from its pairings, by number.
     fn of_pairings(request: &LeagueRequest, pairings: Vec<Pairing>) -> Standings {
-        let arrays: Vec<u32> =
-            pairings.iter().map(|it| array_number(it.number, request.jobs_per_array)).collect();
-        let row = |index| LeagueRow::new(index, &pairings, &arrays);
+        let row = |index| LeagueRow::new(index, &pairings);
         let mut rows: Vec<LeagueRow> = (0..pairings[0].entries.len()).map(row).collect();
         rows.sort_by(|left, right| {
             right.geometric_mean.value.total_cmp(&left.geometric_mean.value)
@@ -200,7 +196,6 @@ impl Standings {
             command: request.command.clone(),
             seed: request.seed,
             quick: request.quick,
-            jobs_per_array: request.jobs_per_array,
             subjects: request.subjects.clone(),
             rivals: request.rivals.len(),
             rows,
@@ -232,7 +227,7 @@ impl Standings {
             logarithm(pairing.entry(policy).ratio) - logarithm(pairing.entry(other).ratio)
         };
         let logarithms: Vec<f64> = self.pairings.iter().map(logarithm).collect();
-        bounded(&logarithms, &self.arrays_of(&self.pairings), exponential_mean)
+        bounded(&logarithms, exponential_mean)
     }
 
     /// A subject against its last build, of those that ran the one that ran the most pairings.
@@ -245,22 +240,15 @@ impl Standings {
         }
         let (build, ratios) = by_build.into_iter().max_by_key(|(_, ratios)| ratios.len())?;
         let logarithms: Vec<f64> = ratios.iter().map(|(_, ratio)| logarithm(*ratio)).collect();
-        let arrays = self.arrays_of(ratios.iter().map(|(pairing, _)| *pairing));
         let count = |is_it: fn(f64) -> bool| ratios.iter().filter(|it| is_it(it.1)).count();
         let worst = ratios.iter().min_by(|left, right| left.1.total_cmp(&right.1))?;
         Some(LastBuildComparison {
             build: build.to_owned(),
             pairings: ratios.len(),
-            geometric_mean: bounded(&logarithms, &arrays, exponential_mean),
+            geometric_mean: bounded(&logarithms, exponential_mean),
             changes: (count(|ratio| ratio > 1.0 / LEAST), count(|ratio| ratio < LEAST)),
             worst: (worst.1, worst.0.number),
         })
-    }
-
-    /// The number of the array of each of these pairings.
-    fn arrays_of<'a>(&self, pairings: impl IntoIterator<Item = &'a Pairing>) -> Vec<u32> {
-        let array = |pairing: &Pairing| array_number(pairing.number, self.jobs_per_array);
-        pairings.into_iter().map(array).collect()
     }
 
     /// Tails of a subject.
@@ -333,11 +321,7 @@ impl Standings {
         ClassRow {
             class: class.clone(),
             pairings: pairings.len(),
-            geometric_mean: bounded(
-                &logarithms,
-                &self.arrays_of(pairings.iter().copied()),
-                exponential_mean,
-            ),
+            geometric_mean: bounded(&logarithms, exponential_mean),
             fifth_percentile: fifth_percentile(&own),
             worst: worst.entry(subject).ratio,
             worst_number: worst.number,
@@ -359,8 +343,8 @@ fn logarithm(ratio: f64) -> f64 {
 }
 
 impl LeagueRow {
-    /// Of the policy with this place in every pairing; `arrays` has the array of each.
-    fn new(index: usize, pairings: &[Pairing], arrays: &[u32]) -> LeagueRow {
+    /// Of the policy with this place in every pairing.
+    fn new(index: usize, pairings: &[Pairing]) -> LeagueRow {
         let entries = || pairings.iter().map(|pairing| &pairing.entries[index]);
         let mut ratios: Vec<f64> = entries().map(|entry| entry.ratio).collect();
         let logarithms: Vec<f64> = ratios.iter().copied().map(logarithm).collect();
@@ -374,11 +358,11 @@ impl LeagueRow {
             exponential_mean(&pairings.iter().map(of).collect::<Vec<f64>>())
         };
         let (worst_number, worst_ratio) = (pairings[worst].number, ratios[worst]);
-        let fifth_percentile = bounded(&ratios, arrays, fifth_percentile);
+        let fifth_percentile = bounded(&ratios, fifth_percentile);
         ratios.sort_by(f64::total_cmp);
         LeagueRow {
             policy: pairings[0].entries[index].policy.clone(),
-            geometric_mean: bounded(&logarithms, arrays, exponential_mean),
+            geometric_mean: bounded(&logarithms, exponential_mean),
             median: median(&ratios),
             fifth_percentile,
             worst: worst_ratio,

@@ -24,7 +24,6 @@ fn request(size: u32, subjects: &[&str], rivals: &[&str]) -> LeagueRequest {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     LeagueRequest {
         size,
-        jobs_per_array: 1,
         seed: 1,
         subjects: names(subjects),
         rivals: names(rivals),
@@ -111,22 +110,6 @@ fn the_draws_follow_from_the_seed_and_the_number() {
     let distinct: BTreeSet<_> =
         (1..=50).flat_map(|number| [1, 2].map(|seed| without_head(of(seed, number)))).collect();
     assert_eq!(distinct.len(), 100);
-}
-
-#[test]
-fn pairings_in_a_row_may_share_an_array() {
-    let four = LeagueRequest { jobs_per_array: 4, ..request(8, &[], &[]) };
-    let one = request(8, &[], &[]);
-    let runtime = Nanos::from_secs(10);
-    let array = |request: &LeagueRequest, number| request.drawn(number).0.text(runtime);
-    let job = |number| texts(&four.drawn(number).0, &four.drawn(number).1).1;
-    for number in 1..=8 {
-        assert_eq!(array(&four, number), array(&one, number.div_ceil(4)), "{number}");
-    }
-    assert_ne!(array(&four, 4), array(&four, 5));
-    let jobs: BTreeSet<String> = (1..=8).map(job).collect();
-    assert_eq!(jobs.len(), 8);
-    assert_ne!(four.pairing_name(2), one.pairing_name(2), "another array");
 }
 
 /// Sections get these scores, each from 10,000 reads.
@@ -348,7 +331,6 @@ fn a_folder_with_other_contents_is_refused() {
     for other in [
         LeagueRequest { seed: own.seed + 1, ..own.clone() },
         LeagueRequest { quick: !own.quick, ..own.clone() },
-        LeagueRequest { jobs_per_array: 2, ..own.clone() },
     ] {
         let message = Folder::open(path.path(), &other).unwrap_err().to_string();
         assert!(message.contains("holds the sample of seed"), "{message}");

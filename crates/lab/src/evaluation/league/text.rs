@@ -49,7 +49,7 @@ pub fn text(standings: &Standings, detail: Detail, style: Style) -> String {
             text += &format!("Run these again:\n{}\n\n", part.commands.join("\n"));
         }
     }
-    text + &wrapped(&legend(standings), width) + "\n"
+    text + &wrapped(&legend(), width) + "\n"
 }
 
 /// For a web page.
@@ -66,7 +66,7 @@ pub fn markdown(standings: &Standings, detail: Detail) -> String {
             text += &format!("Run these again:\n\n```sh\n{}\n```\n\n", part.commands.join("\n"));
         }
     }
-    text + &wrapped(&legend(standings), TEXT_WIDTH) + "\n"
+    text + &wrapped(&legend(), TEXT_WIDTH) + "\n"
 }
 
 /// The pairings that are drawn, as a table.
@@ -88,8 +88,7 @@ fn drawn(grid: Grid, style: Style) -> String {
     draw(&grid.fitted(style.width_columns).0, style)
 }
 
-fn legend(standings: &Standings) -> String {
-    let drawn = if standings.jobs_per_array > 1 { "arrays" } else { "pairings" };
+fn legend() -> String {
     format!(
         "A ratio compares a policy with the best rival of the pairing, by the score: the geometric \
          mean over the sections of the job of IOPS, or of 1/mean latency if the job sets the rate. \
@@ -99,7 +98,7 @@ fn legend(standings: &Standings) -> String {
          than half of what it gets under the best rival; of {ORACLE} and of {FAIR_ORACLE} are the \
          geometric means of the score over that of the oracle. An oracle completes each read as \
          early as the disk models allow and does not plan ahead: a policy can be better. In \
-         brackets are 95 % confidence intervals over {drawn}."
+         brackets are 95 % confidence intervals over pairings."
     )
 }
 
@@ -129,13 +128,9 @@ pub(super) fn parts(standings: &Standings, detail: Detail) -> Vec<Part> {
 }
 
 fn title(standings: &Standings) -> String {
-    let Standings { rivals, seed, quick, pairings, jobs_per_array, .. } = standings;
-    let of_arrays = match *jobs_per_array as usize {
-        1 => String::new(),
-        jobs => format!(" of {}", counted(pairings.len() / jobs, "array", "arrays")),
-    };
+    let Standings { rivals, seed, quick, pairings, .. } = standings;
     format!(
-        "Random league: {}{of_arrays}, {}, seed {seed}{}",
+        "Random league: {}, {}, seed {seed}{}",
         counted(pairings.len(), "pairing", "pairings"),
         counted(*rivals, "rival", "rivals"),
         if *quick { ", short runs" } else { "" },
