@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of every structure that is saved. It rises when a field changes its meaning or goes;
 /// cells of another version are run again.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// Name under which the oracle's cells are saved and shown.
 pub const ORACLE: &str = "oracle";

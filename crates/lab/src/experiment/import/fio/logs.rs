@@ -11,7 +11,7 @@
 
 use super::NS_PER_MS;
 use super::sections::Sections;
-use crate::experiment::hash::WordHasher;
+use crate::experiment::hash::StableHasher;
 use crate::experiment::record::{CoarseLatency, IntervalsRecord, LatencyOverTime};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::histogram::{Histogram, bin_middle};
@@ -116,7 +116,7 @@ impl Log {
             anyhow!("cannot read {}: {error}\n  help: {help}", self.path.display())
         };
         let mut reader = BufReader::new(File::open(&self.path).map_err(unreadable)?);
-        let (mut hasher, mut line) = (WordHasher::default(), Vec::new());
+        let (mut hasher, mut line) = (StableHasher::default(), Vec::new());
         let mut clock = LogClock { from_ns, epoch_ms: None, window_from_ms: [0; 2] };
         for number in 1.. {
             line.clear();
@@ -127,7 +127,6 @@ impl Log {
             if line.len() as u64 == LINE_BYTES_MAX {
                 bail!("{}:{number}: the line is longer than any of a fio log", self.name);
             }
-            hasher.absorb(&(line.len() as u64).to_le_bytes());
             hasher.absorb(&line);
             let text = String::from_utf8_lossy(&line);
             let entry = self.entry(text.trim(), &mut clock);
