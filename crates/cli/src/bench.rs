@@ -265,7 +265,7 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
 
 /// Runs it, with progress on standard error.
 fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, Failure> {
-    let mut progress = Progress { bench, began: Instant::now(), last: None, was_late: false };
+    let mut progress = BenchProgress { bench, began: Instant::now(), last: None, was_late: false };
     let mut on_event = |event: BenchEvent<'_>| progress.say(event);
     let control = BenchControl {
         results: folder,
@@ -276,8 +276,8 @@ fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, F
     bench.run(control).map_err(fault)
 }
 
-/// What was said of the runs so far.
-struct Progress<'a> {
+/// Progress of the runs on standard error.
+struct BenchProgress<'a> {
     bench: &'a Bench,
     began: Instant,
     /// When the progress of the file was said last.
@@ -285,7 +285,7 @@ struct Progress<'a> {
     was_late: bool,
 }
 
-impl Progress<'_> {
+impl BenchProgress<'_> {
     fn say(&mut self, event: BenchEvent<'_>) {
         match event {
             BenchEvent::WritesData { bytes, written: 0 } => {

@@ -99,9 +99,9 @@ fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
     }
 }
 
-/// Writes a file of `bytes` that does not compress, with the progress, and flushes its file system: a scrub of btrfs
-/// reads what the last transaction had, and `fsync` of a file does not end that. Returns false if
-/// `is_stopped` said so.
+/// Writes a file of `bytes` that does not compress, and flushes its file system: a scrub of btrfs
+/// reads what the last transaction had, and `fsync` of a file does not end that. Calls `on_written`
+/// with the bytes so far. Returns false if `is_stopped` said so.
 ///
 /// # Errors
 /// If the file exists, or cannot be written.

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod chosen_system;
 mod confidence;
 pub mod effort;
+mod figure_text;
 pub mod maintenance;
 pub mod new_layouts;
 pub mod page;

@@ -5,7 +5,8 @@
 
 use super::TIE;
 use super::answer::ArrayAnswer;
-use super::text::{entry, hours_text, lines};
+use super::figure_text::hours_text;
+use super::text::{entry, lines};
 use crate::report::{Column, Grid, Style, draw, wrapped};
 use mirrorball_core::units::format_bytes;
 #[cfg(test)]

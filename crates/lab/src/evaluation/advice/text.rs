@@ -1,6 +1,7 @@
 //! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
 use super::answer::{Answer, AnsweredMember, ArrayAnswer, RankedChange, WhatIf, WhatIfJob};
+use super::figure_text::{hours_text, number};
 use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
@@ -402,30 +403,12 @@ fn first_capital(text: &str) -> String {
     text[..1].to_uppercase() + &text[1..]
 }
 
-/// A number of hours in the unit that suits it.
-pub(super) fn hours_text(hours: f64) -> String {
-    match hours {
-        hours if hours < 1.0 / 60.0 => format!("{:.0} s", (hours * 3600.0).ceil()),
-        hours if hours < 10.0 / 60.0 => format!("{:.1} min", hours * 60.0),
-        hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
-        hours if hours < 10.0 => format!("{hours:.1} h"),
-        hours => format!("{hours:.0} h"),
-    }
-}
-
 fn hours(time: &WorkTime, width: usize) -> String {
     let Some(hours) = time.hours else { return "never".to_owned() };
     let length = hours_text(hours);
     match width {
         0..80 => length,
         _ => format!("{length} ({:.0} MB/s)", time.bytes_per_s / 1e6),
-    }
-}
-
-fn number(value: f64) -> String {
-    match value {
-        value if value < 100.0 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
     }
 }
 

@@ -94,7 +94,7 @@ fn a_damaged_cell_is_run_again() {
     let text = fs::read_to_string(cell_path(0)).unwrap();
     fs::write(cell_path(0), &text[..text.len() / 2]).unwrap();
     let of_old_schema = fs::read_to_string(cell_path(1)).unwrap();
-    let of_old_schema = of_old_schema.replace("\"schema_version\":3", "\"schema_version\":0");
+    let of_old_schema = of_old_schema.replace("\"schema_version\":4", "\"schema_version\":0");
     fs::write(cell_path(1), of_old_schema).unwrap();
 
     let again = MockExecutor::default();

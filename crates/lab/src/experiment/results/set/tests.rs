@@ -84,12 +84,12 @@ fn what_is_no_cell_is_named_with_what_it_is() {
     let cases: [(&'static str, &str); 8] = [
         ("", "is empty"),
         (
-            "{\"schema_version\":3,\"program_ver",
+            "{\"schema_version\":4,\"program_ver",
             "is cut off: its JSON ends too early (at its byte 32)",
         ),
         (
-            "{\"schema_version\":4}",
-            "was saved by a newer mirrorball: use that version (it has schema version 4",
+            "{\"schema_version\":5}",
+            "was saved by a newer mirrorball: use that version (it has schema version 5",
         ),
         ("{\"schema_version\":2}", "was saved by an older mirrorball: run the comparison again"),
         (
