@@ -206,7 +206,9 @@ impl Document {
         }
         for job in &mut self.jobs {
             // fio does not add up what `fdatasync` did, but counts its latencies.
-            job.sync.total_ios = job.sync.total_ios.max(job.sync.lat_ns.count.unwrap_or(0));
+            let counted = job.sync.lat_ns.count;
+            let flushes = counted.unwrap_or_else(|| job.flushes_by_options(&self.global_options));
+            job.sync.total_ios = job.sync.total_ios.max(flushes);
         }
         if self.jobs.is_empty() {
             bail!("is output of fio without a job");
@@ -235,6 +237,18 @@ impl FioJob {
     fn done(&self) -> u64 {
         let all = [&self.read, &self.write, &self.trim];
         all.iter().fold(0, |sum, it| sum.saturating_add(it.total_ios.max(it.io_bytes)))
+    }
+
+    /// Flushes of which fio before 3.19 has the latencies and not the number: one after so many
+    /// writes.
+    fn flushes_by_options(&self, global: &Options) -> u64 {
+        let of_option = |name: &str| {
+            let value = self.options.get(name).or_else(|| global.get(name))?;
+            value.as_str()?.parse::<u64>().ok().filter(|writes| *writes > 0)
+        };
+        let writes = of_option("fdatasync").or_else(|| of_option("fsync")).unwrap_or(1);
+        let is_known = self.sync.lat_ns.mean > 0.0;
+        if is_known { (self.write.total_ios / writes).max(1) } else { 0 }
     }
 
     /// From the units of fio 2: KiB and microseconds. Early ones do not count requests.

@@ -431,12 +431,14 @@ fn fio_2_counts_kib_and_microseconds() {
 
 #[test]
 fn servers_that_run_one_job_are_clones_and_fdatasync_is_counted_by_its_latencies() {
+    // fio before 3.19 does not count them: there is one after two writes.
     let job = |host: &str, name: &str, ios: u64| {
+        let count = if name == "y" { "" } else { "\"N\": 255," };
         format!(
-            r#"{{"jobname": "{name}", "hostname": "{host}",
+            r#"{{"jobname": "{name}", "hostname": "{host}", "job options": {{"fdatasync": "2"}},
             "write": {{"total_ios": {ios}, "runtime": 1000, {PERCENTILES}}},
             "sync": {{"total_ios": 0, "lat_ns": {{"min": 98143, "max": 3582354,
-            "mean": 581522.1, "N": 255, "percentile": {{"50.0": 399360}}}}}}}}"#
+            "mean": 581522.1, {count} "percentile": {{"50.0": 399360}}}}}}}}"#
         )
     };
     let jobs = [job("a", "x", 3), job("a", "y", 4), job("b", "x", 5), job("b", "y", 6)];
@@ -446,7 +448,7 @@ fn servers_that_run_one_job_are_clones_and_fdatasync_is_counted_by_its_latencies
     let record = imported(&text);
     let found: Vec<(&str, u64, u64)> =
         record.run.sections.iter().map(|it| (&*it.name, it.write.ios, it.flush.ios)).collect();
-    assert_eq!(found, [("x", 8, 510), ("y", 10, 510)]);
+    assert_eq!(found, [("x", 8, 510), ("y", 10, 5)]);
 }
 
 #[test]
