@@ -46,7 +46,8 @@ impl CountedOperations {
         let rest = self.bytes.saturating_sub(small * self.requests);
         let larger = rest.div_ceil(SECTOR_BYTES).min(self.requests);
         let sizes = [(small, self.requests - larger), (small + SECTOR_BYTES, larger)];
-        sizes.map(|(bytes, requests)| SizeCount { bytes, requests }).to_vec()
+        let sizes = sizes.into_iter().filter(|(_, requests)| *requests > 0);
+        sizes.map(|(bytes, requests)| SizeCount { bytes, requests }).collect()
     }
 
     fn response(&self) -> Nanos {

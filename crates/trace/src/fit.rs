@@ -24,6 +24,8 @@ const RARE_OPERATION: u64 = 100;
 const RATE_DEPTH: u64 = 256;
 /// Most clones of a section.
 const CLONES_MAX: u64 = 64;
+/// Most by which a rate is off because that of a clone is a whole number.
+const RATE_ERROR: f64 = 0.01;
 
 /// Kinds in the order of [`TraceSummary::kinds`]: name of the section, and `rw`.
 const KINDS: [(&str, &str); 4] = [
@@ -102,13 +104,17 @@ impl TraceSummary {
             Pace::Closed(depth) => format!("iodepth={depth}\n"),
             Pace::Think(micros) => format!("iodepth=1\nthinktime={micros}\n"),
             Pace::Rate(rate) => {
-                let process = if kind.gap_variation < 0.8 { "linear" } else { "poisson" };
+                let is_linear = kind.gap_variation < 0.8;
                 let most = kind.depth.map_or(RATE_DEPTH, |depth| depth.most.min(RATE_DEPTH));
                 let depth = most.div_ceil(clones);
-                format!(
-                    "iodepth={depth}\nrate_iops={}\nrate_process={process}\n",
-                    rate.ceil() as u64
-                )
+                let process = if is_linear { "linear" } else { "poisson" };
+                // fio counts evenly spaced requests in the smallest of several sizes.
+                let (option, rate) = match mean_bytes(&kind.sizes) {
+                    Some(bytes) if is_linear => ("rate", rate * bytes),
+                    _ => ("rate_iops", rate),
+                };
+                let rate = rate.round().max(1.0) as u64;
+                format!("iodepth={depth}\n{option}={rate}\nrate_process={process}\n")
             }
         };
         let [writes, flushes] =
@@ -125,18 +131,24 @@ impl LoadClass {
     fn pace(&self, is_sequential: bool, iops: f64) -> (u64, Pace) {
         let parts = if is_sequential { self.streams } else { self.processes };
         let clones = parts.clamp(1, CLONES_MAX);
-        let Some(depth) = self.depth else { return (clones, Pace::Rate(iops / clones as f64)) };
+        let error = |clones: &u64| {
+            let clones = *clones as f64;
+            ((iops / clones).round() * clones / iops - 1.0).abs()
+        };
+        let rated = (1..=clones).rev().find(|it| error(it) <= RATE_ERROR).unwrap_or(1);
+        let rated = (rated, Pace::Rate(iops / rated as f64));
+        let Some(depth) = self.depth else { return rated };
         if depth.mean >= 0.85 * depth.high as f64 {
             let clones = clones.min(depth.high);
             let each = (depth.high as f64 / clones as f64).round().max(1.0);
             return (clones, Pace::Closed(each as u64));
         }
-        if depth.high <= clones {
+        if depth.most <= clones {
             let turn_us = 1e6 * clones as f64 / iops;
             let think_us = turn_us - depth.response.0 as f64 / 1e3;
             return (clones, Pace::Think(think_us.round().max(1.0) as u64));
         }
-        (clones, Pace::Rate(iops / clones as f64))
+        rated
     }
 
     /// The options that say where the requests go, within the first `limit_bytes` of a volume.
@@ -176,8 +188,29 @@ impl LoadClass {
         zones.collect::<Vec<String>>().join(":")
     }
 }
-/// The sizes as `bytes/percent:bytes/percent:…`, in whole sectors.
+/// Mean of several sizes, in whole sectors; `None` of one.
+fn mean_bytes(sizes: &[SizeCount]) -> Option<f64> {
+    let sizes = in_sectors(sizes);
+    let requests: u64 = sizes.iter().map(|size| size.requests).sum();
+    let bytes: f64 = sizes.iter().map(|size| size.bytes as f64 * size.requests as f64).sum();
+    (sizes.len() > 1).then(|| bytes / requests as f64)
+}
+
+/// The sizes as `bytes/percent:bytes/percent:…`.
 fn split(sizes: &[SizeCount]) -> String {
+    let sectors = in_sectors(sizes);
+    if sectors.is_empty() {
+        return "4096/100".to_owned();
+    }
+    let counts: Vec<u64> = sectors.iter().map(|size| size.requests).collect();
+    let shares = whole_percents(&counts).into_iter().zip(&sectors);
+    let shares = shares.filter(|(share, _)| *share > 0);
+    let parts = shares.map(|(share, size)| format!("{}/{share}", size.bytes));
+    parts.collect::<Vec<String>>().join(":")
+}
+
+/// The most frequent sizes, in whole sectors.
+fn in_sectors(sizes: &[SizeCount]) -> Vec<SizeCount> {
     let mut sectors: Vec<SizeCount> = Vec::new();
     for size in sizes {
         let bytes = size.bytes.div_ceil(SECTOR_BYTES) * SECTOR_BYTES;
@@ -188,14 +221,7 @@ fn split(sizes: &[SizeCount]) -> String {
     }
     sectors.sort_by(|a, b| b.requests.cmp(&a.requests).then(a.bytes.cmp(&b.bytes)));
     sectors.truncate(SIZES_MAX);
-    if sectors.is_empty() {
-        return "4096/100".to_owned();
-    }
-    let counts: Vec<u64> = sectors.iter().map(|size| size.requests).collect();
-    let shares = whole_percents(&counts).into_iter().zip(&sectors);
-    let shares = shares.filter(|(share, _)| *share > 0);
-    let parts = shares.map(|(share, size)| format!("{}/{share}", size.bytes));
-    parts.collect::<Vec<String>>().join(":")
+    sectors
 }
 
 /// Whole percentages that add up to 100, each less than one away from its exact value.
@@ -227,7 +253,9 @@ mod tests {
     #[test]
     fn sizes_are_whole_sectors() {
         let size = |bytes, requests| SizeCount { bytes, requests };
-        assert_eq!(split(&[size(512, 1), size(4096, 2), size(5000, 1)]), "4096/75:8192/25");
+        let sizes = [size(512, 1), size(4096, 2), size(5000, 1)];
+        assert_eq!(split(&sizes), "4096/75:8192/25");
+        assert_eq!((mean_bytes(&sizes), mean_bytes(&sizes[1..2])), (Some(5120.0), None));
         assert_eq!(split(&[]), "4096/100");
     }
 }
