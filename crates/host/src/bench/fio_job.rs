@@ -10,14 +10,13 @@ use std::collections::BTreeSet;
 /// taken out. fio runs as root, and among the others are ones that run programs, write or remove
 /// files (`mem=mmap:FILE` does), or leave the data of one run in the page cache for the next.
 /// Threads are processes here, because the mirror of `btrfs/pid` follows from these.
-const KEPT: [&str; 83] = [
+const KEPT: [&str; 76] = [
     "ba",
     "blockalign",
     "blocksize",
     "blocksize_range",
     "blocksize_unaligned",
     "bs",
-    "bs_is_seq_rand",
     "bs_unaligned",
     "bsrange",
     "bssplit",
@@ -48,9 +47,6 @@ const KEPT: [&str; 83] = [
     "iodepth_batch_submit",
     "iodepth_low",
     "ioengine",
-    "latency_percentile",
-    "latency_target",
-    "latency_window",
     "name",
     "new_group",
     "nice",
@@ -63,14 +59,11 @@ const KEPT: [&str; 83] = [
     "offset_increment",
     "percentage_random",
     "percentile_list",
-    "prio",
-    "prioclass",
     "random_distribution",
     "random_generator",
     "randommap",
     "rate",
     "rate_cycle",
-    "rate_ignore_thinktime",
     "rate_iops",
     "rate_iops_min",
     "rate_min",
