@@ -128,8 +128,9 @@ stop_server
 dd if=/dev/zero of=/dev/shm/mirrorball-capture bs=1M count=256 2>"$work/dd"
 loop=$(losetup --find --show --direct-io=off /dev/shm/mirrorball-capture)
 rate() {
-    fio --name=a --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=libaio \
-        --iodepth=16 --time_based --runtime=10 --rate_iops=50000 --minimal | cut -d';' -f8
+    "${ahead[@]}" fio --name=a --filename="$loop" --rw=randread --bs=4k --direct=1 \
+        --ioengine=libaio --iodepth=16 --time_based --runtime=10 --rate_iops=50000 --minimal |
+        cut -d';' -f8
 }
 printf '\nreads/s at 50,000 asked for: without and with a recording\n'
 for _ in 1 2 3; do
