@@ -17,7 +17,6 @@ use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::inputs::load_array_file;
-use mirrorball_store::label::Uuid;
 use std::path::{Path, PathBuf};
 
 /// Create a volume on files and block devices, whose contents are lost
@@ -107,6 +106,10 @@ fn options(args: &CreateArgs) -> OpenOptions {
 
 /// Writes a saved label to a device.
 fn restore(args: &CreateArgs, saved: &Path) -> Result<Ending, Failure> {
+    if let Some(other) = args.others.first() {
+        let error = format!("--restore writes to one device, and `{other}` is a second");
+        return Err(Failure::WrongUse(anyhow!("{error}\n  help: restore them one at a time")));
+    }
     let bytes = std::fs::read(saved).with_context(|| format!("cannot read {}", saved.display()));
     let device = devices::parse(std::slice::from_ref(&args.array))?.remove(0);
     let restored = assemble::restore(&bytes.map_err(Failure::WrongUse)?, &device, options(args));
@@ -115,15 +118,12 @@ fn restore(args: &CreateArgs, saved: &Path) -> Result<Ending, Failure> {
         RestoreError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    let others = label.members.iter().filter(|member| member.uuid == Uuid::NIL);
-    let others: Vec<String> = others.map(|member| member.devid.to_string()).collect();
     let text = format!(
-        "`{device}` has all data of the volume `{}` that it had; devid {} have no device\n\
-         serve it with\n  mirrorball serve {} --export ADDRESS --control PATH\n\
-         and give each a device with\n  \
+        "`{device}` is the only member of the volume `{}`, and taken to have its data: check \
+         them\nserve it with\n  mirrorball serve {} --export ADDRESS --control PATH\n\
+         and give each other devid a device with\n  \
          mirrorball ctl --control PATH members replace DEVID DEVICE\n",
         label.array.name,
-        others.join(", "),
         quoted(&device.to_string()),
     );
     screen::print(&screen::escaped(&text))?;

@@ -15,7 +15,7 @@ use crate::examine::{DeviceError, label_from};
 use crate::member::file::{Occupied, OpenOptions};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
-use mirrorball_store::label::{BlockError, DataId, LABEL_SLOTS, Label, MemberLabel, Uuid};
+use mirrorball_store::label::{BlockError, DataId, LABEL_SLOTS, Label, Lineage, MemberLabel, Uuid};
 use std::io;
 
 /// Why a label cannot be restored.
@@ -76,6 +76,8 @@ pub fn restore(
     let id = u64::from_le_bytes(platform.random_bytes().map_err(AssembleError::from)?).max(1);
     let label = alone(saved.label, row, DataId(id)).map_err(|text| unfit(&text))?;
     let write = || {
+        // What another program finds a file system by is in front of the labels.
+        open.write(0, &vec![0; LABEL_SLOTS[0] as usize])?;
         clear_metadata(&open)?;
         for (generation, slot) in (label.generation - 1..).zip(LABEL_SLOTS) {
             open.write(slot, &Label { generation, ..label.clone() }.encode(saved.member, slot))?;
@@ -128,8 +130,10 @@ fn alone(saved: Label, row: usize, id: DataId) -> Result<Label, String> {
         (other.lacks_repairs, other.is_kept_out) = (false, false);
     }
     Ok(Label {
-        lineage: saved.lineage.successor(id, saved.generation),
+        // Without a past: every other device went on separately, however old it is.
+        lineage: Lineage::new(id),
         generation: saved.generation + 2,
+        is_clean: false,
         members,
         spares: Vec::new(),
         ..saved
