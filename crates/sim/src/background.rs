@@ -46,7 +46,8 @@ pub(crate) struct RebuildClient {
 pub(crate) struct RateLimit {
     bytes_per_second: Option<u64>,
     not_before: Nanos,
-    /// How long a stream pauses that is too fast; what it did not use meanwhile, it may use then.
+    /// How long a stream pauses that is too fast, and how far it may be ahead before it does. It
+    /// begins without a pause.
     pause: Nanos,
 }
 
@@ -74,11 +75,10 @@ impl RateLimit {
         let Some(rate) = self.bytes_per_second else {
             return Ok(());
         };
-        if now < self.not_before {
-            return Err(self.not_before + self.pause);
+        if now + self.pause < self.not_before {
+            return Err(self.not_before);
         }
-        let unused = self.not_before.max(now.saturating_sub(self.pause));
-        self.not_before = unused + Nanos::transfer(bytes, rate);
+        self.not_before = self.not_before.max(now) + Nanos::transfer(bytes, rate);
         Ok(())
     }
 }
@@ -264,7 +264,7 @@ mod tests {
                 }
             }
         }
-        assert!((59_000_000..=61_000_000).contains(&sent) && pauses > 100, "{sent} in {pauses}");
+        assert!((60_000_000..=61_000_000).contains(&sent) && pauses > 100, "{sent} in {pauses}");
     }
 
     #[test]

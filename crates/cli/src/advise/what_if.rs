@@ -289,7 +289,10 @@ pub(super) fn commands(
         _ => None,
     });
     let knob = system.read_ahead.as_ref()?;
-    Some(knob.commands(system, array, kib?, Some(array.host.read_ahead_kb)))
+    // A file that was not detected says nothing of the machine.
+    let detected = array.source.as_ref().and_then(|source| source.name.as_ref());
+    let previous = detected.map(|_| array.host.read_ahead_kb);
+    Some(knob.commands(system, array, kib?, previous))
 }
 
 /// Layouts, and profiles of btrfs, that a system has, but for the one in use.
@@ -396,7 +399,12 @@ fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<
                 edit.lay_out(name)?;
                 in_force = default_of_layout(system, name);
             }
-            ArrayChange::ReadAhead(kib) => edit.set_read_ahead(*kib),
+            ArrayChange::ReadAhead(kib) => {
+                if changes.iter().filter(|it| matches!(it, ArrayChange::ReadAhead(_))).count() > 1 {
+                    bail!("the read-ahead is given twice\n  help: give one of the two");
+                }
+                edit.set_read_ahead(*kib);
+            }
             ArrayChange::Each => {}
         }
     }

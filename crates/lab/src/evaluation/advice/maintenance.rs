@@ -20,7 +20,7 @@ use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::{MIB, Nanos};
+use mirrorball_core::units::{KIB, MIB, Nanos};
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_sim::SimError;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
@@ -227,6 +227,8 @@ struct Work {
     parts: f64,
     /// Number of devices of a part that move a byte each for one that a limit counts.
     devices: usize,
+    /// The limit of each device.
+    limit_kib: Option<u64>,
 }
 
 impl Work {
@@ -245,7 +247,15 @@ impl Work {
 
     fn time(&self, runs: &[RunRecord]) -> WorkTime {
         let time = WorkTime::new(runs, self.moved_per_byte, self.bytes_of_part);
-        WorkTime { bytes_per_s: time.bytes_per_s * self.parts, ..time }
+        // Work may be ahead of a limit for the short time that is simulated.
+        let ahead = self.limit_kib.map_or(1.0, |kib| {
+            let limit = (kib * KIB) as f64 * self.devices as f64;
+            (time.bytes_per_s / limit).max(1.0)
+        });
+        WorkTime {
+            bytes_per_s: time.bytes_per_s / ahead * self.parts,
+            hours: time.hours.map(|hours| hours * ahead),
+        }
     }
 }
 
@@ -259,7 +269,16 @@ fn scrub(part: &ScrubbedPart, load: &Load, limit_kib: Option<u64>) -> Work {
     let &ScrubbedPart { bytes, bytes_of_part, parts, copies, .. } = part;
     let row = WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() };
     let longest = load.window;
-    Work { row, windows, longest, moved_per_byte: 1.0, bytes_of_part, parts, devices: copies }
+    Work {
+        row,
+        windows,
+        longest,
+        moved_per_byte: 1.0,
+        bytes_of_part,
+        parts,
+        devices: copies,
+        limit_kib,
+    }
 }
 
 /// A member to rebuild, and what of it is left.
@@ -322,6 +341,7 @@ fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember, limit_kib: Op
         bytes_of_part: bytes,
         parts: 1.0,
         devices: 1,
+        limit_kib,
     }
 }
 

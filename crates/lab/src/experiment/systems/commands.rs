@@ -38,13 +38,14 @@ pub struct Commands {
 
 /// The words of templates, what commands have where their value is not known, and its meaning.
 /// That of the array is the system's own.
-const UNKNOWN: [(&str, &str, &str); 10] = [
+const UNKNOWN: [(&str, &str, &str); 11] = [
     ("{array}", "ARRAY", ""),
     ("{fsid}", "FSID", "the UUID of the file system, which `btrfs filesystem show` prints"),
     ("{nqn}", "NQN", "the name of the subsystem, which `nvme list-subsys` prints"),
     ("{minor}", "MINOR", "the number of the device: 0 for /dev/drbd0"),
     ("{control}", "CONTROL-SOCKET", "the path given to `mirrorball serve` as --control"),
     ("{previous}", "PREVIOUS", "the setting in force before"),
+    ("{previous_sectors}", "SECTORS", "what the command under `check` printed before"),
     ("{value}", "VALUE", "the parameter of the policy"),
     ("{bytes}", "BYTES", "the parameter of the policy, in bytes"),
     ("{devid}", "DEVID", "the devid of the member"),
