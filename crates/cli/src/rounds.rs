@@ -38,7 +38,8 @@ impl Rounds<'_> {
         is_settled: impl Fn(&Plan, &[CellSummary]) -> bool,
     ) -> Result<(Plan, Ending, CellCounts), Failure> {
         let all = self.plan.seeds.len();
-        let mut repeats = Results::repeats_held(self.folder).clamp(self.round, all);
+        // What the folder holds beyond the first round is read again, and does not decide.
+        let mut repeats = self.round.min(all);
         let mut simulated = 0;
         loop {
             let plan = self.plan.clone().with_seeds(self.plan.seeds[..repeats].to_vec());

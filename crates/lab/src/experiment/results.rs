@@ -106,7 +106,7 @@ impl Results {
     }
 
     /// Number of repeats of the plan that `folder` holds; zero if it holds none.
-    pub fn repeats_held(folder: &Path) -> usize {
+    fn repeats_held(folder: &Path) -> usize {
         let text = fs::read_to_string(folder.join(PLAN_FILE)).unwrap_or_default();
         serde_json::from_str::<Plan>(&text).map_or(0, |plan| plan.seeds.len())
     }

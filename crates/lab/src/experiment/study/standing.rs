@@ -21,9 +21,10 @@ use serde::Serialize;
 
 /// Difference of scores, as a fraction of the best's, that does not matter.
 pub const TIE_MARGIN: f64 = 0.05;
-/// Range over seeds, as a fraction of the mean, from which a policy counts as unsteady. Scores of
-/// steady policies vary by a few percent; the range of five values is about 2.3 deviations.
-pub const UNSTEADY_RANGE: f64 = 0.25;
+/// Standard deviation over seeds, as a fraction of the mean, from which a policy counts as
+/// unsteady: five values have a range of about a quarter then. Those of steady policies vary by a
+/// few percent.
+const UNSTEADY_DEVIATION: f64 = 0.11;
 
 /// Where a policy stands against the best of its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -53,6 +54,8 @@ pub struct Spread {
     pub high: f64,
     /// The seed of the lowest.
     pub worst_seed: u64,
+    /// The standard deviation, as a fraction of the mean.
+    pub deviation: f64,
 }
 
 /// Compares a policy with the best one.
@@ -83,12 +86,19 @@ impl Spread {
         let by_score = |left: &&Scored, right: &&Scored| left.score.total_cmp(&right.score);
         let worst = repeats.iter().min_by(by_score)?;
         let best = repeats.iter().max_by(by_score)?;
-        Some(Spread { low: worst.score / mean, high: best.score / mean, worst_seed: worst.seed })
+        let square = |it: &Scored| (it.score / mean - 1.0).powi(2);
+        let variance = repeats.iter().map(square).sum::<f64>() / (repeats.len() - 1) as f64;
+        Some(Spread {
+            low: worst.score / mean,
+            high: best.score / mean,
+            worst_seed: worst.seed,
+            deviation: variance.sqrt(),
+        })
     }
 
     /// True if the score depends on the seed far more than by noise.
     pub fn is_unsteady(&self) -> bool {
-        self.high - self.low > UNSTEADY_RANGE
+        self.deviation > UNSTEADY_DEVIATION
     }
 
     /// The range in words: `20 to 180 % of its mean, lowest with seed 3`.
@@ -158,7 +168,8 @@ mod tests {
     #[test]
     fn the_spread_has_its_range_and_the_worst_seed() {
         let spread = Spread::new(&scored(&[150.0, 50.0, 150.0, 50.0])).unwrap();
-        assert_eq!(spread, Spread { low: 0.5, high: 1.5, worst_seed: 2 });
+        assert_eq!((spread.low, spread.high, spread.worst_seed), (0.5, 1.5, 2));
+        assert!((spread.deviation - (1.0f64 / 3.0).sqrt()).abs() < 1e-12, "{spread:?}");
         assert!(spread.is_unsteady());
         assert_eq!(spread.in_words(), "50 to 150 % of its mean, lowest with seed 2");
         assert!(!Spread::new(&scored(&[100.0, 104.0, 97.0])).unwrap().is_unsteady());
