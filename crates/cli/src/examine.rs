@@ -151,6 +151,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     if let Some(file) = &args.save {
         save(file, &devices).map_err(Failure::WrongUse)?;
+        let text = format!("saved the label of `{}` in {}\n", devices[0].address, file.display());
+        screen::print(&screen::escaped(&text))?;
+        return Ok(Ending::Done);
     }
     let found: Vec<VolumeReport> =
         volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();

@@ -13,7 +13,7 @@ use mirrorball_disk::array_file::{
     AddedMember, ArrayEdit, ArrayFile, ArraySpec, MemberSource, MemberSpec,
 };
 use mirrorball_disk::profile::ModelProfile;
-use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, RankedChange};
+use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService, RankedChange};
 use mirrorball_lab::evaluation::advice::question::Share;
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::systems::{self, Commands, System};
@@ -146,6 +146,8 @@ pub(super) fn with_missing_replaced(
         if let ArrayChange::Replace { devid, model } = change {
             let replaced = edit.replace(*devid, model).context("--what-if");
             replaced.map_err(Failure::WrongUse)?;
+            let failed = OutOfService { devid: *devid, is_failed: true, recovered_bytes: 0 };
+            target.out_of_service.push(failed);
         }
     }
     let name = format!("{}-what-if", spec.name);
@@ -402,6 +404,9 @@ fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<
             ArrayChange::ReadAhead(kib) => {
                 if changes.iter().filter(|it| matches!(it, ArrayChange::ReadAhead(_))).count() > 1 {
                     bail!("the read-ahead is given twice\n  help: give one of the two");
+                }
+                if system.read_ahead.is_none() {
+                    bail!("{} reads ahead by itself: there is no such setting", system.title);
                 }
                 edit.set_read_ahead(*kib);
             }

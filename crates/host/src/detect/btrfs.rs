@@ -14,6 +14,7 @@ use super::members::{
     complete, is_kernel_since, kernel_release, no_mirror, notes_on, read_member, unreadable,
 };
 use super::mounts::{MountEntry, mounts};
+use super::pasted::MADE_UP_FSID;
 use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use super::tools::BTRFS_SHOW;
@@ -133,7 +134,7 @@ impl<'a> Btrfs<'a> {
             system: StorageSystem::Btrfs,
             version: kernel_release(self.sysroot),
             name: self.name(),
-            id: Some(self.fsid.clone()),
+            id: Some(self.fsid.clone()).filter(|it| !it.starts_with(MADE_UP_FSID)),
             profile,
             layout: None,
             mount: mount.map(|mount| mount.point),

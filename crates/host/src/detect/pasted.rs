@@ -17,6 +17,8 @@ mod text;
 mod tree;
 mod volumes;
 
+pub(super) use filesystems::MADE_UP_FSID;
+
 use super::sysroot::Sysroot;
 use serde_json::Value;
 use tree::Tree;

@@ -297,10 +297,15 @@ pub(super) fn read_json(tree: &mut Tree, value: &Value) {
     read_errors(tree, &lines);
 }
 
+/// Before the number of a file system whose UUID the text does not say.
+pub(in super::super) const MADE_UP_FSID: &str = "pasted-btrfs-";
+
 fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
-    let made_up = format!("pasted-btrfs-{index}");
+    let made_up = format!("{MADE_UP_FSID}{index}");
     let fsid = found.fsid.as_ref().unwrap_or(&made_up);
     let folder = format!("/sys/fs/btrfs/{fsid}");
+    // What btrfs sets.
+    tree.add(format!("{folder}/bdi/read_ahead_kb"), "4096");
     if let Some(label) = &found.label {
         tree.add(format!("{folder}/label"), label.clone());
     }

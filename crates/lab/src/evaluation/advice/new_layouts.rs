@@ -117,7 +117,7 @@ impl NewLayouts {
                     disk, the slowest kind, idle, at the default limit; survives: failed disks, \
                     whichever they are. Writes are simulated in place: btrfs and ZFS write to new \
                     places, so compare their random writes with each other only. `create` erases \
-                    the disks";
+                    the disks; DISK1 is the first of those that were named";
         text + "\n" + &draw(&grid.build().fitted(width).0, style) + &wrapped(note, width) + "\n"
     }
 }

@@ -57,7 +57,20 @@ fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: 
     let devids: Vec<String> = failed.iter().map(|member| member.devid.to_string()).collect();
     let mut text = format!("replace devid {} first", devids.join(" and "));
     if let Some(template) = &system.replace {
-        let commands = failed.iter().map(|member| state_command(template, array, Some(member)));
+        let source = array.source.as_ref();
+        let in_force = source.and_then(|it| it.in_force.as_deref()).unwrap_or_default();
+        let is_marked = |member: &MemberSpec| {
+            let flag = format!("write-mostly:{}", member.devid);
+            member.write_mostly || in_force.split('+').any(|part| part == flag)
+        };
+        let command = |member: &&MemberSpec| {
+            let command = state_command(template, array, Some(member));
+            match is_marked(member) {
+                true => command.replace(" --add ", " --add --write-mostly "),
+                false => command,
+            }
+        };
+        let commands = failed.iter().map(command);
         let mut commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
         commands.dedup();
         text += &format!(": {}", commands.join(", "));

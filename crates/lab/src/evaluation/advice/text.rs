@@ -124,7 +124,9 @@ fn choices(advice: &Advice, width: usize) -> String {
             let why = "nothing to choose: each read has a single member that can serve it";
             entry("Best offered", why, width)
         }
-        None => entry("Best offered", "not known: no request succeeded", width),
+        None => {
+            entry("Best offered", "not known: no read succeeded, or the jobs read nothing", width)
+        }
         Some(offered) if offered.spec == advice.now => {
             let same = format!("nothing better than {} in {}", advice.now, advice.system);
             let mut text = entry("Best offered", &same, width);
@@ -372,7 +374,7 @@ fn extrapolation(maintenance: &Maintenance) -> String {
 
 /// A limit on the work: what it costs in time, and what a reader has of it.
 fn limits(limited: &LimitedTimes, style: Style) -> String {
-    let limit = |kib: Option<u64>| match kib {
+    let rate = |kib: Option<u64>| match kib {
         Some(kib) => format!("{:.0} MB/s", kib as f64 * 1.024e-3),
         None => "none".to_owned(),
     };
@@ -380,13 +382,13 @@ fn limits(limited: &LimitedTimes, style: Style) -> String {
     for row in &limited.rows {
         let time = row.time.hours.map_or("never".to_owned(), hours_text);
         rows.push((
-            limit(row.kib),
+            rate(row.kib),
             vec![time, number(row.reads_per_s), Nanos(row.p99_ns).to_string()],
         ));
     }
     let width = style.width_columns;
-    let title =
-        format!("{} with {}, each device limited by {}", limited.work, limited.load, limited.limit);
+    let LimitedTimes { work, policy, load, limit, .. } = limited;
+    let title = format!("{work} with {load} under {policy}, each device limited by {limit}");
     let columns = ["time", "reads/s", "99 % within"];
     let table = table("limit", &columns, rows, style);
     let commands = knob_lines(&limited.commands, width);

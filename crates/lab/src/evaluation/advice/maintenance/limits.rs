@@ -1,7 +1,7 @@
 //! A limit of the system's own on its rebuild or scrub: what it costs in time, and what a reader
 //! gains meanwhile.
 
-use super::{LOADS, Load, MaintenanceOptions, Work, WorkTime, run_all};
+use super::{LOADS, Load, MaintenanceOptions, Work, WorkTime};
 use crate::experiment::systems::Commands;
 use anyhow::Result;
 use mirrorball_core::histogram::Histogram;
@@ -24,6 +24,8 @@ const LEAST_KIB: u64 = 1000;
 pub struct LimitedTimes {
     /// `scrub`, or `rebuild of devid 2`.
     pub work: String,
+    /// The policy.
+    pub policy: String,
     /// What else the array does.
     pub load: &'static str,
     /// The system's name of the limit.
@@ -61,9 +63,8 @@ pub(super) fn measure(
     let Some((system, limit)) = options.limit else { return Ok(None) };
     let Some(policy) = options.policies.first() else { return Ok(None) };
     let of = |kib: Option<u64>| -> Result<Option<LimitedTime>> {
-        let work = work(READER, kib);
-        let runs = run_all(&work.windows, work.policy(policy), work.longest, options)?;
-        Ok(runs.map(|runs| LimitedTime::new(kib, work.time(&runs), &runs)))
+        let measured = work(READER, kib).measure(policy, options)?;
+        Ok(measured.map(|(time, runs)| LimitedTime::new(kib, time, &runs)))
     };
     let Some(now) = of(limit.default_kib)? else { return Ok(None) };
     let unlimited = work(READER, None);
@@ -80,6 +81,7 @@ pub(super) fn measure(
     let Some(kib) = rows.get(1).and_then(|row| row.kib) else { return Ok(None) };
     Ok(Some(LimitedTimes {
         work: unlimited.row.work,
+        policy: policy.clone(),
         load: READER.name,
         limit: limit.knob.name.clone(),
         rows,

@@ -64,7 +64,7 @@ impl ScrubbedPart {
             let Some(runs) = run_all(&window, "mirrorball/first", PART_WINDOW, options)? else {
                 return Ok(None);
             };
-            let hours = WorkTime::new(&runs, 1.0, part.bytes_of_part).hours;
+            let hours = WorkTime::new(&[], &runs, 1.0, part.bytes_of_part).hours;
             let hours = hours.unwrap_or(f64::INFINITY);
             if slowest.as_ref().is_none_or(|(longest, _)| hours > *longest) {
                 slowest = Some((hours, part));
