@@ -142,7 +142,8 @@ fn holes_read_as_zeroes_with_any_member() {
     let before = written();
     let hole = ["--punch-hole", "--offset", "1MiB", "--length", "5MiB"];
     assert!(Command::new("fallocate").args(hole).arg(&path).status().unwrap().success());
-    assert_eq!(written() - before, 0, "the peer is asked to write zeroes");
+    // But for metadata, which may come at any time.
+    assert!(written() - before < 1 << 16, "the peer is asked to write zeroes");
     let mut back = vec![9; 8 << 20];
     file.read_exact_at(&mut back, 0).unwrap();
     let mut expected = noise(8 << 20);

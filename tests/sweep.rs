@@ -222,7 +222,8 @@ fn files_of_others_and_plans_of_other_builds_are_refused() {
     let reason = "it belongs to the plan of another sweep\n  help: move it out";
     folder.refuses(&["sweep", "status", "out"], &[reason]);
     fs::remove_file(folder.path(&name)).unwrap();
-    folder.refuses(&["sweep", "pack", "out", "-o", "a.csv"], &["neither .parquet nor .ndjson"]);
+    let ending = "the ending is none of .parquet, .csv and .ndjson";
+    folder.refuses(&["sweep", "pack", "out", "-o", "a.txt"], &[ending]);
     folder.refuses(&["sweep", "run", "nothing"], &["holds no sweep", "mirrorball sweep plan FILE"]);
     let again = ["sweep", "plan", "sweep.toml", "-o", "out"];
     stdout(&folder.run(&again));
