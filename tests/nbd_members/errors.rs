@@ -117,9 +117,7 @@ fn a_working_disk_is_replaced_though_the_other_one_has_a_bad_sector() {
     NbdClient::connect(&folder, "socket").write(0, &[7; BLOCK]);
     assert_eq!(metric(&ours, errors), 0);
     File::create(folder.path("new.img")).unwrap().set_len(SIZE_BYTES).unwrap();
-    folder.ctl(&["members", "replace", "2", "new.img"]);
-    wait_until("the end", || folder.ctl(&["members"]).contains("new.img"));
-    wait_until("the end", || folder.ctl(&["status"]).contains("pair: in sync"));
+    folder.ctl(&["members", "replace", "2", "new.img", "--wait"]);
     assert_eq!(metric(&ours, errors), 1, "its bad sector was repaired from the old disk");
     folder.ctl(&["members", "fail", "1"]);
     let [bad, peer] = peers;
