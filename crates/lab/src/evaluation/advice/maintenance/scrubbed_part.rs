@@ -57,8 +57,9 @@ impl ScrubbedPart {
                 continue;
             }
             seen.push(alike);
-            let part =
-                ScrubbedPart::new(array, &members, bytes, members.iter().copied().map(own).sum());
+            let is_read = |it: &usize| array.members[*it].is_in_service();
+            let bytes_of_part = members.iter().copied().filter(is_read).map(own).sum();
+            let part = ScrubbedPart::new(array, &members, bytes, bytes_of_part);
             let window =
                 [Window { array: part.array.clone(), job: job(&LOADS[0], "scrub from=50%", None) }];
             let Some(runs) = run_all(&window, "mirrorball/first", PART_WINDOW, options)? else {

@@ -112,6 +112,18 @@ fn all_vdevs_of_zfs_and_all_devices_of_btrfs_are_scrubbed_at_once() {
     }
 }
 
+/// A mirror without one of its disks has half as much to read.
+#[test]
+fn what_is_missing_is_not_scrubbed() {
+    let disk = "[[member]]\nmodel = \"hdd-7k2-ent\"\n";
+    let hours = |missing: &str| {
+        let text = format!("layout = \"zfs-mirror:2\"\n{disk}{disk}{disk}{disk}{missing}");
+        measured(&text, &["zfs/mirror"]).work.remove(0).times[0].hours.unwrap()
+    };
+    let ratio = hours("failed = true\n") / hours("");
+    assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
+}
+
 /// A hard disk of 150 MB/s takes 1.8 h for 960 GB, however fast the other is.
 #[test]
 fn the_slowest_device_of_btrfs_decides_the_time_of_a_scrub() {
