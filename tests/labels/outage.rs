@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn start_peer(folder: &Folder, number: u64) -> Service {
     let (disks, address) = (format!("disks-{number}"), format!("nbd:unix:peer-{number}"));
@@ -48,9 +49,15 @@ fn a_volume_goes_on_after_all_its_members_were_away() {
             folder.ctl(&["members", "rebuild", devid]);
         }
     };
+    let since = Instant::now();
     wait_until("a write", || {
         rebuild_failed();
-        write(3).is_ok()
+        let written = write(3);
+        if since.elapsed() > Duration::from_secs(50) {
+            let [members, events] = ["members", "events"].map(|it| folder.ctl(&[it]));
+            panic!("{written:?}\n{members}\n{events}");
+        }
+        written.is_ok()
     });
     assert_reads(&folder, 0, 3);
     rebuild_failed();
