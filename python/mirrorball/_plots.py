@@ -67,7 +67,9 @@ def heat_map(
     """Draw percentages by row and column, with their values."""
     if choose_plot_library(library) == "matplotlib":
         size = (2 + 1.2 * len(columns), 1.5 + 0.3 * len(rows))
-        _, axes = importlib.import_module("matplotlib.pyplot").subplots(figsize=size, layout="constrained")
+        _, axes = importlib.import_module("matplotlib.pyplot").subplots(
+            figsize=size, layout="constrained"
+        )
         axes.imshow(percent, aspect="auto", cmap="Blues", vmin=0, vmax=200)
         axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
         axes.set_yticks(range(len(rows)), rows)
