@@ -417,7 +417,8 @@ fn numbered_words_are_explained() {
 #[test]
 fn each_word_in_capitals_is_explained() {
     let words = ["ARRAY", "FSID", "NQN", "MINOR", "CONTROL-SOCKET", "PREVIOUS", "PREVIOUS-N"];
-    let words = [&words[..], &["VALUE", "BYTES", "DEVID", "POLICY", "DEVICE-N", "NEW", "NEW-N"]];
+    let words =
+        [&words[..], &["VALUE", "BYTES", "DEVID", "POLICY", "DEVICE-N", "NEW", "NEW-N", "SECTORS"]];
     let words = words.concat();
     let is_part = |it: char| !it.is_ascii_alphanumeric() && it != '-' && it != '_';
     let plain = |word: &str| match word.rsplit_once('-') {
@@ -426,22 +427,27 @@ fn each_word_in_capitals_is_explained() {
     };
     let mut seen = std::collections::BTreeSet::new();
     let failures: [&[u64]; 3] = [&[], &[1], &[1, 2]];
+    let mut check = |of: &str, commands: &Commands| {
+        let Commands { set, add, check, persist, undo, placeholders } = commands;
+        let all = set.iter().chain(add).chain(check).chain(persist).chain(undo);
+        let used = all.flat_map(|command| command.split(is_part)).map(plain);
+        for word in used.filter(|word| words.contains(&word.as_str())) {
+            let is_explained = placeholders.iter().any(|it| it.starts_with(&format!("{word} is ")));
+            assert!(is_explained, "{word} of {of}: {commands:?}");
+            seen.insert(word);
+        }
+    };
     for (system, failed) in all().iter().flat_map(|it| failures.map(|failed| (it, failed))) {
         for setting in system.settings(&hdd_and_ssd(), None) {
             let now = InForce { spec: "btrfs/pid", written: None, is_default: false, failed };
-            let commands = setting.commands(system, &hdd_and_ssd(), now);
-            let Commands { set, add, check, persist, undo, placeholders } = &commands;
-            let all = set.iter().chain(add).chain(check).chain(persist).chain(undo);
-            let used = all.flat_map(|command| command.split(is_part)).map(plain);
-            for word in used.filter(|word| words.contains(&word.as_str())) {
-                let is_explained =
-                    placeholders.iter().any(|it| it.starts_with(&format!("{word} is ")));
-                assert!(is_explained, "{word} of {}: {commands:?}", setting.spec);
-                seen.insert(word);
-            }
+            check(&setting.spec, &setting.commands(system, &hdd_and_ssd(), now));
+        }
+        let limit = system.limit.as_ref().map(|limit| &limit.knob);
+        for knob in limit.into_iter().chain(&system.read_ahead) {
+            check(&knob.name, &knob.commands(system, &hdd_and_ssd(), 5000, None));
         }
     }
-    assert!(seen.contains("NEW-N") && seen.contains("PREVIOUS-N"), "{seen:?}");
+    assert!(["NEW-N", "PREVIOUS-N", "SECTORS"].iter().all(|it| seen.contains(*it)), "{seen:?}");
 }
 
 #[test]
