@@ -12,6 +12,7 @@ mod md;
 mod md_array;
 mod paths;
 mod pools;
+mod printed;
 mod table;
 mod text;
 mod tree;
@@ -61,21 +62,22 @@ const RECOGNISERS: [Recogniser; 16] = [
     text(filesystems::read_btrfs),
 ];
 
-/// The tree that a text describes. If it has no array, lines may have been broken by a terminal: it
-/// is read again with the longest ones joined to those behind them.
+/// The tree that a text describes. If it has no array, it is read again without what may hide one.
 pub(super) fn tree(text: &str) -> Sysroot {
     /// Lines as long as terminals are wide.
     const WIDTHS: std::ops::RangeInclusive<usize> = 60..=250;
+    let has_array = |tree: &Sysroot| super::detect_all(tree).iter().any(Result::is_ok);
     let lines = text::lines(text);
     let plain = read(&lines);
-    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-    let is_broken = WIDTHS.contains(&width) && super::detect_all(&plain).iter().all(Result::is_err);
-    if !is_broken {
+    if has_array(&plain) {
         return plain;
     }
-    let joined = read(&text::joined_at(&lines, width));
-    let is_better = super::detect_all(&joined).iter().any(Result::is_ok);
-    if is_better { joined } else { plain }
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let is_broken = WIDTHS.contains(&width);
+    let joined = is_broken.then(|| text::joined_at(&lines, width));
+    let others =
+        joined.into_iter().chain([text::uncommented(&lines), text::listed_strings(&lines)]);
+    others.map(|lines| read(&lines)).find(has_array).unwrap_or(plain)
 }
 
 fn read(lines: &[String]) -> Sysroot {
@@ -90,6 +92,7 @@ fn read(lines: &[String]) -> Sysroot {
         }
     }
     md::write(&mut tree);
+    printed::add(&mut tree, &lines);
     Sysroot::in_memory(tree.into_files())
 }
 
@@ -106,7 +109,13 @@ fn values(lines: &[String]) -> Vec<Value> {
             // A string may have been broken where a mail breaks lines.
             let rest = lines[at..].join(" ");
             let mut all = serde_json::Deserializer::from_str(&rest).into_iter::<Value>();
-            if let Some(Ok(value)) = all.next() {
+            let value = all.next();
+            if let Some(Err(error)) = &value
+                && error.is_eof()
+            {
+                values.extend(closed(&rest));
+            }
+            if let Some(Ok(value)) = value {
                 values.push(value);
                 let end = all.byte_offset();
                 let mut length = 0;
@@ -122,20 +131,44 @@ fn values(lines: &[String]) -> Vec<Value> {
     values
 }
 
-/// Versions of the kernel, by `uname -a` or `/proc/version`, and of OpenZFS.
+/// The value of JSON whose end is lost: up to its last complete object.
+fn closed(text: &str) -> Option<Value> {
+    let whole = &text[..=text.rfind('}')?];
+    let mut open = Vec::new();
+    let (mut is_string, mut is_escaped) = (false, false);
+    for byte in whole.bytes() {
+        match byte {
+            b'"' if !is_escaped => is_string = !is_string,
+            b'{' if !is_string => open.push('}'),
+            b'[' if !is_string => open.push(']'),
+            b'}' | b']' if !is_string => drop(open.pop()),
+            _ => {}
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    let ends: String = open.iter().rev().collect();
+    serde_json::from_str(&format!("{whole}{ends}")).ok()
+}
+
+/// Versions of the kernel, by `uname` or `/proc/version`, and of OpenZFS.
 fn read_versions(tree: &mut Tree, lines: &[&str]) {
     let is_release = |word: &&str| {
         let mut parts = word.split(['.', '-']);
         let mut number = || parts.next().is_some_and(|it| it.parse::<u32>().is_ok());
         number() && number()
     };
-    for line in lines {
+    let mut is_uname = false;
+    for line in lines.iter().filter(|line| !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["Linux", rest @ ..] = words.as_slice()
-            && let Some(release) = rest.iter().take(3).find(|word| is_release(word))
-        {
+        let own = match words.as_slice() {
+            ["Linux", rest @ ..] => rest,
+            all if is_uname => all,
+            _ => &[],
+        };
+        if let Some(release) = own.iter().take(3).find(|word| is_release(word)) {
             tree.add("/proc/sys/kernel/osrelease", *release);
         }
+        is_uname = text::command(line).is_some_and(|words| words[0] == "uname");
         let zfs = words.first().and_then(|it| it.strip_prefix("zfs-kmod-"));
         if let Some(version) = zfs.filter(|_| words.len() == 1) {
             tree.add("/sys/module/zfs/version", version);

@@ -72,7 +72,17 @@ fn listing(lines: &[&str]) -> Vec<Listed> {
             || words.iter().skip(1).any(|word| TYPES.contains(word))
     };
     let drawn: Vec<String> = lines.iter().map(|line| without_tree(line)).collect();
-    let drawn: Vec<&str> = drawn.iter().map(String::as_str).collect();
+    let mut drawn: Vec<&str> = drawn.iter().map(String::as_str).collect();
+    if !drawn.iter().any(|line| is_heading(&words(line))) {
+        // The usual columns, where the begin of the output is lost.
+        let is_row = |line: &&str| {
+            let words = words(line);
+            words.len() > 5 && words[1].contains(':') && TYPES.contains(&words[5])
+        };
+        if let Some(at) = drawn.iter().position(is_row) {
+            drawn.insert(at, "NAME MAJ:MIN RM SIZE RO TYPE MOUNTPOINTS");
+        }
+    }
     let mut all: Vec<Listed> = Vec::new();
     let mut before = (0, false);
     for (line, row) in rows(&drawn, is_heading, begins) {
@@ -90,6 +100,10 @@ fn listing(lines: &[&str]) -> Vec<Listed> {
         all.push(Listed { name, depth, row });
     }
     all
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
 }
 
 /// Characters before names that lie below others: of the last one of several, and of another one.

@@ -29,7 +29,7 @@ struct FileSystemDevice {
 
 /// All outputs of `btrfs` of a text. Those without a UUID are about the file system before them.
 pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
-    let mut all = shown(lines);
+    let mut all = shown(tree, lines);
     if all.is_empty() {
         all = listed(lines);
     }
@@ -69,7 +69,7 @@ pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
 }
 
 /// `btrfs filesystem show`: `Label: … uuid: …`, and a line for each devid.
-fn shown(lines: &[&str]) -> Vec<FileSystem> {
+fn shown(tree: &mut Tree, lines: &[&str]) -> Vec<FileSystem> {
     let text = lines.join(" ");
     let mut all: Vec<FileSystem> = Vec::new();
     for part in text.split("Label: ").skip(1) {
@@ -88,7 +88,8 @@ fn shown(lines: &[&str]) -> Vec<FileSystem> {
             let Some(devid) = own.get(1).and_then(|it| it.parse().ok()) else { continue };
             let bytes = |key: &str| after(own, key, 1).and_then(size_of).unwrap_or(0);
             let path = after(own, "path", 1).unwrap_or_default().to_owned();
-            let is_missing = path.starts_with('<') || own.get(8) == Some(&"MISSING");
+            let is_missing =
+                path.starts_with('<') || own.get(8).is_some_and(|it| it.contains("MISSING"));
             found.devices.insert(
                 devid,
                 FileSystemDevice {
@@ -99,11 +100,17 @@ fn shown(lines: &[&str]) -> Vec<FileSystem> {
                 },
             );
         }
-        // A line with a warning stands for a device that is gone.
+        // A line with a warning stands for devices that are gone.
         let total = after(&words, "devices", 1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
-        let is_short = rest.contains("Some devices missing");
+        let count = found.devices.len() as u64;
+        if count < total && !rest.contains("Some devices missing") {
+            tree.note(format!(
+                "the text shows {count} of the {total} devices of {fsid}: the others are taken for \
+                 missing; is the end of the text lost?"
+            ));
+        }
         for devid in 1..=total.min(64) {
-            if is_short && (found.devices.len() as u64) < total {
+            if (found.devices.len() as u64) < total {
                 let gone = FileSystemDevice { is_missing: true, ..FileSystemDevice::default() };
                 found.devices.entry(devid).or_insert(gone);
             }

@@ -4,6 +4,7 @@ use super::super::sysroot::base_name;
 use super::md_array::{MdArray, MdDevice};
 use super::text::{command, number_in, size_of};
 use super::tree::Tree;
+use std::collections::BTreeMap;
 
 /// Works of md, as its outputs call them and as sysfs does.
 const ACTIONS: [(&str, &str); 6] = [
@@ -73,7 +74,8 @@ fn of_mdstat(words: &[&str]) -> Option<MdArray> {
     let counts = counts.and_then(|(slots, up)| Some((slots.parse().ok()?, up.parse().ok()?)));
     let mut devices: Vec<(u64, &str, &str)> = words.iter().filter_map(|it| md_member(it)).collect();
     devices.sort_unstable();
-    array.slots = counts.map_or(devices.len() as u64, |(slots, _)| slots);
+    let in_use = devices.iter().filter(|it| !is_out(it.2)).count() as u64;
+    array.slots = counts.map_or(in_use, |(slots, _)| slots);
     array.up = counts.map(|(_, up)| up);
     let copies = |kind: &str| before(kind).and_then(|it| it.parse::<u64>().ok());
     let near = copies("near-copies");
@@ -92,29 +94,55 @@ fn of_mdstat(words: &[&str]) -> Option<MdArray> {
         .iter()
         .find_map(|word| word.strip_prefix("speed=")?.strip_suffix("K/sec")?.parse().ok());
     let map = words.iter().rfind(|word| word.starts_with("[U") || word.starts_with("[_"));
-    let map = map.map_or("", |word| word.trim_matches(['[', ']']));
-    let is_taken = |slot: u64| devices.iter().any(|(number, ..)| *number == slot);
-    let mut free: Vec<u64> = (0..array.slots.min(64)).filter(|slot| !is_taken(*slot)).collect();
-    for (number, device, flags) in &devices {
-        // A new device has a number behind the slots until it is in sync.
-        let is_out = flags.contains('S') || flags.contains('F') || flags.contains('J');
-        let slot = if *number < array.slots { Some(*number) } else { free.first().copied() };
-        let slot = slot.filter(|_| !is_out);
-        free.retain(|other| Some(*other) != slot);
-        let letter = |slot: u64| usize::try_from(slot).ok().and_then(|at| map.chars().nth(at));
-        let is_up = slot.is_some_and(|slot| letter(slot) != Some('_'));
-        let mut state = vec![match () {
-            () if flags.contains('F') => "faulty",
-            () if is_up => "in_sync",
-            () => "spare",
-        }];
-        state.extend(flags.contains('W').then_some("write_mostly"));
-        state.extend(flags.contains('R').then_some("replacement"));
-        let state = state.join(",");
-        let device = base_name(device).to_owned();
-        array.devices.insert(device, MdDevice { slot, state, offset: None });
-    }
+    array.devices = placed(&devices, array.slots, map.map_or("", |it| it.trim_matches(['[', ']'])));
     Some(array)
+}
+
+/// True for a member with these flags that has no slot: a spare, a faulty one, or a journal.
+fn is_out(flags: &str) -> bool {
+    flags.contains(['S', 'F', 'J'])
+}
+
+/// The devices of `/proc/mdstat` in their slots. `map` has `U` for each slot that is in use.
+fn placed(devices: &[(u64, &str, &str)], slots: u64, map: &str) -> BTreeMap<String, MdDevice> {
+    let map: Vec<char> = map.chars().collect();
+    let letter = |slot: u64| usize::try_from(slot).ok().and_then(|at| map.get(at).copied());
+    let is_placed = |number: u64, flags: &str| number < slots && !is_out(flags);
+    let is_free = |slot: &u64| !devices.iter().any(|it| it.0 == *slot && is_placed(it.0, it.2));
+    let mut free: Vec<u64> = (0..slots.min(64)).filter(is_free).collect();
+    // A device that came later has a number behind the slots: it has one that is in use, or it is
+    // being rebuilt.
+    free.sort_by_key(|slot| letter(*slot) == Some('_'));
+    let place = |(number, device, flags): &(u64, &str, &str)| {
+        let slot = match () {
+            () if is_out(flags) => None,
+            () if *number < slots => Some(*number),
+            () => free.first().copied(),
+        };
+        free.retain(|other| Some(*other) != slot);
+        let is_up = slot.is_some_and(|slot| letter(slot) != Some('_'));
+        let state =
+            state_words(flags.contains('F'), is_up, flags.contains('W'), flags.contains('R'));
+        (base_name(device).to_owned(), MdDevice { slot, state, offset: None })
+    };
+    devices.iter().map(place).collect()
+}
+
+/// The words of sysfs for the state of a member.
+fn state_words(
+    is_faulty: bool,
+    is_up: bool,
+    is_write_mostly: bool,
+    is_replacement: bool,
+) -> String {
+    let mut state = vec![match () {
+        () if is_faulty => "faulty",
+        () if is_up => "in_sync",
+        () => "spare",
+    }];
+    state.extend(is_write_mostly.then_some("write_mostly"));
+    state.extend(is_replacement.then_some("replacement"));
+    state.join(",")
 }
 
 fn layout(near: Option<u64>, far: Option<u64>, is_offset: bool) -> u64 {
@@ -231,27 +259,35 @@ fn detailed(below: &[&str], key: &dyn Fn(&str) -> Option<String>) -> MdArray {
             break;
         }
         let length = (0..rest.len()).find(|at| is_next(*at)).unwrap_or(rest.len());
-        let device = rest[..length].iter().find(|it| it.starts_with("/dev/"));
+        let named = rest[..length].iter().find_map(|it| it.strip_prefix("/dev/"));
+        let named = named.filter(|it| !it.starts_with("block/"));
+        let device = named.map(|it| base_name(it).to_owned()).or_else(|| disk_by(major, minor));
         let is = |word: &str| rest[..length].contains(&word);
-        let mut state = vec![match () {
-            () if is("faulty") => "faulty",
-            () if is("sync") => "in_sync",
-            () => "spare",
-        }];
-        state.extend((is("writemostly") || is("write-mostly")).then_some("write_mostly"));
-        state.extend(is("replacement").then_some("replacement"));
+        let is_write_mostly = is("writemostly") || is("write-mostly");
+        let state = state_words(is("faulty"), is("sync"), is_write_mostly, is("replacement"));
         let slot = slot.parse().ok().filter(|_| !is("faulty"));
         up += u64::from(slot.is_some() && is("sync"));
         if let Some(device) = device {
-            let state = state.join(",");
-            let device = device.strip_prefix("/dev/").unwrap_or(device);
-            let device = base_name(device).to_owned();
             array.devices.insert(device, MdDevice { slot, state, offset: None });
         }
         words = &rest[length..];
     }
     array.up = Some(up).filter(|_| !array.devices.is_empty());
     array
+}
+
+/// The disk or partition of the SCSI layer, or the mapping, that has this number.
+fn disk_by(major: &str, minor: &str) -> Option<String> {
+    let minor: u32 = minor.parse().ok()?;
+    match major {
+        "8" => {
+            let disk = char::from_u32(u32::from('a') + minor / 16)?;
+            let part = Some(minor % 16).filter(|it| *it > 0).map(|it| it.to_string());
+            Some(format!("sd{disk}{}", part.unwrap_or_default()))
+        }
+        "253" | "254" => Some(format!("dm-{minor}")),
+        _ => None,
+    }
 }
 
 /// A member of an array by `mdadm --examine`: with the others of the same UUID it makes the array.
@@ -312,7 +348,6 @@ pub(super) fn add_plain(
     };
     let array = MdArray {
         level: level.to_owned(),
-        slots: below.len() as u64,
         size_kib,
         devices: (0..).zip(below).map(member).collect(),
         ..MdArray::default()
@@ -343,11 +378,15 @@ fn add(tree: &mut Tree, name: &str, array: MdArray) {
     differ("level", before.level.clone(), array.level.clone());
     differ("number of members", before.slots.to_string(), array.slots.to_string());
     // A spare or a device that was removed need not be in both.
-    let active = |array: &MdArray| -> String {
+    let active = |array: &MdArray| -> Vec<String> {
         let active = array.devices.iter().filter(|(_, it)| it.slot.is_some());
-        active.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+        active.map(|(name, _)| name.clone()).collect()
     };
-    differ("list of members", active(before), active(&array));
+    let (own, other) = (active(before), active(&array));
+    let within = |a: &[String], b: &[String]| a.iter().all(|name| b.contains(name));
+    if !within(&own, &other) && !within(&other, &own) {
+        differ("list of members", own.join(", "), other.join(", "));
+    }
     before.member_kib = before.member_kib.or(array.member_kib);
     before.size_kib = before.size_kib.or(array.size_kib);
     before.layout = before.layout.or(array.layout);
@@ -357,12 +396,14 @@ fn add(tree: &mut Tree, name: &str, array: MdArray) {
     before.kib_per_s = before.kib_per_s.or(array.kib_per_s);
     before.uuid = before.uuid.take().or(array.uuid);
     before.up = before.up.or(array.up);
+    if before.slots == 0 {
+        before.slots = array.slots;
+    }
     if before.level.is_empty() {
         before.level = array.level;
     }
     if before.devices.is_empty() {
         before.devices = array.devices;
-        before.slots = array.slots;
     } else {
         for (device, other) in array.devices {
             if let Some(own) = before.devices.get_mut(&device) {
@@ -397,7 +438,8 @@ impl MdArray {
             ));
         }
         let level = if is_guessed { "raid1" } else { &self.level };
-        let slots = self.slots.clamp(1, SLOTS_MAX);
+        let in_use = self.devices.values().filter(|it| it.slot.is_some()).count() as u64;
+        let slots = if self.slots == 0 { in_use } else { self.slots }.clamp(1, SLOTS_MAX);
         let up = self.up.unwrap_or(self.devices.len() as u64);
         tree.add(format!("{md}/level"), level);
         tree.add(format!("{md}/raid_disks"), slots.to_string());
@@ -409,9 +451,10 @@ impl MdArray {
         if is_raid10 && self.layout.is_none() {
             tree.note(format!("the text has no layout of {name}: taken for near=2"));
         }
-        let of_array = self.size_kib.map(|kib| match self.level.as_str() {
-            "raid10" => kib.saturating_mul(copies) / slots,
-            _ => kib,
+        let of_array = self.size_kib.and_then(|kib| match self.level.as_str() {
+            "raid10" => Some(kib.saturating_mul(copies) / slots),
+            "raid1" | "" => Some(kib),
+            _ => None,
         });
         if let Some(kib) = self.member_kib.or(of_array) {
             tree.add(format!("{md}/component_size"), kib.to_string());

@@ -23,8 +23,9 @@ pub(super) fn read_status(tree: &mut Tree, lines: &[&str]) {
         ["pool:", "state:", "scan:", "scrub:", "status:", "action:", "see:", "config:", "errors:"];
     let mut text = String::new();
     let mut rows: Vec<PoolRow> = Vec::new();
-    let (mut indent, mut is_config, mut pool) = (0, false, String::new());
-    for line in lines.iter().copied().chain(["errors:"]) {
+    let (mut indent, mut is_config, mut pool) = (None, false, String::new());
+    let mut is_bare = false;
+    for (at, line) in lines.iter().copied().chain(["errors:"]).enumerate() {
         let trimmed = line.trim_start();
         let key = KEYS.iter().find(|key| trimmed.starts_with(**key));
         if let Some(key) = key.copied() {
@@ -33,6 +34,7 @@ pub(super) fn read_status(tree: &mut Tree, lines: &[&str]) {
             }
             is_config = key == "config:";
             if key == "pool:" {
+                (indent, is_bare) = (None, false);
                 trimmed[key.len()..].trim().clone_into(&mut pool);
             }
             if !pool.is_empty() {
@@ -42,14 +44,27 @@ pub(super) fn read_status(tree: &mut Tree, lines: &[&str]) {
         }
         let words: Vec<&str> = trimmed.split_whitespace().collect();
         match words.as_slice() {
+            // A table without what is before it in the output: its first row is the pool.
+            ["NAME", "STATE", ..] if pool.is_empty() => {
+                let row = lines[at + 1..].iter().find_map(|line| line.split_whitespace().next());
+                row.unwrap_or_default().clone_into(&mut pool);
+                text += &format!(" pool: {pool}\nconfig:\n");
+                (indent, is_config, is_bare) = (Some(line.len() - trimmed.len()), true, true);
+            }
             _ if pool.is_empty() => {}
+            [] if is_bare && !rows.is_empty() => {
+                text += &table(tree, &pool, &std::mem::take(&mut rows));
+                (is_config, is_bare, pool) = (false, false, String::new());
+            }
             [] => {}
             _ if command(line).is_some() => (is_config, pool) = (false, String::new()),
-            ["NAME", ..] => indent = line.len() - trimmed.len(),
+            ["NAME", ..] => indent = Some(line.len() - trimmed.len()),
             // What a scan does goes on in lines of its own.
             _ if !is_config => text += &format!("\t{trimmed}\n"),
             [name, rest @ ..] => {
-                let depth = (line.len() - trimmed.len()).saturating_sub(indent) / 2;
+                let blanks = line.len() - trimmed.len();
+                // A pool that is not imported has no heading.
+                let depth = blanks.saturating_sub(*indent.get_or_insert(blanks)) / 2;
                 let is_row = rows.is_empty() || is_section(name) || is_state(rest.first());
                 let rest = rest.join(" ");
                 match rows.last_mut().filter(|_| !is_row) {
@@ -87,7 +102,12 @@ fn is_group(name: &str) -> bool {
 fn table(tree: &mut Tree, pool: &str, rows: &[PoolRow]) -> String {
     let mut text = "\tNAME STATE READ WRITE CKSUM\n".to_owned();
     // If the blanks before the names are gone, the names say how deep they stand.
-    let is_flat = rows.iter().all(|row| row.depth == rows[0].depth);
+    let is_lost = |pair: &[PoolRow]| {
+        let (row, next) = (&pair[0], &pair[1]);
+        let is_top = |row: &PoolRow| row.depth == 0 && row.name != pool && !is_section(&row.name);
+        is_top(next) || is_group(&row.name) && next.depth <= row.depth
+    };
+    let is_flat = rows.windows(2).any(is_lost);
     let mut group = None::<usize>;
     // Disks that a vdev within another still has: the one that is replaced, and the new one.
     let mut inner = 0_usize;

@@ -3,112 +3,19 @@
 use super::super::{DetectedArray, DetectedMember, detect_pasted};
 use mirrorball_disk::array_file::ArrayFile;
 
-fn only(text: &str) -> DetectedArray {
-    let mut found = detect_pasted(text);
-    assert_eq!(found.len(), 1, "{found:?}");
-    found.remove(0).unwrap_or_else(|error| panic!("{error:?}"))
-}
-
-fn names(array: &DetectedArray) -> Vec<&str> {
-    array.members.iter().filter_map(|it| it.kernel_name.as_deref()).collect()
-}
-
-const LSBLK: &str = "$ lsblk -o NAME,SIZE,ROTA,MODEL\n\
-    NAME      SIZE ROTA MODEL\nsda       3.6T    1 WDC WD40EFRX-68N32N0\n\
-    └─sda1    3.6T    1\nsdb     931.5G    0 Samsung SSD 870 EVO 1TB\n└─sdb1  931.5G    0\n";
-
-const MDSTAT: &str = "$ cat /proc/mdstat\nPersonalities : [raid1]\n\
-    md0 : active raid1 sdb1[2](W) sda1[0]\n      976630464 blocks super 1.2 [2/1] [U_]\n\
-    \x20     [==>..................]  recovery = 12.6% (123055438/976630464) finish=127.5min \
-    speed=111500K/sec\n\
-    \x20     bitmap: 0/8 pages [0KB], 65536KB chunk\n\nunused devices: <none>\n";
-
-#[test]
-fn an_array_of_md_has_its_members_flags_and_disks() {
-    for text in [format!("{MDSTAT}\n{LSBLK}"), format!("{LSBLK}{MDSTAT}").replace('\n', "\n> ")] {
-        let array = only(&text);
-        assert_eq!((array.name.as_str(), names(&array)), ("md0", vec!["sda1", "sdb1"]));
-        assert!(array.members[1].write_mostly && array.members[1].is_rebuilding, "{array:?}");
-        assert_eq!(
-            array.condition_text().as_deref(),
-            Some("degraded; recover at 12.6 %, 2 h left at its rate")
-        );
-        let models: Vec<&str> = array.members.iter().map(|it| &*it.model.profile).collect();
-        assert_eq!(models, ["hdd-5k4-4tb", "ssd-sata-consumer"]);
-    }
-    let guessed = only(MDSTAT);
-    assert!(guessed.array_file().contains("# Guessed models: 2"), "{}", guessed.array_file());
-}
-
-#[test]
-fn a_raid10_has_its_layout() {
-    let array = only(
-        "md1 : active raid10 sdd1[3] sdc1[2] sdb1[1] sda1[0]\n      \
-         1953259520 blocks super 1.2 512K chunks 2 far-copies [4/4] [UUUU]\n",
-    );
-    assert_eq!(array.layout.unwrap().to_string(), "md-raid10-far:2");
-    assert_eq!(array.members[0].size_bytes, Some(976_629_760 * 1024));
-}
-
-#[test]
-fn pools_of_zfs_are_read_with_spaces_for_tabs_and_names_without_paths() {
-    let array = only(
-        "# zpool status\n  pool: tank\n state: DEGRADED\n  scan: none requested\nconfig:\n\n\
-         \x20       NAME        STATE     READ WRITE CKSUM\n\
-         \x20       tank        DEGRADED     0     0     0\n\
-         \x20         mirror-0  DEGRADED     0     0     0\n\
-         \x20           sda     ONLINE       0     0     0\n\
-         \x20           sdb     FAULTED      0     0     0\n\
-         \x20         mirror-1  ONLINE       0     0     0\n\
-         \x20           sdc     ONLINE       0     0     0\n\
-         \x20           sdd     ONLINE       0     0     0\n\nerrors: No known data errors\n",
-    );
-    assert_eq!((array.name.as_str(), names(&array)), ("tank", vec!["sda", "sdb", "sdc", "sdd"]));
-    assert_eq!(array.condition.missing, 1);
-}
-
 #[test]
 fn disks_of_pools_have_the_paths_that_the_pool_knows() {
-    let array = only(
+    let found = detect_pasted(
         "  pool: tank\n state: ONLINE\nconfig:\n\n\tNAME STATE READ WRITE CKSUM\n\
          \ttank ONLINE 0 0 0\n\t  mirror-0 ONLINE 0 0 0\n\
          \t    ata-CT500MX500SSD1_2024E2A-part3 ONLINE 0 0 0\n\
          \t    gpt/disk1 ONLINE 0 0 0\n\t    sdc ONLINE 0 0 0\n",
     );
+    let array = found[0].as_ref().unwrap();
     let paths: Vec<_> = array.members.iter().filter_map(|it| it.device.as_deref()).collect();
     let by_id = "/dev/disk/by-id/ata-CT500MX500SSD1_2024E2A-part3";
     assert_eq!(paths, [by_id, "/dev/gpt/disk1", "/dev/sdc"]);
     assert!(array.not_known.iter().any(|it| it.contains("lsblk")), "{:?}", array.not_known);
-}
-
-#[test]
-fn file_systems_of_btrfs_have_devices_and_a_profile() {
-    let array = only(
-        "Label: 'pool'  uuid: 11111111-2222-4333-8444-555555555555\n\
-         \tTotal devices 2 FS bytes used 1.20TiB\n\
-         \tdevid    1 size 3.64TiB used 1.21TiB path /dev/sda\n\
-         \tdevid    2 size 3.64TiB used 1.21TiB path /dev/sdb1\n\n\
-         Data, RAID1: total=1.21TiB, used=1.20TiB\nMetadata, RAID1: total=2.00GiB\n",
-    );
-    assert_eq!((array.profile, names(&array)), ("raid1", vec!["sda", "sdb1"]));
-}
-
-#[test]
-fn of_multipath_the_active_group_is_read() {
-    let array = only(
-        "mpatha (3600508b4000156d70001200000b0000) dm-2 HP,HSV210\n\
-         size=100G features='1 queue_if_no_path' hwhandler='1 alua' wp=rw\n\
-         |-+- policy='queue-length 0' prio=50 status=active\n\
-         | |- 2:0:0:1 sda 8:0   active ready running\n\
-         | `- 3:0:0:1 sdc 8:32  failed faulty running\n\
-         `-+- policy='queue-length 0' prio=10 status=enabled\n\
-         \x20 |- 2:0:1:1 sdb 8:16  active ready running\n\
-         \x20 `- 3:0:1:1 sdd 8:48  active ready running\n",
-    );
-    assert_eq!((array.name.as_str(), names(&array)), ("mpatha", vec!["sda", "sdc"]));
-    assert_eq!(array.in_force().as_deref(), Some("dm/queue-length"));
-    assert_eq!(array.condition_text().as_deref(), Some("1 path down"));
-    assert!(array.notes.iter().any(|it| it.starts_with("2 paths serve, 2 stand by")));
 }
 
 #[test]
@@ -153,7 +60,8 @@ struct Case<'a> {
     text: String,
 }
 
-/// Cases begin with `=== ` and an array for each line, `=== models`, `=== note`.
+/// Cases begin with `=== ` and an array for each line, `=== models`, and `=== note` with a part of
+/// the notes, the state, the policy or the array file.
 fn cases() -> Vec<Case<'static>> {
     let mut cases: Vec<Case<'_>> = Vec::new();
     let mut is_text = true;
@@ -265,9 +173,14 @@ fn texts_of_forums_give_their_arrays_however_they_are_mangled() {
             wrong.push(format!("{name}: {models:?}, not {:?}\n{}", case.models, case.text));
         }
         let says = |it: &DetectedArray, note: &str| {
-            it.notes.iter().chain(&it.condition_text()).any(|it| it.contains(note))
+            let others = [it.condition_text(), it.in_force(), Some(it.array_file())];
+            it.notes.iter().chain(others.iter().flatten()).any(|it| it.contains(note))
         };
         let has = |note: &&str| arrays.iter().any(|it| says(it, note));
+        let contradiction = arrays.iter().flat_map(|it| &it.notes).find(|it| {
+            it.contains("contradicts itself") && case.notes.iter().all(|note| !it.contains(note))
+        });
+        wrong.extend(contradiction.map(|note| format!("{name}: {note}\n{}", case.text)));
         for note in case.notes.iter().filter(|note| !has(note)) {
             let notes: Vec<_> = arrays.iter().map(|array| &array.notes).collect();
             wrong.push(format!("{name}: no note {note:?} in {notes:#?}\n{}", case.text));

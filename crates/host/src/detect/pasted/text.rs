@@ -1,8 +1,10 @@
 //! Pasted text without what terminals, mails and pages put around it.
 
+use std::borrow::Cow;
+
 /// The lines of a text: without colours, quoting marks and marks of code, with blanks for tabs.
 pub(super) fn lines(text: &str) -> Vec<String> {
-    let mut plain = without_colours(text);
+    let mut plain = without_colours(&decoded(text));
     for mark in ["```", "[code]", "[/code]", "[CODE]", "[/CODE]", "<pre>", "</pre>", "<code>"] {
         plain = plain.replace(mark, "");
     }
@@ -25,6 +27,48 @@ pub(super) fn lines(text: &str) -> Vec<String> {
     lines
 }
 
+/// The text of a mail as it was written: `=3D` stands for a sign, and a sign at its end joins a
+/// line to the next.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !["=3D", "=20\n", "=20\r\n", "=E2=94"].iter().any(|it| text.contains(it)) {
+        return Cow::Borrowed(text);
+    }
+    let joined = text.replace("=\r\n", "").replace("=\n", "");
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut rest = joined.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = match after {
+            [a, b, ..] if *first == b'=' => digit(*a).zip(digit(*b)).map(|(a, b)| a * 16 + b),
+            _ => None,
+        };
+        let byte = code.and_then(|code| u8::try_from(code).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Lines without a mark of a comment before them, as scripts and notes keep outputs.
+pub(super) fn uncommented(lines: &[String]) -> Vec<String> {
+    let inner = |line: &String| {
+        let rest = line.trim_start().trim_start_matches(['#', '+', '*']);
+        rest.strip_prefix(' ').unwrap_or(rest).to_owned()
+    };
+    lines.iter().map(inner).collect()
+}
+
+/// The strings of a list, as programs print the lines of an output: a line each.
+pub(super) fn listed_strings(lines: &[String]) -> Vec<String> {
+    let inner = |line: &String| {
+        let text = line.trim().trim_end_matches(',');
+        let text = text.trim_matches(['"', '\'']);
+        text.replace("\\n", "\n").replace("\\t", "\t")
+    };
+    let lines: Vec<String> = lines.iter().map(inner).collect();
+    lines.iter().flat_map(|line| line.lines()).map(str::to_owned).collect()
+}
+
 /// The lines with those joined again that a terminal of `width` columns broke.
 pub(super) fn joined_at(lines: &[String], width: usize) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
@@ -43,7 +87,8 @@ pub(super) fn joined_at(lines: &[String], width: usize) -> Vec<String> {
 fn unquoted(line: &str) -> String {
     const TAB: usize = 8;
     let mut rest = line.trim_end();
-    while let Some(inner) = rest.strip_prefix("> ").or_else(|| rest.strip_prefix('>')) {
+    while let Some(inner) = rest.trim_start().strip_prefix('>') {
+        let inner = inner.strip_prefix(' ').unwrap_or(inner);
         rest = inner;
     }
     let mut text = String::new();
@@ -96,9 +141,9 @@ fn without_colours(text: &str) -> String {
 
 /// The words of a command behind a prompt, such as `root@nas:~# smartctl -i /dev/sda`.
 pub(super) fn command(line: &str) -> Option<Vec<&str>> {
-    const TOOLS: [&str; 16] = [
+    const TOOLS: [&str; 19] = [
         "lsblk", "mdadm", "zpool", "zfs", "btrfs", "lvs", "pvs", "vgs", "multipath", "nvme",
-        "smartctl", "uname", "fdisk", "dmsetup", "ls", "cat",
+        "smartctl", "uname", "fdisk", "dmsetup", "ls", "cat", "head", "more", "tail",
     ];
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_tool = |word: &&str| TOOLS.contains(&word.rsplit('/').next().unwrap_or_default());

@@ -48,6 +48,28 @@ impl Tree {
         self.files.entry(path.into()).or_insert_with(|| TreeEntry::Link(target.into()));
     }
 
+    /// True if a file is in the folder.
+    pub(super) fn has_folder(&self, folder: &str) -> bool {
+        let front = folder.to_owned();
+        self.files.range(front..).next().is_some_and(|(path, _)| path.starts_with(folder))
+    }
+
+    /// Sets a file; `*` in its path stands for each folder that the tree has there.
+    pub(super) fn set_matching(&mut self, path: &str, text: &str) {
+        let Some((front, back)) = path.split_once('*') else {
+            self.files.insert(path.to_owned(), TreeEntry::Text(text.to_owned()));
+            return;
+        };
+        let back = back.split_once('/').map_or("", |(_, file)| file);
+        let here = self.files.keys().filter_map(|path| {
+            let (name, _) = path.strip_prefix(front)?.split_once('/')?;
+            Some(format!("{front}{name}/{back}"))
+        });
+        for path in here.collect::<BTreeSet<String>>() {
+            self.files.insert(path, TreeEntry::Text(text.to_owned()));
+        }
+    }
+
     /// Adds a note about the text.
     pub(super) fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {

@@ -2,7 +2,7 @@
 
 use super::super::sysroot::base_name;
 use super::table::{TableRow, rows};
-use super::text::size_of;
+use super::text::{command, size_of};
 use super::tree::{Fact, Tree};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,6 +21,10 @@ struct LogicalVolume {
 /// Group and name of a volume.
 type VolumeName = (String, String);
 
+/// Headings that the second half of a broken heading has.
+const HEADINGS: [&str; 10] =
+    ["Attr", "Type", "LSize", "Data%", "Meta%", "Move", "Log", "Cpy%Sync", "Convert", "Devices"];
+
 /// True if a line begins a row: it has attributes, or the row before it has, and it is no end of a
 /// broken line.
 fn begins(before: &[&str], words: &[&str]) -> bool {
@@ -30,22 +34,43 @@ fn begins(before: &[&str], words: &[&str]) -> bool {
             && word.bytes().all(is_letter)
             && word.bytes().filter(|it| *it == b'-').count() >= 3
     };
+    let is_number = words.first().is_some_and(|it| it.parse::<f64>().is_ok());
+    let is_of_heading = words.iter().any(|it| HEADINGS.contains(it));
+    let has_devices = words.len() > 1 && words.last().is_some_and(|it| it.ends_with(')'));
+    let is_open = before.last().is_some_and(|it| !it.ends_with(')'));
     let at = words.iter().position(is_attributes);
     let is_complete = before.iter().any(is_attributes);
     match at {
         Some(at) => at > 0,
-        // The heading may have gone on.
-        None => words.len() > 2 && (is_complete || before.is_empty() && words.len() > 3),
+        None if is_number || is_of_heading => false,
+        None if has_devices && !(is_complete && is_open) => true,
+        None => words.len() > 2 && (is_complete || before.is_empty()),
     }
 }
 
 pub(super) fn read_lvs(tree: &mut Tree, lines: &[&str]) {
-    let is_heading = |words: &[&str]| words.contains(&"LV") && words.contains(&"VG");
+    let is_heading = |words: &[&str]| {
+        words.contains(&"LV") && ["VG", "Devices"].iter().any(|it| words.contains(it))
+    };
     let found = rows(lines, is_heading, begins);
     let physical: Vec<(String, String)> = physical_volumes(lines)
         .filter_map(|row| Some((row.get("VG")?.to_owned(), row.get("PV")?.to_owned())))
         .collect();
-    add_volumes(tree, found.into_iter().map(|(_, row)| row).collect(), &physical);
+    let rows: Vec<TableRow> = found.into_iter().map(|(_, row)| row).collect();
+    let group = group_in_command(lines).unwrap_or("VG");
+    if group == "VG" && rows.iter().any(|row| row.get("VG").is_none()) {
+        tree.note("the text does not name the volume group, which VG stands for".to_owned());
+    }
+    add_volumes(tree, rows, group, &physical);
+}
+
+/// The group that `lvs` was asked for: its last word, if that is no option.
+fn group_in_command<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let words = lines.iter().filter_map(|line| command(line)).find(|words| words[0] == "lvs")?;
+    let [.., before, last] = words.as_slice() else { return None };
+    let is_value = ["-o", "-O", "-S"].contains(before);
+    let last = last.trim_matches('`');
+    (!is_value && !last.starts_with(['-', '+'])).then(|| last.split('/').next().unwrap_or(last))
 }
 
 /// The rows of `pvs`.
@@ -87,14 +112,16 @@ pub(super) fn read_json(tree: &mut Tree, value: &Value) {
         };
         TableRow::of(KEYS.iter().filter_map(cell))
     };
-    add_volumes(tree, volumes.map(row).collect(), &[]);
+    add_volumes(tree, volumes.map(row).collect(), "VG", &[]);
 }
 
-/// Adds the volumes of `rows`. `physical` has the groups of physical volumes, and their paths.
-fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>, physical: &[(String, String)]) {
+/// Adds the volumes of `rows`, in `group` where these have none. `physical` has the groups of
+/// physical volumes, and their paths.
+fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>, group: &str, physical: &[(String, String)]) {
     let mut volumes: BTreeMap<VolumeName, LogicalVolume> = BTreeMap::new();
     for row in rows {
-        let (Some(name), Some(group)) = (row.get("LV"), row.get("VG")) else { continue };
+        let Some(name) = row.get("LV") else { continue };
+        let group = row.get("VG").unwrap_or(group);
         let name = name.trim_matches(['[', ']']).to_owned();
         let volume = volumes.entry((group.to_owned(), name)).or_default();
         let size = row.get("LSize").and_then(|size| size_of(size.trim_start_matches('<')));
