@@ -22,7 +22,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::advice::answer::{Answer, ArrayAnswer, WhatIf};
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::evaluation::advice::question::{KNOWN_POLICIES, SEED};
-use mirrorball_lab::evaluation::advice::state::first_steps;
+use mirrorball_lab::evaluation::advice::state::{first_steps, slow_work};
 use mirrorball_lab::evaluation::advice::{effort, page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
 use mirrorball_lab::experiment::study::Criteria;
@@ -226,6 +226,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
     array.first = first_steps(system, &spec, array.condition.as_deref(), &out_of_service);
+    array.first.extend(slow_work(array.condition.as_deref(), array.maintenance.as_ref()));
     let mut answer = Answer { array, what_if: None, changes: Vec::new() };
     if changes == [ArrayChange::Each] {
         let ranked = what_if::each(args, &question, &answer.array)?;

@@ -82,6 +82,9 @@ pub struct DetectedArray {
     pub mount: Option<String>,
     /// Read-ahead of its readers, in KiB.
     pub read_ahead_kb: Option<u64>,
+    /// The limit in force on its rebuild or scrub, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<DetectedLimit>,
     /// Read policy and settings.
     pub policy: DetectedPolicy,
     /// Members, in the order of their numbers.
@@ -95,6 +98,15 @@ pub struct DetectedArray {
     /// Facts that could not be read, in a few words: something else was assumed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_known: Vec<&'static str>,
+}
+
+/// A limit on a rebuild or a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DetectedLimit {
+    /// KiB/s of each device.
+    pub kib: u64,
+    /// True if it was set for this array, false if it is that of the machine.
+    pub is_own: bool,
 }
 
 /// A read policy in use.

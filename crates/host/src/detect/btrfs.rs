@@ -4,10 +4,11 @@
 //! which: an ioctl does, on this machine, and `btrfs filesystem show` in a recorded copy.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedLimit, DetectedMember, DetectedPolicy,
+    StorageSystem,
 };
 use super::block::BlockDevice;
-use super::btrfs_device::BtrfsDevice;
+use super::btrfs_device::{BtrfsDevice, parse_show};
 use super::disk::bracketed;
 use super::live;
 use super::members::{
@@ -139,6 +140,7 @@ impl<'a> Btrfs<'a> {
             layout: None,
             mount: mount.map(|mount| mount.point),
             read_ahead_kb: self.sysroot.number(&self.path("bdi/read_ahead_kb")),
+            limit: self.limit(),
             policy,
             members,
             condition,
@@ -273,6 +275,14 @@ impl<'a> Btrfs<'a> {
                 Err(unreadable(what, "if it is being mounted or unmounted, try again later"))
             }
         }
+    }
+
+    /// The limit on a scrub: the least that a device has.
+    fn limit(&self) -> Option<DetectedLimit> {
+        let of =
+            |devid| self.sysroot.number(&self.path(&format!("devinfo/{devid}/scrub_speed_max")));
+        let set = self.devids().into_iter().filter_map(of).filter(|bytes| *bytes >= 1024);
+        Some(DetectedLimit { kib: set.min()? / 1024, is_own: true })
     }
 
     /// Which device has which devid.
@@ -438,43 +448,9 @@ fn preferred_devid(active: &str) -> Option<u64> {
     active.strip_prefix("devid:")?.parse().ok()
 }
 
-/// Reads the devices of a file system in the output of `btrfs filesystem show`.
-fn parse_show(text: &str, fsid: &str) -> Vec<BtrfsDevice> {
-    let mut is_ours = false;
-    let mut devices = Vec::new();
-    for line in text.lines() {
-        if let Some((_, uuid)) = line.split_once("uuid:") {
-            is_ours = uuid.trim() == fsid;
-        }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["devid", devid, "size", size, "used", used, "path", path, ..] = words.as_slice()
-            && is_ours
-            && let Ok(devid) = devid.parse()
-        {
-            // Sizes are bytes if the tool was run with --raw.
-            let total_bytes = size.parse().unwrap_or(0);
-            let used_bytes = used.parse().ok();
-            devices.push(BtrfsDevice { devid, total_bytes, used_bytes, path: (*path).to_owned() });
-        }
-    }
-    devices
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn show_lists_the_devices_of_one_file_system() {
-        let text = "Label: 'a'  uuid: 1-2\n\tTotal devices 2 FS bytes used 3\n\
-            \tdevid    1 size 4096 used 0 path /dev/sda\n\
-            \tdevid    2 size 1.00GiB used 0 path /dev/sdb\n\
-            Label: none  uuid: 3-4\n\tdevid    1 size 1 used 0 path /dev/sdc\n";
-        let devices = parse_show(text, "1-2");
-        assert_eq!(devices.len(), 2);
-        assert_eq!((devices[0].total_bytes, devices[1].total_bytes), (4096, 0));
-        assert_eq!(devices[1].path, "/dev/sdb");
-    }
 
     #[test]
     fn policies_of_the_kernel_have_specs() {

@@ -6,7 +6,8 @@
 mod multipath;
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedLimit, DetectedMember, DetectedPolicy,
+    StorageSystem,
 };
 use super::block::BlockDevice;
 use super::leaf;
@@ -45,6 +46,7 @@ struct RaidTable {
     write_mostly: Vec<u64>,
     copies: u64,
     format: String,
+    limit_kib: Option<u64>,
 }
 
 impl<'a> Mapped<'a> {
@@ -103,6 +105,7 @@ impl<'a> Mapped<'a> {
             layout: None,
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
+            limit: None,
             policy: DetectedPolicy::default(),
             members,
             condition: ArrayCondition { degraded: missing > 0, missing, ..Default::default() },
@@ -176,6 +179,7 @@ impl<'a> Mapped<'a> {
             false => vec![("write-mostly".to_owned(), flagged.join(" "))],
         };
         array.not_known = not_known;
+        array.limit = self.limit(table.limit_kib);
         let text = is_read.then(|| format!("dm raid {}", table.level));
         let rule = if table.level == "raid1" { "md/raid1" } else { "md/raid10" };
         let spec = is_read.then(|| rule.to_owned());
@@ -185,6 +189,13 @@ impl<'a> Mapped<'a> {
                 (Some(activity), progress);
         }
         Ok(array)
+    }
+
+    /// The limit on a rebuild: the volume's own, or that of md on this machine.
+    fn limit(&self, own: Option<u64>) -> Option<DetectedLimit> {
+        let of_machine = || self.sysroot.number("/proc/sys/dev/raid/speed_limit_max");
+        let kib = own.filter(|kib| *kib > 0).or_else(of_machine)?;
+        Some(DetectedLimit { kib, is_own: own.is_some() })
     }
 
     /// The layout of a RAID volume.
@@ -307,6 +318,7 @@ fn parse_raid(line: &str) -> Option<RaidTable> {
             "write_mostly" => table.write_mostly.extend(value.parse::<u64>().ok()),
             "raid10_copies" => table.copies = value.parse().unwrap_or(0),
             "raid10_format" => table.format = value.to_owned(),
+            "max_recovery_rate" => table.limit_kib = value.parse().ok(),
             _ => {}
         }
         parameters = rest.get(1..).unwrap_or_default();
@@ -350,9 +362,11 @@ mod tests {
             2 253:0 253:1 253:2 253:3";
         let table = parse_raid(line).unwrap();
         assert_eq!((table.level.as_str(), table.write_mostly), ("raid1", vec![1, 0]));
-        let line = "0 8 raid raid10 5 128 raid10_copies 2 raid10_format far 4 - - - - - - - -";
+        let line = "0 8 raid raid10 7 128 raid10_copies 2 raid10_format far max_recovery_rate 512 \
+            4 - - - - - - - -";
         let table = parse_raid(line).unwrap();
         assert_eq!((table.chunk_bytes, table.copies, table.format.as_str()), (65536, 2, "far"));
+        assert_eq!(table.limit_kib, Some(512));
         assert_eq!(parse_raid("0 8 raid"), None);
         assert_eq!(parse_raid("0 8 raid raid1 99 0"), None);
     }

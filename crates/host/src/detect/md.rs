@@ -1,7 +1,8 @@
 //! Linux md: the folder `md` of an array in sysfs. Everything is readable without root.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedLimit, DetectedMember, DetectedPolicy,
+    StorageSystem,
 };
 use super::block::BlockDevice;
 use super::members::{
@@ -157,6 +158,7 @@ impl<'a> Md<'a> {
             layout: Some(layout),
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
+            limit: self.limit(&mut notes),
             policy: self.policy(&members, &mut notes),
             members,
             condition,
@@ -217,6 +219,23 @@ impl<'a> Md<'a> {
                  {sectors} /dev/{name}` makes all of them work"
             )
         })
+    }
+
+    /// The limit on its rebuild: its own, or that of the machine.
+    fn limit(&self, notes: &mut Vec<String>) -> Option<DetectedLimit> {
+        /// The rate that md keeps up whatever else the disks do, if nothing was set.
+        const LEAST_KIB: u64 = 1000;
+        let of_machine = |name: &str| self.sysroot.number(&format!("/proc/sys/dev/raid/{name}"));
+        let least = self.number("sync_speed_min").or_else(|| of_machine("speed_limit_min"));
+        notes.extend(least.filter(|kib| *kib > LEAST_KIB).map(|kib| {
+            format!(
+                "a rebuild keeps up {kib} KiB/s (sync_speed_min) however slow readers become: \
+                 simulated with {LEAST_KIB} KiB/s"
+            )
+        }));
+        let is_own = self.text("sync_speed_max").is_some_and(|text| text.contains("(local)"));
+        let kib = self.number("sync_speed_max").or_else(|| of_machine("speed_limit_max"))?;
+        Some(DetectedLimit { kib, is_own }).filter(|limit| limit.kib > 0)
     }
 
     /// How it places copies.

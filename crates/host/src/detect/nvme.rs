@@ -100,6 +100,7 @@ impl<'a> NvmePaths<'a> {
             layout,
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
+            limit: None,
             policy: self.policy(),
             members,
             condition: ArrayCondition { degraded: missing > 0, missing, ..Default::default() },

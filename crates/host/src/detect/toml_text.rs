@@ -85,6 +85,11 @@ impl DetectedArray {
         optional("condition", &self.condition_text());
         let not_known = (!self.not_known.is_empty()).then(|| self.not_known.join("; "));
         optional("not_known", &not_known);
+        // More would be a misreading: no integer of TOML has it.
+        if let Some(limit) = self.limit.filter(|limit| limit.kib <= u64::from(u32::MAX)) {
+            line(text, &format!("limit_kib = {}", limit.kib));
+            line(text, &format!("limit_is_own = {}", limit.is_own));
+        }
         if !self.policy.offered.is_empty() {
             let offered: Vec<String> = self.policy.offered.iter().map(|it| quoted(it)).collect();
             line(text, &format!("offered = [{}]", offered.join(", ")));

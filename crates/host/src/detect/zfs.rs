@@ -131,6 +131,7 @@ impl ZfsPool {
             layout: Some(layout),
             mount: self.mount(sysroot),
             read_ahead_kb: None,
+            limit: None,
             policy,
             condition: self.condition(&members),
             members,

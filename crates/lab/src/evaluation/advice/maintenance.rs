@@ -1,9 +1,9 @@
 //! How long a scrub and a rebuild take, and how long a flush: by policy and by load.
 //!
 //! A short window is simulated at three places of the volume, because a hard disk is slower further
-//! in, and the mean time for a byte is extrapolated to all data. The default limit of the system,
-//! such as md's `sync_speed_max`, is in force. Only the first seed is used: the places differ more
-//! than seeds.
+//! in, and the mean time for a byte is extrapolated to all data. The limit of the array, else the
+//! default of the system, such as md's `sync_speed_max`, is in force. Only the first seed is used:
+//! the places differ more than seeds.
 //!
 //! Non-goals: the time to replace a disk, and errors found on the way.
 
@@ -140,9 +140,11 @@ const LOADS: [Load; 3] = [
 ];
 
 impl MaintenanceOptions<'_> {
-    /// The limit in force if nothing was set, in KiB/s.
-    fn default_limit(&self) -> Option<u64> {
-        self.limit.and_then(|(_, limit)| limit.default_kib)
+    /// The limit in force, in KiB/s: what the array has, else the default of the system.
+    fn limit_kib(&self, array: &ArraySpec) -> Option<u64> {
+        let (_, limit) = self.limit?;
+        let of_array = array.source.as_ref().and_then(|source| source.limit_kib);
+        of_array.or(limit.default_kib)
     }
 }
 
@@ -160,7 +162,7 @@ impl Maintenance {
         let mut limited = None;
         if options.has_copies {
             let Some(part) = ScrubbedPart::of(array, &map, options)? else { return Ok(None) };
-            let now = options.default_limit();
+            let now = options.limit_kib(array);
             rows.extend(LOADS.iter().map(|load| scrub(&part, load, now)));
             let rebuilt = RebuiltMember::of(array, &map, options);
             rows.extend(LOADS.iter().map(|load| rebuild(array, load, &rebuilt, now)));
@@ -205,7 +207,7 @@ pub fn rebuild_time(
     options: &MaintenanceOptions<'_>,
 ) -> Result<Option<WorkTime>> {
     let rebuilt = RebuiltMember::of(array, &array.chunk_map()?, options);
-    let work = rebuild(array, &LOADS[0], &rebuilt, options.default_limit());
+    let work = rebuild(array, &LOADS[0], &rebuilt, options.limit_kib(array));
     let policy = options.policies.first().map_or("mirrorball/first", String::as_str);
     Ok(work.measure(policy, options)?.map(|(time, _)| time))
 }
@@ -361,10 +363,15 @@ fn allocated_bytes(map: &ChunkMap, member: usize) -> u64 {
     data.end - data.start
 }
 
+/// The job of a load, with this work in the background, if any.
 fn job(load: &Load, background: &str, limit_kib: Option<u64>) -> JobFile {
     let rate = limit_kib.map_or_else(String::new, |kib| format!(" rate={kib}KiB/s"));
+    let pragma = match background {
+        "" => String::new(),
+        work => format!("; mirrorball: background={work}{rate}\n"),
+    };
     let text = format!(
-        "; mirrorball: background={background}{rate}\n[load]\nioengine=libaio\ndirect=1\n\
+        "{pragma}[load]\nioengine=libaio\ndirect=1\n\
          rw=randread\n\
          bs=4k\n{}\ntime_based\nruntime=60\n",
         load.options

@@ -89,19 +89,24 @@ impl NewLayouts {
         let rebuild = |it: &NewLayout| it.rebuild_hours.map_or(0.0, |hours| 1.0 / hours);
         let Some(first) = self.layouts.first() else { return String::new() };
         let mut text = format!("{}\n", wrapped(&first_line(&self.disks), width));
+        let percent = |value: f64, all: f64| format!("{:.0}", value / all * 100.0);
         let mut made: Vec<String> = Vec::new();
+        let is_more = |value: f64, best: f64| value > best && percent(best, value) != "100";
         let values: [&dyn Fn(&NewLayout) -> f64; 3] = [&reads, &writes, &rebuild];
         for (name, value) in ["Best reads", "Best writes", "Least rebuild"].into_iter().zip(values)
         {
             let Some(best) = self.best(value) else { continue };
             let is_made = made.contains(&best.name());
-            text += &entry(name, &best.described(value(best) / value(first), first), width);
+            let others = self.layouts.iter().filter(|it| is_more(value(it), value(best)));
+            let fastest = others.max_by(|a, b| value(a).total_cmp(&value(b)));
+            let tie = fastest.map(|it| format!(", within 2 % of {}", it.name()));
+            let described = best.described(value(best) / value(first), first);
+            text += &entry(name, &(described + &tie.unwrap_or_default()), width);
             if !is_made {
                 text += &lines("create", &best.create, width);
             }
             made.push(best.name());
         }
-        let percent = |value: f64, all: f64| format!("{:.0}", value / all * 100.0);
         let highest =
             |value: &dyn Fn(&NewLayout) -> f64| self.layouts.iter().map(value).fold(0.0, f64::max);
         let (most_reads, most_writes) = (highest(&reads), highest(&writes));
@@ -199,7 +204,8 @@ mod tests {
             "Best reads    md far under md/raid10: 2.00 times as fast as md simple"
         );
         assert_eq!(lines[2], "              create make far");
-        assert_eq!(lines[3], "Best writes   md simple under md/raid10");
+        let writes = "Best writes   md simple under md/raid10, within 2 % of md other";
+        assert_eq!(lines[3], writes);
         assert_eq!(lines[5], "Least rebuild md simple under md/raid10");
         assert!(text.contains("  md far       100      49    4.0 h"), "{text}");
     }

@@ -2,8 +2,13 @@
 //! free.
 
 use super::answer::{ArrayAnswer, OutOfService};
+use super::figure_text::hours_text;
+use super::maintenance::Maintenance;
 use crate::experiment::systems::{System, state_command};
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
+
+/// The end of a state that says how long its work still takes.
+const LEFT: &str = " left at its rate";
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
 /// members `out` of `array` are not in service on the machine.
@@ -42,6 +47,33 @@ pub fn first_steps(
         }
     };
     states.into_iter().map(step).collect()
+}
+
+/// A remark if the work that `condition` names is much slower than simulated.
+pub fn slow_work(condition: Option<&str>, maintenance: Option<&Maintenance>) -> Option<String> {
+    /// Many times the simulated time: below it, other I/O explains much.
+    const MANY: f64 = 3.0;
+    let state = condition?.split("; ").find(|state| state.ends_with(LEFT))?;
+    let (front, left) = state.trim_end_matches(LEFT).rsplit_once(", ")?;
+    let (number, unit) = left.split_once(' ')?;
+    let minutes = if unit == "min" { 60.0 } else { 1.0 };
+    let hours_left = number.parse::<f64>().ok()? / minutes;
+    let (work, percent) = front.split_once(" at ")?;
+    let done = percent.trim_end_matches(" %").parse::<f64>().ok()? / 100.0;
+    let is_scrub = ["check", "repair", "scrub"].contains(&work);
+    let rows = maintenance?.work.iter().filter(|row| row.work.starts_with("scrub") == is_scrub);
+    // Of a rebuild only what is left is simulated.
+    let part = if is_scrub { 1.0 - done } else { 1.0 };
+    let simulated = rows.filter_map(|row| Some((row.load, row.times.first()?.hours? * part)));
+    let (load, hours) = simulated.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (hours_left > hours * MANY).then(|| {
+        format!(
+            "{work}: {left}{LEFT}, but {} simulated with {load}: look for other I/O, a limit that \
+             was set, or a slow disk (`mirrorball watch`); much fragmented or small data slow it, \
+             too",
+            hours_text(hours)
+        )
+    })
 }
 
 /// Which members are to be replaced, and how.

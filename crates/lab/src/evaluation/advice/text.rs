@@ -378,7 +378,9 @@ fn limits(limited: &LimitedTimes, style: Style) -> String {
         Some(kib) => format!("{:.0} MB/s", kib as f64 * 1.024e-3),
         None => "none".to_owned(),
     };
-    let mut rows = Vec::new();
+    let work = limited.work.split(' ').next().unwrap_or_default();
+    let alone = [number(limited.reads_per_s_without), Nanos(limited.p99_ns_without).to_string()];
+    let mut rows = vec![(format!("no {work}"), [vec!["-".to_owned()], alone.to_vec()].concat())];
     for row in &limited.rows {
         let time = row.time.hours.map_or("never".to_owned(), hours_text);
         rows.push((

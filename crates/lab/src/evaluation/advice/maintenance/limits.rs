@@ -1,7 +1,7 @@
 //! A limit of the system's own on its rebuild or scrub: what it costs in time, and what a reader
 //! gains meanwhile.
 
-use super::{LOADS, Load, MaintenanceOptions, Work, WorkTime};
+use super::{LOADS, Load, MaintenanceOptions, Window, Work, WorkTime, job, run_all};
 use crate::experiment::systems::Commands;
 use anyhow::Result;
 use mirrorball_core::histogram::Histogram;
@@ -15,6 +15,9 @@ use serde::Serialize;
 const READER: &Load = &LOADS[1];
 /// What the work is limited to, as parts of its rate without a limit.
 const PARTS: [u64; 3] = [2, 5, 20];
+/// What to know of the undo where the limit in force is not known.
+const UNDO_IS_DEFAULT: &str = ". `undo` restores the default: if `check` shows another limit \
+                               before, set it instead";
 /// The least limit: md does not go below it.
 const LEAST_KIB: u64 = 1000;
 
@@ -30,6 +33,10 @@ pub struct LimitedTimes {
     pub load: &'static str,
     /// The system's name of the limit.
     pub limit: String,
+    /// Requests of the load per second while there is no such work.
+    pub reads_per_s_without: f64,
+    /// Of a hundred requests of the load without such work, 99 took no longer.
+    pub p99_ns_without: u64,
     /// Each limit, the widest first: as it is, then less.
     pub rows: Vec<LimitedTime>,
     /// How to set the limit of the second row.
@@ -66,7 +73,10 @@ pub(super) fn measure(
         let measured = work(READER, kib).measure(policy, options)?;
         Ok(measured.map(|(time, runs)| LimitedTime::new(kib, time, &runs)))
     };
-    let Some(now) = of(limit.default_kib)? else { return Ok(None) };
+    let Some(now) = of(options.limit_kib(array))? else { return Ok(None) };
+    let alone = Window { array: array.clone(), job: job(READER, "", None) };
+    let Some(alone) = run_all(&[alone], policy, READER.window, options)? else { return Ok(None) };
+    let (reads_per_s_without, p99_ns_without) = reads(&alone);
     let unlimited = work(READER, None);
     let devices = unlimited.parts * unlimited.devices as f64;
     let rate_kib = (now.time.bytes_per_s / devices / 1024.0) as u64;
@@ -79,13 +89,24 @@ pub(super) fn measure(
         rows.push(row);
     }
     let Some(kib) = rows.get(1).and_then(|row| row.kib) else { return Ok(None) };
+    let mut commands = limit.knob.commands(system, array, kib, None);
+    let source = array.source.as_ref();
+    match source.and_then(|it| it.limit_kib).filter(|_| source.is_some_and(|it| it.limit_is_own)) {
+        Some(own) => commands.undo = limit.knob.commands(system, array, own, None).set,
+        None if source.is_none_or(|it| it.limit_kib.is_none()) => {
+            commands.persist.iter_mut().for_each(|it| *it += UNDO_IS_DEFAULT);
+        }
+        None => {}
+    }
     Ok(Some(LimitedTimes {
         work: unlimited.row.work,
         policy: policy.clone(),
         load: READER.name,
         limit: limit.knob.name.clone(),
+        reads_per_s_without,
+        p99_ns_without,
         rows,
-        commands: limit.knob.commands(system, array, kib, None),
+        commands,
     }))
 }
 
@@ -97,10 +118,16 @@ fn rounded(kib: u64) -> u64 {
 
 impl LimitedTime {
     fn new(kib: Option<u64>, time: WorkTime, runs: &[RunRecord]) -> LimitedTime {
-        let mut latency = Histogram::default();
-        let reads = || runs.iter().flat_map(|run| &run.sections).map(|section| &section.read);
-        reads().for_each(|read| latency.merge(&read.latency));
-        let reads_per_s = reads().map(|read| read.iops).sum::<f64>() / runs.len() as f64;
-        LimitedTime { kib, time, reads_per_s, p99_ns: latency.quantile(0.99).0 }
+        let (reads_per_s, p99_ns) = reads(runs);
+        LimitedTime { kib, time, reads_per_s, p99_ns }
     }
+}
+
+/// Requests per second, and the time within which 99 of a hundred end.
+fn reads(runs: &[RunRecord]) -> (f64, u64) {
+    let mut latency = Histogram::default();
+    let reads = || runs.iter().flat_map(|run| &run.sections).map(|section| &section.read);
+    reads().for_each(|read| latency.merge(&read.latency));
+    let per_s = reads().map(|read| read.iops).sum::<f64>() / runs.len() as f64;
+    (per_s, latency.quantile(0.99).0)
 }

@@ -1,5 +1,6 @@
 //! Times of scrub and rebuild, worked out by hand.
 
+use super::super::state::slow_work;
 use super::*;
 use crate::experiment::systems::find;
 use mirrorball_disk::array_file::ArrayFile;
@@ -69,6 +70,24 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     let kib = limited.rows[1].kib.unwrap();
     let set = format!("echo {kib} > /sys/block/ARRAY/md/sync_speed_max");
     assert_eq!(limited.commands.set, [set]);
+    assert_eq!(limited.commands.undo, ["echo system > /sys/block/ARRAY/md/sync_speed_max"]);
+    assert!(limited.commands.persist.unwrap().contains("`undo` restores the default"));
+    let last = limited.rows[3];
+    assert!(limited.reads_per_s_without >= last.reads_per_s * 0.98, "{last:?}");
+    assert!(limited.p99_ns_without <= last.p99_ns, "{last:?}");
+    // A limit that the array has is in force, and comes back.
+    let own = "[source]\nsystem = \"md\"\nname = \"md0\"\nlimit_kib = 30000\nlimit_is_own = true\n";
+    let own = text.replace("[[member]]", &format!("{own}[[member]]"));
+    let md = measured_of(&own, &["md/raid1"], Some(find("md").unwrap()));
+    let limited = md.limited.unwrap();
+    assert_eq!(limited.rows[0].kib, Some(30_000));
+    assert_eq!(limited.commands.undo, ["echo 30000 > /sys/block/md0/md/sync_speed_max"]);
+    assert!(!limited.commands.persist.unwrap().contains("undo"));
+    assert!((md.work[3].times[0].bytes_per_s / (30_000.0 * 1024.0) - 1.0).abs() < 0.02);
+    let slow = |state: &str| slow_work(Some(state), Some(&measured_of(&own, &["md/raid1"], None)));
+    let remark = slow("degraded; recover at 12.6 %, 5000 h left at its rate").unwrap();
+    assert!(remark.starts_with("recover: 5000 h left at its rate, but"), "{remark}");
+    assert_eq!(slow("recover at 12.6 %, 20 h left at its rate"), None);
     // btrfs has no limit until one is set, and it is of each device.
     let text = text.replace("layout = \"md-raid1\"", "profile = \"raid1\"");
     let btrfs = find("btrfs").unwrap();
