@@ -64,14 +64,16 @@ impl DetectedDisk {
         let udev = UdevFacts::read(sysroot, device);
         // In a disk of virtio this file has a number instead.
         let vendor = text("device/vendor").filter(|vendor| !vendor.starts_with("0x"));
+        let model = udev.full_name(text("device/model")).or_else(|| emulated(sysroot, device));
+        let named_size = model.as_deref().and_then(size_in_model);
         DetectedDisk {
             name: device.name.clone(),
             bus,
             vendor: vendor.filter(|vendor| vendor != "ATA"),
-            model: udev.full_name(text("device/model")).or_else(|| emulated(sysroot, device)),
+            size_bytes: device.size_bytes(sysroot).or(named_size),
+            model,
             serial: text("device/serial").or_else(|| text("serial")).or(udev.serial),
             rpm: udev.rpm.filter(|rpm| *rpm > 0),
-            size_bytes: device.size_bytes(sysroot),
             rotational: sysroot.flag(&device.file("queue/rotational")),
             optimal_io_bytes: number("queue/optimal_io_size").filter(is_sensible_io_size),
             scheduler: text("queue/scheduler").map(|list| bracketed(&list).unwrap_or(list)),
@@ -80,6 +82,54 @@ impl DetectedDisk {
             zoned: text("queue/zoned"),
         }
     }
+}
+
+/// The capacity that a model name says: `870 EVO 4TB`, `ST4000VN008`, `WD40EFRX`, `CT1000MX500SSD1`.
+fn size_in_model(model: &str) -> Option<u64> {
+    model.split([' ', '-', '_']).find_map(gigabytes_in_word).map(|size| size * 1_000_000_000)
+}
+
+fn gigabytes_in_word(word: &str) -> Option<u64> {
+    /// Capacities that are written in GB, some behind another number.
+    const USUAL: [u64; 18] = [
+        120, 128, 240, 250, 256, 400, 480, 500, 512, 800, 960, 1000, 1024, 1600, 1920, 2000, 3840,
+        7680,
+    ];
+    let of_unit = |unit: &str, size: f64| {
+        let number: f64 = word.strip_suffix(unit)?.parse().ok()?;
+        Some((number * size) as u64)
+    };
+    if let Some(size) = of_unit("TB", 1000.0).or_else(|| of_unit("GB", 1.0)) {
+        return Some(size);
+    }
+    let is = |maker: &str| word.starts_with(maker);
+    let digits_at = |at: usize| {
+        let length = word[at..].bytes().take_while(u8::is_ascii_digit).count();
+        (&word[at..at + length], word[at + length..].chars().next().unwrap_or(' '))
+    };
+    let begins_number = |at: &usize| {
+        let before = at.checked_sub(1).map(|at| word.as_bytes()[at]);
+        word.as_bytes()[*at].is_ascii_digit() && !before.is_some_and(|it| it.is_ascii_digit())
+    };
+    (0..word.len()).filter(begins_number).find_map(|at| {
+        let (digits, next) = digits_at(at);
+        let number: u64 = digits.parse().ok()?;
+        let is_usual = |size: &&u64| digits.ends_with(&size.to_string());
+        match (digits.len(), next) {
+            (2..=5, 'A'..='Z') if at == 2 && (is("ST") || is("CT")) => Some(number),
+            (2, 'A'..='Z') if at == 2 && is("WD") => Some(number * 100),
+            (3, 'A'..='Z') if at == 2 && is("WD") => Some(number / 10 * 1000),
+            (3, 'T') if is("WDS") => Some(number * 10),
+            (3, 'T') if is("SSD") => Some(number * 100),
+            (2, 'T') if is("MG") => Some(number * 1000),
+            (length, 'T') if is("MZ") => {
+                let tenths: u64 = digits_at(at + length + 1).0.parse().ok()?;
+                Some(number % 10 * 1000 + tenths * 100)
+            }
+            (_, 'G') => USUAL.iter().rev().find(is_usual).copied(),
+            _ => None,
+        }
+    })
 }
 
 /// A model name for a loop device over a file of `mirrorball emulate`.
@@ -152,7 +202,32 @@ fn bus(sysroot: &Sysroot, device: &BlockDevice) -> DiskBus {
 
 #[cfg(test)]
 mod tests {
-    use super::{UdevFacts, bracketed};
+    use super::{UdevFacts, bracketed, size_in_model};
+
+    #[test]
+    fn names_of_models_say_capacities() {
+        for (model, gigabytes) in [
+            ("Samsung SSD 870 EVO 4TB", Some(4000)),
+            ("ST4000VN008-2DR166", Some(4000)),
+            ("ST500DM002", Some(500)),
+            ("WDC WD40EFRX-68N32N0", Some(4000)),
+            ("WDC WD101EFBX-68B0AN0", Some(10_000)),
+            ("WDS100T1X0E", Some(1000)),
+            ("CT1000MX500SSD1", Some(1000)),
+            ("TOSHIBA MG08ACA16TE", Some(16_000)),
+            ("KINGSTON SA400S37480G", Some(480)),
+            ("INTEL SSDPE2KX040T8", Some(4000)),
+            ("INTEL SSDSC2BB480G7", Some(480)),
+            ("SAMSUNG MZQL23T8HCLS-00A07", Some(3800)),
+            ("KINGSTON SKC3000D2048G", None),
+            ("ST31000528AS", None),
+            ("QEMU HARDDISK", None),
+            ("Gerät 9", None),
+        ] {
+            let bytes = gigabytes.map(|size: u64| size * 1_000_000_000);
+            assert_eq!(size_in_model(model), bytes, "{model}");
+        }
+    }
 
     #[test]
     fn udev_completes_a_model_name_that_scsi_has_cut() {

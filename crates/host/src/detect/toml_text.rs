@@ -206,8 +206,11 @@ fn write_striped(text: &mut String, member: &DetectedMember) {
 fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayLayout>) {
     /// Array files take parts of whole pages.
     const PAGE: u64 = 4096;
+    let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
     let Some(size_bytes) = member.size_bytes else {
-        line(text, "# guessed: the size is that of the model");
+        let like = if disk_bytes.is_some() { "disk, used whole" } else { "model" };
+        line(text, &format!("# guessed: the size is that of the {like}"));
+        disk_bytes.into_iter().for_each(|bytes| key(text, "size", &size(bytes)));
         return;
     };
     // What holds no data is neither read nor scrubbed.
@@ -219,7 +222,6 @@ fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayL
     let around = layout.map(|layout| layout.member_around(data_bytes));
     let bytes = around.map_or(data_bytes, |around| around.size_bytes);
     let before = around.map_or(0, |around| around.data_begin_bytes);
-    let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
     let begin = member.begin_bytes.map_or(0, |begin| begin.saturating_sub(before));
     let end = begin.checked_add(bytes);
     let (Some(disk_bytes), Some(end)) = (disk_bytes.filter(|disk| *disk > bytes), end) else {
