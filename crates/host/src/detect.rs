@@ -115,6 +115,13 @@ fn with_notes(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
             && member.model.confidence == ModelConfidence::Guessed
     };
     if sysroot.is_pasted() && !array.has_paths() && array.members.iter().any(is_unknown) {
+        // The flag says which are the slow ones.
+        let has_flags = array.members.iter().any(|member| member.write_mostly);
+        let fast = |member: &&mut DetectedMember| !member.write_mostly && is_unknown(member);
+        for member in array.members.iter_mut().filter(fast).filter(|_| has_flags) {
+            model_of_class(false).clone_into(&mut member.model.profile);
+            member.model.reason += ", and others are write-mostly";
+        }
         let note = "the text does not say what disks these are: paste the output of `lsblk -o \
                     NAME,SIZE,ROTA,MODEL`, too";
         array.add_not_known(

@@ -111,8 +111,10 @@ impl DetectedArray {
         }
         // A device of the device mapper has two names, and sysfs knows it by the other.
         let device = member.device.as_deref().unwrap_or_default();
-        let by_path = device.strip_prefix("/dev/").unwrap_or(device);
-        if let Some(name) = member.kernel_name.as_deref().filter(|name| *name != by_path) {
+        // A name that only stands for one that a text does not say ends as the path does.
+        let end = device.rsplit('/').next().unwrap_or_default();
+        let says_more = |name: &&str| *name != end && name.strip_prefix("dm-") != Some(end);
+        if let Some(name) = member.kernel_name.as_deref().filter(says_more) {
             key(text, "kernel_name", name);
         }
         write_place(text, member, self.system_layout());

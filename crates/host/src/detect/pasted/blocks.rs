@@ -28,6 +28,11 @@ fn set_place(tree: &mut Tree, device: &Listed) {
     if device.row.get("TRAN") == Some("usb") && is_disk_name(name) {
         tree.set_usb(name);
     }
+    let number = device.row.get("MAJ:MIN").and_then(|it| it.split_once(':'));
+    let is_mapping = device.row.get("TYPE").is_some_and(|it| MAPPINGS.contains(&it));
+    if let Some(minor) = number.filter(|_| is_mapping).and_then(|(_, it)| it.parse().ok()) {
+        tree.set_mapping(name, minor);
+    }
     if let Some(uuid) = device.row.get("PARTUUID").filter(|_| is_disk_name(name)) {
         tree.add(format!("/dev/{name}"), "node");
         tree.link(format!("/dev/disk/by-partuuid/{uuid}"), format!("/dev/{name}"));
@@ -236,11 +241,14 @@ fn below(all: &[Listed], at: usize) -> Vec<String> {
     below.iter().map(|parent| device_name(all, parent)).collect()
 }
 
+/// Types of devices of the device mapper.
+const MAPPINGS: [&str; 4] = ["crypt", "lvm", "mpath", "dm"];
+
 /// The name of a device of the listing in the tree: those of the device mapper have one before it.
 fn device_name(all: &[Listed], name: &str) -> String {
     let found = all.iter().find(|device| device.name == name);
     let kind = found.and_then(|device| device.row.get("TYPE")).unwrap_or_default();
-    match ["crypt", "lvm", "mpath", "dm"].contains(&kind) {
+    match MAPPINGS.contains(&kind) {
         true => format!("dm-{name}"),
         false => name.to_owned(),
     }

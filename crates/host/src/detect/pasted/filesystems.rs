@@ -341,7 +341,10 @@ fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
         }
         show += &format!("\tdevid {devid} size {size_bytes} used {used_bytes} path {path}\n");
         let (name, block) = match path.strip_prefix("/dev/mapper/") {
-            Some(name) => (format!("dm-{name}"), tree.device(&format!("dm-{name}"))),
+            Some(name) => {
+                let name = format!("dm-{name}");
+                (tree.kernel_name(&name), tree.device(&name))
+            }
             None => (base_name(path).to_owned(), tree.device(base_name(path))),
         };
         if let Some(name) = path.strip_prefix("/dev/mapper/") {

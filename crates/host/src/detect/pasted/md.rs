@@ -261,7 +261,9 @@ fn detailed(below: &[&str], key: &dyn Fn(&str) -> Option<String>) -> MdArray {
         let length = (0..rest.len()).find(|at| is_next(*at)).unwrap_or(rest.len());
         let named = rest[..length].iter().find_map(|it| it.strip_prefix("/dev/"));
         let named = named.filter(|it| !it.starts_with("block/"));
-        let device = named.map(|it| base_name(it).to_owned()).or_else(|| disk_by(major, minor));
+        let mapped = |it: &str| it.strip_prefix("mapper/").map(|name| format!("dm-{name}"));
+        let named = named.map(|it| mapped(it).unwrap_or_else(|| base_name(it).to_owned()));
+        let device = named.or_else(|| disk_by(major, minor));
         let is = |word: &str| rest[..length].contains(&word);
         let is_write_mostly = is("writemostly") || is("write-mostly");
         let state = state_words(is("faulty"), is("sync"), is_write_mostly, is("replacement"));
@@ -356,7 +358,9 @@ pub(super) fn add_plain(
 }
 
 /// Adds an array, or what a second part of the text says of it.
-fn add(tree: &mut Tree, name: &str, array: MdArray) {
+fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
+    let devices = std::mem::take(&mut array.devices).into_iter();
+    array.devices = devices.map(|(name, it)| (tree.kernel_name(&name), it)).collect();
     let members = |array: &MdArray| -> Vec<String> { array.devices.keys().cloned().collect() };
     let same = tree.md.iter().find(|(other, it)| {
         *other == name || (!it.devices.is_empty() && members(it) == members(&array))
@@ -470,7 +474,7 @@ impl MdArray {
             tree.add(format!("{md}/sync_speed"), kib_per_s.to_string());
         }
         for (device, member) in &self.devices {
-            let own = format!("{md}/dev-{}", device.replace('/', "!"));
+            let own = format!("{md}/dev-{device}");
             let block = tree.device(device);
             tree.link(format!("{own}/block"), block.clone());
             tree.link(format!("{folder}/slaves/{device}"), block);

@@ -35,6 +35,8 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         let name = begin.checked_sub(if is_id { 2 } else { 1 }).map(|at| words[at]);
         let groups = groups(&words[begin + 1..end]);
         if let Some(name) = name.filter(|_| !groups.is_empty()) {
+            let number = words[*begin].strip_prefix("dm-").and_then(|it| it.parse().ok());
+            number.into_iter().for_each(|number| tree.set_mapping(name, number));
             add_multipath(tree, name, &groups);
         }
     }

@@ -1,5 +1,6 @@
 //! Texts as people paste them, whole and mangled, with the arrays that they describe.
 
+use super::super::command_tests::check_detected;
 use super::super::{DetectedArray, DetectedMember, detect_pasted};
 use mirrorball_disk::array_file::ArrayFile;
 
@@ -167,6 +168,7 @@ fn texts_of_forums_give_their_arrays_however_they_are_mangled() {
             continue;
         }
         let arrays: Vec<&DetectedArray> = found.iter().flatten().collect();
+        arrays.iter().for_each(|array| check_detected(array, &case.text));
         let members = arrays.iter().flat_map(|array| &array.members);
         let models: Vec<&str> = members.map(|it| it.model.profile.as_str()).collect();
         if !case.models.is_empty() && models != case.models {

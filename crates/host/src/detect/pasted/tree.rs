@@ -24,6 +24,9 @@ pub(super) struct Tree {
     pub(super) files: BTreeMap<String, TreeEntry>,
     /// Arrays of md, by their names.
     pub(super) md: BTreeMap<String, MdArray>,
+    /// Names of the kernel of mappings, such as `dm-0`, by those that stand for them until these
+    /// are known, such as `dm-vg0-data`.
+    mappings: BTreeMap<String, String>,
     /// Disks behind a bridge of USB.
     usb: BTreeSet<String>,
     /// Parts that contradict each other, and what is guessed.
@@ -90,9 +93,19 @@ impl Tree {
         self.usb.insert(disk_of(name).to_owned());
     }
 
+    /// Sets the number of a mapping. To be called before it gets a folder.
+    pub(super) fn set_mapping(&mut self, name: &str, number: u32) {
+        self.mappings.insert(format!("dm-{name}"), format!("dm-{number}"));
+    }
+
+    /// The name of the kernel of a device, as far as the text says it.
+    pub(super) fn kernel_name(&self, name: &str) -> String {
+        self.mappings.get(name).cloned().unwrap_or_else(|| name.replace('/', "!"))
+    }
+
     /// The folder of a device, made if it is new.
     pub(super) fn device(&mut self, name: &str) -> String {
-        let name = name.replace('/', "!");
+        let name = self.kernel_name(name);
         let disk = disk_of(&name);
         let bus = if self.usb.contains(disk) { "/usb1" } else { "" };
         let of_disk = format!("/sys/devices/pasted{bus}/{disk}");
@@ -117,7 +130,7 @@ impl Tree {
         self.add(format!("{folder}/dm/uuid"), format!("{uuid}{name}"));
         for device in below {
             let block = self.device(device);
-            let device = device.replace('/', "!");
+            let device = self.kernel_name(device);
             self.link(format!("{folder}/slaves/{device}"), block);
         }
         folder
@@ -143,7 +156,10 @@ impl Tree {
         let folder = self.device(name);
         let (file, what, value) = match fact {
             Fact::Size => {
-                let Some(sectors) = value.parse::<u64>().ok().map(|it| it / 512) else { return };
+                let sectors = value.parse::<u64>().map_or(0, |it| it / 512);
+                if sectors == 0 {
+                    return;
+                }
                 ("size", "size", sectors.to_string())
             }
             Fact::Model => ("device/model", "model", value.replace('_', " ")),

@@ -338,6 +338,10 @@ fn named(members: &[&MemberSpec], failed: &[u64]) -> Vec<NamedDevice> {
             let named = NamedDevice::of_path(plain(&member.device).unwrap_or_else(unknown));
             match plain(&member.kernel_name) {
                 Some(kernel_name) => NamedDevice { kernel_name, ..named },
+                // A link, whose target has another name.
+                None if named.kernel_name.contains('/') => {
+                    NamedDevice { kernel_name: unknown(), ..named }
+                }
                 None => named,
             }
         }
