@@ -30,153 +30,25 @@ fn machine(name: &str) -> (tempfile::TempDir, Sysroot) {
     (folder, root)
 }
 
-/// Machine, array, number of members, lines of the array file, and texts that are not in it.
-type Case = (&'static str, &'static str, usize, &'static [&'static str], &'static [&'static str]);
-
-const CASES: [Case; 18] = [
-    ("01-nvme-sata-raid10", "md1", 2, &["in_force = \"md/raid10-2008\""], &["link ="]),
-    ("01-nvme-sata-raid10", "md0", 2, &["in_force = \"md/raid1-2016\""], &[]),
-    (
-        "02-raid10-on-multipath",
-        "md10",
-        14,
-        &[
-            "# note: each member: over 2 paths",
-            "# note: spares, not members: dm-29, dm-31",
-            "# disk: sda, HUS726040ALS210, 3907018584KiB, scheduler mq-deadline",
-        ],
-        &["class default"],
-    ),
-    (
-        "03-raid1-of-raid0",
-        "md127",
-        2,
-        &[
-            "set = { link = \"1120MB/s\", channel = \"2400MB/s\", dies = 32 }",
-            "write_mostly = true",
-            "# note: the read-ahead of md127 is 128 KiB, and a stripe of a raid0 below it is 1024 \
-             KiB: for one stream one disk works at a time; `blockdev --setra 4096 /dev/md127` \
-             makes all of them work",
-        ],
-        &[],
-    ),
-    (
-        "05-multipath-14-paths",
-        "mpathe",
-        7,
-        &["# Guessed models: 7, see `guessed` below"],
-        &["hdd-7k2-desktop"],
-    ),
-    (
-        "06-zfs-smr-resilver",
-        "dpool",
-        2,
-        &[
-            "model = \"hdd-smr\"",
-            "length = \"917GiB\"",
-            "rebuilding = \"534295MiB\" # state: ONLINE",
-            "condition = \"resilver at 56.9 %, 14 h left at its rate\"",
-            "# note: log, which takes synchronous writes, left out: /dev/sdc1",
-        ],
-        &[],
-    ),
-    ("07-zfs-3way-hdd-hdd-ssd", "test", 3, &["in_force = \"zfs/pending-10ms\""], &[]),
-    ("08-zfs-33-mirrors", "big", 8, &["# note: cache, left out: /dev/nvme0n1p1"], &[]),
-    (
-        "09-btrfs-added-disk-unbalanced",
-        "/mnt/nas",
-        2,
-        &[
-            "length = \"11181640624KiB\"",
-            "# note: devid 3 (/dev/mapper/btrfs3) holds nothing: reads and scrubs do not use it, \
-             so it is left out; `btrfs balance start --full-balance /mnt/nas` spreads the data \
-             over it",
-        ],
-        &["devid = 3"],
-    ),
-    (
-        "12-raspberry-usb-raid1",
-        "md0",
-        2,
-        &["name = \"usb2\"", "read = \"35MB/s\"", "link = \"usb2\""],
-        &[],
-    ),
-    (
-        "13-raid1-recovering",
-        "md127",
-        2,
-        &["model = \"hdd-5k4-1tb\"", "rebuilding = \"71527MiB\" # state: spare"],
-        &[],
-    ),
-    (
-        "14-lvm-raid1-integrity",
-        "nas/media",
-        2,
-        &[
-            "device = \"/dev/sda\"",
-            "# note: each member: dm-integrity checks what is read, and with its journal writes \
-             all data twice: writes take about twice as long as simulated",
-        ],
-        &["iorig", "described as on the first"],
-    ),
-    ("14b-lvm-raid1-integrity-hdd-ssd", "nas/media", 2, &["device = \"/dev/sdb\""], &["iorig"]),
-    (
-        "15-nvme-tcp-ana",
-        "/srv/vm",
-        2,
-        &["# note: 2 paths serve, 2 stand by (not optimized): nvme1c3n1, nvme1c4n1"],
-        &["class default"],
-    ),
-    (
-        "16-thin-pool-on-lvm-raid1",
-        "/var/lib/pvc a",
-        2,
-        &[
-            "name = \"vg1/thin-pool-1_tdata\"",
-            "mount = \"/var/lib/pvc a\"",
-            "length = \"409605MiB\"",
-        ],
-        &[],
-    ),
-    ("19-nas-system-raid1-8-members", "md1", 8, &["layout = \"md-raid1\""], &[]),
-    (
-        "24-btrfs-on-bcache-raid6",
-        "/volum1",
-        5,
-        &[
-            "profile = \"raid1c3\"",
-            "cache = { model = \"nvme-gen4\", size = \"317956MiB\" }",
-            "# note: the data are raid6, without copies to choose among: this describes the \
-             metadata, which are raid1c3",
-        ],
-        &[],
-    ),
-    (
-        "25-btrfs-one-of-four-missing",
-        "/srv/pool",
-        4,
-        &[
-            "# note: about 2.3 TiB of the data have 1 copy left, until the missing device is \
-             replaced",
-            "length = \"2200GiB\"",
-        ],
-        &[],
-    ),
-];
-
 #[test]
 fn the_machines_of_owners_are_described_as_they_are() {
-    for (name, target, members, lines, absent) in CASES {
+    // After `=== `: machine, array and number of members. Then lines of the array file, and behind
+    // `!` texts that are not in it.
+    for case in include_str!("owner_cases.txt").split("=== ").skip(1) {
+        let (head, lines) = case.split_once('\n').unwrap();
+        let (name, rest) = head.split_once(' ').unwrap();
+        let (target, members) = rest.rsplit_once(' ').unwrap();
         let (_folder, root) = machine(name);
         let array = detect_at(&root, target).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let text = array.array_file();
         let spec = ArrayFile::parse(&text, "a.toml").unwrap_or_else(|e| panic!("{name}: {e}")).spec;
-        assert_eq!(spec.members.len(), members, "{name}: {text}");
-        for line in lines {
-            assert!(text.lines().any(|it| it == *line), "{name}: no `{line}` in\n{text}");
-        }
-        for other in absent {
-            assert!(!text.contains(other), "{name}: `{other}` in\n{text}");
+        assert_eq!(spec.members.len().to_string(), members, "{name}: {text}");
+        for line in lines.lines() {
+            let is_as_said = match line.strip_prefix('!') {
+                Some(absent) => !text.contains(absent),
+                None => text.lines().any(|it| it == line),
+            };
+            assert!(is_as_said, "{name}: `{line}`\n{text}");
         }
     }
 }

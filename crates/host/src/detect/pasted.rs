@@ -10,6 +10,7 @@ mod disks;
 mod filesystems;
 mod md;
 mod md_array;
+mod md_files;
 mod paths;
 mod pools;
 mod printed;
@@ -91,7 +92,7 @@ fn read(lines: &[String]) -> Sysroot {
             values.iter().for_each(|value| json(&mut tree, value));
         }
     }
-    md::write(&mut tree);
+    md_files::write(&mut tree);
     printed::add(&mut tree, &lines);
     Sysroot::in_memory(tree.into_files())
 }

@@ -186,8 +186,10 @@ pub(super) fn read_mdadm(tree: &mut Tree, lines: &[&str]) {
             };
             below.iter().find_map(value)
         };
-        match key("Array UUID") {
-            Some(uuid) => examined(tree, &device, &uuid, &key),
+        // Metadata 0.90 has the name of later ones for the UUID of the array.
+        let of_member = key("Magic").and_then(|_| key("UUID"));
+        match key("Array UUID").or(of_member) {
+            Some(uuid) => examined(tree, &device, &uuid, &below, &key),
             None if key("Raid Level").is_some() => {
                 let array = detailed(&below, &key);
                 add(tree, &name_of(&device), array);
@@ -293,20 +295,34 @@ fn disk_by(major: &str, minor: &str) -> Option<String> {
 }
 
 /// A member of an array by `mdadm --examine`: with the others of the same UUID it makes the array.
-fn examined(tree: &mut Tree, device: &str, uuid: &str, key: &dyn Fn(&str) -> Option<String>) {
+fn examined(
+    tree: &mut Tree,
+    device: &str,
+    uuid: &str,
+    below: &[&str],
+    key: &dyn Fn(&str) -> Option<String>,
+) {
+    let is_old =
+        key("Version").is_some_and(|version| version.trim_start_matches('0').starts_with(".9"));
     let number = |name: &str| key(name).and_then(|value| number_in(&value));
     let found = tree.md.iter().find(|(_, array)| array.uuid.as_deref() == Some(uuid));
     let given = key("Name").unwrap_or_default();
     let given = given.split_whitespace().next().unwrap_or_default().rsplit(':').next();
     let name = found.map(|(name, _)| name.clone());
-    let name = name.unwrap_or_else(|| name_of(given.filter(|it| !it.is_empty()).unwrap_or("0")));
+    let minor = key("Preferred Minor");
+    let given = given.filter(|it| !it.is_empty()).or(minor.as_deref());
+    let name = name.unwrap_or_else(|| name_of(given.unwrap_or("0")));
     let mut array = common(key);
     array.uuid = Some(uuid.to_owned());
-    // The size of a member is in sectors.
+    // The size of a member is in sectors, but in KiB of metadata 0.90.
+    let parts = if is_old { 1 } else { 2 };
     array.member_kib =
-        number("Used Dev Size").or_else(|| number("Avail Dev Size")).map(|it| it / 2);
+        number("Used Dev Size").or_else(|| number("Avail Dev Size")).map(|it| it / parts);
     let role = key("Device Role").unwrap_or_default();
-    let slot = role.strip_prefix("Active device ").and_then(number_in);
+    let own = below.iter().find_map(|line| line.trim().strip_prefix("this "));
+    let own =
+        own.filter(|line| line.contains("active")).and_then(|line| line.split_whitespace().nth(3));
+    let slot = own.or(role.strip_prefix("Active device ")).and_then(number_in);
     let state = if slot.is_some() { "in_sync" } else { "spare" };
     let member = MdDevice { slot, state: state.to_owned(), offset: number("Data Offset") };
     match tree.md.get_mut(&name).filter(|other| other.uuid.as_deref() == Some(uuid)) {
@@ -416,74 +432,4 @@ fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
         }
     }
     contradictions.into_iter().for_each(|note| tree.note(note));
-}
-
-/// Writes the files of all arrays.
-pub(super) fn write(tree: &mut Tree) {
-    for (name, array) in std::mem::take(&mut tree.md) {
-        array.write(&name, tree);
-    }
-}
-
-impl MdArray {
-    /// Writes the files of the array.
-    fn write(&self, name: &str, tree: &mut Tree) {
-        /// More than any array has.
-        const SLOTS_MAX: u64 = 512;
-        let folder = tree.device(name);
-        let md = format!("{folder}/md");
-        let is_guessed = self.level.is_empty() && self.devices.len() > 1;
-        if self.is_inactive || self.level.is_empty() && !is_guessed {
-            return tree.add(format!("{md}/array_state"), "inactive");
-        }
-        if is_guessed {
-            tree.note(format!(
-                "the text has no level of {name}: taken for raid1; `cat /proc/mdstat` says it"
-            ));
-        }
-        let level = if is_guessed { "raid1" } else { &self.level };
-        let in_use = self.devices.values().filter(|it| it.slot.is_some()).count() as u64;
-        let slots = if self.slots == 0 { in_use } else { self.slots }.clamp(1, SLOTS_MAX);
-        let up = self.up.unwrap_or(self.devices.len() as u64);
-        tree.add(format!("{md}/level"), level);
-        tree.add(format!("{md}/raid_disks"), slots.to_string());
-        tree.add(format!("{md}/degraded"), slots.saturating_sub(up).to_string());
-        tree.add(format!("{md}/array_state"), "clean");
-        let number = self.layout.unwrap_or(2 | 1 << 8);
-        let copies = (number & 0xff).max(1) * (number >> 8 & 0xff).max(1);
-        let is_raid10 = self.level == "raid10";
-        if is_raid10 && self.layout.is_none() {
-            tree.note(format!("the text has no layout of {name}: taken for near=2"));
-        }
-        let of_array = self.size_kib.and_then(|kib| match self.level.as_str() {
-            "raid10" => Some(kib.saturating_mul(copies) / slots),
-            "raid1" | "" => Some(kib),
-            _ => None,
-        });
-        if let Some(kib) = self.member_kib.or(of_array) {
-            tree.add(format!("{md}/component_size"), kib.to_string());
-            self.devices.keys().for_each(|device| tree.check_size(name, device, kib));
-        }
-        tree.add(format!("{md}/layout"), if is_raid10 { number } else { 0 }.to_string());
-        tree.add(format!("{md}/chunk_size"), self.chunk_bytes.unwrap_or(0).to_string());
-        tree.add(format!("{md}/sync_action"), self.action.unwrap_or("idle"));
-        if let Some((done, all)) = self.progress {
-            tree.add(format!("{md}/sync_completed"), format!("{done} / {all}"));
-        }
-        if let Some(kib_per_s) = self.kib_per_s {
-            tree.add(format!("{md}/sync_speed"), kib_per_s.to_string());
-        }
-        for (device, member) in &self.devices {
-            let own = format!("{md}/dev-{device}");
-            let block = tree.device(device);
-            tree.link(format!("{own}/block"), block.clone());
-            tree.link(format!("{folder}/slaves/{device}"), block);
-            tree.add(format!("{own}/state"), member.state.clone());
-            let slot = member.slot.map_or("none".to_owned(), |it| it.to_string());
-            tree.add(format!("{own}/slot"), slot);
-            if let Some(offset) = member.offset {
-                tree.add(format!("{own}/offset"), offset.to_string());
-            }
-        }
-    }
 }

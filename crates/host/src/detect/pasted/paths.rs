@@ -153,12 +153,18 @@ pub(super) fn read_json(tree: &mut Tree, value: &Value) {
                 last.insert(key, value);
             }
         }
-        let Some(paths) = subsystem.get("Paths").and_then(Value::as_array) else { continue };
+        // Later versions have the paths in a namespace, and the controller in an object of each.
+        let namespace = subsystem.get("Namespaces").and_then(|it| it.get(0));
+        let paths = subsystem.get("Paths").or_else(|| namespace?.get("Paths"));
+        let Some(paths) = paths.and_then(Value::as_array) else { continue };
+        let namespace_number = namespace.and_then(|it| it.get("NSID")?.as_u64());
+        let namespace_number = namespace_number.and_then(|it| it.try_into().ok()).unwrap_or(1);
         let path = |path: &Value| {
+            let controller = path.get("Controller").and_then(|it| it.get(0)).unwrap_or(path);
             Some(NvmePath {
-                controller: text(path, "Name")?,
-                transport: text(path, "Transport").unwrap_or_default(),
-                state: text(path, "State").unwrap_or_else(|| "live".to_owned()),
+                controller: text(controller, "Name")?,
+                transport: text(controller, "Transport").unwrap_or_default(),
+                state: text(controller, "State").unwrap_or_else(|| "live".to_owned()),
                 ana_state: text(path, "ANAState").filter(|it| ANA_STATES.contains(&it.as_str())),
             })
         };
@@ -166,7 +172,7 @@ pub(super) fn read_json(tree: &mut Tree, value: &Value) {
         let number = last.get("Name").and_then(|it| it.strip_prefix("nvme-subsys")?.parse().ok());
         let get = |key| last.get(key).map(String::as_str);
         if let Some(number) = number {
-            add_subsystem(tree, number, 1, get("NQN"), get("IOPolicy"), &paths);
+            add_subsystem(tree, number, namespace_number, get("NQN"), get("IOPolicy"), &paths);
         }
     }
 }

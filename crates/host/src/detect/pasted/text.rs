@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 /// The lines of a text: without colours, quoting marks and marks of code, with blanks for tabs.
 pub(super) fn lines(text: &str) -> Vec<String> {
-    let mut plain = without_colours(&decoded(text));
-    for mark in ["```", "[code]", "[/code]", "[CODE]", "[/CODE]", "<pre>", "</pre>", "<code>"] {
+    let mut plain = without_tags(&without_colours(&decoded(text)));
+    for mark in ["```", "<pre>", "</pre>", "<code>"] {
         plain = plain.replace(mark, "");
     }
     let entities = [("</code>", ""), ("&gt;", ">"), ("&lt;", "<"), ("&nbsp;", " "), ("&amp;", "&")];
@@ -47,6 +47,24 @@ fn decoded(text: &str) -> Cow<'_, str> {
         rest = if byte.is_some() { &after[2..] } else { after };
     }
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The text without tags of forums, such as `[CODE]` and `[COLOR=#000000]`.
+fn without_tags(text: &str) -> String {
+    const TAGS: [&str; 8] =
+        ["code", "color", "indent", "quote", "font", "size", "spoiler", "noparse"];
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((front, behind)) = rest.split_once('[') {
+        plain += front;
+        let tag = behind.split_once(']').filter(|(tag, _)| {
+            let name = tag.trim_start_matches('/').split('=').next().unwrap_or_default();
+            TAGS.contains(&name.to_lowercase().as_str())
+        });
+        rest = tag.map_or(behind, |(_, behind)| behind);
+        plain += if tag.is_some() { "" } else { "[" };
+    }
+    plain + rest
 }
 
 /// Lines without a mark of a comment before them, as scripts and notes keep outputs.
