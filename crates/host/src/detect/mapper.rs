@@ -385,11 +385,4 @@ mod tests {
         let recover = states("0 8 raid raid1 2 Aa 256/1024 recover 0 0 -");
         assert_eq!(recover, ("recover".to_owned(), 25.0, [(false, false), (false, true)]));
     }
-
-    #[test]
-    fn hyphens_in_names_of_volumes_are_doubled_in_the_device_mapper() {
-        assert_eq!(volume_name("vg0-data"), "vg0/data");
-        assert_eq!(volume_name("my--vg-my--data--2"), "my-vg/my-data-2");
-        assert_eq!(volume_name("plain"), "plain");
-    }
 }

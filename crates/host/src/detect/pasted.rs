@@ -20,6 +20,7 @@ mod tree;
 mod volumes;
 
 pub(super) use filesystems::MADE_UP_FSID;
+pub(super) use text::size_of;
 
 use super::sysroot::Sysroot;
 use serde_json::Value;

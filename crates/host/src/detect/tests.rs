@@ -300,13 +300,6 @@ fn state_that_cannot_be_read_is_named_and_is_no_fact() {
     }
 }
 
-#[test]
-fn a_path_that_is_down_is_no_missing_member() {
-    let array = only("dm-multipath");
-    assert_eq!(array.condition_text().as_deref(), Some("1 path down"));
-    assert!(array.has_paths() && !only("lvm-raid1").has_paths());
-}
-
 /// Files that a copy has and `detect` does not read.
 const UNREAD: [&str; 16] = [
     "stat", "inflight", "ro", "removable", "hidden", "wwid", "nsid", "error_stats", "iostats",

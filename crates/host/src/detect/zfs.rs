@@ -7,6 +7,7 @@ use super::block::BlockDevice;
 use super::md::profile_of_layout;
 use super::members::{complete, no_mirror, notes_on, read_member, unreadable};
 use super::mounts::mounts;
+use super::pasted::size_of;
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::tools::{ZPOOL_LIST, ZPOOL_STATUS};
@@ -163,13 +164,18 @@ impl ZfsPool {
         })
     }
 
+    /// The size before a word of a scan, such as `917G total`.
+    fn scanned(&self, word: &str) -> Option<u64> {
+        let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
+        let at = words.iter().position(|it| *it == word)?;
+        size_of(words.get(at.checked_sub(1)?)?)
+    }
+
     /// How long a scan takes that reports what it issued, at its present rate.
     fn hours_left(&self) -> Option<f64> {
-        let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
-        let at = |word: &str| words.iter().position(|it| *it == word);
-        let size_before = |word: &str| size_of(words.get(at(word)?.checked_sub(1)?)?);
-        let rate = size_of(words.get(at("issued")? + 2)?.strip_suffix("/s")?)?;
-        let left = size_before("total")?.saturating_sub(size_before("issued")?);
+        let (_, rate) = self.scan.split_once(" issued at ")?;
+        let rate = size_of(rate.split_once("/s")?.0)?;
+        let left = self.scanned("total")?.saturating_sub(self.scanned("issued")?);
         (rate > 0).then(|| left as f64 / rate as f64 / 3600.0)
     }
 
@@ -181,12 +187,7 @@ impl ZfsPool {
             size_of(row?.nth(2)?)
         });
         // A scan says what it has to do.
-        let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
-        let total = || {
-            let at = words.iter().position(|it| *it == "total")?;
-            size_of(words.get(at.checked_sub(1)?)?)
-        };
-        listed.or_else(total)
+        listed.or_else(|| self.scanned("total"))
     }
 
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
@@ -285,17 +286,6 @@ fn parse_status(text: &str) -> Vec<ZfsPool> {
     pools
 }
 
-/// A size as ZFS writes it: `917G`, `7.87M`, or bytes.
-fn size_of(text: &str) -> Option<u64> {
-    let (number, unit) = match text.strip_suffix(|it: char| it.is_ascii_alphabetic()) {
-        Some(number) => (number, &text[number.len()..]),
-        None => (text, "B"),
-    };
-    let power = ["B", "K", "M", "G", "T", "P", "E"].iter().position(|it| *it == unit)?;
-    let number: f64 = number.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0)?;
-    Some((number * 1024_f64.powi(power as i32)) as u64)
-}
-
 fn in_table(line: &str) -> bool {
     line.starts_with('\t')
 }
@@ -347,36 +337,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resilver_says_how_long_it_takes() {
-        let scan = "resilver in progress since Mon Jun 22 12:58:29 2020 917G scanned at 13.8M/s, \
-                    522G issued at 7.87M/s, 917G total 526G resilvered, 56.89% done, no estimated";
-        let pool = ZfsPool { scan: scan.to_owned(), ..ZfsPool::default() };
-        let state = pool.condition(&[]).text();
-        assert_eq!(state.as_deref(), Some("resilver at 56.9 %, 14 h left at its rate"));
-        assert_eq!(size_of("917G"), Some(917 << 30));
-        assert_eq!(
-            [size_of("1.5K"), size_of("12"), size_of("x"), size_of("-1G")],
-            [Some(1536), Some(12), None, None]
-        );
-    }
-
-    const STATUS: &str = "  pool: tank\n state: DEGRADED\n  scan: scrub in progress since Sun\n\
-        \t1.2T / 2T scanned\n\t0B repaired, 41.50% done, no estimated completion time\nconfig:\n\n\
-        \tNAME            STATE     READ WRITE CKSUM\n\
-        \ttank            DEGRADED     0     0     0\n\
-        \t  mirror-0      DEGRADED     0     0     0\n\
-        \t    /dev/sda1   ONLINE       0     0     0\n\
-        \t    replacing-1 DEGRADED     0     0     0\n\
-        \t      1234567   UNAVAIL      0     0     0  was /dev/sdb1\n\
-        \t      /dev/sdc1 ONLINE       0     0     0\n\
-        \t  mirror-1      ONLINE       0     0     0\n\
-        \t    /dev/sdd1   ONLINE       0     0     0\n\
-        \tlogs\n\
-        \t  mirror-2      ONLINE       0     0     0\n\
-        \t    /dev/sde1   ONLINE       0     0     0\n\nerrors: No known data errors\n\n\
-        \x20 pool: two\n";
-
-    #[test]
     fn the_parameters_in_force_are_those_of_the_policy() {
         let spec = |settings: &[(&str, &str)]| {
             let full = |(name, value): &(&str, &str)| {
@@ -392,21 +352,5 @@ mod tests {
         assert_eq!(spec(&flash).as_deref(), Some("zfs/mirror:5:0:0:0:64K"));
         assert_eq!(spec(&[("rotating_inc", "-1")]), None);
         assert_eq!(spec(&[]), None);
-    }
-
-    #[test]
-    fn status_is_read_by_its_indentation_and_logs_are_no_data() {
-        let pools = parse_status(STATUS);
-        assert_eq!(pools.len(), 2);
-        let pool = &pools[0];
-        assert_eq!((pool.name.as_str(), pool.state.as_str()), ("tank", "DEGRADED"));
-        let names: Vec<&str> = pool.vdevs.iter().map(|vdev| vdev.name.as_str()).collect();
-        assert_eq!(names, ["mirror-0", "mirror-1"]);
-        let leaves: Vec<&str> = pool.vdevs[0].leaves.iter().map(|it| it.path.as_str()).collect();
-        assert_eq!(leaves, ["/dev/sda1", "/dev/sdc1"]);
-        assert!(pool.vdevs[0].is_nested);
-        assert_eq!(pool.others, [("logs".to_owned(), "mirror-2".to_owned())]);
-        let condition = pool.condition(&[]);
-        assert_eq!(condition.text().unwrap(), "degraded; scrub at 41.5 %");
     }
 }

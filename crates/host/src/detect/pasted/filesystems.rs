@@ -254,15 +254,21 @@ fn table(lines: &[&str]) -> Option<FileSystem> {
     (!found.devices.is_empty()).then_some(found)
 }
 
-/// `btrfs device stats`: `[/dev/sda].write_io_errs    0`.
+/// `btrfs device stats`, a line for each counter: `[/dev/sda].write_io_errs    0`.
+fn counted<'a>(lines: &[&'a str]) -> impl Iterator<Item = (&'a str, u64)> {
+    let counter = |line: &&'a str| {
+        let (path, rest) = line.trim().strip_prefix('[')?.split_once("].")?;
+        let count = rest.split_whitespace().nth(1).and_then(|it| it.parse().ok());
+        Some((path, count.unwrap_or(0)))
+    };
+    lines.iter().filter_map(counter)
+}
+
+/// The devices whose errors are counted.
 fn with_errors_counted(lines: &[&str]) -> FileSystem {
     let mut found = FileSystem::default();
-    for line in lines {
-        let Some((path, _)) = line.trim().strip_prefix('[').and_then(|it| it.split_once("]."))
-        else {
-            continue;
-        };
-        if path.starts_with("/dev/") && found.devices.values().all(|device| device.path != path) {
+    for (path, _) in counted(lines).filter(|(path, _)| path.starts_with("/dev/")) {
+        if found.devices.values().all(|device| device.path != path) {
             let devid = found.devices.len() as u64 + 1;
             let device = FileSystemDevice { path: path.to_owned(), ..FileSystemDevice::default() };
             found.devices.insert(devid, device);
@@ -274,14 +280,9 @@ fn with_errors_counted(lines: &[&str]) -> FileSystem {
 /// Errors that a device has had, by `btrfs device stats` as text or JSON.
 pub(super) fn read_errors(tree: &mut Tree, lines: &[&str]) {
     let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-    for line in lines {
-        let Some((path, rest)) = line.trim().strip_prefix('[').and_then(|it| it.split_once("]."))
-        else {
-            continue;
-        };
-        let count = rest.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok());
+    for (path, count) in counted(lines) {
         let all = errors.entry(path).or_default();
-        *all = all.saturating_add(count.unwrap_or(0));
+        *all = all.saturating_add(count);
     }
     for (path, count) in errors.into_iter().filter(|(_, count)| *count > 0) {
         tree.note(format!("{path} has counted {count} errors (`btrfs device stats`)"));

@@ -334,20 +334,25 @@ fn examined(
     }
 }
 
+/// Devices in the slots from 0 on, all of them in sync.
+fn in_slots<'a>(devices: impl Iterator<Item = &'a str>) -> BTreeMap<String, MdDevice> {
+    let member = |(slot, device): (u64, &str)| {
+        let state = "in_sync".to_owned();
+        (device.to_owned(), MdDevice { slot: Some(slot), state, offset: None })
+    };
+    (0..).zip(devices).map(member).collect()
+}
+
 /// `md0 level=raid1 num-devices=2 … devices=/dev/sda1,/dev/sdb1`, as `--verbose` prints.
 fn scanned(tree: &mut Tree, part: &str) {
     let words: Vec<&str> = part.split_whitespace().collect();
     let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
     let (Some(name), Some(level)) = (words.first(), value("level=")) else { return };
     let devices = value("devices=").unwrap_or_default().split(',').filter(|it| !it.is_empty());
-    let member = |(slot, device): (u64, &str)| {
-        let state = "in_sync".to_owned();
-        (base_name(device).to_owned(), MdDevice { slot: Some(slot), state, offset: None })
-    };
     let array = MdArray {
         level: level.to_owned(),
         slots: value("num-devices=").and_then(number_in).unwrap_or(0),
-        devices: (0..).zip(devices).map(member).collect(),
+        devices: in_slots(devices.map(base_name)),
         ..MdArray::default()
     };
     add(tree, &name_of(name), array);
@@ -361,13 +366,10 @@ pub(super) fn add_plain(
     size_kib: Option<u64>,
     below: &[String],
 ) {
-    let member = |(slot, device): (u64, &String)| {
-        (device.clone(), MdDevice { slot: Some(slot), state: "in_sync".to_owned(), offset: None })
-    };
     let array = MdArray {
         level: level.to_owned(),
         size_kib,
-        devices: (0..).zip(below).map(member).collect(),
+        devices: in_slots(below.iter().map(String::as_str)),
         ..MdArray::default()
     };
     add(tree, name, array);

@@ -241,14 +241,12 @@ fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
     if let Some(bytes) = allocated {
         tree.append("/tools/zpool-list", &format!("{pool}\t-\t{bytes}\n"));
     }
-    for row in rows {
+    for row in rows.iter().filter(|_| is_list) {
         let name = base_name(&row.name);
-        if let (true, Some(bytes), true) = (is_list, sizes(row).0, is_disk_name(name)) {
-            let id = disk_of(name);
-            // A vdev may be a partition of its disk.
-            if id == name {
-                tree.say(name, Fact::Size, &bytes.to_string());
-            }
+        // A vdev may be a partition of its disk.
+        let is_whole = is_disk_name(name) && disk_of(name) == name;
+        if let Some(bytes) = sizes(row).0.filter(|_| is_whole) {
+            tree.say(name, Fact::Size, &bytes.to_string());
         }
     }
     if has_status || rows.len() < 2 {
@@ -262,8 +260,13 @@ fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
         PoolRow { depth: row.depth, name, rest: format!("{state} 0 0 0") }
     });
     let states: Vec<PoolRow> = states.collect();
-    let text = table(tree, pool, &states);
     let state = states[0].rest.split(' ').next().unwrap_or_default();
+    add_status(tree, pool, state, &states);
+}
+
+/// Adds a pool to what stands for the output of `zpool status`.
+fn add_status(tree: &mut Tree, pool: &str, state: &str, rows: &[PoolRow]) {
+    let text = table(tree, pool, rows);
     tree.add("/sys/module/zfs/initstate", "live");
     let head = format!("  pool: {pool}\n state: {state}\n  scan: not known\nconfig:\n");
     tree.append("/tools/zpool-status", &format!("{head}{text}\nerrors: not known\n"));
@@ -282,11 +285,8 @@ pub(super) fn read_json(tree: &mut Tree, value: &Value) {
             rows.push(PoolRow { depth: 0, name: section.to_owned(), rest: String::new() });
             vdevs.values().for_each(|vdev| nest(vdev, 1, &mut rows));
         }
-        let text = table(tree, name, &rows);
         let state = pool.get("state").and_then(Value::as_str).unwrap_or_default();
-        tree.add("/sys/module/zfs/initstate", "live");
-        let head = format!("  pool: {name}\n state: {state}\n  scan: not known\nconfig:\n");
-        tree.append("/tools/zpool-status", &format!("{head}{text}\nerrors: not known\n"));
+        add_status(tree, name, state, &rows);
     }
 }
 

@@ -5,21 +5,6 @@ use super::super::{DetectedArray, DetectedMember, detect_pasted};
 use mirrorball_disk::array_file::ArrayFile;
 
 #[test]
-fn disks_of_pools_have_the_paths_that_the_pool_knows() {
-    let found = detect_pasted(
-        "  pool: tank\n state: ONLINE\nconfig:\n\n\tNAME STATE READ WRITE CKSUM\n\
-         \ttank ONLINE 0 0 0\n\t  mirror-0 ONLINE 0 0 0\n\
-         \t    ata-CT500MX500SSD1_2024E2A-part3 ONLINE 0 0 0\n\
-         \t    gpt/disk1 ONLINE 0 0 0\n\t    sdc ONLINE 0 0 0\n",
-    );
-    let array = found[0].as_ref().unwrap();
-    let paths: Vec<_> = array.members.iter().filter_map(|it| it.device.as_deref()).collect();
-    let by_id = "/dev/disk/by-id/ata-CT500MX500SSD1_2024E2A-part3";
-    assert_eq!(paths, [by_id, "/dev/gpt/disk1", "/dev/sdc"]);
-    assert!(array.not_known.iter().any(|it| it.contains("lsblk")), "{:?}", array.not_known);
-}
-
-#[test]
 fn a_text_without_an_array_has_none() {
     for text in [
         "",

@@ -177,7 +177,7 @@ pub(super) fn command(line: &str) -> Option<Vec<&str>> {
 }
 
 /// A size as tools write it: `9.1T`, `3.64TiB`, `512k`, `976,5g`, or `4000787030016`.
-pub(super) fn size_of(text: &str) -> Option<u64> {
+pub(in super::super) fn size_of(text: &str) -> Option<u64> {
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.' && it != ',');
     let Some(end) = end else { return text.parse().ok() };
     let (number, unit) = text.split_at(end);
@@ -237,27 +237,6 @@ pub(super) fn is_disk_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn colours_quoting_and_tabs_are_taken_out() {
-        let text =
-            "> \u{1b}[01;32mmd0\u{1b}[0m : [2/2] [UU]\r\n>>\ta[0m\u{a0}b\r\n\u{1b}]0;t\u{7}c";
-        assert_eq!(lines(text), ["md0 : [2/2] [UU]", "        a b", "c"]);
-        assert_eq!(lines("| a\n|\n| | b"), ["a", "", "| b"]);
-        assert_eq!(lines("a\n| b"), ["a", "| b"]);
-    }
-
-    #[test]
-    fn commands_are_found_behind_prompts() {
-        for line in ["# smartctl -i /dev/sda", "me@nas:~$ sudo smartctl -i /dev/sda"] {
-            assert_eq!(command(line), Some(vec!["smartctl", "-i", "/dev/sda"]));
-        }
-        assert_eq!(command("I ran zpool status"), None);
-        assert_eq!(
-            command("smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)"),
-            None
-        );
-    }
 
     #[test]
     fn sizes_have_the_units_of_their_tools() {
