@@ -45,7 +45,7 @@ const fn either(read: fn(&mut Tree, &[&str]), json: fn(&mut Tree, &Value)) -> Re
 }
 
 /// In this order: disks first, by exact facts before rounded ones, then arrays by what says most.
-const RECOGNISERS: [Recogniser; 16] = [
+const RECOGNISERS: [Recogniser; 15] = [
     either(blocks::read_places, blocks::read_json_places),
     text(disks::read_others),
     either(disks::read_smartctl, disks::read_json),
@@ -58,7 +58,6 @@ const RECOGNISERS: [Recogniser; 16] = [
     text(paths::read_multipath),
     either(paths::read_subsystems, paths::read_json),
     either(blocks::read_lsblk, blocks::read_json),
-    text(blocks::read_pairs),
     text(volumes::read_pvs),
     either(filesystems::read_errors, filesystems::read_json),
     text(filesystems::read_btrfs),

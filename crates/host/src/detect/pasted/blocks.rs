@@ -57,9 +57,10 @@ pub(super) fn btrfs_devices(lines: &[&str]) -> BTreeMap<String, (String, Vec<(St
     found
 }
 
-/// `lsblk` as text, with any columns.
+/// `lsblk` as text, with any columns, and `lsblk -P`: `NAME="sda" SIZE="3.6T" …`.
 pub(super) fn read_lsblk(tree: &mut Tree, lines: &[&str]) {
     add_listed(tree, &listing(lines));
+    add_listed(tree, &pairs(lines));
 }
 
 fn listing(lines: &[&str]) -> Vec<Listed> {
@@ -132,11 +133,6 @@ fn base(name: &str) -> &str {
     let name = name.trim_start_matches(TREE);
     let rest = name.strip_prefix("/dev/mapper/").or_else(|| name.strip_prefix("/dev/"));
     rest.unwrap_or(name)
-}
-
-/// `lsblk -P`: `NAME="sda" SIZE="3.6T" …`.
-pub(super) fn read_pairs(tree: &mut Tree, lines: &[&str]) {
-    add_listed(tree, &pairs(lines));
 }
 
 fn pairs(lines: &[&str]) -> Vec<Listed> {

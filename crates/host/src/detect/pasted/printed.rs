@@ -17,7 +17,7 @@ pub(super) fn add(tree: &mut Tree, lines: &[&str]) {
             None => path.to_owned(),
         };
         let path = match path.strip_prefix("/sys/fs/btrfs/").and_then(|it| it.split_once('/')) {
-            Some((fsid, file)) if !tree.has_folder(&format!("/sys/fs/btrfs/{fsid}/")) => {
+            Some((fsid, file)) if tree.files.keys().all(|path| !path.contains(fsid)) => {
                 format!("/sys/fs/btrfs/*/{file}")
             }
             _ => path,

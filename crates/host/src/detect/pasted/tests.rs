@@ -114,8 +114,14 @@ fn each_line(text: &str, change: impl Fn(&str) -> String) -> String {
 
 type Mangling = (&'static str, fn(&str) -> String);
 
-const MANGLINGS: [Mangling; 6] = [
+const MANGLINGS: [Mangling; 8] = [
     ("as it is", str::to_owned),
+    ("broken at 72 columns, then quoted", |text| {
+        each_line(&broken(text, 72), |line| format!("> {line}"))
+    }),
+    ("indented, with blanks at the ends", |text| {
+        each_line(text, |line| format!("    {line}   \r"))
+    }),
     ("quoted, with CRLF", |text| each_line(text, |line| format!("> > {line}\r"))),
     ("broken at 76 columns", |text| broken(text, 76)),
     ("coloured, with blanks for tabs", |text| {

@@ -51,12 +51,6 @@ impl Tree {
         self.files.entry(path.into()).or_insert_with(|| TreeEntry::Link(target.into()));
     }
 
-    /// True if a file is in the folder.
-    pub(super) fn has_folder(&self, folder: &str) -> bool {
-        let front = folder.to_owned();
-        self.files.range(front..).next().is_some_and(|(path, _)| path.starts_with(folder))
-    }
-
     /// Sets a file; `*` in its path stands for each folder that the tree has there.
     pub(super) fn set_matching(&mut self, path: &str, text: &str) {
         let Some((front, back)) = path.split_once('*') else {
