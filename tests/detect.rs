@@ -54,9 +54,11 @@ fn what_is_no_array_is_refused_with_what_was_found() {
     let folder = Folder::new();
     let root = sysroot("md-raid1-hdd-ssd");
     let at = |path| ["detect", path, "--sysroot", &root];
-    folder.refuses(&at("/dev/sda"), &["no mirrored storage below /dev/sda"]);
+    let message = "no mirrored storage below /dev/sda: it is /dev/sda (disk), which is one device";
+    folder.refuses(&at("/dev/sda"), &[message, "it is a member of md0: give md0"]);
+    folder.refuses(&at("/dev/sdz"), &["the recorded copy has no block device /dev/sdz"]);
     folder.refuses(&at("nothing"), &["cannot detect an array at `nothing`", "help: "]);
-    folder.refuses(&at("/"), &["is on rootfs"]);
+    folder.refuses(&at("/"), &["is on rootfs (rootfs), which is on no block device"]);
     folder.refuses(&["detect", "/no/such/path"], &["`/no/such/path`: there is no such file"]);
     folder.refuses(&["detect", "--sysroot", "."], &["has no folder `sys`"]);
     folder.refuses(&["detect", "/dev/null"], &["/dev/null is a character device, not a block"]);

@@ -93,31 +93,6 @@ fn a_nested_stack_is_listed_from_the_top() {
     assert_eq!(array.mount.as_deref(), Some("/srv/data"));
 }
 
-#[test]
-fn what_is_no_array_is_named() {
-    let root = Sysroot::recorded(&sysroots().join("btrfs-raid1-three"));
-    for (target, message) in [
-        ("nothing", "cannot detect an array at `nothing`"),
-        ("/etc", "/etc is on rootfs (rootfs), which is on no block device"),
-    ] {
-        match detect_at(&root, target) {
-            Err(DetectError::NoArray(error)) => {
-                assert!(error.to_string().starts_with(message), "{error}");
-            }
-            other => panic!("{target}: {other:?}"),
-        }
-    }
-    let root = Sysroot::recorded(&sysroots().join("md-raid1-hdd-ssd"));
-    let error = detect_at(&root, "/dev/sda").unwrap_err();
-    let DetectError::NoArray(error) = error else { panic!("{error:?}") };
-    let message = "no mirrored storage below /dev/sda: it is /dev/sda (disk), which is one device";
-    assert_eq!(error.message, message);
-    assert_eq!(error.help.as_deref(), Some("it is a member of md0: give md0"));
-    let error = detect_at(&root, "/dev/sdz").unwrap_err();
-    let DetectError::NoArray(error) = error else { panic!("{error:?}") };
-    assert_eq!(error.message, "the recorded copy has no block device /dev/sdz");
-}
-
 /// A recorded copy in a folder of its own, with some files of md changed; none removes the file.
 fn changed(name: &str, files: &[(&str, Option<&str>)]) -> (tempfile::TempDir, Sysroot) {
     let folder = tempfile::tempdir().unwrap();

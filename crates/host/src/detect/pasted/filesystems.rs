@@ -4,6 +4,7 @@ use super::super::sysroot::base_name;
 use super::blocks;
 use super::text::size_of;
 use super::tree::Tree;
+use mirrorball_core::units::MIB;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -174,6 +175,7 @@ fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64)> {
 fn used(lines: &[&str]) -> FileSystem {
     let mut by_path: Vec<(String, u64, u64)> = Vec::new();
     let mut found = FileSystem { profiles: profiles(lines), ..FileSystem::default() };
+    let mut devids: BTreeMap<String, u64> = BTreeMap::new();
     let mut of = None::<&str>;
     let mut device = None::<String>;
     for line in lines {
@@ -188,8 +190,11 @@ fn used(lines: &[&str]) -> FileSystem {
             }
         };
         match words.as_slice() {
-            [first, "ID:", _] if first.ends_with(',') => {
-                device = Some(first.trim_end_matches(',').to_owned());
+            [first, .., "ID:", devid] => {
+                let path = if first.starts_with('<') { "missing" } else { first };
+                let path = path.trim_end_matches(',');
+                devids.extend(devid.parse::<u64>().ok().map(|devid| (path.to_owned(), devid)));
+                device = Some(path.to_owned());
             }
             [kind, bytes] if device.is_some() && is_kind(kind) => {
                 if let (Some(path), Some(bytes)) = (&device, size_of(bytes)) {
@@ -205,8 +210,11 @@ fn used(lines: &[&str]) -> FileSystem {
             _ => {}
         }
     }
-    for (devid, (path, used_bytes, free)) in (1..).zip(by_path) {
-        let size_bytes = used_bytes.saturating_add(free);
+    for (number, (path, used_bytes, free)) in (1..).zip(by_path) {
+        let devid = devids.get(&path).copied().unwrap_or(number);
+        // A number may be cut at the end of a text.
+        let size_bytes = Some(used_bytes.saturating_add(free)).filter(|bytes| *bytes >= MIB);
+        let size_bytes = size_bytes.unwrap_or(0);
         let is_missing = path == "missing";
         found.devices.insert(devid, FileSystemDevice { path, size_bytes, used_bytes, is_missing });
     }

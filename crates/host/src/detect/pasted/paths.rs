@@ -18,6 +18,15 @@ const SELECTORS: [&str; 5] =
 
 /// `multipath -ll`: a map, its groups with their selector and state, and the paths of each.
 pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
+    // The number of a map may be left out.
+    let numbered = |(at, line): (usize, &&str)| {
+        let is_followed = lines.get(at + 1).is_some_and(|it| it.trim_start().starts_with("size="));
+        match line.trim().split_once(' ').filter(|_| is_followed && !line.contains("dm-")) {
+            Some((name, rest)) => format!("{name} dm-? {rest}"),
+            None => (*line).to_owned(),
+        }
+    };
+    let lines: Vec<String> = lines.iter().enumerate().map(numbered).collect();
     let text = lines.join("\n").replace(['[', ']', '\''], " ").replace("policy=", " ");
     let marks = ['|', '`', '+', '-', '\\', '_', '├', '└', '─', '│'];
     let words: Vec<&str> = text
@@ -26,7 +35,8 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         .filter(|word| !word.is_empty())
         .collect();
     let is_map = |word: &&str| {
-        word.strip_prefix("dm-").is_some_and(|it| it.parse::<u32>().is_ok() && it.len() < 6)
+        let number = word.strip_prefix("dm-").unwrap_or_default();
+        number == "?" || number.parse::<u32>().is_ok() && number.len() < 6
     };
     let at: Vec<usize> = (1..words.len()).filter(|at| is_map(&words[*at])).collect();
     for (index, begin) in at.iter().enumerate() {
