@@ -121,17 +121,16 @@ pub fn assembled_map(
 }
 
 impl LabelAssembly {
-    /// The sequence number that the dirty log of every member in sync has at least. After a stop in
-    /// good order all have the newest record.
+    /// The sequence number that the dirty log of every member with current data has at least. After
+    /// a stop in good order that is the newest record, unless a crash came before the first write.
     pub(crate) fn log_sequence(&self, found: &[FoundMember]) -> u64 {
         if !self.newest.is_clean {
             return least_sequence(&self.standings, found);
         }
-        let in_sync = found.iter().zip(&self.standings);
-        let in_sync = in_sync.filter(|(_, it)| **it == MemberStanding::InSync);
+        let current = found.iter().zip(&self.standings).filter(|(_, it)| it.is_current());
         let sequence =
             |(device, _): (&FoundMember, _)| device.record.as_ref().map_or(0, |it| it.sequence);
-        in_sync.map(sequence).min().unwrap_or(0)
+        current.map(sequence).min().unwrap_or(0)
     }
 }
 

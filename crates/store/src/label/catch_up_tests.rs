@@ -71,3 +71,18 @@ fn a_device_whose_log_is_newer_than_that_of_the_others_was_diverged() {
     devices[1].record.as_mut().unwrap().least_sequence = 101;
     assert_eq!(assemble(&devices, &[]).standings[1], stale);
 }
+
+/// A crash before the first write leaves the labels of a stop in good order.
+#[test]
+fn a_record_that_a_member_being_rebuilt_lacks_is_not_expected_of_it_later() {
+    let rebuilding = MemberState::Rebuilding { recovered_bytes: 4096 };
+    let mut labels =
+        [found(1, 5, &[1], &[InSync, rebuilding]), found(2, 5, &[1], &[InSync, rebuilding])];
+    labels.iter_mut().for_each(|it| it.label.is_clean = true);
+    let mut devices = devices(&labels);
+    for (device, sequence) in devices.iter_mut().zip([10, 9]) {
+        let record = DirtyRecord { sequence, least_sequence: 8, ..DirtyRecord::default() };
+        device.record = Some(record);
+    }
+    assert_eq!(assemble(&devices, &[]).log_sequence(&devices), 9);
+}

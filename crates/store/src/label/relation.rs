@@ -102,7 +102,8 @@ pub(super) fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
 }
 
 /// Returns true if a label that says a member left is only on members which it does not call in
-/// sync, while one that it calls in sync has the label before: it was not committed.
+/// sync, while one that it calls in sync has the label before, and none one that descends from it:
+/// it was not committed.
 pub(super) fn reached_no_member_in_sync(
     index: usize,
     found: &[MemberLabel],
@@ -116,7 +117,7 @@ pub(super) fn reached_no_member_in_sync(
         others.filter(|other| found[index].calls_in_sync(other.member)).map(|it| &it.label)
     };
     label.generation == parent.until + 1
-        && in_sync().all(|other| other.lineage.id != label.lineage.id)
+        && !in_sync().any(|it| it.lineage.id == label.lineage.id || left_at(it, label).is_some())
         && in_sync().any(is_parent)
 }
 

@@ -162,3 +162,24 @@ fn a_disk_that_was_used_with_another_long_ago_is_not_rebuilt_after_a_replacement
     let (standings, _) = judge_in_any_order(&[current, old]);
     assert_eq!(standings[1], MemberStanding::Diverged);
 }
+
+/// The label of the member that is rebuilt reached no other, but the newest goes on from it.
+#[test]
+fn a_label_that_another_descends_from_was_committed() {
+    let rebuilding = MemberState::Rebuilding { recovered_bytes: 4096 };
+    let before = [InSync, rebuilding, InSync, InSync];
+    let mut labels = [
+        found(1, 32, &[1], &before),
+        found(2, 33, &[2, 1], &[Failed, rebuilding, InSync, InSync]),
+        found(3, 32, &[1], &before),
+        found(4, 34, &[3, 2, 1], &[Failed, rebuilding, Failed, InSync]),
+    ];
+    for label in &mut labels {
+        let history = &mut label.label.lineage.history;
+        history.iter_mut().rev().zip(32..).for_each(|(past, until)| past.until = until);
+    }
+    let stale = MemberStanding::Stale;
+    let goes_on = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    let (standings, _) = judge_in_any_order(&labels);
+    assert_eq!(standings, [stale, goes_on, stale, MemberStanding::InSync]);
+}
