@@ -3,14 +3,20 @@
 
     benches/fio-jobs.py FOLDER [MIRRORBALL] [ARRAY]
 
-Prints a line for each file: whether fio parses it and `mirrorball check` accepts it, and the
-requests and bytes of both. Both get a copy of the file without engine, files and rates, which ends
-by its size: without limits of time, and with sizes of SIZE_MAX at most and few clones. Those that
-make more than REQUESTS_MAX requests all the same are not compared. Requests for less than 4 KiB are
-widened in a simulation, which `check` notes: their bytes differ.
+Prints a line for each file of the folder and of those in it: whether fio parses it and
+`mirrorball check` accepts it, and the requests and bytes of both; then the totals. A job that fio
+parses counts unless it does no block I/O, needs a second host, or needs a zoned device. Variables
+that are not set get a value that fits their option, from VALUES.
+
+Both run a copy without engine, files and rates, which ends by its size: without limits of time, and
+with sizes of SIZE_MAX at most and few clones. Those that make more than REQUESTS_MAX requests all
+the same are not compared. Requests must be equal in number; those of random sizes within six
+deviations. Requests for less than 4 KiB are widened in a simulation, which `check` notes: their
+bytes differ. Of jobs that only read, the lowest, mean and highest address are compared too.
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -19,7 +25,7 @@ import tempfile
 
 # fio's null engine makes as many in a few seconds, and a simulation in not many more.
 REQUESTS_MAX = 300_000
-SECONDS_MAX = 20
+SECONDS_MAX = 30
 
 SIZE_MAX = 16 << 20
 CLONES_MAX = 3
@@ -27,11 +33,20 @@ CLONES_MAX = 3
 DROPPED = re.compile(
     r"^\s*(ioengine|filename|directory|thinktime\w*|rate\w*|write_\w+_log|log_\w+|time_based|runtime|"
     r"timeout|ramp_time|startdelay|new_group|nrfiles|openfiles|opendir|filename_format|fill_device|"
-    r"create_\w+|pre_read|unlink\w*|\w*verify\w*)\s*(=.*)?$", re.M)
+    r"create_\w+|pre_read|unlink\w*|\w*verify\w*|exitall|exit_what|offset\s*=.*%)\s*(=.*)?$", re.M)
 SIZE = re.compile(r"^(\s*(?:size|io_size|io_limit|filesize|number_ios)\s*=\s*)(.*)$", re.M)
 CLONES = re.compile(r"^(\s*numjobs\s*=\s*)(\d+)\s*$", re.M)
+SECTION = re.compile(r"^\s*\[(?!global)[^\]]+\].*$", re.M)
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 OTHER = re.compile(r"^\s*(read_iolog|loops|ioscheduler|exec_\w+)\b", re.M)
+RANDOM_SIZES = re.compile(r"^\s*(bssplit|bsrange|blocksize_range)\s*=|^\s*(bs|blocksize)\s*=.*,", re.M)
+NO_BLOCKS = re.compile(
+    r"^\s*ioengine\s*=\s*(cpuio|exec|net|netsplice|rdma|librpma\w*|ftruncate|file\w+|dir\w+|falloc|"
+    r"e4defrag|rados|http|libhdfs|page_fault|libzbc|mtd)\s*$|^\s*zonemode\s*=\s*zbd", re.M)
+VARIABLE = re.compile(r"^(\s*)(\w+)(\s*=.*)\$\{(\w+)\}", re.M)
+VALUES = {"rw": "randrw", "readwrite": "randrw", "bs": "4k", "blocksize": "4k", "size": "16m",
+          "filesize": "16m", "io_size": "16m", "ioengine": "libaio", "filename": "/dev/sdb",
+          "directory": "data", "direct": "1", "rwmixread": "70"}
 
 
 def ended(text):
@@ -42,15 +57,16 @@ def ended(text):
         return match[0] if small else f"{match[1]}{SIZE_MAX}"
     text = SIZE.sub(size, DROPPED.sub("", text))
     text = CLONES.sub(lambda it: f"{it[1]}{min(int(it[2]), CLONES_MAX)}", text)
-    if not SIZE.search(text):
-        text = re.sub(r"^(\s*\[(?!global)[^\]]+\])", rf"\1\nsize={SIZE_MAX}", text, flags=re.M)
-    return re.sub(r"^(\s*\[(?!global)[^\]]+\])", r"\1\nfilename=a", text, flags=re.M)
+    parts = re.split(r"(?=^\s*\[)", text, flags=re.M)
+    has_size = any(part.lstrip().startswith("[global]") and SIZE.search(part) for part in parts)
+    extra = "\nfilename=a" if has_size else f"\nfilename=a\nsize={SIZE_MAX}"
+    return SECTION.sub(lambda it: it[0] + ("\nfilename=a" if has_size else extra), text)
 
 
-def run(*command, cwd):
+def run(*command, cwd, env=None):
     try:
         return subprocess.run(command, capture_output=True, text=True, errors="replace",
-                              timeout=SECONDS_MAX, cwd=cwd)
+                              timeout=SECONDS_MAX, cwd=cwd, env=env)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 1, "", "timeout")
 
@@ -61,26 +77,71 @@ def totals(sections, requests, size):
     return sum(kind[requests] for kind in kinds), sum(kind[size] for kind in kinds)
 
 
-def of_fio(text, folder):
-    text = re.sub(r"^(\s*\[(?!global)[^\]]+\])", r"\1\nioengine=null", text, flags=re.M)
-    (folder / "null.fio").write_text(text)
-    out = run("fio", "--output-format=json", "null.fio", cwd=folder).stdout
+def spread(offsets):
+    """The lowest, mean and highest address."""
+    return (min(offsets), sum(offsets) / len(offsets), max(offsets)) if offsets else None
+
+
+def of_fio(text, folder, env):
+    """Requests and bytes, and the addresses if it only reads."""
+    numbers = iter(range(1000))
+    own = SECTION.sub(lambda it: f"{it[0]}\nioengine=null\nwrite_iolog=log.{next(numbers)}", text)
+    (folder / "null.fio").write_text(own)
+    out = run("fio", "--output-format=json", "null.fio", cwd=folder, env=env).stdout
     try:
         jobs = json.loads(out[out.index("{"):])["jobs"]
     except (ValueError, KeyError):
-        return None
-    return totals(jobs, "total_ios", "io_bytes")
+        return None, None
+    logs = [line.split() for log in folder.glob("log.*") for line in log.read_text().splitlines()]
+    addresses = [int(it[-2]) for it in logs if len(it) >= 4 and it[-3] == "read"]
+    reads_only = not any(job[kind]["total_ios"] for job in jobs for kind in ("write", "trim"))
+    return totals(jobs, "total_ios", "io_bytes"), spread(addresses) if reads_only else None
 
 
-def of_mirrorball(binary, array, text, folder):
+def of_mirrorball(binary, array, text, folder, env):
     (folder / "job.fio").write_text(text)
     done = run(binary, "compare", array, "job.fio", "--policy", "btrfs/pid", "-n", "1",
-               "--no-oracle", "-o", "results", cwd=folder)
+               "--no-oracle", "-o", "results", cwd=folder, env=env)
     cells = list(folder.glob("results/cells/*.json"))
     if not cells:
-        return done.stderr.strip().split("\n")[0]
-    sections = json.loads(cells[0].read_text())["sections"]
-    return totals(sections, "ios", "bytes")
+        return done.stderr.strip().split("\n")[0], None
+    cell = json.loads(cells[0].read_text())
+    return totals(cell["sections"], "ios", "bytes"), cell.get("samples", {}).get("offset_kib", [])
+
+
+def compared(binary, array, text, env):
+    """The comparison as text, and whether the job is read alike."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        fio, addresses = of_fio(text, folder, env)
+        if not fio or not 0 < fio[0] <= REQUESTS_MAX:
+            return "", None
+        ours, offsets = of_mirrorball(binary, array, text, folder, env)
+    if isinstance(ours, str):
+        return f", not run: {ours}", None
+    random = RANDOM_SIZES.search(text)
+    is_alike = abs(ours[0] - fio[0]) <= (6 * fio[0] ** 0.5 if random else 0)
+    what = f", requests {ours[0]} of fio's {fio[0]}, bytes {ours[1]} of {fio[1]}"
+    # Clones overwrite the log of each other.
+    has_clones = any(int(number) > 1 for _, number in CLONES.findall(text))
+    if addresses and len(offsets) > 100 and not has_clones:
+        low, mean, high = spread([offset << 10 for offset in offsets])
+        bound = 0.1 * SIZE_MAX
+        shifted = zip((low - low, mean - low, high - low), addresses)
+        is_near = all(abs(mine - theirs) < bound for mine, theirs in shifted)
+        what += ", addresses alike" if is_near else ", addresses differ"
+        is_alike &= is_near
+    return what + ("" if is_alike else " DIFFERS"), is_alike
+
+
+def with_variables(text):
+    """An environment in which the variables of a job are set."""
+    env = dict(os.environ)
+    for _ in range(4):
+        for match in VARIABLE.finditer(text):
+            env.setdefault(match[4], VALUES.get(match[2].lower(), "4"))
+        text = VARIABLE.sub(lambda it: f"{it[1]}{it[2]}{it[3]}", text)
+    return env
 
 
 def main():
@@ -88,30 +149,32 @@ def main():
     binary = str(pathlib.Path((sys.argv[2:] + ["target/release/mirrorball"])[0]).resolve())
     array = (sys.argv[3:] + ["two-ssd-raid1"])[0]
     counts = {}
-    for path in sorted(it for it in source.iterdir() if it.is_file()):
-        parses = run("fio", "--parse-only", path.name, cwd=source).returncode == 0
-        checked = run(binary, "check", path.name, cwd=source)
+    def count(what):
+        counts[what] = counts.get(what, 0) + 1
+    for path in sorted(it for it in source.rglob("*") if it.is_file()):
+        text = path.read_text(errors="replace")
+        if not SECTION.search(text):
+            continue
+        env = with_variables(text)
+        parse = run("fio", "--parse-only", path.name, cwd=path.parent, env=env)
+        parses = parse.returncode == 0 and "unable to open" not in parse.stderr
+        checked = run(binary, "check", path.name, cwd=path.parent, env=env)
         accepts = checked.returncode == 0
         what = "accepted" if accepts else checked.stderr.strip().split("\n")[0]
-        text = path.read_text(errors="replace")
+        is_alike = None
         if parses and accepts and not OTHER.search(text):
-            text = ended(text)
-            with tempfile.TemporaryDirectory() as name:
-                folder = pathlib.Path(name)
-                fio = of_fio(text, folder)
-                is_small = fio and 0 < fio[0] <= REQUESTS_MAX
-                ours = of_mirrorball(binary, array, text, folder) if is_small else None
-            if isinstance(ours, str):
-                what += f", not run: {ours}"
-            elif ours:
-                ratio = ours[0] / fio[0]
-                what += f", requests {ours[0]} of fio's {fio[0]}, bytes {ours[1]} of {fio[1]}"
-                what += "" if 0.97 < ratio < 1.03 else " DIFFERS"
-        counts[parses, accepts] = counts.get((parses, accepts), 0) + 1
-        print(f"{'fio' if parses else '-':4}{path.name}: {what}", flush=True)
-    for (parses, accepts), count in sorted(counts.items()):
-        verdicts = "parses" if parses else "refuses", "accept" if accepts else "refuse"
-        print(f"fio {verdicts[0]}, we {verdicts[1]}: {count}")
+            compares, is_alike = compared(binary, array, ended(text), env)
+            what += compares
+        counts_for = parses and not NO_BLOCKS.search(text)
+        count(("fio parses" if parses else "fio refuses") + (", we accept" if accepts else ", we refuse"))
+        if counts_for:
+            count("block I/O: " + ("accepted" if accepts else "refused"))
+        if is_alike is not None:
+            count("compared: " + ("alike" if is_alike else "differs"))
+        mark = "fio" if counts_for else "(-)" if parses else "-"
+        print(f"{mark:4}{path.relative_to(source)}: {what}", flush=True)
+    for what, number in sorted(counts.items()):
+        print(f"{what}: {number}")
 
 
 if __name__ == "__main__":

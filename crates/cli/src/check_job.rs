@@ -16,10 +16,8 @@ pub(crate) fn summary(file: &JobFile, noted: &mut BTreeSet<(String, String)>) ->
         text += &format!("  [{}] {}\n", job.name, job_line(job));
         text += &laid_out(job).map_or(String::new(), |places| format!("    {places}\n"));
     }
-    for Background { kind, rate_bytes_per_s, .. } in &file.background {
-        let rate = rate_bytes_per_s.map(|rate| format!("at {}/s", size(rate)));
-        let rate = rate.unwrap_or("without a rate limit".to_owned());
-        text += &format!("  background: {} {rate}\n", format!("{kind:?}").to_lowercase());
+    for work in &file.background {
+        text += &format!("  background: {}\n", background_line(work));
     }
     for Note { file, line, option, reason } in &file.notes {
         if !noted.insert((option.clone(), reason.clone())) {
@@ -28,6 +26,27 @@ pub(crate) fn summary(file: &JobFile, noted: &mut BTreeSet<(String, String)>) ->
         text += &format!("  note: {file}:{line}: `{option}`: {reason}\n");
     }
     text
+}
+
+fn background_line(work: &Background) -> String {
+    let rate = work.rate_bytes_per_s.map(|rate| format!(" at {}/s", size(rate)));
+    let member = work.devid.map(|devid| format!(" of devid {devid}"));
+    let system = work.rebuilder.map(|system| format!(" as by {system:?}").to_lowercase());
+    let from = work.from_percent.map(|percent| format!(" from {percent} % on"));
+    format!("{:?}", work.kind).to_lowercase()
+        + &member.unwrap_or_default()
+        + &system.unwrap_or_default()
+        + &from.unwrap_or_default()
+        + &rate.unwrap_or(" without a rate limit".to_owned())
+}
+
+/// The pauses of a section.
+fn pauses(job: &Section) -> String {
+    match (job.think_time, job.think_ios) {
+        (Nanos::ZERO, _) => String::new(),
+        (time, 1) => format!(", a pause of {time} after each request"),
+        (time, ios) => format!(", a pause of {time} after every {ios} requests"),
+    }
 }
 
 fn job_line(job: &Section) -> String {
@@ -69,12 +88,15 @@ fn job_line(job: &Section) -> String {
         (Some(runtime), false) => format!(", for {runtime} at most"),
         (None, _) => String::new(),
     };
+    let end = if job.ends_others { ", and the first to end ends all" } else { "" };
     let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
     format!(
-        "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{cache}{until}{ramp}",
+        "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{}{cache}{until}\
+         {ramp}{end}",
         sizes(job),
         job.depth,
         rates(job),
+        pauses(job),
         flushes(job)
     )
 }
@@ -168,6 +190,12 @@ mod tests {
         let expected = ", at most 1 MiB/s of reads each, at most 2 MiB/s of writes each, \
                         fdatasync after every 8 writes, a flush after the last write";
         assert!(mixed.contains(expected), "{mixed}");
+        let paused = line("rw=read\nthinktime=2ms\nthinktime_blocks=8");
+        assert!(paused.contains(", a pause of 2.00ms after every 8 requests"), "{paused}");
+        let work = "; mirrorball: background=rebuild devid=2 as=md rate=20MB/s\n[a]\n";
+        let work = JobFile::parse(work, "a.fio", &JobContext::empty()).unwrap();
+        let expected = "rebuild of devid 2 as by md at 19.1 MiB/s";
+        assert_eq!(background_line(&work.background[0]), expected);
         let poisson = line("rw=randread\nrate_iops=50\nrate_process=poisson");
         assert!(poisson.contains("at most 50 IOPS at random times"), "{poisson}");
     }

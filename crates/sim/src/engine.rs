@@ -432,6 +432,21 @@ impl Engine {
         {
             self.foreground_left -= 1;
             self.sections[section].on_clone_end(self.now);
+            if self.sections[section].ends_others {
+                self.end_clones();
+            }
+        }
+    }
+
+    /// Lets no clone submit a further request.
+    #[cold]
+    fn end_clones(&mut self) {
+        for number in 0..self.slots.len() {
+            let slot = &mut self.slots[number];
+            if slot.section.is_some() && !slot.ended {
+                slot.ended = true;
+                self.run_client(number as u32);
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct SectionProgress {
     last: Nanos,
     /// The end of its runtime, if it has one.
     planned_end: Option<Nanos>,
+    /// Whether the end of a clone ends all others.
+    pub(crate) ends_others: bool,
     /// The middle of the measured window that is planned; never, without a runtime.
     middle: Nanos,
 }
@@ -51,6 +53,7 @@ impl SectionProgress {
             first_half_written: 0,
             last: now,
             planned_end: section.runtime.map(|runtime| from.saturating_add(runtime)),
+            ends_others: section.ends_others,
             middle: section.runtime.map_or(Nanos::MAX, half),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::engines::{Engine, EngineDepth, EnginePath};
 use super::error::job_error;
+use super::group::GroupDraft;
 use super::layout::FileDraft;
 use super::replay_draft::ReplayDraft;
 use super::spec::{
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 pub(super) struct Draft {
     pub(super) job: Section,
     pub(super) kb_base: KbBase,
-    pub(super) stonewall: bool,
+    pub(super) group: GroupDraft,
     pub(super) engine: Engine,
     pub(super) read_percent: u64,
     /// The trace that it replays, if any.
@@ -107,6 +108,7 @@ impl Default for Draft {
             fdatasync: 0,
             final_flush: false,
             counts: true,
+            ends_others: false,
             group_reporting: false,
             replay: None,
             file: None,
@@ -114,7 +116,7 @@ impl Default for Draft {
         Draft {
             job,
             kb_base: KbBase(1024),
-            stonewall: false,
+            group: GroupDraft::default(),
             engine: Engine::DEFAULT,
             read_percent: 50,
             replay: ReplayDraft::default(),
@@ -161,10 +163,10 @@ impl Draft {
         self.finish_verify(&mut notes);
         self.finish_order()?;
         self.finish_time_and_depth(&mut notes);
-        self.finish_path(&mut notes);
         let has_depth = self.places.contains_key("iodepth");
         self.note_odd_sizes(&mut notes);
-        self.replay.finish(&mut self.job, has_depth, context)?;
+        std::mem::take(&mut self.replay).finish(&mut self.job, has_depth, context)?;
+        self.finish_path(&mut notes);
         self.files.is_device |= self.engine.path == EnginePath::Device;
         self.files.is_volume =
             self.job.replay.is_some() || self.job.file.is_some_and(|file| !file.is_raw());
@@ -250,14 +252,16 @@ impl Draft {
     fn finish_path(&mut self, notes: &mut Notes) {
         let job = &mut self.job;
         let writes = job.mix.directions().contains(&Direction::Write);
+        let is_synchronous = self.is_synchronous && job.replay.is_none();
         if !self.engine.has_page_cache() {
             job.direct = true;
-        } else if !job.direct && writes && !self.is_synchronous {
+        } else if !job.direct && writes && !is_synchronous {
             let reason = "writes without direct=1 are not collected in a page cache: each waits \
                           for the disks";
-            notes.push(("rw", reason.to_owned()));
+            let option = if job.replay.is_some() { "read_iolog" } else { "rw" };
+            notes.push((option, reason.to_owned()));
         }
-        if self.is_synchronous && writes {
+        if is_synchronous && writes {
             job.fsync = 1;
             let reason = "a flush follows each write";
             notes.push(("sync", reason.to_owned()));

@@ -34,6 +34,12 @@ const AIO: &str = "ioengine=libaio\ndirect=1\n";
 fn options_of_public_job_files_are_understood() {
     let read = "1 cached 4/100 at 0+1024";
     for (options, expected, notes) in [
+        // What fio reads in part, or with what is around it.
+        ("size=1g:1g", read, "size"),
+        ("blocksize=4k-512k\nsize=1g", "", ""),
+        ("filename= /dev/sdb\nsize=1g", read, "filename"),
+        ("bs=$pagesize\nsize=1g", read, ""),
+        ("size=1m-2m", "", ""),
         // Engines without a page cache, and with a depth.
         ("ioengine=nbd\nsize=1g\nuri=nbd://x", "1 direct 4/100 at 0+1024", "uri"),
         ("ioengine=rbd\niodepth=32\nsize=1g", "32 direct 4/100 at 0+1024", ""),
@@ -82,6 +88,21 @@ fn options_of_public_job_files_are_understood() {
             Err(error) => assert_eq!(expected, "", "{options}: {error}"),
         }
     }
+}
+
+#[test]
+fn sections_wait_for_others_and_end_together() {
+    let groups = |text: &str| {
+        let file = parse(text).unwrap();
+        let section = |it: &Section| format!("{}{}", it.name, it.group);
+        let sections: Vec<String> = file.sections.iter().map(section).collect();
+        (sections.join(" "), file.sections[0].ends_others, noted(&file))
+    };
+    let (all, ..) = groups("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n[d]\nwait_for=c\nstonewall");
+    assert_eq!(all, "a0 b1 c1 d2");
+    let (all, ends, notes) = groups("[a]\nexitall\n[b]\nstonewall\nexit_what=all\n[c]\nstonewall");
+    assert_eq!((&all[..], ends, &notes[..]), ("a0 b1", true, "exit_what"));
+    assert_eq!(groups("[fio-test]G\n[b]").0, "fio-test0 b0");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Contents of one line of a job file: nothing, a section, an include, an option or a pragma.
 //!
 //! As fio 3.33 has it: `;` and `#` begin a comment anywhere in a line, blanks before a line and
-//! before `=` do not count, and blanks *after* `=` do (fio takes `size= 4k` for 4 bytes), so they
-//! are an error here.
+//! before `=` do not count, and blanks *after* `=` are a part of the value.
 
 use super::error::job_error;
 use super::pragma;
@@ -88,7 +87,9 @@ fn misspelt_pragma(comment: &str) -> Option<&str> {
 }
 
 fn section(text: &str) -> Result<Content<'_>, Diagnostic> {
-    match text[1..].strip_suffix(']').map(str::trim) {
+    // Of `[name]x` fio cuts the last character.
+    let closed = text[1..].strip_suffix(']').or_else(|| Some(text[1..].split_once(']')?.0));
+    match closed.map(str::trim) {
         Some(name) if name.starts_with(GLOBAL) && name != GLOBAL => Err(job_error(
             format!("fio would read [{name}] as [{GLOBAL}], because its name begins so"),
             "rename the section",
@@ -117,12 +118,6 @@ fn option(text: &str) -> Result<Content<'_>, Diagnostic> {
     if name.is_empty() {
         let help = "write NAME=VALUE, such as bs=4k";
         return Err(job_error("the name of the option is missing", help));
-    }
-    if value.is_some_and(|value| value.starts_with(char::is_whitespace)) {
-        return Err(job_error(
-            format!("a space after `{name}=`"),
-            "remove it: fio would read it as part of the value",
-        ));
     }
     Ok(Content::Option(Line { name, value }))
 }

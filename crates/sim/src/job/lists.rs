@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::error::job_error;
 use super::setters::unknown;
-use super::spec::{Distribution, FileOrder, SizeShare, Zone};
+use super::spec::{Distribution, FileOrder, PerDirection, SizeOrPercent, SizeShare, Zone};
 use super::value::{self, KbBase};
 use mirrorball_core::diagnostic::Diagnostic;
 
@@ -55,7 +55,7 @@ fn range(least: u64, most: u64) -> Vec<SizeShare> {
 }
 
 pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.job.distribution = parse_distribution(text)?;
+    draft.job.distribution = parse_distribution(text, draft.kb_base)?;
     Ok(())
 }
 
@@ -70,18 +70,16 @@ pub(super) fn file_order(draft: &mut Draft, text: &str) -> Result<(), Diagnostic
         "roundrobin" => FileOrder::RoundRobin,
         "sequential" => FileOrder::Sequential,
         "random" => FileOrder::Drawn(Distribution::Uniform),
-        "zipf" | "pareto" | "normal" | "gauss" => FileOrder::Drawn(parse_distribution(text)?),
+        "zipf" | "pareto" | "normal" | "gauss" => {
+            FileOrder::Drawn(parse_distribution(text, KbBase(1024))?)
+        }
         _ => return Err(unknown(name, &["roundrobin", "sequential", "random", "zipf", "pareto"])),
     };
     Ok(())
 }
 
-fn parse_distribution(text: &str) -> Result<Distribution, Diagnostic> {
+fn parse_distribution(text: &str, base: KbBase) -> Result<Distribution, Diagnostic> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-    if parameters.contains(',') {
-        let help = "write one distribution for all directions";
-        return Err(job_error(format!("`{text}` has one distribution for each direction"), help));
-    }
     Ok(match name {
         "random" => Distribution::Uniform,
         "zipf" => {
@@ -107,10 +105,18 @@ fn parse_distribution(text: &str) -> Result<Distribution, Diagnostic> {
             let (deviation, center) = curve(text, "normal:10", 0.0, [0.0, 100.0])?;
             Distribution::Normal { deviation, center }
         }
-        "zoned" => Distribution::Zoned(zones(parameters)?),
-        "zoned_abs" => {
-            let help = "write the sizes in percent: zoned:60/10:40/90";
-            return Err(job_error("`zoned_abs` is not supported", help));
+        "zoned" | "zoned_abs" => {
+            let mut of_directions = PerDirection::<Vec<Zone>>::default();
+            let zones = |part: &str| match name {
+                "zoned" => percent_zones(part),
+                _ => sized_zones(part, base),
+            };
+            value::per_direction(parameters, &mut of_directions, zones)?;
+            Distribution::Zoned(of_directions)
+        }
+        "sequence" => {
+            let help = "write read_iolog=FILE with a trace of these addresses";
+            return Err(job_error("a list of addresses is not supported", help));
         }
         _ => return Err(unknown(name, &["random", "zipf", "pareto", "normal", "zoned"])),
     })
@@ -138,12 +144,30 @@ fn curve(
 }
 
 /// `access/size:access/size:…`, in percent.
-fn zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
+fn percent_zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
     let percent = |part: &str| value::integer_within(part, KbBase(1024), [0, 100]);
-    let zones: Vec<Zone> = shares(text, percent)?
-        .into_iter()
-        .map(|(access_percent, size_percent)| Zone { access_percent, size_percent })
-        .collect();
+    let zones = shares(text, percent)?.into_iter();
+    let zone =
+        |(access_percent, percent)| Zone { access_percent, size: SizeOrPercent::Percent(percent) };
+    checked_zones(zones.map(zone).collect())
+}
+
+/// `access/size:access/size:…`, the first in percent. The last zone spans the rest if its size is
+/// missing.
+fn sized_zones(text: &str, base: KbBase) -> Result<Vec<Zone>, Diagnostic> {
+    let zone = |part: &str| {
+        let (access, size) = part.split_once('/').unwrap_or((part, ""));
+        let size = match size.trim() {
+            "" => SizeOrPercent::Percent(100),
+            size => SizeOrPercent::Bytes(value::integer(size, base)?),
+        };
+        let access_percent = value::integer_within(access.trim(), base, [0, 100])?;
+        Ok(Zone { access_percent, size })
+    };
+    checked_zones(text.split(':').map(zone).collect::<Result<_, _>>()?)
+}
+
+fn checked_zones(zones: Vec<Zone>) -> Result<Vec<Zone>, Diagnostic> {
     let sum: u64 = zones.iter().map(|zone| zone.access_percent).sum();
     if sum != 100 {
         let help = "the first number of each pair is its share of the requests";
@@ -152,11 +176,10 @@ fn zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
             help,
         ));
     }
-    if zones.iter().any(|zone| zone.access_percent > 0 && zone.size_percent == 0) {
-        return Err(job_error(
-            "a zone with requests has a size of 0 %",
-            "make its size 1 % or more",
-        ));
+    let nothing = [SizeOrPercent::Percent(0), SizeOrPercent::Bytes(0)];
+    if zones.iter().any(|zone| zone.access_percent > 0 && nothing.contains(&zone.size)) {
+        let help = "make its size 1 % or more";
+        return Err(job_error("a zone with requests has a size of 0", help));
     }
     Ok(zones)
 }

@@ -16,12 +16,14 @@
 //!
 //! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.
 
+mod apply;
 mod context;
 mod declared;
 mod draft;
 mod engines;
 mod error;
 mod file;
+mod group;
 mod layout;
 mod lexer;
 mod lists;
@@ -52,12 +54,14 @@ pub use spec::{
 };
 pub use target::{FileLayout, JobTarget, Region};
 
+use apply::OptionLine;
 use draft::{Draft, Finished};
 use error::{job_error, section_in_include};
+use group::GroupDraft;
 use layout::FileDraft;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
-use options::{OptionRow, Support, above_first_section, outside_section};
+use options::{above_first_section, outside_section};
 use pragma::Pragma;
 use replay_draft::ReplayPragma;
 use serde::Serialize;
@@ -176,13 +180,6 @@ impl JobFile {
     }
 }
 
-struct OptionLine {
-    file: String,
-    line: usize,
-    name: String,
-    value: Option<String>,
-}
-
 /// The section whose lines are being read.
 struct OpenSection {
     name: String,
@@ -203,6 +200,7 @@ struct JobReader<'a> {
     result: JobFile,
     /// The files of each section.
     files: Vec<FileDraft>,
+    groups: Vec<GroupDraft>,
     /// Errors in single lines.
     faults: Vec<Diagnostic>,
 }
@@ -216,9 +214,9 @@ impl<'a> JobReader<'a> {
             notes: Vec::new(),
         };
         let (environment, defaults) = (*environment, Draft::default());
-        let (files, faults) = (Vec::new(), Vec::new());
+        let (files, groups, faults) = (Vec::new(), Vec::new(), Vec::new());
         let (section, group, includes) = (None, 0, 0);
-        JobReader { environment, defaults, section, group, includes, result, files, faults }
+        JobReader { environment, defaults, section, group, includes, result, files, groups, faults }
     }
 
     /// Keeps an error, so that the lines after it are read too.
@@ -353,22 +351,25 @@ impl<'a> JobReader<'a> {
         if !self.faults.is_empty() {
             return Ok(());
         }
-        if draft.stonewall && !self.result.sections.is_empty() {
-            self.group += 1;
-        }
+        let file = self.result.file.clone();
+        let in_section = |fault: Diagnostic| fault.in_file(&file).at_line(section.line);
+        let above = &self.result.sections;
+        let begins = match draft.group.stonewall {
+            true => !above.is_empty(),
+            false => draft.group.begins_group(above, self.group).map_err(in_section)?,
+        };
+        self.group += usize::from(begins);
         let (index, group) = (self.result.sections.len(), self.group);
+        self.groups.push(draft.group.clone());
         let finished = draft.finish(index, group, section.line, &self.environment);
-        let Finished { job, files, notes } =
-            finished.map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))?;
+        let Finished { job, files, notes } = finished.map_err(in_section)?;
         for Note { file, line, option, reason } in notes {
             self.note(&file, line, &option, &reason);
         }
         let checked = file::check(&job, &self.result.sections);
         self.result.sections.push(job);
         self.files.push(files);
-        checked
-            .and_then(|()| self.check_in_flight())
-            .map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))
+        checked.and_then(|()| self.check_in_flight()).map_err(in_section)
     }
 
     /// Checks the number of requests that the sections of the last group have in flight.
@@ -390,70 +391,9 @@ impl<'a> JobReader<'a> {
         ))
     }
 
-    fn apply_all(&mut self, draft: &mut Draft, options: Vec<OptionLine>) -> Result<(), Diagnostic> {
-        // `kb_base` holds for the whole section, also for the options above it, as in fio.
-        let (first, rest): (Vec<_>, Vec<_>) =
-            options.into_iter().partition(|option| option.name == "kb_base");
-        for option in first.into_iter().chain(rest) {
-            if let Err(fault) = self.apply(draft, &option) {
-                self.keep(fault.in_file(&option.file).at_line(option.line))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, draft: &mut Draft, option: &OptionLine) -> Result<(), Diagnostic> {
-        let row: &OptionRow = options::find(&option.name)?;
-        let expanded = option.value.as_deref().map(|text| self.expand(&option.name, text));
-        match row.support {
-            Support::Takes(setter) => {
-                setter.apply(draft, &option.name, expanded.transpose()?.as_deref())?;
-                draft.places.insert(row.name(), (option.file.clone(), option.line));
-                if let Some(reason) = row.note {
-                    self.note(&option.file, option.line, &option.name, reason);
-                }
-                Ok(())
-            }
-            Support::Ignored { unless, reason } => {
-                let is_harmless =
-                    |value: Result<String, _>| value.is_ok_and(|it| unless.contains(&&*it));
-                if !expanded.is_some_and(is_harmless) {
-                    self.note(&option.file, option.line, &option.name, reason);
-                }
-                Ok(())
-            }
-            Support::Refused { unless, reason } => {
-                if expanded.transpose()?.is_some_and(|value| unless.contains(&&*value)) {
-                    return Ok(());
-                }
-                let (reason, instead) = match reason.split_once('\n') {
-                    Some((reason, instead)) => (reason, Some(instead)),
-                    None => (reason, None),
-                };
-                let help = match (instead, unless.first()) {
-                    (Some(instead), _) => instead.to_owned(),
-                    (None, Some(harmless)) => {
-                        format!("remove it, or write {}={harmless}", option.name)
-                    }
-                    (None, None) => "remove it".to_owned(),
-                };
-                Err(job_error(format!("`{}` is not supported: {reason}", option.name), help))
-            }
-        }
-    }
-
-    /// Replaces `${NAME}`. fio replaces a variable that is not set by the empty string, which is
-    /// not a useful value of most options. Here it is an error, except in `filename`, where it is
-    /// a name like others.
-    fn expand(&self, option: &str, text: &str) -> Result<String, Diagnostic> {
-        match value::expand(text, self.environment.variable) {
-            Err(_) if option == "filename" || option == "directory" => Ok(text.to_owned()),
-            expanded => expanded,
-        }
-    }
-
     fn note(&mut self, file: &str, line: usize, option: &str, reason: &str) {
-        if self.result.notes.iter().all(|note| note.option != option) {
+        let is_known = |note: &Note| note.option == option && note.reason == reason;
+        if !self.result.notes.iter().any(is_known) {
             let (file, option, reason) = (file.to_owned(), option.to_owned(), reason.to_owned());
             self.result.notes.push(Note { file, line, option, reason });
         }
@@ -463,6 +403,15 @@ impl<'a> JobReader<'a> {
         if self.result.sections.is_empty() {
             let fault = job_error("the file has no job", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
+        }
+        let running = group::end_together(&mut self.result.sections, &self.groups)
+            .map_err(|fault| fault.in_file(&self.result.file).at_line(1))?;
+        if let [never, ..] = &self.result.sections[running..] {
+            let (name, line) = (never.name.clone(), never.line);
+            let reason = format!("[{name}] and those below never run: a job above ends all");
+            self.note(&self.result.file.clone(), line, "exit_what", &reason);
+            self.result.sections.truncate(running);
+            self.files.truncate(running);
         }
         if !self.result.sections.iter().any(|section| section.counts) {
             let help = "remove `counts=no` from at least one section";

@@ -113,6 +113,8 @@ const DEPTH: [u64; 2] = [1, 1 << 16];
 const PERCENT: [u64; 2] = [0, 100];
 const SECOND: Nanos = Nanos::from_secs(1);
 const MICROSECOND: Nanos = Nanos::from_micros(1);
+/// Options with one size, of which fio ignores what follows it.
+pub(super) const ONE_SIZE: [&str; 6] = ["size", "io_size", "filesize", "offset", "bs", "blocksize"];
 /// Values that turn an option off.
 const OFF: &[&str] = &["0", "none"];
 
@@ -135,8 +137,6 @@ const BATCHES: &str = "requests are submitted and completed one by one";
 const EARLY_END: &str = "the job is not ended early: it ends after its size or its runtime";
 const TARGET: &str =
     "the depth does not follow the latency\nremove it, and set iodepth to what fio settles on";
-const ORDER: &str = "the only supported order of jobs is `stonewall`\nwrite stonewall in the \
-                     section that follows, and limit the others with runtime";
 const FLOW: &str = "jobs do not wait for each other's progress\nremove it, and give each job a \
                     rate, such as rate_iops=1000,500";
 const PROFILE: &str = "an option of fio's profiles, without effect on a job";
@@ -144,11 +144,11 @@ const OF_ENGINE: &str = "an option of the ioengine: only its name decides, see `
 
 const ROWS: &[OptionRow] = &[
     // Name and target of the job.
-    takes("name", Setter::Text(setters::name)),
-    takes("description", Setter::Text(setters::description)),
-    takes("filename", Setter::Text(setters::filename)),
-    takes("directory", Setter::Text(setters::directory)),
-    takes("filename_format", Setter::Text(setters::filename_format)),
+    takes("name", Setter::Name(|draft, name| draft.job.name = name)),
+    takes("description", Setter::Name(|draft, text| draft.job.description = Some(text))),
+    takes("filename", Setter::Name(|draft, names| draft.files.names = Some(names))),
+    takes("directory", Setter::Name(|draft, names| draft.files.directories = Some(names))),
+    takes("filename_format", Setter::Name(|draft, format| draft.files.format = format)),
     takes(
         "nrfiles nr_files",
         Setter::Number([1, FILES_MAX], |draft, files| draft.files.count = files),
@@ -207,16 +207,16 @@ const ROWS: &[OptionRow] = &[
     takes("do_verify", Setter::Truth(|draft, on| draft.verify.is_write_only = !on)),
     // Region and number of requests.
     takes("size", Setter::Text(setters::size)),
-    takes("offset fileoffset", Setter::Text(setters::offset)),
-    takes("offset_increment", Setter::Text(setters::offset_increment)),
-    takes("offset_align", Setter::Text(setters::offset_align)),
+    takes("offset fileoffset", Setter::Extent(|draft, offset| draft.job.offset = offset)),
+    takes("offset_increment", Setter::Extent(|draft, step| draft.job.offset_increment = step)),
+    takes("offset_align", Setter::Size(|draft, bytes| draft.job.offset_align = some(bytes))),
     takes("io_size io_limit", Setter::Text(setters::io_size)),
     takes("number_ios", Setter::Number(WIDE, |draft, ios| draft.job.number_ios = some(ios))),
     takes("loops", Setter::Number(COUNT, |draft, loops| draft.job.loops = loops)),
     takes("zonemode", Setter::Text(setters::zone_mode)),
-    takes("zonesize", Setter::Text(setters::zone_size)),
-    takes("zonerange", Setter::Text(setters::zone_range)),
-    takes("zoneskip", Setter::Text(setters::zone_skip)),
+    takes("zonesize", Setter::Size(|draft, bytes| draft.zones.size_bytes = bytes)),
+    takes("zonerange", Setter::Size(|draft, bytes| draft.zones.range_bytes = bytes)),
+    takes("zoneskip", Setter::Size(|draft, bytes| draft.zones.skip_bytes = bytes)),
     // Queue depth, rate and time.
     takes("iodepth", Setter::Number(DEPTH, |draft, depth| draft.job.depth = depth as u32)),
     takes("numjobs", Setter::Number(CLONES, |draft, clones| draft.job.clones = clones as u32)),
@@ -227,7 +227,11 @@ const ROWS: &[OptionRow] = &[
     takes("time_based", Setter::Flag(|draft, on| draft.job.time_based = on)),
     takes("ramp_time", Setter::IdleTime(|draft, time| draft.job.ramp = time)),
     takes("startdelay", Setter::IdleTime(|draft, time| draft.job.start_delay = time)),
-    takes("stonewall wait_for_previous", Setter::Flag(|draft, on| draft.stonewall = on)),
+    takes("stonewall wait_for_previous", Setter::Flag(|draft, on| draft.group.stonewall = on)),
+    takes("wait_for", Setter::Name(|draft, name| draft.group.waits_for = Some(name))),
+    takes("new_group", Setter::Flag(|draft, on| draft.group.is_new = on)),
+    takes("exitall", Setter::Flag(|draft, on| draft.group.ends_together = on)),
+    takes("exit_what", Setter::Text(setters::exit_what)),
     takes("rate", Setter::Text(setters::rate)),
     takes("rate_iops", Setter::Text(setters::rate_ios)),
     takes("rate_process", Setter::Text(setters::arrivals)),
@@ -262,7 +266,10 @@ const ROWS: &[OptionRow] = &[
          rocm_io xnvme_be xnvme_mem xnvme_async xnvme_sync xnvme_admin xnvme_dev_nsid \
          xnvme_dev_subnqn xnvme_iovec nfs_url volume brick cont chunk_size object_class svcl \
          hostname port spdk_conf spdk_json_conf json_spdk_conf mem_size_mb shm_id log_flags \
-         enable_wrr env_context",
+         enable_wrr env_context enable_interrupts arbitration_burst low_weight medium_weight \
+         high_weight wrr_priority enable_sgl sge_size disable_pcie_sgl_merge bit_bucket_data_len \
+         hostnqn digest_enable enable_vmd initial_zone_reset zone_append print_qid_mappings \
+         spdk_tracing spdk_mem spdk_single_seg spdk_rpc_listen_addr",
         OF_ENGINE,
     ),
     ignored(
@@ -277,7 +284,7 @@ const ROWS: &[OptionRow] = &[
         NO_CPU,
     ),
     ignored(
-        "new_group unified_rw_reporting disable_lat disable_clat disable_slat \
+        "unified_rw_reporting disable_lat disable_clat disable_slat \
          disable_bw_measurement disable_bw clat_percentiles lat_percentiles slat_percentiles \
          percentile_list significant_figures disk_util unit_base per_job_logs write_bw_log \
          write_lat_log write_iops_log write_hist_log write_iolog bwavgtime iopsavgtime \
@@ -288,7 +295,7 @@ const ROWS: &[OptionRow] = &[
          eta-newline status-interval stats",
         REPORTING,
     ),
-    ignored("continue_on_error ignore_error error_dump exitall_on_error exit_what", FAILURES),
+    ignored("continue_on_error ignore_error error_dump exitall_on_error", FAILURES),
     ignored(
         "verify_interval verify_offset verify_pattern verify_pattern_interval verify_fatal \
          verify_dump verify_async verify_async_cpus verify_backlog verify_backlog_batch \
@@ -345,7 +352,6 @@ const ROWS: &[OptionRow] = &[
         OFF,
         "sizes do not depend on the access pattern\nuse two sections, one sequential",
     ),
-    refused("wait_for exitall", OFF, ORDER),
     refused(
         "thinktime_blocks_type",
         &["complete", "issue"],

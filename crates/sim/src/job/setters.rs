@@ -4,6 +4,7 @@
 use super::draft::Draft;
 use super::engines::Engine;
 use super::error::job_error;
+use super::group::GroupEnd;
 use super::replay_draft;
 use super::spec::{Access, AddressModifier, Arrivals, Direction, Mix, SizeOrPercent, SizeShare};
 use super::value::{self, KbBase};
@@ -24,6 +25,12 @@ pub(super) enum Setter {
     Time(Nanos, fn(&mut Draft, Nanos)),
     /// A time of at most [`IDLE_MAX`] in which nothing is measured; a bare number is in seconds.
     IdleTime(fn(&mut Draft, Nanos)),
+    /// Any text.
+    Name(fn(&mut Draft, String)),
+    /// A size in bytes.
+    Size(fn(&mut Draft, u64)),
+    /// A size in bytes or percent.
+    Extent(fn(&mut Draft, SizeOrPercent)),
     /// Anything else.
     Text(fn(&mut Draft, &str) -> Result<(), Diagnostic>),
 }
@@ -83,6 +90,9 @@ impl Setter {
                 }
                 set(draft, time);
             }
+            Setter::Name(set) => set(draft, text.to_owned()),
+            Setter::Size(set) => set(draft, value::integer(text, base).map_err(within)?),
+            Setter::Extent(set) => set(draft, value::extent(text, base).map_err(within)?),
             Setter::Text(set) => set(draft, text).map_err(within)?,
         }
         Ok(())
@@ -96,11 +106,14 @@ impl Setter {
             (Setter::Flag(_) | Setter::Truth(_), _) => "1",
             (Setter::Number([least, _], _), _) => return least.max(1).to_string(),
             (Setter::Time(..) | Setter::IdleTime(_), _) => "500ms",
+            (Setter::Name(_), "filename") => "/dev/sdb",
+            (Setter::Name(_), _) => "text",
+            (Setter::Size(_), _) => "4k",
+            (Setter::Extent(_), _) => "10g",
             (Setter::Text(_), "bs" | "blocksize") => "4k",
             (Setter::Text(_), "bssplit") => "4k/60:64k/40",
             (Setter::Text(_), "bsrange" | "blocksize_range") => "4k-64k",
-            (Setter::Text(_), "blockalign" | "ba" | "offset_align") => "4k",
-            (Setter::Text(_), "filename") => "/dev/sdb",
+            (Setter::Text(_), "blockalign" | "ba") => "4k",
             (Setter::Text(_), "ioengine") => "libaio",
             (Setter::Text(_), "kb_base") => "1024",
             (Setter::Text(_), "percentage_random") => "50",
@@ -111,24 +124,11 @@ impl Setter {
             (Setter::Text(_), "rw" | "readwrite") => "randread",
             (Setter::Text(_), "read_iolog") => "web.csv",
             (Setter::Text(_), "replay_skip") => "write,sync",
-            (
-                Setter::Text(_),
-                "size" | "offset" | "fileoffset" | "offset_increment" | "filesize",
-            ) => "10g",
+            (Setter::Text(_), "size" | "filesize") => "10g",
             (Setter::Text(_), _) => "text",
         };
         text.to_owned()
     }
-}
-
-pub(super) fn name(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.job.name = text.to_owned();
-    Ok(())
-}
-
-pub(super) fn description(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.job.description = Some(text.to_owned());
-    Ok(())
 }
 
 pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
@@ -167,6 +167,18 @@ pub(super) fn synchronous(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
     Ok(())
 }
 
+pub(super) fn exit_what(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.group.end = choose(
+        text,
+        &[
+            ("group", GroupEnd::Reported),
+            ("stonewall", GroupEnd::Running),
+            ("all", GroupEnd::Everything),
+        ],
+    )?;
+    Ok(())
+}
+
 pub(super) fn zone_mode(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     if text == "zbd" {
         let help = "remove the options of zones; rw=write:SKIP and zonemode=strided leave parts of \
@@ -174,21 +186,6 @@ pub(super) fn zone_mode(draft: &mut Draft, text: &str) -> Result<(), Diagnostic>
         return Err(job_error("zoned devices are not modelled", help));
     }
     draft.zones.is_off = choose(text, &[("none", true), ("strided", false)])?;
-    Ok(())
-}
-
-pub(super) fn zone_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.zones.size_bytes = value::integer(text, draft.kb_base)?;
-    Ok(())
-}
-
-pub(super) fn zone_range(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.zones.range_bytes = value::integer(text, draft.kb_base)?;
-    Ok(())
-}
-
-pub(super) fn zone_skip(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.zones.skip_bytes = value::integer(text, draft.kb_base)?;
     Ok(())
 }
 
@@ -217,21 +214,6 @@ pub(super) fn kb_base(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-pub(super) fn filename(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.files.names = Some(text.to_owned());
-    Ok(())
-}
-
-pub(super) fn directory(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.files.directories = Some(text.to_owned());
-    Ok(())
-}
-
-pub(super) fn filename_format(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.files.format = text.to_owned();
-    Ok(())
-}
-
 pub(super) fn block_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     let one =
@@ -245,42 +227,23 @@ pub(super) fn block_align(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
     value::per_direction(text, &mut draft.job.align_bytes, one)
 }
 
-pub(super) fn offset_align(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    let bytes = value::integer(text, draft.kb_base)?;
-    draft.job.offset_align = Some(bytes).filter(|&bytes| bytes > 0);
-    Ok(())
-}
-
 pub(super) fn size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     // Any size is accepted: a part at the end that is smaller than a block is not used.
-    let extent = value::extent(text, |text| value::integer(text, base))?;
+    let extent = value::extent(text, base)?;
     // To fio, zero means no size.
     let is_zero = matches!(extent, SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0));
     draft.job.size = Some(extent).filter(|_| !is_zero);
     Ok(())
 }
 
-pub(super) fn offset(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    let base = draft.kb_base;
-    draft.job.offset = value::extent(text, |text| value::integer(text, base))?;
-    Ok(())
-}
-
-pub(super) fn offset_increment(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    let base = draft.kb_base;
-    draft.job.offset_increment = value::extent(text, |text| value::integer(text, base))?;
-    Ok(())
-}
-
 pub(super) fn io_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     let given = |value: u64| Some(value).filter(|&value| value > 0);
-    (draft.job.io_bytes, draft.job.io_percent) =
-        match value::extent(text, |text| value::integer(text, base))? {
-            SizeOrPercent::Bytes(bytes) => (given(bytes), None),
-            SizeOrPercent::Percent(percent) => (None, given(percent)),
-        };
+    (draft.job.io_bytes, draft.job.io_percent) = match value::extent(text, base)? {
+        SizeOrPercent::Bytes(bytes) => (given(bytes), None),
+        SizeOrPercent::Percent(percent) => (None, given(percent)),
+    };
     Ok(())
 }
 

@@ -108,8 +108,9 @@ pub enum FileOrder {
 pub struct Zone {
     /// Percent of the requests that go here; all zones together have 100.
     pub access_percent: u64,
-    /// Percent of the region that it spans; all zones together have 100.
-    pub size_percent: u64,
+    /// Part of the region that it spans, behind the zones before it. All percentages together are
+    /// 100.
+    pub size: SizeOrPercent,
 }
 
 /// Distribution of random addresses. `center` is the position of the hottest block as a fraction of
@@ -139,8 +140,8 @@ pub enum Distribution {
         /// Position of the top of the bell curve.
         center: Option<f64>,
     },
-    /// Uniform within each of several zones.
-    Zoned(Vec<Zone>),
+    /// Uniform within each of several zones of a direction.
+    Zoned(PerDirection<Vec<Zone>>),
 }
 
 /// How a rate limit spaces the requests.
@@ -266,6 +267,9 @@ pub struct Section {
     /// Whether the section counts for the score of a policy. Background load does not: see the
     /// pragma `; mirrorball: counts=no`.
     pub counts: bool,
+    /// Whether the first of its clones to end ends the group (`exitall`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub ends_others: bool,
     /// Whether fio would join the section with others in its output. Results are always kept per
     /// section.
     #[serde(skip)]

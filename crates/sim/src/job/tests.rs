@@ -170,9 +170,17 @@ fn distributions_are_read() {
     assert_eq!(of("zipf:1.2:0.25"), Distribution::Zipf { theta: 1.2, center: Some(0.25) });
     assert_eq!(of("pareto:0.2"), Distribution::Pareto { h: 0.2, center: None });
     assert_eq!(of("normal:10"), Distribution::Normal { deviation: 10.0, center: None });
-    let zone = |access_percent, size_percent| Zone { access_percent, size_percent };
-    let expected = [zone(60, 10), zone(30, 20), zone(10, 70)];
-    assert_eq!(of("zoned:60/10:30/20:10/"), Distribution::Zoned(expected.to_vec()));
+    let zone = |access_percent, size| Zone { access_percent, size: SizeOrPercent::Percent(size) };
+    let reads = vec![zone(60, 10), zone(30, 20), zone(10, 70)];
+    let alike = PerDirection([reads.clone(), reads.clone(), reads.clone()]);
+    assert_eq!(of("zoned:60/10:30/20:10/"), Distribution::Zoned(alike));
+    let writes = vec![zone(100, 100)];
+    let unlike = PerDirection([reads, writes.clone(), writes]);
+    assert_eq!(of("zoned:60/10:30/20:10/,100/100"), Distribution::Zoned(unlike));
+    let first = Zone { access_percent: 90, size: SizeOrPercent::Bytes(20 * GIB) };
+    let sized = vec![first, zone(10, 100)];
+    let alike = PerDirection([sized.clone(), sized.clone(), sized]);
+    assert_eq!(of("zoned_abs:90/20G:10/"), Distribution::Zoned(alike));
 }
 
 /// Which engines reach a depth: HOWTO, "iodepth".

@@ -57,7 +57,8 @@ pub(super) fn expand(
         rest = &rest[start + 3 + length..];
     }
     expanded.push_str(rest);
-    let keyword = ["$pagesize", "$mb_memory", "$ncpus"].into_iter().find(|k| expanded.contains(k));
+    let expanded = expanded.replace("$pagesize", "4096");
+    let keyword = ["$mb_memory", "$ncpus"].into_iter().find(|k| expanded.contains(k));
     match keyword {
         Some(keyword) => Err(job_error(
             format!("`{keyword}` depends on the machine that fio runs on"),
@@ -65,6 +66,15 @@ pub(super) fn expand(
         )),
         None => Ok(expanded),
     }
+}
+
+/// The part of `text` that fio reads, if it is a number with a unit and something follows, such as
+/// `4k:8k` for one size. Of a range fio reads now the first size, now the last.
+pub(super) fn beginning(text: &str) -> Option<&str> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|&end| end > 0)?;
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric())?;
+    let is_list = text[end..].starts_with([',', '.', '%', '-']);
+    (end > digits && !is_list).then_some(&text[..end])
 }
 
 /// A size or count.
@@ -76,6 +86,7 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
             text if text.contains('.') => fault(
                 "fio accepts whole numbers only: write it in a smaller unit, as 1536 for 1.5k",
             ),
+            text if text.contains('-') => fault("it is a range: write one size, or bsrange=4k-64k"),
             text if text.contains('%') => {
                 fault("only size, offset and offset_increment accept a percentage")
             }
@@ -123,13 +134,10 @@ pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
     Ok(bytes)
 }
 
-/// A size in bytes, read by `bytes`, or as a percentage.
-pub(super) fn extent(
-    text: &str,
-    bytes: impl Fn(&str) -> Result<u64, Diagnostic>,
-) -> Result<SizeOrPercent, Diagnostic> {
+/// A size in bytes, or as a percentage.
+pub(super) fn extent(text: &str, base: KbBase) -> Result<SizeOrPercent, Diagnostic> {
     let Some(percent) = text.strip_suffix('%') else {
-        return bytes(text).map(SizeOrPercent::Bytes);
+        return integer(text, base).map(SizeOrPercent::Bytes);
     };
     match percent.trim_end_matches('%').parse() {
         Ok(percent) if percent <= 100 => Ok(SizeOrPercent::Percent(percent)),

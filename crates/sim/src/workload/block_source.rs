@@ -18,7 +18,7 @@
 
 use super::map::Maps;
 use super::permutation::Permutation;
-use crate::job::{Distribution, Zone};
+use crate::job::{Direction, Distribution, SizeOrPercent, Zone};
 use mirrorball_core::rng::Rng;
 
 /// A source of block numbers below a count.
@@ -71,6 +71,16 @@ pub(super) struct Zipf {
 impl BlockSource {
     /// The source for `count` blocks. A uniform one is not mapped; the caller may do that.
     pub(super) fn new(distribution: &Distribution, count: u64, rng: &mut Rng) -> BlockSource {
+        BlockSource::of_direction(distribution, Direction::Read, (count, 1), rng)
+    }
+
+    /// The source of a direction's blocks: their count and size.
+    pub(super) fn of_direction(
+        distribution: &Distribution,
+        direction: Direction,
+        (count, block_bytes): (u64, u64),
+        rng: &mut Rng,
+    ) -> BlockSource {
         let scattered = |rank, top, center, rng: &mut Rng| BlockSource::Skewed {
             rank,
             scatter: Scatter::new(count, top, center, rng),
@@ -88,7 +98,12 @@ impl BlockSource {
                 let width = deviation.min(50.0) / 100.0;
                 scattered(BlockRank::Bell { count, width }, count / 2, center, rng)
             }
-            Distribution::Zoned(ref zones) => BlockSource::Zoned(spans(zones, count)),
+            Distribution::Zoned(ref zones) if zones[direction].is_empty() => {
+                BlockSource::Uniform { count }
+            }
+            Distribution::Zoned(ref zones) => {
+                BlockSource::Zoned(spans(&zones[direction], count, block_bytes))
+            }
         }
     }
 
@@ -191,20 +206,23 @@ impl Zipf {
     }
 }
 
-fn spans(zones: &[Zone], count: u64) -> Vec<BlockSpan> {
-    let (mut access_end, mut size_end) = (0, 0);
+fn spans(zones: &[Zone], count: u64, block_bytes: u64) -> Vec<BlockSpan> {
+    let (mut access_end, mut percents, mut bytes) = (0, 0, 0);
     let mut spans = Vec::with_capacity(zones.len());
     for zone in zones {
-        let block_at = |percent: u64| (u128::from(count) * u128::from(percent) / 100) as u64;
-        let first = block_at(size_end).min(count - 1);
+        let block_at = |percents: u64, bytes: u64| {
+            let part = (u128::from(count) * u128::from(percents) / 100) as u64;
+            (part + bytes / block_bytes).min(count)
+        };
+        let first = block_at(percents, bytes).min(count - 1);
         access_end += zone.access_percent;
-        size_end += zone.size_percent;
+        match zone.size {
+            SizeOrPercent::Percent(percent) => percents += percent,
+            SizeOrPercent::Bytes(size) => bytes += size,
+        }
         // A region of few blocks may leave a zone none of its own.
-        spans.push(BlockSpan {
-            access_end,
-            first,
-            count: block_at(size_end).saturating_sub(first).max(1),
-        });
+        let count = block_at(percents, bytes).saturating_sub(first).max(1);
+        spans.push(BlockSpan { access_end, first, count });
     }
     spans
 }
@@ -212,16 +230,18 @@ fn spans(zones: &[Zone], count: u64) -> Vec<BlockSpan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::PerDirection;
 
     /// The constants of the rejection meet their extremes here: it must end, and stay in bounds.
     #[test]
     fn every_law_is_bounded_on_any_count() {
         let mut rng = Rng::new(1);
+        let zone = Zone { access_percent: 100, size: SizeOrPercent::Percent(1) };
         for count in [1, 2, 3, 1000, 1 << 40] {
             let mut laws = vec![
                 Distribution::Pareto { h: 0.999, center: Some(1.0) },
                 Distribution::Normal { deviation: 100.0, center: Some(1.0) },
-                Distribution::Zoned(vec![Zone { access_percent: 100, size_percent: 1 }]),
+                Distribution::Zoned(PerDirection([vec![zone], Vec::new(), Vec::new()])),
             ];
             for theta in [0.001, 0.5, 0.999_999, 1.000_001, 5.0, 100.0] {
                 laws.push(Distribution::Zipf { theta, center: None });

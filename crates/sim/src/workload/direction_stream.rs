@@ -108,7 +108,9 @@ impl DirectionStream {
                 let has_several = has_several_sizes(job, block_bytes);
                 BlockSource::Map(maps.of(block_bytes, count, has_several, rng))
             }
-            skewed if used => BlockSource::new(skewed, count, rng),
+            skewed if used => {
+                BlockSource::of_direction(skewed, direction, (count, align_bytes), rng)
+            }
             _ => BlockSource::Uniform { count },
         };
         let mut weight = 0;

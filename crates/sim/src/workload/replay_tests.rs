@@ -178,6 +178,16 @@ fn what_an_open_replay_offers_is_counted_in_the_window() {
 }
 
 #[test]
+fn buffered_writes_of_a_trace_are_noted() {
+    let trace = TraceOnDisk::new("writes", "10000,h,0,Write,4096,4096,50000\n");
+    let notes = |options: &str| trace.job(options).unwrap().notes;
+    let of_cache = notes("direct=0").pop().unwrap();
+    assert_eq!((&of_cache.option[..], of_cache.line), ("read_iolog", 2));
+    assert!(of_cache.reason.contains("page cache"), "{}", of_cache.reason);
+    assert_eq!(notes("direct=0").len(), notes("").len() + 1);
+}
+
+#[test]
 fn what_cannot_be_replayed_is_refused() {
     let alibaba = TraceOnDisk::new("bad", "v,R,0,4096,1\n");
     for (options, expected) in [

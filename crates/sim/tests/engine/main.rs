@@ -216,6 +216,17 @@ fn stonewall_runs_groups_one_after_the_other() {
 }
 
 #[test]
+fn the_first_clone_to_end_ends_its_group() {
+    let array = delays("raid1", &["100us", "100us"]);
+    let text = "[global]\nexitall\nsize=1m\n[short]\n[long]\nsize=1g\n[next]\nstonewall\nsize=2m";
+    let file = JobFile::parse(text, "a.fio", &JobContext::empty()).unwrap();
+    let record = simulate(&array, &file, "btrfs/pid");
+    let [short, long, next] = &record.sections[..] else { panic!("three sections") };
+    assert_eq!((short.read.bytes, next.read.bytes), (1 << 20, 2 << 20));
+    assert!((1 << 18..1 << 23).contains(&long.read.bytes), "{}", long.read.bytes);
+}
+
+#[test]
 fn a_ramp_is_run_but_not_measured() {
     let array = delays("single", &["2ms"]);
     let record = simulate(&array, &jobs("rw=randread\nramp_time=5"), "first");

@@ -205,6 +205,7 @@ impl Document {
             self.jobs.sort_by_key(|job| (job.groupid, place(job)));
         }
         for job in &mut self.jobs {
+            job.directions().into_iter().for_each(Direction::fill);
             // fio does not add up what `fdatasync` did, but counts its latencies.
             let counted = job.sync.lat_ns.count;
             let flushes = counted.unwrap_or_else(|| job.flushes_by_options(&self.global_options));
@@ -261,6 +262,20 @@ impl FioJob {
             }
             direction.clat_ns = std::mem::take(&mut direction.clat).times_1000();
             direction.lat_ns = std::mem::take(&mut direction.lat).times_1000();
+        }
+    }
+}
+
+impl Direction {
+    /// Fills in what shortened results lack, from the figures that they have.
+    fn fill(&mut self) {
+        if self.runtime == 0 && self.iops > 0.0 {
+            self.runtime = (self.total_ios as f64 * 1e3 / self.iops).round() as u64;
+        }
+        for latency in [&mut self.clat_ns, &mut self.lat_ns] {
+            if latency.max == 0 {
+                latency.max = latency.percentile.values().copied().max().unwrap_or(0);
+            }
         }
     }
 }

@@ -120,7 +120,11 @@ impl Section {
         // With `continue_on_error` fio counts errors.
         if let Some(job) = clones.iter().find(|job| job.error != 0 && job.total_err == 0) {
             let error = std::io::Error::from_raw_os_error(job.error.min(4_095) as i32);
-            bail!("job `{name}` ended before its time: {error}");
+            bail!(
+                "job `{name}` ended before its time, so its figures are of a part of the run: \
+                 {error}\n  help: mend the cause and run fio again; with continue_on_error=all it \
+                 goes on, and counts errors"
+            );
         }
         let runtime_ms = clones.iter().map(FioJob::runtime).max().unwrap_or(0);
         let measured = Nanos(runtime_ms.saturating_mul(NS_PER_MS));
