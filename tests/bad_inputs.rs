@@ -110,8 +110,6 @@ fn what_is_not_there_is_named_with_what_to_give() {
         (&["probe", "--model", "./bare"], &["the key `kind` is missing\n  help: add a line"]),
         (&["policies", "btrfs/nosuch"], &["the policies of btrfs are btrfs/pid, btrfs/"]),
         (&["detect", "--sysroot", "x.txt"], &["x.txt is a file, not a folder"]),
-        (&["top"], &["--control <PATH>", "help: give the path given to `emulate` or `serve`"]),
-        (&["top", "-c", "a b"], &["`mirrorball ctl --control 'a b' stats` prints the same"]),
         (&["serve", "nbd:", "-e", "nbd:unix:s"], &["is not the URI of an NBD export", uri]),
         (&["examine", "nbd:x"], &["`nbd:x` is not the URI of an NBD export", uri]),
         (

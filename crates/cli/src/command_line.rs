@@ -32,18 +32,16 @@ const WORDS: [(&str, &str); 9] = [
 ];
 
 /// Required arguments, with the help for a command line without them.
-const REQUIRED: [(&str, &str); 8] = [
+const REQUIRED: [(&str, &str); 7] = [
     ("\n  <ARRAY>\n  <JOB>", "give an array and a job, for example two-ssd-raid1 rand-4k-qd1"),
     ("\n  <JOB>", "give a job file or a built-in job, for example rand-4k-qd1"),
     ("\n  <DIR|FILE>...", "give a results folder, or files from its `cells` folder"),
     ("\n  <FILE>...", "give array files (.toml) and job files (.fio), or names of built-in ones"),
     ("\n  <RESULT.json>...", "give files that fio wrote with --output-format=json+"),
-    ("\n  --control <PATH>", "give the path given to `emulate` or `serve` as --control"),
     ("\n  <DEVICE|FILE>", "give a device or a file, or --model MODEL"),
     ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array"),
 ];
 
-/// The message of an error of clap.
 fn message(error: &Error) -> String {
     match error.kind() {
         ErrorKind::ArgumentConflict => conflict(error),
@@ -152,7 +150,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Compare policies", &["compare", "report", "explain", "import", "capture"]),
     ("Repeat and scale experiments", &["recipe", "league", "sweep"]),
     ("Look up and write", &["policies", "program", "models", "check"]),
-    ("Run volumes", &["create", "serve", "ctl", "top", "examine", "clear", "emulate"]),
+    ("Run volumes", &["create", "serve", "ctl", "examine", "clear", "emulate"]),
     ("Tools", &["completions", "man", "help"]),
 ];
 
@@ -288,7 +286,6 @@ mod tests {
             (&["check"], &["\n  help: give array files (.toml) and job files (.fio)"]),
             (&["report"], &["\n  help: give a results folder, or files from its `cells`"]),
             (&["import", "fio", "-o", "x"], &["\n  help: give files that fio wrote with"]),
-            (&["top"], &["\n  help: give the path given to `emulate` or `serve` as --control"]),
             (
                 &["detect", "-o", "x", "--json"],
                 &["--json", "cannot be used with", "--output", "help: leave one of them out"],

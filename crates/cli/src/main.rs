@@ -46,7 +46,6 @@ mod serve;
 mod serving;
 mod sweep;
 mod terminal;
-mod top;
 mod tune;
 mod watch;
 
@@ -91,7 +90,6 @@ enum Command {
     Clear(clear::Args),
     Serve(serve::Args),
     Ctl(ctl::Args),
-    Top(top::Args),
     Watch(watch::Args),
     Tune(tune::Args),
     Completions(completions::Args),
@@ -122,7 +120,6 @@ fn main() -> ExitCode {
         Command::Clear(args) => clear::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
-        Command::Top(args) => top::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Completions(args) => completions::run(&args),

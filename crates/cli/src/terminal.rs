@@ -1,4 +1,4 @@
-//! The terminal of `top` and `watch`: raw mode, the alternate screen, frames and keys.
+//! The terminal of `watch`: raw mode, the alternate screen, frames and keys.
 //!
 //! Few terminals that are in use lack the control sequences used here (ECMA-48, and the alternate
 //! screen of xterm), so no terminal library is needed.
@@ -19,14 +19,12 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// ScreenSize to assume where the terminal reports none, as a serial line does.
 const DEFAULT_SIZE: ScreenSize = ScreenSize { columns: 80, lines: 24 };
 
-/// The size of a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScreenSize {
     pub(crate) columns: usize,
     pub(crate) lines: usize,
 }
 
-/// How a line is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TextEmphasis {
     Plain,
@@ -78,7 +76,6 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Returns the current size.
     pub(crate) fn size(&self) -> ScreenSize {
         match tcgetwinsize(&self.input) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
@@ -89,9 +86,6 @@ impl Terminal {
     }
 
     /// Shows a frame from the top left corner and clears the rest.
-    ///
-    /// # Errors
-    /// If stdout cannot be written.
     pub(crate) fn draw(&self, frame: &[ScreenLine]) -> io::Result<()> {
         write(&paint(frame))
     }
@@ -124,6 +118,16 @@ impl Drop for Terminal {
         let _ = write(LEAVE);
         let _ = tcsetattr(&self.input, OptionalActions::Now, &self.saved);
     }
+}
+
+/// Returns true for q, Q, Ctrl-C and the Escape key. Other keys whose codes begin with Escape, such
+/// as the arrows, arrive as several bytes at once.
+pub(crate) fn quits(keys: &[u8]) -> bool {
+    const CTRL_C: u8 = 3;
+    const ESCAPE: u8 = 0x1b;
+    keys == [ESCAPE]
+        || (!keys.starts_with(&[ESCAPE])
+            && keys.iter().any(|key| matches!(*key, b'q' | b'Q' | CTRL_C)))
 }
 
 /// The bytes that show a frame. The last line has no line feed, so that nothing scrolls.
@@ -169,6 +173,16 @@ pub(crate) fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_quit() {
+        for keys in ["q", "Q", "\x1b", "\x03", "xq"] {
+            assert!(quits(keys.as_bytes()), "{keys:?}");
+        }
+        for keys in ["", "c", "\r", "\x1b[A", "\x1bOQ", "\x1b[200~q"] {
+            assert!(!quits(keys.as_bytes()), "{keys:?}");
+        }
+    }
 
     #[test]
     fn a_frame_is_drawn_from_the_corner_and_does_not_scroll() {

@@ -9,7 +9,7 @@ use crate::numbers;
 use crate::output_file::{self, Existing};
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use mirrorball_core::units::Nanos;
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_host::watch::{WatchedGroup, all_groups, group_of};
@@ -129,7 +129,6 @@ fn watch(args: &Args) -> Result<Ending, Failure> {
     }
 }
 
-/// The disks to watch.
 fn groups(sysroot: &Sysroot, paths: &[String]) -> Result<Vec<WatchedGroup>, Failure> {
     let groups = match paths {
         [] => all_groups(sysroot),
@@ -239,7 +238,7 @@ fn live(
         while Instant::now() < due && terminal.size() == size {
             let left = due.saturating_duration_since(Instant::now());
             let keys = terminal.read_keys(left.min(CHECK_INTERVAL)).map_err(fault)?;
-            if crate::top::quits(&keys) || stop.load(Ordering::Relaxed) {
+            if terminal::quits(&keys) || stop.load(Ordering::Relaxed) {
                 watching.save()?;
                 return Ok(Ending::Done);
             }

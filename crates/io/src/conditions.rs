@@ -1,6 +1,6 @@
 //! Conditions: what may be wrong with a volume, a member or a spare.
 //!
-//! One table has the name, the severity and the texts of each. `ctl status`, `top`, the events, the
+//! One table has the name, the severity and the texts of each. `ctl status`, the events, the
 //! metrics, the lines of a service on stderr, `examine` and the notes of a start print them.
 
 mod state;
@@ -19,7 +19,6 @@ use std::fmt;
 pub use texts::{duration_text, limit_text};
 use texts::{failed_text, progress_text, recovery_text};
 
-/// Severity of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -32,7 +31,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Note => "note",
@@ -47,7 +45,6 @@ impl Severity {
 pub struct Condition {
     /// Name, as the chapter "Run a volume" and the metrics have it.
     pub name: String,
-    /// Severity.
     pub severity: Severity,
     /// The member; `None` if it is about the volume or a spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +114,6 @@ pub enum Problem<'a> {
 pub struct Recovery {
     /// Bytes of the member that are in sync.
     pub recovered_bytes: u64,
-    /// Bytes to rebuild in all.
     pub total_bytes: u64,
     /// True if the member gets only what it missed.
     pub only_missed: bool,
@@ -125,10 +121,8 @@ pub struct Recovery {
     pub rate: Option<u64>,
 }
 
-/// Requests of clients that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedCounts {
-    /// Number of reads.
     pub reads: u64,
     /// Number of writes, flushes and discards.
     pub writes: u64,
@@ -145,7 +139,6 @@ pub enum Situation {
     ReadOnly,
     /// The volume is served, and members without labels are rebuilt where they are.
     Emulated,
-    /// The volume is served.
     Served {
         /// True if it has spares.
         has_spares: bool,
@@ -162,7 +155,6 @@ impl Situation {
 /// The member or spare that a problem is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionSubject {
-    /// The devid of a member.
     pub devid: Option<u64>,
     /// Path or URI of its device, or the UUID of a spare without one.
     pub device: Option<String>,
@@ -233,7 +225,6 @@ impl Problem<'_> {
         }
     }
 
-    /// The name.
     pub fn name(&self) -> &'static str {
         self.row().0
     }
@@ -271,7 +262,6 @@ impl Problem<'_> {
         }
     }
 
-    /// The condition in words.
     pub fn describe(&self, subject: &ConditionSubject, situation: Situation) -> Condition {
         let (name, severity, _) = self.row();
         Condition {

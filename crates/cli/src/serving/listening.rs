@@ -47,7 +47,7 @@ pub(crate) struct ListenArgs {
     #[arg(long = "loop")]
     pub(super) loops: bool,
 
-    /// Unix socket for `mirrorball ctl` and `mirrorball top`
+    /// Unix socket for `mirrorball ctl`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
@@ -80,7 +80,6 @@ impl Drop for SocketFiles {
     }
 }
 
-/// The NBD listeners.
 pub(super) struct Listeners {
     pub(super) plain: Vec<Handle>,
     /// The acceptor of those with TLS.
@@ -236,7 +235,6 @@ impl ListenArgs {
     }
 }
 
-/// Parses --memory.
 fn memory_max(text: &str) -> Result<MemoryMax, String> {
     let bytes = numbers::size(text)?;
     match MemoryMax(usize::try_from(bytes).unwrap_or(usize::MAX)) {
@@ -294,7 +292,6 @@ fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> Result<Ha
     executor.driver.adopt(socket.into()).map_err(system)
 }
 
-/// Parses the address of metrics.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     parse_socket_address(text)
         .map_err(|error| format!("{error}\n  help: write PORT (this machine only) or ADDRESS:PORT"))
