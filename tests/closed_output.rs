@@ -8,7 +8,6 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A folder with an array and a job.
 fn folder() -> Folder {
     let folder = Folder::new();
     fs::write(folder.path("pair.toml"), ARRAY).unwrap();

@@ -5,7 +5,6 @@ use crate::common::{Folder, stdout};
 use serde_json::Value;
 use std::fs;
 
-/// A folder with an array and a job.
 fn folder() -> Folder {
     let folder = Folder::new();
     fs::write(folder.path("pair.toml"), ARRAY).unwrap();

@@ -45,14 +45,12 @@ fn a_sample_is_judged_saved_and_continued() {
     folder.refuses(&[&SAMPLE[..], &notes].concat(), &["holds no results of a sample", "-o"]);
 }
 
-/// The pairings of a sample.
 fn pairings(folder: &Folder, more: &[&str]) -> Vec<Value> {
     let json = sample(folder, &[&["--format", "json"], more].concat());
     let standings: Value = serde_json::from_str(&json).unwrap();
     standings["pairings"].as_array().unwrap().clone()
 }
 
-/// The score of a policy in a pairing.
 fn score(pairing: &Value, policy: &str) -> f64 {
     let entries = pairing["entries"].as_array().unwrap();
     entries.iter().find(|entry| entry["policy"] == policy).unwrap()["score"].as_f64().unwrap()

@@ -64,7 +64,6 @@ fn fio_verify(folder: &Folder, more: &[&str]) -> bool {
     external::fio_verify(&folder.path("."), &[&target[..], more].concat())
 }
 
-/// The value of a metric of the volume.
 fn metric(service: &Service, name: &str) -> u64 {
     let mut socket = TcpStream::connect(service.metrics_address()).unwrap();
     socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();

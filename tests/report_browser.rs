@@ -30,7 +30,6 @@ fn has_browser() -> bool {
     is_installed
 }
 
-/// A folder with results and their page.
 fn results() -> (Folder, PathBuf) {
     let folder = Folder::new();
     fs::write(folder.path("pair.toml"), ARRAY).unwrap();

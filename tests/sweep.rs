@@ -60,7 +60,6 @@ fn status(folder: &Folder) -> Value {
     serde_json::from_str(&stdout(&folder.run(&["sweep", "status", "out", "--json"]))).unwrap()
 }
 
-/// The rows of a sweep.
 fn rows(folder: &Folder) -> Vec<Value> {
     stdout(&folder.run(&["sweep", "pack", "out", "-o", "rows.ndjson"]));
     let text = fs::read_to_string(folder.path("rows.ndjson")).unwrap();

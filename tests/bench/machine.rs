@@ -115,7 +115,6 @@ impl Machine {
         journals.chain(names(self.path("srv/data"))).collect()
     }
 
-    /// Number of the runs that a results folder has.
     pub(super) fn saved(&self, folder: &str) -> usize {
         let cells = fs::read_dir(self.folder.path(folder).join("cells"));
         cells.into_iter().flatten().count()

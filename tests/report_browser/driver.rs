@@ -56,7 +56,6 @@ impl Browser {
         browser
     }
 
-    /// Result of a script.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.tell("/execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -93,7 +92,6 @@ impl Browser {
         self.tell("/actions", &json!({ "actions": [mouse] }));
     }
 
-    /// Presses a key.
     pub(crate) fn press(&self, key: &str) {
         let strokes =
             json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
@@ -101,7 +99,6 @@ impl Browser {
         self.tell("/actions", &json!({ "actions": [board] }));
     }
 
-    /// Everything on the console.
     pub(crate) fn console(&self) -> Vec<Value> {
         self.tell("/se/log", &json!({ "type": "browser" })).as_array().unwrap().clone()
     }

@@ -70,7 +70,6 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'
 }
 
-/// The names of the functions of a file.
 fn functions(file: &File) -> impl Iterator<Item = &str> {
     let pairs = file.tokens.windows(2).filter(|pair| pair[0].ident() == Some("fn"));
     pairs.filter_map(|pair| pair[1].ident())
@@ -107,7 +106,6 @@ fn conditions(tree: &Tree) -> Vec<Name<'_>> {
     names.map(|(line, name)| Name { file, line, name }).collect()
 }
 
-/// Returns true for the letters of the name of a condition.
 fn is_condition(letter: char) -> bool {
     letter.is_ascii_lowercase() || letter == '-'
 }

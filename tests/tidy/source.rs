@@ -21,7 +21,6 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
 }
 
-/// One file.
 pub(crate) struct File {
     /// From the root, with `/` between folders.
     pub(crate) path: String,
@@ -37,7 +36,6 @@ pub(crate) struct Token {
     pub(crate) kind: Kind,
 }
 
-/// Kind of a token.
 pub(crate) enum Kind {
     Ident(String),
     /// As written, quotes included.
@@ -68,7 +66,6 @@ impl Tree {
         Ok(Tree { files })
     }
 
-    /// The Rust files.
     pub(crate) fn rust(&self) -> impl Iterator<Item = &File> {
         self.with_extension("rs")
     }
@@ -78,7 +75,6 @@ impl Tree {
         self.files.iter().filter(move |file| file.extension() == extension)
     }
 
-    /// The file at exactly this path.
     pub(crate) fn find(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }

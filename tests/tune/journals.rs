@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-/// The journal of an ending.
 fn journal(machine: &Machine, ending: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(machine.path("var/lib/mirrorball/bench")).into_iter();
     let mut paths = entries.flatten().flatten().map(|it| it.path());

@@ -282,9 +282,6 @@ fn finish(
 }
 
 /// Treatment of existing files.
-///
-/// # Errors
-/// If a file cannot be written.
 fn check_outputs(args: &Args) -> Result<Existing, Failure> {
     let output = args.output.as_deref().or(args.report.as_deref());
     let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
@@ -310,7 +307,6 @@ fn check_outputs(args: &Args) -> Result<Existing, Failure> {
     Ok(existing)
 }
 
-/// The answer in the format that was asked for.
 fn rendered(args: &Args, answer: &Answer) -> Result<String, Failure> {
     if args.format == AnswerFormat::Json {
         let json = serde_json::to_string_pretty(answer).context("cannot write JSON");

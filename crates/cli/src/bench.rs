@@ -218,7 +218,6 @@ fn say_what_is_saved(bench: &Bench, saved: usize, folder: &Path) {
     }
 }
 
-/// Parses --size.
 fn file_size(text: &str) -> Result<u64, String> {
     match numbers::size(text)? {
         bytes if bytes >= MIB => Ok(bytes),

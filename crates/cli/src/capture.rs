@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes read of the kernel's buffer at a time.
 const READ_BYTES: u64 = 1 << 20;
-/// Size at which a trace ends.
 const TRACE_BYTES_MAX: u64 = 2 << 30;
 /// Time between looks at the chunks of a btrfs.
 const CHUNKS_INTERVAL: Duration = Duration::from_secs(1);
@@ -79,7 +78,6 @@ struct LoadRecorder<'a> {
     renewed: (Instant, u64),
 }
 
-/// Cost of a recording.
 struct RecordingCost {
     time: Duration,
     cpu: Duration,
@@ -266,7 +264,6 @@ fn advised(args: &Args, output: &Path, stop: &AtomicBool) -> Ending {
     if stop.load(Ordering::Relaxed) { Ending::Interrupted } else { Ending::Done }
 }
 
-/// CPU time of this thread.
 fn cpu_time() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split_whitespace().next().and_then(|word| word.parse().ok());

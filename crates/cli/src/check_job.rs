@@ -40,7 +40,6 @@ fn background_line(work: &Background) -> String {
         + &rate.unwrap_or(" without a rate limit".to_owned())
 }
 
-/// The pauses of a section.
 fn pauses(job: &Section) -> String {
     match (job.think_time, job.think_ios) {
         (Nanos::ZERO, _) => String::new(),
@@ -117,7 +116,6 @@ fn sizes(job: &Section) -> String {
 /// Files beyond this number are counted only.
 const FILES_MAX: usize = 4;
 
-/// Where on the volume the files of a section are.
 fn laid_out(job: &Section) -> Option<String> {
     let files: Vec<&Region> = match &job.target {
         JobTarget::Files(layout) => layout.sets.iter().flatten().collect(),
@@ -162,7 +160,6 @@ fn rates(job: &Section) -> String {
     rates + process
 }
 
-/// How often a section flushes.
 fn flushes(job: &Section) -> String {
     let every = |option: &str, writes: u64| match writes {
         0 => String::new(),

@@ -147,7 +147,6 @@ fn check_array_file(array: &str, others: &[String]) -> Result<(), Failure> {
     )))
 }
 
-/// The record of a policy in the labels.
 fn recorded_policy(policy: &str, array: &ArraySpec) -> Result<KeptPolicy, Failure> {
     let reference = match ProgramReference::parse(policy) {
         // The service may have another working directory.

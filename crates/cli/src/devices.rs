@@ -32,7 +32,6 @@ pub(crate) fn scan(folder: &Path) -> Result<Vec<DeviceAddress>, Failure> {
     })
 }
 
-/// Reports that a device is waited for.
 pub(crate) fn report_wait(path: &Path) {
     let path = path.display();
     screen::say(format_args!(

@@ -187,7 +187,6 @@ fn unknown(what: &str) -> Failure {
     Failure::WrongUse(unknown.with_help(help).into())
 }
 
-/// An array of one disk of a built-in model.
 fn one_disk(model: &str, size_bytes: Option<u64>) -> Result<ArraySpec, Failure> {
     if let Some(bytes) = size_bytes {
         check_size(model, bytes).map_err(Failure::WrongUse)?;

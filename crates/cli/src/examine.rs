@@ -60,7 +60,6 @@ enum ExamineFormat {
     Json,
 }
 
-/// Result for one device.
 #[derive(Debug, Serialize)]
 struct Examination {
     volumes: Vec<VolumeReport>,
@@ -113,7 +112,6 @@ struct MemberRow {
     uuid: String,
     size_bytes: u64,
     state: ReportedState,
-    /// The device that it starts from.
     device: Option<String>,
 }
 
@@ -193,7 +191,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if is_well { Ending::Done } else { Ending::FoundFailure })
 }
 
-/// Saves the label of a device.
 fn save(file: &Path, devices: &[ExaminedDevice]) -> anyhow::Result<()> {
     let [device] = devices else { bail!("--save saves one label\n  help: give one device") };
     let label = device.label().map_err(|error| anyhow!("`{}`: {error}", device.address))?;
@@ -202,7 +199,6 @@ fn save(file: &Path, devices: &[ExaminedDevice]) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The devices of the command line.
 fn named(devices: &[String]) -> Result<Vec<ExaminedDevice>, Failure> {
     let addresses = devices::parse(devices)?;
     if let Some(device) = DeviceAddress::first_repeated(&addresses) {

@@ -33,7 +33,6 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// A profile with its simulated figures.
 struct ProfileFigures {
     profile: ModelProfile,
     comparisons: Vec<FigureCheck>,

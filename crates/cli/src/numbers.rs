@@ -25,7 +25,6 @@ where
     }
 }
 
-/// Parses a seed.
 pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("expected a seed: a whole number from 0 to {}", u64::MAX))
 }
@@ -38,7 +37,6 @@ pub(crate) fn devid(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a duration.
 pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
     parse_duration(text).map_err(with_help)
 }

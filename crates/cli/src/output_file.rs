@@ -19,7 +19,6 @@ pub(crate) enum Existing {
     /// It stays, and nothing is written. With the options that give the file another name, if
     /// there are any.
     Keep(Option<&'static str>),
-    /// It is replaced.
     Replace,
 }
 
@@ -51,9 +50,6 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 
 /// Fails if two of the options that name an output file name the same one, also by another path, or
 /// two of them standard output. Called before long work.
-///
-/// # Errors
-/// If they do.
 pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<()> {
     let given: Vec<(&str, &Path)> =
         outputs.iter().filter_map(|(option, path)| Some((*option, (*path)?))).collect();
@@ -166,9 +162,6 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::
 }
 
 /// Creates a temporary file, to be written and given the name of this file.
-///
-/// # Errors
-/// If it cannot be created.
 pub(crate) fn create(path: &Path, existing: Existing) -> io::Result<TemporaryFile> {
     let mut temporary = TemporaryFile::create_next_to(&replaced(path, existing))?;
     if existing == Existing::Replace

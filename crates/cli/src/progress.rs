@@ -11,9 +11,6 @@ use std::sync::{Mutex, PoisonError};
 
 /// Makes Ctrl-C ask the work to stop, with a message, and returns the flag that says so. A second
 /// Ctrl-C ends the program at once. Later calls return the same flag, and the last message counts.
-///
-/// # Errors
-/// If the system refuses.
 pub(crate) fn stop_at_ctrl_c(message: &'static str) -> Result<&'static AtomicBool> {
     static STOP: AtomicBool = AtomicBool::new(false);
     static LISTENS: AtomicBool = AtomicBool::new(false);

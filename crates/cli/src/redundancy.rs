@@ -1,12 +1,9 @@
 //! How many copies a volume keeps, and how many members may fail, in words.
 
 use mirrorball_core::units::counted;
-/// Redundancy of a volume.
 #[derive(Clone, Copy)]
 pub(crate) struct Redundancy {
-    /// Number of copies.
     pub(crate) copies: usize,
-    /// Number of parities.
     pub(crate) parities: usize,
 }
 

@@ -59,9 +59,7 @@ pub(crate) struct Args {
 
 /// Output format.
 enum Form {
-    /// The HTML page.
     Html,
-    /// A text format.
     Text(&'static Format),
 }
 

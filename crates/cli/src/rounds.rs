@@ -15,12 +15,9 @@ use std::path::Path;
 
 /// A plan whose repeats are run in rounds.
 pub(crate) struct Rounds<'a> {
-    /// The plan with the repeats of all rounds.
     pub(crate) plan: &'a Plan,
-    /// Number of repeats of a round.
     pub(crate) round: usize,
     pub(crate) inputs: &'a Inputs,
-    /// The results folder.
     pub(crate) folder: &'a Path,
     pub(crate) threads: Option<NonZeroUsize>,
     /// Help for the user if the folder cannot be used.

@@ -199,7 +199,6 @@ fn add_devices(exports: &[Export], executor: &mut Executor) -> Result<Ublk, Fail
     Ok(ublk)
 }
 
-/// The failure to report for an error of ublk.
 fn device_refusal(error: UblkError) -> Failure {
     match error {
         error @ UblkError::NoRing(_) => Failure::WrongUse(error.into()),

@@ -9,35 +9,29 @@ use std::ops::Range;
 pub struct ColumnSet(u64);
 
 impl ColumnSet {
-    /// The columns of an iterator.
     pub fn of(columns: impl Iterator<Item = u8>) -> ColumnSet {
         let mut set = ColumnSet::default();
         columns.for_each(|column| set.insert(column));
         set
     }
 
-    /// One column.
     pub fn one(column: u8) -> ColumnSet {
         ColumnSet(1 << column)
     }
 
-    /// A range of columns.
     pub fn range(columns: Range<u8>) -> ColumnSet {
         let below = |end: u8| u64::MAX.checked_shr(64 - u32::from(end)).unwrap_or(0);
         ColumnSet(below(columns.end) & !below(columns.start))
     }
 
-    /// The columns whose bit is set.
     pub fn from_bits(bits: u64) -> ColumnSet {
         ColumnSet(bits)
     }
 
-    /// One bit for each column.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Adds a column.
     pub fn insert(&mut self, column: u8) {
         self.0 |= 1 << column;
     }
@@ -52,7 +46,6 @@ impl ColumnSet {
         self.0 == 0
     }
 
-    /// Number of columns.
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -62,7 +55,6 @@ impl ColumnSet {
         ColumnSet(self.0 & other.0)
     }
 
-    /// The columns in one of the sets.
     pub fn or(self, other: ColumnSet) -> ColumnSet {
         ColumnSet(self.0 | other.0)
     }

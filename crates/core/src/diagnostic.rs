@@ -37,7 +37,6 @@ pub struct Escaped<'a>(pub &'a str);
 /// A line and a column of a text, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextPosition {
-    /// The line.
     pub line: usize,
     /// The character in the line.
     pub column: usize,
@@ -86,7 +85,6 @@ impl Diagnostic {
         }
     }
 
-    /// Names the file.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Diagnostic {
         self.file = Some(file.into());

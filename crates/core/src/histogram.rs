@@ -10,7 +10,6 @@ const BITS: u32 = 6;
 const PER_GROUP: usize = 1 << BITS;
 const GROUPS: usize = 29;
 
-/// Number of bins.
 pub const BINS: usize = GROUPS * PER_GROUP;
 
 /// Counts of latencies by bin, with their exact number, sum, least and greatest.
@@ -31,7 +30,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds one latency.
     #[inline]
     pub fn record(&mut self, latency: Nanos) {
         self.record_in(bin_of(latency), latency);
@@ -93,7 +91,6 @@ impl Histogram {
         self.bins.push(count);
     }
 
-    /// Number of latencies counted.
     pub fn count(&self) -> u64 {
         self.count
     }

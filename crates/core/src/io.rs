@@ -12,7 +12,6 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct IoId(pub u64);
 
-/// The kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
     /// Read the range once, from the mirrors that the policy chooses.
@@ -35,12 +34,10 @@ pub enum RequestKind {
     Repair(MemberIndex),
 }
 
-/// A request to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// Returned with the reply.
     pub id: RequestId,
-    /// The kind of request.
     pub kind: RequestKind,
     /// First byte, on the volume (on the member for [`RequestKind::Rebuild`]).
     pub offset: u64,
@@ -57,13 +54,10 @@ pub struct Request {
 /// Operation of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Read the range.
     Read,
-    /// Write the range.
     Write,
     /// Make completed writes durable.
     Flush,
-    /// Discard the range.
     Discard,
 }
 
@@ -74,7 +68,6 @@ pub enum Purpose {
     User,
     /// The rewrite of a mirror that could not be read, with data from another mirror.
     Repair,
-    /// A scrub.
     Scrub,
     /// The rebuild of a member, or a resync.
     Rebuild,
@@ -103,13 +96,9 @@ pub enum ReadRole {
 pub struct MemberIo {
     /// Returned to the volume on completion.
     pub id: IoId,
-    /// The request it serves.
     pub request: RequestId,
-    /// The member it goes to.
     pub member: MemberIndex,
-    /// The operation.
     pub op: Op,
-    /// The reason.
     pub purpose: Purpose,
     /// First byte, on the member.
     pub offset: u64,
@@ -118,7 +107,6 @@ pub struct MemberIo {
     /// First byte, on the volume: it gives the part of the request's buffer. Of a full stripe, the
     /// first byte of its data or of the strip, which may lie outside of the request.
     pub volume_offset: u64,
-    /// The stream of the request.
     pub stream: u64,
     /// True for background I/O.
     pub background: bool,
@@ -137,7 +125,6 @@ pub enum IoError {
     Medium,
     /// The member did not answer in time, or its transport failed.
     Transport,
-    /// The member is gone.
     Gone,
     /// The data do not match their checksums: the medium returned other data than were written.
     Checksum,
@@ -193,10 +180,8 @@ impl fmt::Display for VolumeError {
 
 impl std::error::Error for VolumeError {}
 
-/// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// The request that ended.
     pub request: RequestId,
     /// Success, or the error.
     pub result: Result<(), VolumeError>,

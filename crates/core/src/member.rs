@@ -12,7 +12,6 @@ use std::ops::Index;
 /// State of a member's contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// In sync.
     InSync,
     /// Being rebuilt: in sync below this byte offset, stale from there on.
     Rebuilding {
@@ -28,7 +27,6 @@ pub enum MemberState {
 pub struct MemberConfig {
     /// As in btrfs: 1, 2, …
     pub devid: u64,
-    /// Capacity in bytes.
     pub size_bytes: u64,
     /// True if the kernel reports the device as rotational.
     pub rotational: bool,
@@ -40,7 +38,6 @@ pub struct MemberConfig {
     pub priority: u32,
     /// True if the member is read only when no other mirror can serve.
     pub write_mostly: bool,
-    /// State at the start.
     pub state: MemberState,
 }
 
@@ -66,7 +63,6 @@ impl MemberConfig {
 pub struct Member {
     /// The fixed properties; their `state` is the one at the start.
     pub config: MemberConfig,
-    /// State now.
     pub state: MemberState,
     /// Reads in flight, whatever their purpose.
     pub reads_in_flight: u32,
@@ -84,15 +80,11 @@ pub struct Member {
     pub last_wait: Nanos,
     /// Reads completed successfully.
     pub reads_completed: u64,
-    /// Their bytes.
     pub read_bytes: u64,
-    /// Sum of their waits.
     pub read_wait: Nanos,
     /// Writes completed successfully.
     pub writes_completed: u64,
-    /// Their bytes.
     pub written_bytes: u64,
-    /// Sum of their waits.
     pub write_wait: Nanos,
     /// I/O of any kind that failed.
     pub errors: u64,
@@ -210,7 +202,6 @@ impl Members {
         self.copies_are_apart = copies_are_apart;
     }
 
-    /// Number of members.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -225,7 +216,6 @@ impl Members {
         self.list.iter().enumerate().map(|(index, member)| (MemberIndex(index as u16), member))
     }
 
-    /// The member with this devid.
     pub fn find(&self, devid: u64) -> Option<MemberIndex> {
         self.iter().find(|(_, member)| member.config.devid == devid).map(|(index, _)| index)
     }

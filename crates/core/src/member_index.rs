@@ -5,7 +5,6 @@
 pub struct MemberIndex(pub u16);
 
 impl MemberIndex {
-    /// The number as an index.
     #[inline]
     pub const fn get(self) -> usize {
         self.0 as usize

@@ -8,10 +8,8 @@ use std::marker::PhantomData;
 
 /// The key of a [`Slab`]: a slot number in a type of its own.
 pub trait SlabKey: Copy {
-    /// The key of the slot with this number.
     fn from_slot(slot: u32) -> Self;
 
-    /// The number of the slot.
     fn slot(self) -> u32;
 }
 
@@ -151,7 +149,6 @@ impl<K: SlabKey, V> Slab<K, V> {
         self.slots.iter_mut().flatten()
     }
 
-    /// Number of values.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -167,7 +164,6 @@ mod tests {
     use super::*;
 
     crate::slab_key! {
-        /// Names a letter.
         struct LetterKey;
     }
 

@@ -47,7 +47,6 @@ impl WindowQuantile {
         }
     }
 
-    /// Adds a sample.
     #[inline]
     pub fn add(&mut self, sample: u32) {
         let sample = sample.min(VALUES as u32 - 1) as u8;
@@ -85,7 +84,6 @@ impl WindowQuantile {
 }
 
 impl WindowMedian {
-    /// Adds a sample.
     pub fn add(&mut self, sample: u64) {
         self.ring[self.added % MEDIAN_SAMPLES] = sample;
         self.added += 1;

@@ -24,7 +24,6 @@ impl<T> Default for TimeQueue<T> {
 }
 
 impl<T: Copy> TimeQueue<T> {
-    /// Number of items.
     #[inline]
     pub fn len(&self) -> usize {
         self.items.len() - self.first

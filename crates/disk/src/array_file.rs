@@ -99,9 +99,7 @@ use toml::de::DeTable;
 pub struct ArrayFile {
     /// The path of the file, or the name of a built-in array.
     pub file_name: String,
-    /// Text.
     pub text: String,
-    /// The array.
     pub spec: ArraySpec,
 }
 

@@ -1,10 +1,8 @@
 //! A range of bytes on a disk.
 
-/// A range of bytes on a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ByteRange {
     /// First byte on the disk.
     pub(crate) offset: u64,
-    /// Number of bytes.
     pub(crate) length: u64,
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByteRanges {
     /// The end of each range, by its start.
@@ -12,7 +11,6 @@ pub(crate) struct ByteRanges {
 }
 
 impl ByteRanges {
-    /// Number of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

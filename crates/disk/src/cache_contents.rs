@@ -117,7 +117,6 @@ impl CacheContents {
         self.evict();
     }
 
-    /// Removes a range from the cache.
     pub(crate) fn remove(&mut self, range: ByteRange) {
         for block in blocks(range) {
             self.clean.remove(&block);

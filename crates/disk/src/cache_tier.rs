@@ -50,7 +50,6 @@ const DIRTY_SHARE_MAX: f64 = 0.7;
 pub struct CacheSpec {
     /// The cache device. All of its capacity is cache, and nothing else uses it.
     pub device: ModelProfile,
-    /// Mode of writes.
     pub mode: CacheMode,
     /// A stream of this many bytes or more bypasses the cache; never if zero.
     pub sequential_cutoff_bytes: u64,
@@ -91,7 +90,6 @@ pub struct CacheTier {
 /// An I/O of one of the two devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierIo {
-    /// The device that does it.
     pub device: TierDevice,
     /// The I/O, by the addresses of the device. Its tag is returned with its end; no two I/Os in
     /// flight have the same.
@@ -105,7 +103,6 @@ pub struct TierIo {
 pub enum TierDevice {
     /// The device behind the cache.
     Backing,
-    /// The cache device.
     Cache,
 }
 
@@ -162,13 +159,11 @@ struct TierPart {
 /// Purpose of an I/O of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TierPurpose {
-    /// A request waits for it.
     Request(TierRequestKey),
     /// It writes to the cache what was read from the backing device.
     Insertion,
     /// It reads dirty blocks from the cache, to write them to the backing device.
     WriteBackRead(ByteRange),
-    /// It writes them to the backing device.
     WriteBackWrite,
 }
 
@@ -279,12 +274,10 @@ impl CacheTier {
         self.counts
     }
 
-    /// Contents of the cache.
     pub fn contents(&self) -> &CacheContents {
         &self.blocks
     }
 
-    /// Replaces what is in the cache.
     pub fn set_contents(&mut self, contents: CacheContents) {
         self.blocks = contents;
     }

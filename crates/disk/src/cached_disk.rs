@@ -9,7 +9,6 @@ use crate::model::{Completion, DiskIo, Model};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 
-/// A disk with a cache in front of it.
 #[derive(Clone)]
 pub(crate) struct CachedDisk {
     disk: Box<dyn Model>,

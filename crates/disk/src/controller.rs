@@ -31,7 +31,6 @@ pub const UNIT_BYTES: u64 = MIB;
 /// A controller, as an array file describes it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControllerSpec {
-    /// Bytes of the cache.
     pub cache_bytes: u64,
     /// Share of the cache at which write-back starts, 0 to 1.
     pub high_mark: f64,
@@ -65,14 +64,12 @@ pub struct WriteBackCache {
     counts: ControllerCounts,
 }
 
-/// A write of cached data to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteBack {
     /// Number of the request; returned with its end.
     pub number: u64,
     /// First byte, on the volume.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u64,
 }
 
@@ -130,7 +127,6 @@ impl ControllerSpec {
 }
 
 impl WriteBackCache {
-    /// An empty cache.
     pub fn new(spec: ControllerSpec) -> WriteBackCache {
         WriteBackCache {
             spec,

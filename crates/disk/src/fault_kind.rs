@@ -12,7 +12,6 @@ pub struct FaultWindow {
 }
 
 impl FaultWindow {
-    /// All of time.
     pub const ALWAYS: FaultWindow = FaultWindow { from: Nanos::ZERO, until: Nanos::MAX };
 
     /// Whether `at` lies within.
@@ -22,35 +21,30 @@ impl FaultWindow {
     }
 }
 
-/// A fault of a disk.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
     /// Everything the disk does takes longer by a factor.
     Slow {
         /// Thousandths: 4000 for four times. At least 1000.
         factor_milli: u64,
-        /// When.
         during: FaultWindow,
     },
     /// The disk stands still; nothing completes.
     Stall {
         /// From when.
         at: Nanos,
-        /// For how long.
         length: Nanos,
     },
     /// I/O of any kind fails by chance.
     Errors {
         /// The probability for each I/O.
         rate: f64,
-        /// When.
         during: FaultWindow,
     },
     /// Reads of a range fail until it is rewritten.
     Bad {
         /// First byte on the disk.
         offset: u64,
-        /// Number of bytes.
         length: u64,
     },
     /// The disk is gone.

@@ -19,7 +19,6 @@ pub enum Dimension {
 /// A unit of published figures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FigureUnit {
-    /// Name in a profile.
     pub name: &'static str,
     /// The quantity that it measures.
     pub dimension: Dimension,
@@ -52,9 +51,7 @@ pub enum MeasuredAt {
 /// A published figure that a model must meet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
-    /// The workload.
     pub workload: &'static ModelWorkload,
-    /// The statistic.
     pub statistic: &'static Statistic,
     /// The published figure, in `unit`.
     pub value: f64,
@@ -62,7 +59,6 @@ pub struct Expectation {
     pub unit: &'static FigureUnit,
     /// Largest deviation of the model, as a fraction of `value`.
     pub tolerance: f64,
-    /// Where it was measured.
     pub measured_at: MeasuredAt,
     /// The publication.
     pub source: String,
@@ -73,11 +69,9 @@ pub struct Expectation {
 /// Published quantiles of a latency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyDistribution {
-    /// The workload.
     pub workload: &'static ModelWorkload,
     /// Pairs of fraction and latency in seconds, both ascending.
     pub quantiles: Vec<(f64, f64)>,
-    /// Where it was measured.
     pub measured_at: MeasuredAt,
     /// The publication.
     pub source: String,

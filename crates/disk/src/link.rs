@@ -52,7 +52,6 @@ pub struct Link {
     rng: Rng,
 }
 
-/// One direction of a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkLane {
     busy_until: Nanos,

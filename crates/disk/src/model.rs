@@ -18,7 +18,6 @@ use std::ops::RangeInclusive;
 pub struct DiskIo {
     /// Chosen by the submitter, returned on completion; unique among the I/Os in flight.
     pub tag: u64,
-    /// The operation.
     pub op: Op,
     /// First byte on the disk.
     pub offset: u64,
@@ -38,7 +37,6 @@ pub struct Completion {
 }
 
 impl DiskIo {
-    /// The bytes that it reads or writes.
     #[inline]
     pub(crate) fn range(&self) -> ByteRange {
         ByteRange { offset: self.offset, length: self.length }

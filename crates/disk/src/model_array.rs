@@ -23,7 +23,6 @@ pub use look_ahead::Impact;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
 
-/// One member of a model array.
 pub struct ModelMember {
     /// How its disk behaves, faults included.
     pub model: Box<dyn Model>,
@@ -78,7 +77,6 @@ impl ModelArray {
         }
     }
 
-    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }

@@ -52,11 +52,9 @@ mod tests;
 pub struct ModelProfile {
     /// The name by which array files refer to it.
     pub name: String,
-    /// One line for a listing.
     pub summary: String,
     /// The kind of model: `hdd`, `ssd` or `delay`.
     pub kind: &'static str,
-    /// Capacity in bytes.
     pub capacity_bytes: u64,
     /// Whether the kernel would report it as rotational.
     pub rotational: bool,

@@ -18,7 +18,6 @@ use std::collections::VecDeque;
 pub struct ModelWorkload {
     /// Name in a figure: the part before the slash.
     pub name: &'static str,
-    /// One line for a listing.
     pub summary: &'static str,
     /// Number of I/Os of the measured kind before counting starts, so that caches are full.
     warm_up: u64,

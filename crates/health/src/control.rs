@@ -71,7 +71,6 @@ pub struct ChangeLimits {
 }
 
 impl ChangeCost {
-    /// The limits for changes of this cost.
     pub fn limits(self) -> ChangeLimits {
         let (interval, a_day, trial_last) = match self {
             ChangeCost::Free => (10, 48, 4 * 3600),
@@ -95,11 +94,9 @@ pub struct ReadSetting {
     pub avoids: Vec<bool>,
 }
 
-/// Why a setting is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeReason {
-    /// Members are slow.
     SlowMembers,
     /// The waits after the change show no gain.
     DoesNotHold,
@@ -111,7 +108,6 @@ pub enum ChangeReason {
     StillSlow,
 }
 
-/// Why nothing is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StayReason {
@@ -123,7 +119,6 @@ pub enum StayReason {
     SmallGain,
     /// The last change was a moment ago.
     TooSoon,
-    /// The changes of this day are used up.
     DayUsedUp,
     /// A change is being judged.
     Judging,
@@ -138,13 +133,11 @@ pub enum StayReason {
 /// Result of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ControlDecision {
-    /// Nothing.
     Stay(StayReason),
     /// Put an alternative into force.
     Change {
         /// Place in the list of alternatives.
         to: usize,
-        /// Why.
         reason: ChangeReason,
         /// Part of the mean wait that it is predicted to save.
         predicted_gain: Option<f64>,
@@ -179,7 +172,6 @@ enum Phase {
     Trial { from: usize, settle: u32, ratios: Vec<f64>, idle: u32 },
 }
 
-/// The controller of one array.
 #[derive(Clone, Debug)]
 pub struct Controller {
     settings: Vec<ReadSetting>,

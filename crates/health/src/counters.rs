@@ -14,7 +14,6 @@ const TIME_WRAP_MS: u64 = 1 << 32;
 /// The counters of one disk, or their differences over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskCounters {
-    /// Reads completed.
     pub reads: u64,
     /// Reads that were merged with one that was waiting.
     pub merged_reads: u64,
@@ -22,11 +21,9 @@ pub struct DiskCounters {
     pub read_sectors: u64,
     /// Sum of the waits of reads.
     pub read_ms: u64,
-    /// Writes completed.
     pub writes: u64,
     /// Writes that were merged.
     pub merged_writes: u64,
-    /// Sectors written.
     pub written_sectors: u64,
     /// Sum of the waits of writes.
     pub write_ms: u64,
@@ -94,12 +91,10 @@ impl DiskCounters {
         }
     }
 
-    /// Bytes read.
     pub fn read_bytes(&self) -> u64 {
         self.read_sectors.saturating_mul(SECTOR_BYTES)
     }
 
-    /// Bytes written.
     pub fn written_bytes(&self) -> u64 {
         self.written_sectors.saturating_mul(SECTOR_BYTES)
     }

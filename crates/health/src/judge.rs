@@ -51,9 +51,7 @@ const WRITTEN_BEFORE_MIN: f64 = 1e9;
 /// A disk of an array, as it is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskFacts {
-    /// Name of the kernel.
     pub name: String,
-    /// The kind of disk.
     pub class: DiskKind,
     /// Model name; disks of one model are compared directly.
     pub model: Option<String>,
@@ -61,12 +59,9 @@ pub struct DiskFacts {
     pub link: Option<String>,
 }
 
-/// The counters of a disk in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskWindow {
-    /// How long it was.
     pub time: Nanos,
-    /// Differences of the counters.
     pub counters: DiskCounters,
     /// Errors that the system of the array, or the disk's driver, counted in it.
     pub errors: u64,
@@ -85,7 +80,6 @@ pub enum Cause {
     AfterWrites,
 }
 
-/// The state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DiskState {
     /// Too little I/O to say anything.
@@ -103,11 +97,9 @@ pub enum DiskState {
     Slow {
         /// How many times slower.
         ratio: f64,
-        /// The cause.
         cause: Cause,
         /// When it began, on the clock of the windows.
         since: Nanos,
-        /// The direction by which it was found.
         direction: IoDirection,
     },
 }

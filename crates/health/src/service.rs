@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
-    /// A hard disk.
     Hdd,
     /// A solid-state disk behind SATA, SAS or USB.
     Ssd,
@@ -27,9 +26,7 @@ pub enum DiskKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IoDirection {
-    /// Reads.
     Read,
-    /// Writes.
     Write,
 }
 

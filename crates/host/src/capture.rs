@@ -19,7 +19,6 @@ pub struct CaptureTarget {
     pub devices: Vec<CapturedDevice>,
     /// A folder of a btrfs, which has no block device of its own.
     btrfs: Option<PathBuf>,
-    /// Names of the devices.
     names: Vec<String>,
     /// Number of copies of a write that the devices get.
     copies: u64,
@@ -27,9 +26,6 @@ pub struct CaptureTarget {
 
 impl CaptureTarget {
     /// The block device of a path: a device, or what its file system is on.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn find(sysroot: &Sysroot, path: &str) -> Result<CaptureTarget, Diagnostic> {
         let wrong = |message: String, help: &str| Diagnostic::new(message).with_help(help);
         let found = stat(path).map_err(|error| {

@@ -99,7 +99,6 @@ pub fn topmost(arrays: Vec<DetectedArray>) -> Vec<DetectedArray> {
     arrays.into_iter().filter(|array| !below.contains(&array.name)).collect()
 }
 
-/// The name of an array as the name of a file.
 pub fn file_stem(name: &str) -> String {
     let keep = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '-' };
     name.chars().map(keep).collect()
@@ -136,7 +135,6 @@ fn with_notes(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
     array
 }
 
-/// Every array of a pasted text.
 #[cfg(test)]
 fn detect_pasted(text: &str) -> Vec<Result<DetectedArray, DetectError>> {
     detect_all(&pasted_machine(text))

@@ -17,21 +17,15 @@ use std::collections::BTreeMap;
 pub struct WatchedGroup {
     /// Name of the array in commands; none for a disk that belongs to no array.
     pub array: Option<String>,
-    /// The disks.
     pub disks: Vec<WatchedDisk>,
 }
 
-/// A disk that is watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedDisk {
-    /// Name of the kernel.
     pub name: String,
-    /// Number of the member in its array.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub devid: Option<u64>,
-    /// The kind of disk.
     pub class: DiskKind,
-    /// Model name.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub model: Option<String>,
     /// World-wide name or serial number, and the size.
@@ -45,7 +39,6 @@ pub struct WatchedDisk {
     error_files: Vec<String>,
 }
 
-/// The counters of all disks at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskSample {
     /// On a clock that only goes forward.
@@ -57,7 +50,6 @@ pub struct DiskSample {
 /// The counters of a disk, and the errors that were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedDisk {
-    /// The counters of the kernel.
     #[serde(flatten)]
     pub counters: DiskCounters,
     /// Errors of the driver and of the array.
@@ -172,7 +164,6 @@ pub fn all_groups(sysroot: &Sysroot) -> Vec<WatchedGroup> {
 }
 
 impl DiskSample {
-    /// Reads the counters of all disks of these groups.
     pub fn read(sysroot: &Sysroot, groups: &[WatchedGroup], at: Nanos) -> DiskSample {
         let text = sysroot.raw_text("/proc/diskstats").unwrap_or_default();
         let disks = groups.iter().flat_map(|group| &group.disks).filter_map(|disk| {

@@ -14,7 +14,6 @@ pub(crate) const DELAY: Nanos = Nanos::from_millis(100);
 pub(crate) struct AcceptBackoff(Option<Nanos>);
 
 impl AcceptBackoff {
-    /// Starts the delay.
     pub(crate) fn start(&mut self, now: Nanos) {
         self.0 = Some(now + DELAY);
     }

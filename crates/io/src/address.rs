@@ -19,19 +19,13 @@ use std::time::{Duration, Instant};
 /// The value of `--export`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportAddress {
-    /// An address of the NBD server.
     Nbd(ListenAddress),
-    /// A folder with a file for each export.
     Fuse(PathBuf),
     /// A block device for each export.
     Ublk,
 }
 
 impl ExportAddress {
-    /// Parses an export address.
-    ///
-    /// # Errors
-    /// If it is malformed.
     pub fn parse(text: &str) -> Result<ExportAddress, AddressError> {
         if text == "ublk" {
             return Ok(ExportAddress::Ublk);
@@ -46,21 +40,16 @@ impl ExportAddress {
     }
 }
 
-/// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// A unix socket.
     Unix(PathBuf),
-    /// A TCP port.
     Tcp(SocketAddr),
 }
 
 /// Whether TCP connections use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Plain text.
     Plain,
-    /// TLS.
     Tls,
 }
 
@@ -84,44 +73,23 @@ pub struct PathTooLong {
 /// Why an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// It is malformed.
     #[error("{what}\n  help: {help}")]
-    Malformed {
-        /// The mistake.
-        what: String,
-        /// Advice.
-        help: &'static str,
-    },
+    Malformed { what: String, help: &'static str },
     /// The path is longer than that of a socket may be.
     #[error("{error}\n  help: give {option} a shorter path")]
-    TooLong {
-        /// The length.
-        error: PathTooLong,
-        /// The option with the path.
-        option: &'static str,
-    },
+    TooLong { error: PathTooLong, option: &'static str },
     /// Another server listens there.
     #[error(
         "another server listens on `{}`\n  help: stop it, or give {option} another path",
         path.display()
     )]
-    Taken {
-        /// The path of the socket.
-        path: PathBuf,
-        /// The option with the path.
-        option: &'static str,
-    },
+    Taken { path: PathBuf, option: &'static str },
     /// The path is not a socket.
     #[error(
         "`{}` exists and is not a socket\n  help: remove it, or give {option} another path",
         path.display()
     )]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-        /// The option with the path.
-        option: &'static str,
-    },
+    NotASocket { path: PathBuf, option: &'static str },
     /// The options of one command name the address twice.
     #[error(
         "the command names the address {0} twice\n  help: give --control and each --export an \
@@ -130,23 +98,12 @@ pub enum AddressError {
     Repeated(ListenAddress),
     /// The system refused to listen for clients of an export.
     #[error("cannot listen on {address}: {error}{}", hint(error))]
-    Export {
-        /// The address.
-        address: ListenAddress,
-        /// The error of the system.
-        error: io::Error,
-    },
+    Export { address: ListenAddress, error: io::Error },
     /// The system refused to create a control socket.
     #[error("cannot create the control socket `{}`: {error}{}", path.display(), hint(error))]
-    Control {
-        /// The path.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
+    Control { path: PathBuf, error: io::Error },
 }
 
-/// Advice for an error of the system.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => "\n  help: create its folder first",
@@ -158,16 +115,12 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// A listening socket.
 #[derive(Debug)]
 pub struct BoundSocket {
-    /// The socket.
     pub socket: OwnedFd,
     /// Where it listens: the same address, with the port that the system chose in place of 0.
     pub address: ListenAddress,
-    /// A note for the user.
     pub note: Option<String>,
-    /// The file of a unix socket.
     pub file: Option<SocketFile>,
 }
 
@@ -212,9 +165,6 @@ impl ListenAddress {
     }
 
     /// Parses the address of an NBD server.
-    ///
-    /// # Errors
-    /// If it is malformed.
     pub fn parse(text: &str) -> Result<ListenAddress, AddressError> {
         let malformed = |what: &str, help| AddressError::Malformed { what: what.to_owned(), help };
         let Some(rest) = text.strip_prefix("nbd").filter(|it| it.is_empty() || it.starts_with(':'))
@@ -269,7 +219,6 @@ impl ListenAddress {
         }
     }
 
-    /// The NBD URI of an export at this address.
     pub fn uri(&self, export: &Export, cover: Transport) -> String {
         let name = encoded(export.name.as_bytes());
         match self {

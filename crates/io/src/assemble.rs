@@ -42,7 +42,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Advice for a volume with parity.
 pub(crate) const PARITY_HELP: &str = "use a profile with copies, such as raid1 or raid1c3; for \
      parity on real disks make an md array, with `mdadm --create`. `emulate` serves disk models \
      with parity";
@@ -50,27 +49,23 @@ pub(crate) const PARITY_HELP: &str = "use a profile with copies, such as raid1 o
 /// Where emulated members keep their data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// In memory.
     Memory,
     /// Nowhere: reads return zeroes.
     Nothing,
     /// In sparse files `member-DEVID.img` of a folder. Missing ones are created.
     Folder {
-        /// The folder.
         path: PathBuf,
         /// Treatment of existing files of other programs.
         existing: Occupied,
     },
     /// In a sparse file, which is created if missing; for one member.
     File {
-        /// The file.
         path: PathBuf,
         /// Treatment of an existing file of another program.
         existing: Occupied,
     },
 }
 
-/// Kinds of exports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportMode {
     /// One volume over all.
@@ -79,21 +74,14 @@ pub enum ExportMode {
     Members,
 }
 
-/// How to emulate an array.
 pub struct EmulateOptions<'a> {
-    /// The array.
     pub array: &'a ArraySpec,
-    /// Kind of exports.
     pub shape: ExportMode,
     /// The policy of the volume, if there is one.
     pub policy: Box<dyn ReadPolicy>,
-    /// The name.
     pub policy_name: Option<String>,
-    /// Where the data are kept.
     pub backing: Backing,
-    /// Speed of the models' time.
     pub speed: Speed,
-    /// Seed of the models.
     pub seed: u64,
     /// I/O backend; io_uring if available, else threads, if not given.
     pub backend: Option<BackendKind>,
@@ -101,17 +89,13 @@ pub struct EmulateOptions<'a> {
 
 /// An executor, and what to export from it.
 pub struct Assembly {
-    /// The executor.
     pub executor: Executor,
-    /// The exports.
     pub exports: Vec<Export>,
     /// Opens real members again before a rebuild.
     pub opener: Option<Arc<dyn OpenMember>>,
-    /// The spares of the volume that were found.
     pub spares: Vec<FoundSpare>,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
-    /// Name of the volume or array.
     pub name: String,
     /// Name of the policy of the volume, if there is one.
     pub policy: Option<String>,
@@ -126,7 +110,6 @@ pub enum AssembleError {
     /// A member cannot be opened.
     #[error("{error}{help}")]
     Open {
-        /// Why.
         error: OpenError,
         /// Advice, if `error` does not give it.
         help: String,
@@ -134,15 +117,11 @@ pub enum AssembleError {
     /// A file or device is too small for a member.
     #[error("`{device}` (devid {devid}) has {size}, but a member needs at least {needed}{help}")]
     TooSmall {
-        /// The file or device.
         device: String,
-        /// The devid of the member.
         devid: u64,
-        /// The size.
         size: String,
         /// The least size.
         needed: String,
-        /// Advice.
         help: String,
     },
     /// The file ends before the member does.
@@ -150,14 +129,7 @@ pub enum AssembleError {
         "`{}` has {size_bytes} bytes, but the `size` of the member with devid {devid} is \
          more\n  help: reduce it, or enlarge the file", path.display()
     )]
-    TooShort {
-        /// The devid of the member.
-        devid: u64,
-        /// The file.
-        path: PathBuf,
-        /// The size of that.
-        size_bytes: u64,
-    },
+    TooShort { devid: u64, path: PathBuf, size_bytes: u64 },
     /// The URI of a member is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
@@ -166,12 +138,7 @@ pub enum AssembleError {
         "cannot attach to the remote member `{uri}`: {error}\n  help: check \
          that an NBD server with this export listens there"
     )]
-    Attach {
-        /// The URI.
-        uri: Box<NbdUri>,
-        /// Why.
-        error: ClientError,
-    },
+    Attach { uri: Box<NbdUri>, error: ClientError },
     /// The file or export cannot replace the one that was open.
     #[error("`{place}` {what}")]
     Unfit {
@@ -196,7 +163,6 @@ pub enum AssembleError {
     /// A backing file cannot be used.
     #[error(transparent)]
     Backing(#[from] BackingError),
-    /// The system failed.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -249,9 +215,6 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
 }
 
 /// Refuses an array with a cache tier in front of it.
-///
-/// # Errors
-/// If it has one.
 fn refuse_array_cache(array: &ArraySpec) -> Result<(), Diagnostic> {
     if array.cache.is_none() {
         return Ok(());
@@ -327,7 +290,6 @@ fn exports(
     }
 }
 
-/// The export of the volume of an executor.
 fn volume_export(
     name: String,
     description: String,

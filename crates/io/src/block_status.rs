@@ -21,7 +21,6 @@ pub(crate) const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// Number of segments of a query at most; see [`MEMORY_BYTES_MAX`].
 pub(crate) const SEGMENTS_MAX: usize = 512;
 
-/// Kind of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtentKind {
     /// It may hold data.
@@ -30,10 +29,8 @@ pub enum ExtentKind {
     Hole,
 }
 
-/// A range of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusExtent {
-    /// Number of bytes.
     pub length: u64,
     /// Data or hole.
     pub kind: ExtentKind,
@@ -41,7 +38,6 @@ pub struct StatusExtent {
 
 /// A range of a volume or member that is contiguous on each of its mirrors.
 pub(crate) struct StatusSegment<P> {
-    /// Number of bytes.
     pub(crate) length: u64,
     /// Start on each mirror that could serve a read; `None` if a mirror cannot be queried.
     pub(crate) sources: Option<Vec<P>>,

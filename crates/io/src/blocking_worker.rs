@@ -42,9 +42,6 @@ enum Runner<T> {
 impl<T: Send + 'static> BlockingWorker<T> {
     /// A worker without tasks. Each result is followed by an event with this token, upon which the
     /// owner calls [`BlockingWorker::poll`] until it returns `None`.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub(crate) fn new(token: Token, driver: &mut Driver) -> io::Result<BlockingWorker<T>> {
         let waker = Waker::new()?;
         let handle = driver.add_waker(token, &waker)?;
@@ -61,9 +58,6 @@ impl<T: Send + 'static> BlockingWorker<T> {
     }
 
     /// Queues a task.
-    ///
-    /// # Errors
-    /// If the system cannot start a thread.
     pub(crate) fn run(&mut self, task: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
         let (sender, tasks) = match &mut self.runner {
             Runner::Thread { sender, tasks, .. } => (sender, tasks),

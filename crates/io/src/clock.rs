@@ -11,7 +11,6 @@ use mirrorball_core::units::Nanos;
 pub struct Speed(u64);
 
 impl Speed {
-    /// Real time.
     pub const REAL: Speed = Speed(1000);
 
     /// Reads `10x`, `2.5` or `0.5x`.
@@ -42,7 +41,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock at this speed.
     pub fn new(speed: Speed) -> Clock {
         Clock { speed }
     }

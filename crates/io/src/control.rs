@@ -63,7 +63,6 @@ mirrorball_core::slab_key! {
 
 /// The control socket and the metrics of a service.
 pub struct Control {
-    /// Name of the array.
     name: String,
     /// Canonical string of the policy; `None` without a volume.
     policy: Option<String>,
@@ -85,31 +84,22 @@ pub struct Control {
 
 /// The other parts of a service, which requests are about.
 pub struct ServiceParts<'a> {
-    /// The volume and its members.
     pub executor: &'a mut Executor,
-    /// The NBD server.
     pub server: &'a Server,
-    /// The rebuild of members.
     pub rebuild: &'a mut Rebuild,
-    /// The scrub of the volume.
     pub scrub: &'a mut Scrub,
-    /// The spares of the volume.
     pub spares: &'a mut Spares,
 }
 
 /// A listening socket and its protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
-    /// The socket.
     pub listener: Handle,
-    /// The protocol of its clients.
     pub protocol: Protocol,
 }
 
-/// The protocol of the clients of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// A request as a line of JSON.
     JsonLines,
     /// An HTTP request for metrics.
     Http,
@@ -137,7 +127,6 @@ enum ClientPhase {
 
 struct Client {
     socket: Handle,
-    /// Index of its listener.
     listener: u32,
     phase: ClientPhase,
     /// Counts the clients; the oldest has the least.
@@ -181,9 +170,6 @@ impl Control {
     }
 
     /// Lets clients change the policy to a program, which the registry loads.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn with_programs(self, registry: Registry, executor: &mut Executor) -> io::Result<Control> {
         let loader = Some(PolicyLoader::new(registry, &mut executor.driver)?);
         Ok(Control { loader, ..self })

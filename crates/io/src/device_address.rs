@@ -6,7 +6,6 @@ use mirrorball_nbd::uri::{NbdUri, UriError};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where a member is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceAddress {
     /// A file or block device.
@@ -31,7 +30,6 @@ impl DeviceAddress {
         }
     }
 
-    /// The path of a local device.
     pub fn path(&self) -> Option<&Path> {
         match self {
             DeviceAddress::Path(path) => Some(path),
@@ -75,9 +73,6 @@ impl DeviceAddress {
 
     /// The files and block devices of a folder, in the order of their names. Of several names of
     /// one file, a link is left out.
-    ///
-    /// # Errors
-    /// If the folder cannot be read.
     pub fn in_folder(folder: &Path) -> std::io::Result<Vec<DeviceAddress>> {
         use std::os::unix::fs::FileTypeExt;
         let mut paths = Vec::new();

@@ -25,9 +25,7 @@ use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device and what its label says.
 pub struct ExaminedDevice {
-    /// Where it is.
     pub address: DeviceAddress,
     /// The label and the other metadata, or why there is no label.
     pub metadata: Result<FoundMember, DeviceError>,
@@ -36,7 +34,6 @@ pub struct ExaminedDevice {
 }
 
 impl ExaminedDevice {
-    /// A device with this metadata.
     pub(crate) fn new(
         address: DeviceAddress,
         metadata: Result<FoundMember, DeviceError>,
@@ -71,7 +68,6 @@ pub enum DeviceError {
 
 /// The devices of one volume, assembled.
 pub struct ExaminedVolume {
-    /// The UUID.
     pub uuid: Uuid,
     /// Indexes of its devices among all that were examined.
     pub devices: Vec<usize>,
@@ -114,7 +110,6 @@ pub fn examine(addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
     examine_on(&SYSTEM, addresses)
 }
 
-/// Reads the labels of devices of a platform.
 pub fn examine_on(platform: &Platform, addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
     let wait = || platform.sleep(READING_INTERVAL);
     let read = |address: &DeviceAddress| metadata_from(reader(platform, address)?);
@@ -253,7 +248,6 @@ pub fn is_too_small(address: &DeviceAddress, member: &LabelledMember) -> bool {
     !matches!(read, Some(Ok(bytes)) if bytes.len() == last as usize)
 }
 
-/// A standing in words.
 pub fn standing_text(standing: MemberStanding) -> String {
     match standing {
         MemberStanding::InSync => "in sync".to_owned(),

@@ -7,20 +7,15 @@ use mirrorball_store::label::{
     POLICY_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, PROGRAM_REFERENCE_BYTES_MAX,
 };
 
-/// A policy that a volume starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPolicy {
     /// The policy; for a program, its fallback.
     pub policy: String,
-    /// The program.
     pub program: Option<KeptProgram>,
 }
 
 impl KeptPolicy {
     /// The record of a policy. `reference` names the file of its program, if it is one.
-    ///
-    /// # Errors
-    /// If the fallback of the program is unknown.
     pub fn new(spec: &Spec, reference: &str) -> Result<KeptPolicy, Diagnostic> {
         let policy = spec.fallback()?.map_or_else(|| spec.to_string(), |it| it.to_string());
         let program = spec.program().map(|program| KeptProgram {

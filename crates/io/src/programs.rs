@@ -32,10 +32,8 @@ pub fn load_programs(text: &str, registry: &mut Registry) -> Result<String, Diag
     Ok(items.join(","))
 }
 
-/// A program that is named by its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramReference {
-    /// Path of the object.
     pub path: String,
     /// Parameters and modifiers, as they were written.
     pub rest: String,

@@ -36,10 +36,8 @@ use mirrorball_store::StoreGate;
 pub(crate) use refusals::member_at;
 use refusals::{is_failed, refuse_member, refuse_needed};
 
-/// A request to rebuild a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildRequest {
-    /// The devid of the member.
     pub devid: u64,
     /// The device that replaces it: a new one or a spare.
     pub replacement: Option<MemberPlace>,
@@ -49,10 +47,8 @@ pub struct RebuildRequest {
     pub client: u32,
 }
 
-/// How a rebuild starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RebuildStart {
-    /// It has started.
     Started,
     /// It runs already, and has the requested rate limit from now on.
     Continued,
@@ -63,7 +59,6 @@ pub enum RebuildStart {
 /// A member that was opened for a rebuild, which has started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildOpened {
-    /// The devid of the member.
     pub devid: u64,
     /// Where it is, or will be.
     pub place: MemberPlace,
@@ -96,15 +91,12 @@ struct Step {
 /// A rebuild whose last step failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stalled {
-    /// The member.
     pub member: MemberIndex,
-    /// Why.
     pub error: VolumeError,
     /// When the step is tried again.
     retry_at: Nanos,
 }
 
-/// The rebuilds of a volume.
 pub struct Rebuild {
     buffer: BufferKey,
     /// Where the last resync ended.

@@ -15,10 +15,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// Where the storage of a member is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberPlace {
-    /// Where it was at the start.
     Original,
     /// Where an earlier request put it.
     Moved(DeviceAddress),
@@ -43,11 +41,8 @@ impl MemberPlace {
 /// A request to open a member of a running volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenRequest {
-    /// The member.
     pub member: MemberIndex,
-    /// Bytes that it needs.
     pub size_bytes: u64,
-    /// Where it is.
     pub place: MemberPlace,
     /// True if the member stays in use until all of it is copied.
     pub is_copied: bool,
@@ -58,10 +53,8 @@ pub struct OpenRequest {
     pub own_uuid: Option<Uuid>,
 }
 
-/// A request to make a spare of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpareRequest {
-    /// The device.
     pub address: DeviceAddress,
     /// Treatment of data that it contains.
     pub occupied: Occupied,
@@ -89,7 +82,6 @@ pub trait OpenMember: Send + Sync {
 
 /// The storage of a member that was opened again.
 pub struct OpenedMember {
-    /// The storage.
     pub source: Source,
     /// The label and dirty log on it, if they are those of this member.
     pub found: Option<FoundMember>,
@@ -101,11 +93,8 @@ pub struct OpenedMember {
 
 /// A member that was opened, or why it could not be.
 pub struct ReopenedMember {
-    /// The member.
     pub member: MemberIndex,
-    /// Where it is.
     pub place: MemberPlace,
-    /// The storage.
     pub result: Result<OpenedMember, String>,
 }
 
@@ -113,15 +102,11 @@ pub struct ReopenedMember {
 pub struct Reopener {
     opener: Arc<dyn OpenMember>,
     worker: BlockingWorker<ReopenedMember>,
-    /// Where members are that were moved.
     moved: BTreeMap<MemberIndex, DeviceAddress>,
 }
 
 impl Reopener {
     /// A reopener without requests.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn new(opener: Arc<dyn OpenMember>, driver: &mut Driver) -> io::Result<Reopener> {
         let worker = BlockingWorker::new(Token::new(EventOwner::Reopen, 0), driver)?;
         Ok(Reopener { opener, worker, moved: BTreeMap::new() })
@@ -138,7 +123,6 @@ impl Reopener {
         self.moved.get(&member).cloned().or_else(|| self.opener.device(member))
     }
 
-    /// Records the place of storage that was attached.
     pub fn on_attached(&mut self, member: MemberIndex, place: MemberPlace) {
         match place {
             MemberPlace::Original | MemberPlace::Moved(_) => {}
@@ -149,9 +133,6 @@ impl Reopener {
     }
 
     /// Queues a request to open a member.
-    ///
-    /// # Errors
-    /// If the system cannot start a thread.
     pub fn open(&mut self, request: OpenRequest) -> io::Result<()> {
         let opener = Arc::clone(&self.opener);
         let task = move || ReopenedMember {

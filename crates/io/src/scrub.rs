@@ -40,12 +40,10 @@ pub use faults::ServiceFaults;
 
 /// Bytes that one step reads of each mirror: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
-/// Interval at which the members keep the progress.
 const KEEP_INTERVAL: Nanos = Nanos::from_secs(60);
 /// Stream of the scrub's requests, for policies.
 const STREAM: u64 = 2;
 
-/// A request to start a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScrubRequest {
     /// Makes blocks equal that differ, where it is known which mirror is right.
@@ -56,7 +54,6 @@ pub struct ScrubRequest {
     pub rate: Option<u64>,
 }
 
-/// The scrub of a volume.
 #[derive(Default)]
 pub struct Scrub {
     /// The last scrub, if there was one.

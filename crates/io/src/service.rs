@@ -54,7 +54,6 @@ pub enum ServiceState {
 enum VolumeEnd {
     /// Clients may use it.
     Open,
-    /// It is flushed.
     Flushing,
     /// The labels are written, or cannot be.
     Recording,
@@ -74,15 +73,11 @@ pub struct Service {
     /// When a service that is being stopped ends even if clients have not received their replies.
     deadline: Option<Nanos>,
     volume_end: VolumeEnd,
-    /// Events of a turn.
     events: Vec<Event>,
 }
 
 impl Service {
     /// A service, and its stopper.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn new(
         mut executor: Executor,
         server: Server,
@@ -111,9 +106,6 @@ impl Service {
 
     /// Opens members with this before they are rebuilt, and lets spares take the places of those
     /// that fail.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn with_opener(
         mut self,
         opener: Option<Arc<dyn OpenMember>>,
@@ -163,12 +155,10 @@ impl Service {
         files.into_iter().chain(devices).chain(unfinished).chain(copies).chain(cached).collect()
     }
 
-    /// The executor.
     pub fn executor(&self) -> &Executor {
         &self.executor
     }
 
-    /// The scrub.
     pub fn scrub(&self) -> &Scrub {
         &self.scrub
     }
@@ -178,16 +168,12 @@ impl Service {
         &self.rebuild
     }
 
-    /// The spares.
     pub fn spares(&self) -> &Spares {
         &self.spares
     }
 
     /// Runs until the service is stopped and the requests in flight are done. Clients that do not
     /// receive their replies are waited for at most 10 s.
-    ///
-    /// # Errors
-    /// If the driver fails.
     pub fn run(&mut self) -> io::Result<()> {
         // Without it timers may expire 50 us late, which makes models late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -197,9 +183,6 @@ impl Service {
 
     /// Does everything that can be done now, waits for events for at most `timeout`, and handles
     /// them.
-    ///
-    /// # Errors
-    /// If the driver fails.
     pub fn turn(&mut self, timeout: Option<Nanos>) -> io::Result<ServiceState> {
         let timer = self.settle();
         let mut stop = None;
@@ -435,7 +418,6 @@ impl Service {
     }
 }
 
-/// The part that an event belongs to.
 fn owner<T>(part: &mut Option<T>) -> &mut T {
     part.as_mut().expect("a part that started an operation is there")
 }

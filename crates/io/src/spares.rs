@@ -29,30 +29,23 @@ const RETRY: Nanos = Nanos::from_secs(1);
 /// Clients of rebuilds with this number and higher ones are uses of spares.
 const FIRST_CLIENT: u32 = u32::MAX - 0xffff;
 
-/// A spare that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundSpare {
-    /// Where it is.
     pub address: DeviceAddress,
-    /// The UUID.
     pub uuid: Uuid,
-    /// The size in bytes.
     pub size_bytes: u64,
 }
 
 /// Something that happened to a spare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SpareChange {
-    /// A device was made a spare.
     Added(String),
     /// A spare was given up: the device, or its UUID.
     Removed(String),
 }
 
-/// Use of a spare that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SpareUse {
-    /// Nothing.
     Ready,
     /// It is opened for a member, as this client of the rebuild.
     Opening(u32),
@@ -63,7 +56,6 @@ pub enum SpareUse {
 /// A device that was prepared as a spare for a client of the control socket, or the reason why not.
 type PreparedSpare = (u32, DeviceAddress, Result<LabelledSpare, String>);
 
-/// The spares of a volume.
 #[derive(Default)]
 pub struct Spares {
     found: Vec<(FoundSpare, SpareUse)>,
@@ -89,10 +81,6 @@ impl Spares {
         spares
     }
 
-    /// Makes spares of devices with this.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn with_opener(
         self,
         opener: Option<Arc<dyn OpenMember>>,

@@ -68,7 +68,6 @@ pub fn passed_sockets() -> Result<Vec<BoundSocket>, PassedSocketError> {
     (0..sockets.len()).map(|index| passed_socket(&mut sockets, index)).collect()
 }
 
-/// Returns the socket of this index.
 fn passed_socket(sockets: &mut ListenFd, index: usize) -> Result<BoundSocket, PassedSocketError> {
     let number = index + 1;
     let found = take_unix(sockets, index).or_else(|| take_tcp(sockets, index));

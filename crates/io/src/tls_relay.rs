@@ -17,7 +17,6 @@ use std::time::Duration;
 
 /// Time that the last bytes may wait for a peer that does not receive them.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Stack of a thread.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The configuration of a relay's thread.
@@ -26,9 +25,6 @@ pub(crate) fn thread() -> Builder {
 }
 
 /// Starts to relay a connection to a server; returns the plain socket.
-///
-/// # Errors
-/// If the process is out of file descriptors or threads.
 pub(crate) fn relay_client(tls: ClientConnection, outer: OwnedFd) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     thread().spawn(move || relay(Connection::Client(tls), outer, theirs))?;

@@ -58,7 +58,6 @@ pub struct Format {
     pub summary: &'static str,
     /// True if people read it, so that text may follow.
     pub is_for_people: bool,
-    /// Writes findings.
     pub render: fn(&Findings<'_>, Style) -> String,
 }
 
@@ -86,7 +85,6 @@ impl Style {
 }
 
 impl<'a> Findings<'a> {
-    /// One study.
     pub fn of_study(study: &'a Study) -> Findings<'a> {
         Findings { sets: vec![Labelled { label: "", study }], comparison: None }
     }

@@ -10,7 +10,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Number of names to try.
 const NAMES_MAX: usize = 16;
 
 /// A new file in the folder of another. It is removed when dropped, unless it was renamed.
@@ -23,9 +22,6 @@ pub struct TemporaryFile {
 
 impl TemporaryFile {
     /// Creates an empty file in the folder of `target`.
-    ///
-    /// # Errors
-    /// If the folder cannot be written.
     pub fn create_next_to(target: &Path) -> io::Result<TemporaryFile> {
         let names = std::iter::repeat_with(|| RandomState::new().hash_one(std::process::id()));
         TemporaryFile::create_named(folder_of(target), names.take(NAMES_MAX))
@@ -52,7 +48,6 @@ impl TemporaryFile {
         &mut self.file
     }
 
-    /// The path of the temporary file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -77,7 +72,6 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// The folder that a file is in.
 pub fn folder_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))

@@ -20,13 +20,11 @@ use std::io::{self, Read, Write};
 const REPLIES_MAX: usize = 64;
 /// Size of the largest export. The map of a volume takes memory for each GiB.
 const SIZE_BYTES_MAX: u64 = 1 << 50;
-/// Bytes of a server's greeting.
 const GREETING_BYTES: usize = 18;
 
 /// An export, as its server describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteExport {
-    /// The size.
     pub size_bytes: u64,
     /// The features: bits of [`transmission_flag`].
     pub flags: u16,
@@ -53,7 +51,6 @@ pub enum ClientError {
     /// The TLS certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The server refuses the export.
     #[error("the server refuses the export{}", server_message(.0))]
     Refused(String),
     /// The export cannot be used as a member.
@@ -77,7 +74,6 @@ pub enum ClientStep {
     Attached(RemoteExport),
 }
 
-/// A handshake in progress.
 #[derive(Debug)]
 pub struct ClientHandshake {
     export: String,
@@ -384,7 +380,6 @@ impl<T> ClientConnection<T> {
         keys.into_iter().map(|key| self.end(key))
     }
 
-    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }

@@ -32,9 +32,7 @@ pub struct Export<T> {
     pub name: String,
     /// The description that `nbdinfo --list` shows.
     pub description: String,
-    /// The object of the server that is exported.
     pub target: T,
-    /// The size in bytes.
     pub size_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
     pub block_bytes: u32,
@@ -47,7 +45,6 @@ pub struct Export<T> {
 /// The result of the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
-    /// Index of the export.
     pub export: usize,
     /// True if reads get structured replies.
     pub structured: bool,
@@ -77,7 +74,6 @@ pub enum Step {
     End,
 }
 
-/// A handshake in progress.
 #[derive(Clone, Debug, Default)]
 pub struct ServerHandshake {
     /// The client's flags, once received.
@@ -384,7 +380,6 @@ fn transmission_flags<T>(export: &Export<T>) -> u16 {
     always | CAN_MULTI_CONN | rotational | read_only
 }
 
-/// Appends a reply to an option.
 fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     output.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     output.extend([option, kind, data.len() as u32].map(u32::to_be_bytes).concat());

@@ -13,10 +13,8 @@ use crate::wire::{
 /// Limit of extents in the reply to a block status request.
 pub const EXTENTS_MAX: usize = 1024;
 
-/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Read the range.
     Read,
     /// Write the range; the data follow the request.
     Write,
@@ -24,16 +22,13 @@ pub enum Action {
     Flush,
     /// Discard the range.
     Trim,
-    /// Zero the range.
     WriteZeroes,
     /// Report which parts of the range are allocated.
     BlockStatus,
 }
 
-/// A valid request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportRequest {
-    /// The operation.
     pub action: Action,
     /// True if its effect must be durable before the reply (FUA).
     pub is_durable: bool,
@@ -43,18 +38,14 @@ pub struct ExportRequest {
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u32,
     /// Limit of extents in the reply to a block status request.
     pub extents_max: usize,
 }
 
-/// A message of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Received {
-    /// The message is incomplete.
     Incomplete,
-    /// Options.
     Options {
         /// The replies to them, which are to be sent before more is parsed.
         replies: Vec<u8>,
@@ -65,7 +56,6 @@ pub enum Received {
     Request(ExportRequest, usize),
     /// An invalid request.
     Rejected {
-        /// The reply.
         reply: ReplyHead,
         /// Number of bytes that follow the request, and are to be skipped.
         data_bytes: usize,
@@ -84,7 +74,6 @@ pub struct ReplyHead {
     data_bytes: usize,
 }
 
-/// One connection of a client.
 #[derive(Debug)]
 pub struct ServerConnection(Phase);
 
@@ -155,7 +144,6 @@ fn receive_request<T>(
 }
 
 impl ReplyHead {
-    /// The reply to a request with this result.
     #[inline]
     pub fn new(request: &ExportRequest, result: Result<(), WireError>) -> ReplyHead {
         let &ExportRequest { cookie, offset, length, structured, .. } = request;
@@ -183,13 +171,11 @@ impl ReplyHead {
         ReplyHead { bytes, length: BYTES, data_bytes: data_bytes as usize }
     }
 
-    /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Number of bytes of data that follow.
     #[inline]
     pub fn data_bytes(&self) -> usize {
         self.data_bytes

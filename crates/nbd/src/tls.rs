@@ -52,17 +52,11 @@ pub enum TlsError {
         path: PathBuf,
         /// The owner of the files: `server` or `client`.
         side: &'static str,
-        /// The reason.
         what: String,
     },
     /// The files do not match.
     #[error("the files for TLS in `{}` do not match: {what}", folder.display())]
-    Unfit {
-        /// Their folder.
-        folder: PathBuf,
-        /// The reason.
-        what: String,
-    },
+    Unfit { folder: PathBuf, what: String },
 }
 
 impl ServerTls {
@@ -85,9 +79,6 @@ impl ServerTls {
     }
 
     /// A connection to a client, before its TLS handshake.
-    ///
-    /// # Errors
-    /// If the configuration cannot be used.
     pub fn connection(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(Arc::clone(&self.0)).map_err(refused)
     }

@@ -15,7 +15,6 @@ const PORT: u16 = 10809;
 /// An export of another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdUri {
-    /// The address of its server.
     pub place: Place,
     /// The name; empty for the server's first export.
     pub export: String,
@@ -23,10 +22,8 @@ pub struct NbdUri {
     pub certificates: Option<PathBuf>,
 }
 
-/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A unix socket.
     Unix(PathBuf),
     /// A host, by name or address, and a port.
     Tcp(String, u16),

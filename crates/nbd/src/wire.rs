@@ -43,13 +43,10 @@ pub const NO_ZEROES: u16 = 2;
 pub mod option {
     /// Attach to an export. The reply is its size: the old way.
     pub const EXPORT_NAME: u32 = 1;
-    /// End the connection.
     pub const ABORT: u32 = 2;
-    /// List the exports.
     pub const LIST: u32 = 3;
     /// Continue behind TLS.
     pub const START_TLS: u32 = 5;
-    /// Describe an export.
     pub const INFO: u32 = 6;
     /// Describe an export, and attach to it.
     pub const GO: u32 = 7;
@@ -57,7 +54,6 @@ pub mod option {
     pub const STRUCTURED_REPLY: u32 = 8;
     /// List the contexts of block status.
     pub const LIST_META_CONTEXT: u32 = 9;
-    /// Select contexts.
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
@@ -65,7 +61,6 @@ pub mod option {
 pub mod option_reply {
     /// The option is done, or the list is complete.
     pub const ACK: u32 = 1;
-    /// The name of an export.
     pub const SERVER: u32 = 2;
     /// A part of the description of an export.
     pub const INFO: u32 = 3;
@@ -75,7 +70,6 @@ pub mod option_reply {
     pub const ERR_UNSUPPORTED: u32 = 1 << 31 | 1;
     /// The bit that all errors have.
     pub const ERR: u32 = 1 << 31;
-    /// The option is invalid.
     pub const ERR_INVALID: u32 = 1 << 31 | 3;
     /// The client must begin TLS first.
     pub const ERR_TLS_REQUIRED: u32 = 1 << 31 | 5;
@@ -87,9 +81,7 @@ pub mod option_reply {
 pub mod info {
     /// The size and the transmission flags.
     pub const EXPORT: u16 = 0;
-    /// The name.
     pub const NAME: u16 = 1;
-    /// A description for people.
     pub const DESCRIPTION: u16 = 2;
     /// The minimum, preferred and maximum length of a request.
     pub const BLOCK_SIZE: u16 = 3;
@@ -97,7 +89,6 @@ pub mod info {
 
 /// Features of an export.
 pub mod transmission_flag {
-    /// The flags are valid.
     pub const HAS_FLAGS: u16 = 1;
     /// The export cannot be written.
     pub const READ_ONLY: u16 = 1 << 1;
@@ -117,19 +108,15 @@ pub mod transmission_flag {
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
 }
 
-/// Kinds of requests.
 pub mod request {
-    /// Read a range.
     pub const READ: u16 = 0;
     /// Write a range; the data follow.
     pub const WRITE: u16 = 1;
-    /// Disconnect.
     pub const DISCONNECT: u16 = 2;
     /// Make replied writes durable.
     pub const FLUSH: u16 = 3;
     /// Discard a range.
     pub const TRIM: u16 = 4;
-    /// Zero a range.
     pub const WRITE_ZEROES: u16 = 6;
     /// Report which parts of a range are allocated.
     pub const BLOCK_STATUS: u16 = 7;
@@ -148,11 +135,8 @@ pub mod request {
 pub mod chunk {
     /// The last chunk of the reply.
     pub const FLAG_DONE: u16 = 1;
-    /// Data at an offset.
     pub const OFFSET_DATA: u16 = 1;
-    /// Extents with their status.
     pub const BLOCK_STATUS: u16 = 5;
-    /// An error.
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
@@ -160,7 +144,6 @@ pub mod chunk {
 pub mod status_flag {
     /// Not allocated.
     pub const HOLE: u32 = 1;
-    /// Reads as zeroes.
     pub const ZERO: u32 = 1 << 1;
 }
 
@@ -172,7 +155,6 @@ pub enum WireError {
     NotPermitted = 1,
     /// The device failed.
     Io = 5,
-    /// The request is invalid.
     Invalid = 22,
     /// A write is outside the export.
     NoSpace = 28,
@@ -182,14 +164,11 @@ pub enum WireError {
     Unsupported = 95,
 }
 
-/// The header of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionHeader {
     /// [`OPTION_MAGIC`], or the option is malformed.
     pub magic: u64,
-    /// The number of the option.
     pub option: u32,
-    /// Number of bytes of data.
     pub length: u32,
 }
 
@@ -205,16 +184,13 @@ impl OptionHeader {
     }
 }
 
-/// The header of a reply to an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionReplyHeader {
     /// [`OPTION_REPLY_MAGIC`], or the reply is malformed.
     pub magic: u64,
-    /// The number of the option.
     pub option: u32,
     /// The kind: a number of [`option_reply`].
     pub kind: u32,
-    /// Number of bytes of data.
     pub length: u32,
 }
 
@@ -227,13 +203,11 @@ impl OptionReplyHeader {
     }
 }
 
-/// An option with its data.
 pub fn option_bytes(option: u32, data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u32).to_be_bytes();
     [&OPTION_MAGIC.to_be_bytes()[..], &option.to_be_bytes(), &length, data].concat()
 }
 
-/// The header of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawRequest {
     /// Flags of [`request`].
@@ -244,7 +218,6 @@ pub struct RawRequest {
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u32,
 }
 
@@ -266,7 +239,6 @@ impl RawRequest {
         })
     }
 
-    /// The bytes on the wire.
     pub fn bytes(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
@@ -284,7 +256,6 @@ impl RawRequest {
 pub struct RawReply {
     /// Zero, or an error number.
     pub error: u32,
-    /// The cookie of the request.
     pub cookie: u64,
 }
 

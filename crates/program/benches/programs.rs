@@ -111,7 +111,6 @@ impl Example {
     }
 }
 
-/// Measures an example and its built-in.
 fn measure(
     criterion: &mut Criterion,
     example: &Example,

@@ -2,7 +2,6 @@
 //!
 //! A test compiles the header and compares.
 
-/// Version of the interface.
 pub const VERSION: u32 = 1;
 /// Highest number of mirrors in a context.
 pub const MIRRORS_MAX: usize = 16;
@@ -24,12 +23,10 @@ pub const PARAMETER_BYTES: usize = 128;
 
 /// Name of the module that the helpers are imported from.
 pub const HELPER_MODULE: &str = "mb";
-/// The helpers.
 pub const HELPERS: [&str; 8] =
     ["random", "member", "hedge", "split", "read_all", "count", "note", "error"];
 /// Start of the names under which parameters are exported.
 pub const PARAMETER_PREFIX: &str = "mb_param_";
-/// Number of counters that a program has.
 pub const COUNTERS: usize = 16;
 
 /// Highest number of bytes of a program's memory: stack, constants and variables.

@@ -21,22 +21,17 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, Nanos};
 use std::time::Instant;
 
-/// Reads of each array.
 const READS: u64 = 20_000;
 /// The members change after so many reads.
 const READS_BETWEEN_CHANGES: u64 = 1_000;
 /// Calls of which the time is measured, in batches. The lowest batch counts: other load on the
 /// machine only makes one slower.
 const TIMED_CALLS: u32 = 1_000;
-/// Number of batches.
 const TIMED_BATCHES: u32 = 20;
 
-/// Times of the calls of an operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OperationCost {
-    /// The operation.
     pub operation: &'static str,
-    /// Number of calls.
     pub calls: u64,
     /// Highest fuel of a call.
     pub fuel_max: u64,
@@ -47,7 +42,6 @@ pub struct OperationCost {
     pub call_ns: Option<f64>,
 }
 
-/// The result of a check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CheckReport {
     /// Each operation that the program has and that decides or is notified of I/O.
@@ -69,7 +63,6 @@ impl CheckReport {
 }
 
 impl OperationCost {
-    /// Adds a call.
     pub(crate) fn add(&mut self, fuel: u64) {
         self.calls += 1;
         self.fuel_max = self.fuel_max.max(fuel);
@@ -130,7 +123,6 @@ fn run(
     Ok(None)
 }
 
-/// A fault with the place in the program and what it was shown.
 fn describe(program: &Program, fault: &CallFault, shown: &str) -> PolicyFault {
     let summary = format!("{}: {}", program.name, fault.summary());
     let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
@@ -210,7 +202,6 @@ impl Trial {
         Ok(())
     }
 
-    /// The size of a member changes.
     fn change(&mut self) -> Result<(), (CallFault, String)> {
         let member = MemberIndex(self.draw.below(u64::from(self.mirrors)) as u16);
         self.members.get_mut(member).config.size_bytes += GIB;
@@ -233,7 +224,6 @@ impl Trial {
         Ok(lowest)
     }
 
-    /// Mean time of a call of a batch.
     fn time_batch(&mut self, operation: &str) -> Result<f64, CallFault> {
         let (read, mirrors) = self.read();
         let io = read.io(&mirrors[0], self.now);

@@ -7,7 +7,6 @@ use wasmtime::{Trap, WasmBacktrace};
 /// Fault that ended a program, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CallFault {
-    /// The operation that ran.
     pub(crate) operation: HelperOperation,
     /// The fault, as a clause without subject: `divided by zero`.
     pub(crate) what: String,
@@ -21,7 +20,6 @@ impl CallFault {
         CallFault { operation: HelperOperation::Choose, what: what.into(), frames: Vec::new() }
     }
 
-    /// Explains the error of a call.
     pub(crate) fn of_call(operation: HelperOperation, error: &wasmtime::Error) -> CallFault {
         let what = match (error.downcast_ref::<HelperFault>(), error.downcast_ref::<Trap>()) {
             (Some(fault), _) => fault.to_string(),

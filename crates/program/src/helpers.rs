@@ -7,7 +7,6 @@ use wasmtime::{Caller, Engine, Linker, Memory, StoreLimits};
 
 /// State of the helpers; one for each instance.
 pub(crate) struct HostState {
-    /// Operation that runs.
     pub(crate) operation: HelperOperation,
     /// The volume's generator while an operation runs that may draw.
     pub(crate) rng: Rng,
@@ -15,7 +14,6 @@ pub(crate) struct HostState {
     pub(crate) members: Vec<u8>,
     /// Request by `mb_hedge`, `mb_split` or `mb_read_all`.
     pub(crate) wish: Wish,
-    /// Counters by id.
     pub(crate) counters: [i64; COUNTERS],
     /// Scores by mirror, while a choice is explained.
     pub(crate) notes: Option<Vec<(u32, i64)>>,
@@ -25,10 +23,8 @@ pub(crate) struct HostState {
     pub(crate) limits: StoreLimits,
 }
 
-/// An operation of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HelperOperation {
-    /// The start of the instance.
     Start,
     /// `init`.
     Init,
@@ -68,11 +64,7 @@ pub(crate) enum HelperFault {
     Reported(u32),
     /// A helper was called in an operation that it does not belong to.
     #[error("called mb_{helper}, which {operation} may not call")]
-    Misplaced {
-        /// Name of the helper.
-        helper: &'static str,
-        operation: HelperOperation,
-    },
+    Misplaced { helper: &'static str, operation: HelperOperation },
     /// `mb_member` was given a place outside of the program's memory.
     #[error("gave mb_member a place outside of its memory")]
     MemberPlace,

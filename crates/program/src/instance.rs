@@ -18,7 +18,6 @@ const TABLE_ENTRIES_MAX: usize = 1024;
 pub(crate) struct ProgramInstance {
     store: Store<HostState>,
     memory: Memory,
-    /// Address of the context.
     context: u32,
     choose: TypedFunc<u32, i64>,
     submit: Option<TypedFunc<u32, ()>>,
@@ -29,12 +28,10 @@ pub(crate) struct ProgramInstance {
     draws: bool,
 }
 
-/// Parts of all instances of a program.
 #[derive(Clone)]
 pub(crate) struct InstanceSource {
     pub(crate) engine: Engine,
     pub(crate) module: InstancePre<HostState>,
-    /// Address of the context.
     pub(crate) context: u32,
 }
 
@@ -99,7 +96,6 @@ impl ProgramInstance {
         start().map_err(|error| CallFault::of_call(HelperOperation::Start, &error))
     }
 
-    /// The program's memory.
     pub(crate) fn memory(&self) -> &[u8] {
         self.memory.data(&self.store)
     }

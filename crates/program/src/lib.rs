@@ -40,7 +40,6 @@ pub mod toolchain;
 
 pub use loader::Loader;
 
-/// Text of the header for programs in C.
 pub const C_HEADER: &str = include_str!("../include/mirrorball_policy.h");
 /// Text of the header that [`C_HEADER`] includes where a program is compiled for a kernel.
 pub const KERNEL_HEADER: &str = include_str!("../include/mirrorball_kernel.h");

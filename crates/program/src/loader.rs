@@ -34,7 +34,6 @@ pub struct Loader {
 /// Statements of an object about itself.
 struct Description {
     metadata: Metadata,
-    /// Address of the context.
     context: u32,
     /// The parameters, and where each is.
     parameters: Vec<(ParameterPlace, ProgramParameter)>,
@@ -72,9 +71,6 @@ impl Loader {
     }
 
     /// Loads a program, as [`ProgramLoader::load`] does.
-    ///
-    /// # Errors
-    /// As [`ProgramLoader::load`].
     pub fn load_program(&self, object: &[u8]) -> Result<Program, Diagnostic> {
         let Description { metadata, context, parameters, asks_members } = self.describe(object)?;
         let module = Module::from_binary(&self.engine, object).map_err(invalid)?;

@@ -32,10 +32,6 @@ pub(crate) struct ObjectFile<'a> {
 }
 
 impl<'a> ObjectFile<'a> {
-    /// Reads an object.
-    ///
-    /// # Errors
-    /// If it is malformed.
     pub(crate) fn read(bytes: &'a [u8]) -> wasmparser::Result<ObjectFile<'a>> {
         let mut object = ObjectFile::default();
         for payload in Parser::new(0).parse_all(bytes) {
@@ -94,7 +90,6 @@ impl<'a> ObjectFile<'a> {
         self.imports.iter().map(move |it| (it.module, it.name, is_function(it.ty)))
     }
 
-    /// Names of what the object exports.
     pub(crate) fn exports(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.exports.iter().map(|export| export.name)
     }
@@ -137,9 +132,6 @@ impl<'a> ObjectFile<'a> {
     }
 
     /// Address of exported data of a size.
-    ///
-    /// # Errors
-    /// As [`ObjectFile::data`].
     pub(crate) fn place(&self, name: &str, size: usize) -> Result<u32, Diagnostic> {
         let global = self.exported(name, ExternalKind::Global);
         let place = global.and_then(|index| *self.constants.get(index)?).ok_or_else(|| {
@@ -154,7 +146,6 @@ impl<'a> ObjectFile<'a> {
         Ok(place)
     }
 
-    /// Index of an export.
     fn exported(&self, name: &str, kind: ExternalKind) -> Option<usize> {
         let export = self.exports.iter().find(|export| export.name == name)?;
         (export.kind == kind).then_some(export.index as usize)

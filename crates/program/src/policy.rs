@@ -15,13 +15,11 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use std::cell::RefCell;
 
-/// Names of the counters that a program has.
 const COUNTER_NAMES: [&str; COUNTERS] = [
     "count_0", "count_1", "count_2", "count_3", "count_4", "count_5", "count_6", "count_7",
     "count_8", "count_9", "count_10", "count_11", "count_12", "count_13", "count_14", "count_15",
 ];
 
-/// A policy that a program decides.
 pub(crate) struct ProgramPolicy {
     name: String,
     asks_members: bool,
@@ -34,7 +32,6 @@ pub(crate) struct ProgramPolicy {
     explainer: RefCell<Option<ProgramInstance>>,
     fallback: Box<dyn ReadPolicy>,
     fault: Option<PolicyFault>,
-    /// Reads for which the fallback decided.
     fallback_reads: i64,
     /// Counters at the time of the fault.
     last_counters: [i64; COUNTERS],
@@ -68,7 +65,6 @@ impl ProgramPolicy {
         self.instance.as_ref().map(|instance| instance.fuel_used(budget))
     }
 
-    /// Ends the program.
     #[cold]
     fn fail(&mut self, fault: &CallFault, shown: &str) {
         let Some(instance) = self.instance.take() else { return };

@@ -19,7 +19,6 @@ pub struct Program {
     pub(crate) object: Vec<u8>,
     pub(crate) metadata: Metadata,
     pub(crate) parameters: Vec<ProgramParameter>,
-    /// Where each parameter is.
     pub(crate) places: Vec<ParameterPlace>,
     /// True if it calls `mb_member`, so that members have to be shown.
     pub(crate) asks_members: bool,
@@ -37,14 +36,12 @@ impl Program {
         &self.metadata.summary
     }
 
-    /// Operations that the program has.
     pub fn operations(&self) -> Vec<&'static str> {
         let names = ["choose", "submit", "complete", "init", "change"];
         let module = self.source.module.module();
         names.into_iter().filter(|name| module.get_export(name).is_some()).collect()
     }
 
-    /// Starts an instance with these values of the parameters.
     pub(crate) fn start(&self, values: &[u64]) -> Result<ProgramInstance, Diagnostic> {
         let mut instance = self.source.start().map_err(|fault| {
             Diagnostic::new(format!("{} cannot start: {}", self.name, fault.summary()))

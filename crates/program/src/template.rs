@@ -2,7 +2,6 @@
 
 use crate::{C_HEADER, KERNEL_HEADER, TEST_HEADER};
 
-/// A language that a policy is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Language {
     /// C, compiled by clang.
@@ -16,7 +15,6 @@ pub enum Language {
 pub struct TemplateFile {
     /// Name, in the folder of the policy.
     pub name: String,
-    /// Contents.
     pub text: String,
 }
 

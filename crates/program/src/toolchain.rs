@@ -59,26 +59,13 @@ pub enum ToolchainError {
     NoRustTarget,
     /// The source cannot be read.
     #[error("cannot read `{path}`: {error}")]
-    Source {
-        /// The source.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    Source { path: PathBuf, error: io::Error },
     /// The compiler or the linker refused its input.
     #[error("{tool} failed for `{path}`:\n{output}")]
-    Refused {
-        /// The tool.
-        tool: String,
-        /// The source.
-        path: PathBuf,
-        /// Output of the tool.
-        output: String,
-    },
+    Refused { tool: String, path: PathBuf, output: String },
     /// A tool cannot be run, or a file cannot be written.
     #[error("cannot compile: {what}: {error}")]
     System {
-        /// The result.
         what: String,
         /// Why it failed.
         error: io::Error,
@@ -109,7 +96,6 @@ pub struct Toolchain {
 /// A compiled policy, and what the tools printed about it.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// The object.
     pub object: Vec<u8>,
     /// Warnings; empty if there are none.
     pub warnings: String,
@@ -117,9 +103,6 @@ pub struct Compiled {
 
 impl Toolchain {
     /// Finds the tools in the folders of `PATH`, and the linker of Rust.
-    ///
-    /// # Errors
-    /// If a tool is missing.
     pub fn find() -> Result<Toolchain, ToolchainError> {
         let clang = find_versioned("clang").ok_or(ToolchainError::NoCompiler)?;
         if let Some(linker) = find_versioned("wasm-ld") {
@@ -216,7 +199,6 @@ fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// The linker in the folders of a Rust compiler.
 fn rust_linker(rustc: &Path) -> Option<PathBuf> {
     let done = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
     let root = PathBuf::from(String::from_utf8(done.stdout).ok()?.trim());

@@ -5,20 +5,17 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::units::Nanos;
 
-/// A request that a client submits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ClientRequest {
     pub(crate) kind: RequestKind,
     pub(crate) origin: RequestOrigin,
     /// First byte: of the volume, or of the member for a rebuild.
     pub(crate) offset: u64,
-    /// Number of bytes.
     pub(crate) length: u64,
     /// Intended start: latency counts from here.
     pub(crate) intended: Nanos,
 }
 
-/// The part of a client that made a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RequestOrigin {
     /// The application, or the background worker itself.
@@ -27,12 +24,10 @@ pub(crate) enum RequestOrigin {
     ReadAhead,
 }
 
-/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RequestEnd {
     /// The volume completed it.
     Done,
-    /// The volume failed it.
     Failed,
     /// The page cache answered it: the reply to [`Action::AnswerFromCache`].
     CacheHit,
@@ -41,7 +36,6 @@ pub(crate) enum RequestEnd {
 /// The application's request that ended with a request of its client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EndedRequest {
-    /// The request itself.
     Same,
     /// A request of which this one was the last part, or whose read-ahead window it was.
     Other(ClientRequest),
@@ -65,7 +59,6 @@ pub(crate) enum Action {
     End,
 }
 
-/// A source of requests.
 pub(crate) trait Client {
     /// Returns the client's next action at `now`.
     fn next_action(&mut self, now: Nanos) -> Action;

@@ -90,7 +90,6 @@ impl<'a> ClientFactory<'a> {
         (0..section.clones).map(slot).collect()
     }
 
-    /// The clients of the background work.
     pub(crate) fn background(&self) -> Result<Vec<ClientSlot>, Diagnostic> {
         // Background work gets stream ids of its own. If they followed the sections' ids, a single
         // clone and its background would always differ in parity, and `btrfs/pid` would always
@@ -178,7 +177,6 @@ impl<'a> ClientFactory<'a> {
         })
     }
 
-    /// The ranges that defrag reads and writes.
     fn defrag_ranges(&self) -> (IoRange, IoRange) {
         let capacity = self.volume.capacity_bytes();
         let range = |offset, end| IoRange { offset, length: end - offset };

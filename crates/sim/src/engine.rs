@@ -92,10 +92,6 @@ pub fn run_until(run: &Simulation<'_>, stop: &AtomicBool) -> Result<RunRecord, S
 }
 
 /// Runs a simulation to the end of a window, and returns the choices made within the window.
-///
-/// # Errors
-/// As [`run`].
-///
 /// # Panics
 /// As [`run`].
 pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation, SimError> {

@@ -17,7 +17,6 @@ use mirrorball_core::volume::Volume;
 use mirrorball_disk::model_array::ModelArray;
 use serde::Serialize;
 
-/// The window of choices to record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceWindow {
     /// Earlier choices are not recorded.
@@ -42,7 +41,6 @@ pub struct Explanation {
 /// One choice among mirrors. A read with a single eligible mirror is not a choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExplainedChoice {
-    /// Time of the choice.
     pub at_ns: u64,
     /// Stream of the read: what a kernel would see as the pid.
     pub stream: u64,
@@ -50,7 +48,6 @@ pub struct ExplainedChoice {
     pub background: bool,
     /// First byte on the volume.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u64,
     /// The eligible mirrors, in the order given to the policy.
     pub mirrors: Vec<MirrorChoice>,
@@ -67,7 +64,6 @@ pub struct ExplainedChoice {
 /// One eligible mirror of a choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MirrorChoice {
-    /// Devid of the member.
     pub devid: u64,
     /// First byte on the member.
     pub offset: u64,
@@ -100,9 +96,7 @@ pub enum ReadOrder {
 /// A named number, with its unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedValue {
-    /// Name.
     pub name: &'static str,
-    /// Value.
     pub value: i64,
 }
 

@@ -274,7 +274,6 @@ impl IoKind {
 }
 
 impl RunRecord {
-    /// The sum of a count of all members.
     pub fn sum_of_members(&self, of: fn(&MemberRecord) -> u64) -> u64 {
         self.members.iter().map(of).sum()
     }
@@ -291,7 +290,6 @@ impl SectionRecord {
         IoKind::ALL.map(|kind| self.direction(kind))
     }
 
-    /// The requests of one kind.
     pub fn direction(&self, kind: IoKind) -> &DirectionRecord {
         match kind {
             IoKind::Read => &self.read,

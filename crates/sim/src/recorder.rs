@@ -38,30 +38,25 @@ pub(crate) struct Recorder {
 struct MemberTally {
     /// The measured window so far.
     record: MemberRecord,
-    /// The current interval.
     interval: MemberInterval,
     /// End of the I/O submitted last.
     end: u64,
     in_flight: u32,
     /// Since when I/O has been in flight.
     busy_since: Nanos,
-    /// Waits of all reads.
     read_wait: Histogram,
     /// Bytes of all writes since the start of the run.
     run_written_bytes: u64,
 }
 
-/// One interval of a run.
 #[derive(Debug)]
 struct Interval {
     from: Nanos,
     /// The last one may be shorter than the others.
     width: Nanos,
-    /// Bytes read by sections.
     read_bytes: u64,
     /// Latencies of the sections' reads that completed in the interval.
     read_latency: Histogram,
-    /// One per member.
     members: Vec<MemberInterval>,
 }
 

@@ -9,7 +9,6 @@ use mirrorball_disk::array_file::ArraySpec;
 /// One run to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation<'a> {
-    /// The array.
     pub array: &'a ArraySpec,
     /// The job file: sections and background work.
     pub job: &'a JobFile,
@@ -24,7 +23,6 @@ pub struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// The devids of the members.
     pub(crate) fn devids(&self) -> Vec<u64> {
         self.array.members.iter().map(|member| member.devid).collect()
     }
@@ -79,8 +77,6 @@ fn trims(section: &Section) -> bool {
 /// Whether the checkers run; they cost about half of the speed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checks {
-    /// Every event is checked.
     On,
-    /// Nothing is checked.
     Off,
 }

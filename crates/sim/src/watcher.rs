@@ -10,7 +10,6 @@ use mirrorball_disk::model_array::ModelArray;
 
 /// A follower of a run.
 pub(crate) enum Watcher {
-    /// Records choices.
     Decisions(DecisionTrace),
     /// Records I/O of members.
     Io(IoLog),
@@ -21,13 +20,10 @@ pub(crate) enum Watcher {
 pub struct LoggedIo {
     /// Identity while it is in flight.
     pub id: IoId,
-    /// The member.
     pub member: MemberIndex,
-    /// The operation.
     pub op: Op,
     /// First byte on the member.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u64,
     /// The stream of its request: one for each clone of a section.
     pub stream: u64,
@@ -48,7 +44,6 @@ pub(crate) struct IoLog {
     pub(crate) events: Vec<LoggedIo>,
     /// Bytes that foreground reads returned.
     pub(crate) read_bytes: u64,
-    /// Number of these reads.
     pub(crate) reads: u64,
 }
 

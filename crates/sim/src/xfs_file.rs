@@ -22,7 +22,6 @@ use mirrorball_core::units::{KIB, MIB};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A block of the filesystem.
 const BLOCK: u64 = 4 * KIB;
 /// Superblock, headers, roots of the B-trees and the free list of an AG.
 const HEADER_BYTES: u64 = 8 * BLOCK;
@@ -36,12 +35,10 @@ const GAP_LENGTHS: u64 = 4;
 const AG_SHIFTS: [(u64, u32); 5] =
     [(512 << 30, 5), (8 << 30, 4), (128 << 20, 3), (64 << 20, 2), (32 << 20, 1)];
 
-/// The geometry of a filesystem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct XfsGeometry {
     pub(crate) volume_bytes: u64,
     pub(crate) ag_bytes: u64,
-    /// Stripe unit.
     pub(crate) unit_bytes: u64,
     /// To which extents are aligned: the unit, or with `swalloc` the width.
     pub(crate) align_bytes: u64,

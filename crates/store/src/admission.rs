@@ -149,7 +149,6 @@ impl StoreGate {
         GateAnswer::Wait
     }
 
-    /// Handles the end of a piece.
     pub(crate) fn on_piece_end(&mut self, piece: &PieceView, array: &mut Array<'_>) {
         if piece.marks.is_pinned {
             self.unpin_page(piece);

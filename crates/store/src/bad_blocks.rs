@@ -52,7 +52,6 @@ impl BadBlocks {
         }
     }
 
-    /// Records that a range is written on all members.
     pub(crate) fn on_written(&mut self, range: &Range<u64>) {
         for bad in [&mut self.known, &mut self.left_out] {
             let blocks = bad.range((range.start, FIRST)..(range.end, FIRST));
@@ -74,7 +73,6 @@ impl BadBlocks {
         self.left_out.retain(|(_, other)| *other != member);
     }
 
-    /// The blocks that rebuilds left out.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = (u64, MemberIndex)> + '_ {
         self.left_out.iter().copied()
     }

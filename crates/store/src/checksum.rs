@@ -10,7 +10,6 @@
 
 use crc32c::{crc32c, crc32c_append};
 
-/// Size of a block that has a checksum.
 pub const CHECKSUM_BLOCK_BYTES: u64 = 4096;
 
 /// The checksum of a block of which none is known: it was never written, or discarded.
@@ -19,7 +18,6 @@ pub const UNKNOWN: u32 = 0;
 /// Word that tells the data of two mirrors of a block apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockDigest {
-    /// Their checksum.
     pub checksum: u32,
     mixed: u64,
 }

@@ -28,7 +28,6 @@ use std::ops::Range;
 /// they match it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DifferingBlock {
-    /// Offset on the volume.
     pub offset: u64,
     /// The members, with the digests of what they have.
     pub mirrors: Vec<(MemberIndex, BlockDigest)>,
@@ -227,7 +226,6 @@ impl StoreGate {
     }
 }
 
-/// The offsets of blocks from one on.
 fn blocks(offset: u64) -> impl Iterator<Item = u64> {
     (offset..).step_by(CHECKSUM_BLOCK_BYTES as usize)
 }

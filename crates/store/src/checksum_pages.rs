@@ -39,7 +39,6 @@ const PAGES_PER_REGION: u32 = (REGION_BYTES / PAGE_SPAN_BYTES) as u32;
 enum PageWaiter {
     /// Regions leave the dirty log.
     Log,
-    /// The volume stops.
     Stop,
     /// A request goes on: a step of a rebuild, or a flush.
     Request(RequestKey),
@@ -156,7 +155,6 @@ impl StoreGate {
         }
     }
 
-    /// The bytes of a page for a member.
     pub(crate) fn page_bytes(
         &self,
         number: u32,
@@ -184,7 +182,6 @@ impl StoreGate {
             || self.checksums().is_unreadable_on(number, member)
     }
 
-    /// Reads a page.
     fn load_page(&mut self, number: u32, array: &mut Array<'_>) {
         let places = self.page_places(number, array.map);
         let is_in_sync = |&(member, offset): &(MemberIndex, u64)| {

@@ -26,7 +26,6 @@ pub(crate) enum PageUser {
     Rebuild(RequestKey),
 }
 
-/// A page in memory.
 #[derive(Debug)]
 struct Resident {
     page: ChecksumPage,
@@ -57,7 +56,6 @@ pub(crate) struct ChecksumStore {
     /// The pages in the order in which the clock comes by.
     clock: VecDeque<u32>,
     dirty: BTreeSet<u32>,
-    /// The checksums of the data of each write.
     writes: BTreeMap<RequestKey, Box<[u32]>>,
     pub(crate) bad: BadBlocks,
     /// True if no page is ever written.
@@ -98,7 +96,6 @@ impl ChecksumStore {
         self.is_read_only = true;
     }
 
-    /// Where the table of a member begins.
     pub(crate) fn table_begin(&self, member: MemberIndex) -> u64 {
         self.tables[member.get()]
     }
@@ -253,7 +250,6 @@ impl ChecksumStore {
         self.bad.on_written(range);
     }
 
-    /// Records the checksums of the data of a write.
     pub(crate) fn begin_write(&mut self, request: RequestKey, checksums: Box<[u32]>) {
         let before = self.writes.insert(request, checksums);
         assert!(before.is_none(), "a write begins once");
@@ -287,7 +283,6 @@ impl ChecksumStore {
         resident.is_some_and(|resident| resident.unreadable_on.contains(&member))
     }
 
-    /// Records that a page was written to a member.
     pub(crate) fn on_written(&mut self, number: u32, member: MemberIndex) {
         self.resident(number).unreadable_on.retain(|&other| other != member);
     }
@@ -301,7 +296,6 @@ impl ChecksumStore {
         self.dirty.insert(number);
     }
 
-    /// The pages to be written.
     pub(crate) fn dirty(&self) -> &BTreeSet<u32> {
         &self.dirty
     }

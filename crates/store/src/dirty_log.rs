@@ -42,10 +42,8 @@ pub(crate) const IDLE_PERIOD: Nanos = Nanos::from_millis(2500);
 /// many more synchronised, for each place where writes continue.
 pub(crate) const REGIONS_AHEAD: u32 = 16;
 
-/// An active region.
 #[derive(Clone, Copy, Debug, Default)]
 struct ActiveRegion {
-    /// Writes in flight.
     in_flight: u32,
     /// True if it was written to since the last tick.
     is_used: bool,
@@ -63,7 +61,6 @@ struct ActiveRegion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Resting,
-    /// A record is written.
     Recording,
     /// Pages of checksums are written.
     Paging,
@@ -87,7 +84,6 @@ pub(crate) struct DirtyLog {
     /// The regions of the last record that is durable. The record under way goes to another slot,
     /// so a region that is in both stays covered.
     durable: Vec<u32>,
-    /// Members on which that record is durable.
     durable_on: Vec<MemberIndex>,
     phase: Phase,
     /// Members that the phase still waits for.
@@ -116,7 +112,6 @@ pub(crate) struct DirtyLog {
 pub(crate) enum LogStep {
     /// A record is durable: pieces may start.
     Recorded,
-    /// The members were flushed.
     Flushed,
     /// The stale map is durable.
     Mapped {
@@ -170,7 +165,6 @@ impl DirtyLog {
         departure_sequence(self.least_sequence, self.record.sequence)
     }
 
-    /// The active regions.
     pub(crate) fn active(&self) -> impl ExactSizeIterator<Item = u32> {
         self.regions.keys().copied()
     }
@@ -220,7 +214,6 @@ impl DirtyLog {
         self.continued_in.is_some() && self.is_resting()
     }
 
-    /// Counts a write that ended.
     pub(crate) fn end_write(&mut self, regions: impl IntoIterator<Item = u32>) {
         for number in regions {
             let region = self.regions.get_mut(&number).expect("it stays while it is written to");
@@ -371,7 +364,6 @@ impl DirtyLog {
         self.phase = Phase::Paging;
     }
 
-    /// Records that the pages are written.
     pub(crate) fn end_paging(&mut self) {
         assert_eq!(self.phase, Phase::Paging, "pages are written once");
         self.phase = Phase::Resting;

@@ -25,7 +25,6 @@ pub(crate) struct LabelWriter {
     generation: u64,
     /// For each member, the slot of the newest label on it.
     slots: Vec<usize>,
-    /// The UUID of each member. The labels are to have it.
     uuids: Vec<Uuid>,
     update: Option<Update>,
     /// Members whose storage was replaced while their label was written.
@@ -71,7 +70,6 @@ struct Update {
 
 /// How an update goes on when none of its I/O is in flight.
 pub(crate) enum UpdateStep {
-    /// Write the label to these members.
     Write(Vec<MemberIndex>),
     /// These members cannot be written.
     Unwritable(Vec<MemberIndex>),
@@ -138,7 +136,6 @@ impl LabelWriter {
             })
     }
 
-    /// The UUID of a member.
     pub(crate) fn uuid(&self, member: MemberIndex) -> Uuid {
         self.uuids[member.get()]
     }
@@ -183,7 +180,6 @@ impl LabelWriter {
         update.label.encode(self.uuid(member), self.slot_offset(member))
     }
 
-    /// The offset of the slot to write on a member.
     pub(crate) fn slot_offset(&self, member: MemberIndex) -> u64 {
         let newest = self.slots[member.get()];
         assert!(newest < LABEL_SLOTS.len(), "a label is in one of the slots");

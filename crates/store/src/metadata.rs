@@ -16,15 +16,11 @@ use std::collections::VecDeque;
 /// Purpose of a member I/O of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MetadataJob {
-    /// An update of the labels.
     Label,
     /// The dirty log: a record, or a flush before regions leave it.
     Log,
-    /// The stale map.
     StaleMap,
-    /// The progress of a scrub.
     Scrub,
-    /// The page of checksums with this number.
     Checksums(u32),
     /// The flush of the pages of checksums, before the labels say that the volume was stopped.
     Stop,

@@ -66,7 +66,6 @@ impl StoreGate {
         self.scrub.progress()
     }
 
-    /// Keeps the progress of a scrub on the members.
     pub fn keep_scrub(&mut self, progress: ScrubProgress, array: &mut Array<'_>) {
         if !self.is_read_only {
             self.scrub.keep(progress);

@@ -10,7 +10,6 @@ use crate::label::{DataId, StaleMap};
 /// See the page of this module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StaleRegions {
-    /// Number of regions of the volume.
     regions: u64,
     map: Option<StaleMap>,
     /// True if the map has more than the one on the members, or one of them lacks it.
@@ -43,7 +42,6 @@ impl StaleRegions {
         }
     }
 
-    /// Adds a region.
     pub(crate) fn insert(&mut self, region: u32) {
         if let Some(map) = &mut self.map
             && u64::from(region) < self.regions

@@ -8,7 +8,6 @@ use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::io::Op;
 use mirrorball_core::volume::gate::Array;
 
-/// How far the stop is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Stop {
     /// It is over, or has not begun.
@@ -16,7 +15,6 @@ pub(crate) enum Stop {
     None,
     /// Pages of checksums are written.
     Pages,
-    /// The members are flushed.
     Flushing {
         /// Members that it waits for.
         left: usize,

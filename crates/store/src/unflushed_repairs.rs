@@ -40,7 +40,6 @@ impl UnflushedRepairs {
         self.is_flushing = self.in_flight == 0;
     }
 
-    /// Records that all members were flushed.
     pub(crate) fn on_flushed(&mut self) {
         assert!(!self.is_flushing || self.in_flight == 0, "a repair makes the flush not count");
         self.is_unflushed &= !std::mem::take(&mut self.is_flushing);

@@ -12,10 +12,8 @@ use std::ops::Range;
 /// after a crash.
 const PROGRESS_STEPS: u64 = 256;
 
-/// Size of a region.
 pub const REGION_BYTES: u64 = 4 << 20;
 
-/// A set of regions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnsyncedRegions {
     words: Vec<u64>,
@@ -31,7 +29,6 @@ impl UnsyncedRegions {
         self.count == 0
     }
 
-    /// Number of regions.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -154,7 +151,6 @@ impl StoreGate {
     }
 }
 
-/// The regions that a range overlaps.
 pub(crate) fn regions(range: &Range<u64>) -> Range<u64> {
     range.start / REGION_BYTES..range.end.div_ceil(REGION_BYTES)
 }

@@ -6,7 +6,6 @@ use mirrorball_core::volume::Volume;
 
 /// The calls that the executor of a volume with a store makes in addition to those of any volume.
 pub trait StoreVolume {
-    /// Accepts a write with its data.
     fn submit_write(&mut self, request: Request, data: &[u8]);
 
     /// The bytes that a member I/O of metadata writes.

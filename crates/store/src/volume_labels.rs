@@ -6,7 +6,6 @@ use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use std::collections::BTreeSet;
 
-/// The labels that a volume starts with.
 #[derive(Clone, Debug)]
 pub struct VolumeLabels {
     /// The newest label. Its states may differ from those of the members, which count.

@@ -12,19 +12,14 @@ use mirrorball_lab::experiment::study::distinct_names;
 use serde_json::Value as Json;
 use std::sync::Arc;
 
-/// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowColumn {
-    /// Name.
     pub name: String,
-    /// Type of its values.
     pub kind: ColumnKind,
 }
 
-/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Texts.
     Text,
     /// Texts, some of which may be missing.
     OptionalText,
@@ -40,24 +35,19 @@ pub enum ColumnKind {
     Flag,
     /// Lists of indexes of histogram bins.
     Bins,
-    /// Lists of whole numbers.
     Wholes,
     /// Lists of floating-point numbers.
     Reals,
 }
 
-/// A value in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Field {
-    /// A text.
     Text(Arc<str>),
-    /// A whole number.
     Whole(u64),
     /// A floating-point number.
     Real(f64),
     /// True or false.
     Flag(bool),
-    /// Whole numbers.
     Wholes(Box<[u64]>),
     /// Floating-point numbers.
     Reals(Box<[f64]>),
@@ -68,7 +58,6 @@ pub enum Field {
 /// A row: a value for each column, in the order of the columns.
 pub type CellRow = Vec<Field>;
 
-/// The number of the column with the key of the cell.
 pub const KEY: usize = 0;
 
 /// A row of a cell, as far as it is known before its fields are.
@@ -153,7 +142,6 @@ const FIXED: [FixedColumn; 43] = [
 ];
 
 impl RowSource<'_> {
-    /// The array and the job.
     fn inputs(&self) -> (&SweepInput, &SweepInput) {
         self.plan.texts(self.cell.pair)
     }
@@ -167,7 +155,6 @@ impl RowSource<'_> {
     }
 }
 
-/// The columns of a plan.
 pub fn columns(plan: &SweepPlan) -> Vec<RowColumn> {
     let fixed = FIXED.iter().map(|&(name, kind, _)| RowColumn { name: name.to_owned(), kind });
     let varied = plan.varied().into_iter().map(|parameter| {
@@ -182,7 +169,6 @@ pub fn columns(plan: &SweepPlan) -> Vec<RowColumn> {
     fixed.chain(varied).collect()
 }
 
-/// The rows of a cell.
 pub fn rows(plan: &SweepPlan, cell: SweepCell, record: &CellRecord) -> Vec<CellRow> {
     let varied = varied(plan, cell);
     let names = distinct_names(record.run.sections.iter().map(|section| section.name.as_str()));
@@ -255,7 +241,6 @@ pub fn csv(row: &[Field]) -> String {
     row.iter().map(|field| quoted(value(field))).collect::<Vec<String>>().join(",")
 }
 
-/// A row as a JSON object.
 pub fn json(columns: &[RowColumn], row: &[Field]) -> String {
     let field = |(column, field): (&RowColumn, &Field)| {
         format!("{}:{}", Json::from(column.name.as_str()), field.json())

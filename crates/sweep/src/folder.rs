@@ -22,7 +22,6 @@ use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The file of the plan.
 pub const PLAN_FILE: &str = "sweep.json";
 const PARTS: &str = "parts";
 const ENDING: &str = "parquet";
@@ -31,7 +30,6 @@ const ENDING: &str = "parquet";
 #[derive(Debug)]
 pub struct SweepFolder {
     path: PathBuf,
-    /// Plan.
     pub plan: SweepPlan,
     hash: String,
     /// The cells, in the order of the plan.
@@ -41,21 +39,18 @@ pub struct SweepFolder {
     places: HashMap<CellKey, usize>,
 }
 
-/// Contents of the parts of a sweep.
 #[derive(Debug, Default)]
 pub struct DoneCells {
     /// Whether each cell is done, in the order of the plan.
     pub is_done: Vec<bool>,
     /// The parts, by name.
     pub parts: Vec<PathBuf>,
-    /// Bytes of all parts.
     pub bytes: u64,
     /// Files in place of parts that cannot be read, and why.
     pub damaged: Vec<(PathBuf, String)>,
 }
 
 impl DoneCells {
-    /// Number of cells that are done.
     pub fn count(&self) -> usize {
         self.is_done.iter().filter(|is_done| **is_done).count()
     }
@@ -176,9 +171,6 @@ impl SweepFolder {
     }
 
     /// Adds to `done` the parts that it lacks.
-    ///
-    /// # Errors
-    /// As [`SweepFolder::done`].
     pub fn read_new_parts(&self, done: &mut DoneCells) -> Result<()> {
         for path in self.part_files()? {
             let is_known = |known: &PathBuf| *known == path;
@@ -251,9 +243,6 @@ impl SweepFolder {
     }
 
     /// Writes a part with the rows of some cells, given by their places and in this order.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn save(&self, places: &[usize], rows: &[CellRow], host: &str) -> Result<()> {
         let keys: Vec<String> =
             places.iter().map(|&place| format!("{:032x}", self.keys[place])).collect();
@@ -270,18 +259,12 @@ impl SweepFolder {
     }
 
     /// Starts a file of rows of the whole sweep.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn packed_writer<W: Write + Send>(&self, file: W) -> Result<PartWriter<W>> {
         PartWriter::new(file, &self.plan, &self.hash, FilePurpose::Packed)
     }
 }
 
 /// Writes a file that is whole or not there, also after a power failure.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn write_durably(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let mut temporary = TemporaryFile::create_next_to(path)?;
     write(temporary.file())?;

@@ -16,10 +16,8 @@ use std::path::Path;
 /// Cells whose rows are held at a time.
 const WINDOW_CELLS: usize = 50_000;
 
-/// How the rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackFormat {
-    /// One Parquet file.
     Parquet,
     /// Comma-separated values; lists are written as JSON.
     Csv,
@@ -28,7 +26,6 @@ pub enum PackFormat {
 }
 
 impl PackFormat {
-    /// The format of a file by its ending.
     pub fn of(path: &Path) -> Option<PackFormat> {
         match path.extension()?.to_str()? {
             "parquet" => Some(PackFormat::Parquet),

@@ -27,7 +27,6 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group.
 pub const GROUP_ROWS: usize = 65_536;
 /// The key of the footer under which the hash of the plan is.
 const PLAN: &str = "mirrorball.plan";
@@ -53,9 +52,6 @@ pub struct PartWriter<W: Write + Send> {
 
 impl<W: Write + Send> PartWriter<W> {
     /// Starts a file of rows of `plan`.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn new(
         file: W,
         plan: &SweepPlan,
@@ -77,10 +73,6 @@ impl<W: Write + Send> PartWriter<W> {
         Ok(PartWriter { columns, writer })
     }
 
-    /// Writes a row group.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn write(&mut self, rows: &[CellRow]) -> Result<()> {
         let mut group = self.writer.next_row_group()?;
         for (place, column) in self.columns.iter().enumerate() {
@@ -93,10 +85,6 @@ impl<W: Write + Send> PartWriter<W> {
         Ok(())
     }
 
-    /// Ends the file.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn finish(mut self) -> Result<()> {
         self.writer.finish()?;
         Ok(())
@@ -279,7 +267,6 @@ impl PartReader {
         Ok(PartReader { columns, reader })
     }
 
-    /// Number of row groups.
     pub fn groups(&self) -> usize {
         self.reader.num_row_groups()
     }
@@ -335,9 +322,6 @@ pub fn key_of(field: &Field) -> Result<CellKey> {
 }
 
 /// Reads a key as people write it.
-///
-/// # Errors
-/// If it is none.
 pub fn parse_key(text: &str) -> Result<CellKey> {
     let key = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok()).flatten();
     key.ok_or_else(|| anyhow!("`{text}` is no key: a key has 32 hexadecimal digits"))

@@ -18,7 +18,6 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The plan of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
     /// Version of the saved structures when it was made.
@@ -39,18 +38,13 @@ pub struct SweepPlan {
     registry: Registry,
     /// Cells that run together.
     pub pairs: Vec<SweepPair>,
-    /// The arrays.
     pub arrays: Vec<SweepInput>,
-    /// The jobs.
     pub jobs: Vec<SweepInput>,
 }
 
-/// An array or a job of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepInput {
-    /// Name in results.
     pub name: String,
-    /// The file.
     pub text: String,
     /// Hash of what was parsed.
     pub fingerprint: String,
@@ -78,9 +72,7 @@ pub struct SweepPair {
 /// A random sample of the cells of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellSample {
-    /// Number of cells.
     pub cells: u64,
-    /// Seed of the draws.
     pub seed: u64,
 }
 
@@ -91,7 +83,6 @@ fn one() -> u32 {
 /// The hash that identifies a cell.
 pub type CellKey = u128;
 
-/// One cell of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SweepCell {
     /// Pair, by number.
@@ -181,28 +172,23 @@ impl SweepPlan {
         Ok(plan)
     }
 
-    /// Text.
     pub fn text(&self) -> String {
         serde_json::to_string_pretty(self).expect("a plan is plain data") + "\n"
     }
 
-    /// Hash of its text.
     pub fn hash(&self) -> String {
         stable_hash([&*self.text()])
     }
 
-    /// Number of pairs.
     pub fn pair_count(&self) -> u32 {
         self.pairs.len() as u32
     }
 
-    /// Number of cells of the grid.
     pub fn grid_cells(&self) -> u64 {
         let each = self.policies.len() as u64 * u64::from(self.repeats());
         self.pairs.len() as u64 * each
     }
 
-    /// Number of cells.
     pub fn cell_count(&self) -> u64 {
         self.sample.map_or_else(|| self.grid_cells(), |sample| sample.cells)
     }
@@ -265,7 +251,6 @@ impl SweepPlan {
         Ok(inputs)
     }
 
-    /// The array and the job of a pair.
     pub fn texts(&self, pair: u32) -> (&SweepInput, &SweepInput) {
         let SweepPair { array, job, .. } = self.pairs[pair as usize];
         (&self.arrays[array as usize], &self.jobs[job as usize])

@@ -29,16 +29,13 @@ use std::time::{Duration, Instant};
 /// When a part is written: at the first of both.
 #[derive(Clone, Copy, Debug)]
 pub struct PartLimits {
-    /// Number of cells that are done.
     pub cells: usize,
     /// Time since the last part.
     pub time: Duration,
 }
 
-/// How a run ended.
 #[derive(Debug, Default)]
 pub struct SweepOutcome {
-    /// Number of cells that were run.
     pub ran: usize,
     /// Cells that failed, by their places in the plan, and why.
     pub failed: BTreeMap<usize, String>,
@@ -49,9 +46,7 @@ pub struct SweepOutcome {
 /// Which part of a sweep a process runs: shard `number` of `count`, from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardChoice {
-    /// Number.
     pub number: u32,
-    /// Number of shards.
     pub count: u32,
 }
 
@@ -80,7 +75,6 @@ impl ShardChoice {
     }
 }
 
-/// Cost of a unit.
 fn cost(folder: &SweepFolder, places: &[usize]) -> u64 {
     let of_cell = |&place: &usize| {
         let pair = folder.cells[place].pair;

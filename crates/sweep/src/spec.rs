@@ -25,14 +25,12 @@ pub const CELLS_MAX: u64 = 10_000_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepSpec {
-    /// The arrays.
     pub array: OneOrMany<SpecInput>,
     /// The jobs, each of which runs on every array.
     pub job: OneOrMany<SpecInput>,
     /// Policies and globs of policies, as `compare --policy` takes them.
     #[serde(default = "all_policies")]
     pub policy: OneOrMany<String>,
-    /// Number of repeats of each cell.
     #[serde(default = "one")]
     pub repeats: u32,
     /// Seed of the first repeat, or a list of seeds, each for one repeat.
@@ -47,13 +45,10 @@ pub struct SweepSpec {
     pub sample: Option<u64>,
 }
 
-/// One value or a list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    /// One.
     One(T),
-    /// A list.
     Many(Vec<T>),
 }
 
@@ -195,7 +190,6 @@ fn duration_ns(text: &str) -> Result<u64> {
     }
 }
 
-/// How inputs of one kind are read.
 struct InputReader {
     kind: &'static str,
     load: fn(&str) -> Result<InputText>,

@@ -24,9 +24,6 @@ pub struct Verification {
 }
 
 /// Runs a part of the cells that are done again, at least one.
-///
-/// # Errors
-/// If parts cannot be read, or a cell cannot be run.
 pub fn verify(
     folder: &SweepFolder,
     done: &DoneCells,

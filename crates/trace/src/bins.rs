@@ -9,12 +9,9 @@ use crate::record::TraceOp;
 const BINS: usize = 1024;
 const FIRST_SPACE_BIN_BYTES: u64 = 1 << 20;
 
-/// Requests of one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeCount {
-    /// Bytes of a request.
     pub bytes: u64,
-    /// Number of requests.
     pub requests: u64,
 }
 

@@ -15,30 +15,25 @@ use std::fmt::Write;
 pub const HEADER: &str = "Timestamp,Type,Offset,Size,ResponseTime,Process\n";
 /// Requests that wait for the end of an earlier one.
 const PENDING_MAX: usize = 1 << 16;
-/// Stripes of btrfs.
 const STRIPE_BYTES: u64 = 64 << 10;
 /// Nanoseconds in a unit of the trace's clock.
 const TICK_NS: u64 = 100;
 
-/// A device whose requests are recorded.
 #[derive(Clone, Debug)]
 pub struct CapturedDevice {
     /// Numbers in tracepoints: of the device, and of the disk that it is a partition of.
     pub numbers: Vec<String>,
     /// Where it begins on its disk.
     pub start_bytes: u64,
-    /// Size in bytes.
     pub bytes: u64,
     /// Number within a btrfs.
     pub devid: u64,
 }
 
-/// A chunk of a btrfs.
 #[derive(Clone, Debug)]
 pub struct BtrfsChunk {
     /// First address.
     pub logical: u64,
-    /// Number of addresses.
     pub bytes: u64,
     /// Number of stripes that hold the same data.
     pub copies: u64,
@@ -91,7 +86,6 @@ impl ChunkTable {
 /// Numbers of requests that were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaptureCounts {
-    /// Written to the trace.
     pub written: u64,
     /// Without an end when the recording ended.
     pub unfinished: u64,
@@ -111,7 +105,6 @@ struct QueuedRequest {
     end: (usize, u64),
 }
 
-/// A recording.
 #[derive(Default)]
 pub struct CaptureWriter {
     devices: Vec<CapturedDevice>,
@@ -129,7 +122,6 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// A recording of these devices.
     pub fn new(devices: Vec<CapturedDevice>, chunks: Option<ChunkTable>) -> CaptureWriter {
         CaptureWriter { devices, chunks, ..CaptureWriter::default() }
     }

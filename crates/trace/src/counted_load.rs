@@ -16,20 +16,14 @@ const SEQUENTIAL_BYTES: u64 = 128 * KIB;
 /// Differences of counters over a while.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CountedLoad {
-    /// The while.
     pub time: Nanos,
-    /// Reads and writes.
     pub operations: [CountedOperations; 2],
 }
 
-/// Requests of one operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CountedOperations {
-    /// Number of requests.
     pub requests: u64,
-    /// Their bytes.
     pub bytes: u64,
-    /// Sum of their waits.
     pub waits: Nanos,
     /// Number of looks at which so many were in flight.
     pub in_flight: Vec<u64>,

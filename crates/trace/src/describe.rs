@@ -9,9 +9,7 @@ use std::cmp::Reverse;
 
 /// Steps of a bar.
 const STEPS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Columns of a picture.
 const COLUMNS: usize = 64;
-/// Sizes and devices that are listed.
 const LISTED: usize = 8;
 
 impl TraceSummary {

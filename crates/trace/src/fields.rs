@@ -26,7 +26,6 @@ pub(crate) fn comma_fields<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Di
 pub(crate) const OTHER_FORMAT: &str =
     "correct or remove the line, or name the format of the file if it is another";
 
-/// The fields of a line with blanks or tabs.
 pub(crate) fn blank_fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty())
 }

@@ -18,10 +18,8 @@ const DEPTH_MAX: usize = 1024;
 /// Most processes that are counted one by one.
 const PROCESSES_MAX: usize = 4096;
 
-/// Requests of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadClass {
-    /// Number of requests.
     pub(crate) requests: u64,
     /// Sizes, by size.
     pub(crate) sizes: Vec<SizeCount>,
@@ -159,7 +157,6 @@ impl KindCounting {
         self.counted_until = time.max(self.counted_until);
     }
 
-    /// The kind in a trace of this duration.
     pub(crate) fn finish(mut self, duration: Nanos) -> LoadClass {
         let counted: u64 = self.at_depth.iter().sum();
         self.at_depth[0] += duration.0.saturating_sub(counted);

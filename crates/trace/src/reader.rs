@@ -86,7 +86,6 @@ impl TraceReader {
         Ok(Some(TraceRecord { arrival, op, offset, length, device, response, process }))
     }
 
-    /// Name of a device.
     pub fn device_name(&self, device: u32) -> String {
         self.devices.name(device)
     }

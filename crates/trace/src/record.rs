@@ -2,26 +2,20 @@
 
 use mirrorball_core::units::Nanos;
 
-/// Kind of a request of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TraceOp {
-    /// A read.
     Read,
-    /// A write.
     Write,
-    /// A discard.
     Trim,
     /// A flush of the write cache.
     Flush,
 }
 
-/// A request of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceRecord {
     /// When it arrived, counted from the first request of the trace. Never less than that of the
     /// record before it.
     pub arrival: Nanos,
-    /// Kind of the request.
     pub op: TraceOp,
     /// First byte; zero for a flush.
     pub offset: u64,

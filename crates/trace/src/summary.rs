@@ -13,14 +13,10 @@ use std::collections::BTreeMap;
 
 const FIRST_TIME_BIN_NS: u64 = 1_000_000;
 
-/// The requests of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceSummary {
-    /// Name in the trace.
     pub name: String,
-    /// Number of requests.
     pub requests: u64,
-    /// Number of reads.
     pub reads: u64,
     /// Bytes read, written and discarded.
     pub bytes: u64,
@@ -28,7 +24,6 @@ pub struct DeviceSummary {
     pub end_bytes: u64,
 }
 
-/// Summary of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceSummary {
     /// Hash of all requests, as 32 hexadecimal digits.
@@ -108,7 +103,6 @@ impl TraceSummary {
         }
     }
 
-    /// Number of all requests.
     pub fn total(&self) -> u64 {
         self.requests.iter().sum()
     }

@@ -8,7 +8,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A trace on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceFile {
     path: PathBuf,

@@ -6,12 +6,10 @@ use std::fmt;
 /// Number of blocks that clients use, in several regions of the volume.
 pub(crate) const BLOCKS: u64 = 12;
 
-/// How a run of the service ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// In good order.
     Stop,
-    /// The program is killed.
     Kill,
     /// All machines lose power.
     PowerCut,
@@ -20,7 +18,6 @@ pub(crate) enum End {
 /// A fault of a member, which it reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DiskFault {
-    /// It is gone.
     Gone,
     /// One in a few reads fails.
     Reads,
@@ -29,7 +26,9 @@ pub(crate) enum DiskFault {
     /// The next write fails.
     Write,
     /// It does nothing for a time.
-    Hangs { millis: u64 },
+    Hangs {
+        millis: u64,
+    },
 }
 
 /// Damage by a disk without an error. One disk of a volume does it.
@@ -58,54 +57,84 @@ pub(crate) enum UserCommand {
 /// One step of a history. A member is taken modulo their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HistoryStep {
-    /// A client writes a block.
-    Write { block: u64 },
-    /// A client reads a block.
-    Read { block: u64 },
-    /// A client flushes.
+    Write {
+        block: u64,
+    },
+    Read {
+        block: u64,
+    },
     Flush,
     /// A client breaks its connection, whatever is in flight, and makes another.
-    Reconnect { client: u32 },
+    Reconnect {
+        client: u32,
+    },
     /// The user wants something that changes no member.
     Command(UserCommand),
-    /// A member has a fault.
-    Fault { member: usize, fault: DiskFault },
+    Fault {
+        member: usize,
+        fault: DiskFault,
+    },
     /// A member works again.
-    Mend { member: usize },
+    Mend {
+        member: usize,
+    },
     /// A connection to a member on another machine breaks.
-    Disconnect { member: usize },
-    /// The user fails a member.
-    Fail { member: usize },
+    Disconnect {
+        member: usize,
+    },
+    Fail {
+        member: usize,
+    },
     /// The user has a member rebuilt.
-    Rebuild { member: usize },
+    Rebuild {
+        member: usize,
+    },
     /// The user puts an empty disk in the place of a member.
-    Replace { member: usize },
+    Replace {
+        member: usize,
+    },
     /// The user removes a disk that failed.
-    Remove { member: usize },
-    /// The user adds a spare.
+    Remove {
+        member: usize,
+    },
     AddSpare,
     /// The user has the mirrors compared.
     Scrub,
     /// Time passes, in milliseconds.
-    Wait { millis: u64 },
+    Wait {
+        millis: u64,
+    },
     /// Requests in flight end.
     Settle,
     /// The service ends, all members work again if `mends`, and it is started without the members
     /// whose bit is set.
-    Restart { end: End, mends: bool, without: u8 },
-    /// A disk damages its data.
+    Restart {
+        end: End,
+        mends: bool,
+        without: u8,
+    },
     Damage(Damage),
     /// A copy of a member is made, for later.
-    Snapshot { member: usize },
+    Snapshot {
+        member: usize,
+    },
     /// The service ends, and is to be started with the copy in the place of the member. Then it is
     /// started with the member.
-    RestoreSnapshot { end: End },
+    RestoreSnapshot {
+        end: End,
+    },
     /// The service ends, and is to be started with a clone and its member. Then it is started
     /// without the clone.
-    Clone { end: End, member: usize },
+    Clone {
+        end: End,
+        member: usize,
+    },
     /// The service ends. The user starts it with some of the members, whose bit is set, and then
     /// with the others, and it is written to each time. Then it is to be started with all.
-    Halves { end: End, first: u8 },
+    Halves {
+        end: End,
+        first: u8,
+    },
 }
 
 impl HistoryStep {
@@ -194,7 +223,6 @@ impl fmt::Display for Damage {
 /// The faults of a seed that are not in every history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtraFaults {
-    /// None.
     None,
     /// One disk damages its data without an error.
     Damage,

@@ -80,11 +80,9 @@ struct VoprArgs {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct BrokenRule {
     volume: String,
-    /// The rule.
     what: String,
     /// The operations that are needed for it, in words.
     history: Vec<String>,
-    /// The command that repeats it.
     command: String,
 }
 
@@ -118,7 +116,6 @@ fn run_seeds(args: &VoprArgs) -> Result<Tally, Box<BrokenRule>> {
     Ok(tally)
 }
 
-/// Runs the history of a seed.
 fn run_seed(shape: HistoryShape, operations: usize) -> Result<Tally, Box<BrokenRule>> {
     let history = draw(shape.seed, operations, shape.extra);
     run(shape, &history).map_err(|_| {

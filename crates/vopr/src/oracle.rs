@@ -2,7 +2,6 @@
 
 use crate::history::BLOCKS;
 
-/// Size of a block.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 /// A write may be torn between sectors.
 const SECTOR_BYTES: usize = 512;
@@ -38,7 +37,6 @@ pub(crate) struct ReadStart {
     is_damaged: bool,
 }
 
-/// The bytes of a block with a value.
 pub(crate) fn contents(block: u64, value: u64) -> Vec<u8> {
     let word = if is_zeroes(value) { 0 } else { value << 16 | block };
     word.to_le_bytes().repeat(BLOCK_BYTES / 8)
@@ -97,7 +95,6 @@ impl BlockOracle {
         value
     }
 
-    /// Notes that a write is durable.
     pub(crate) fn on_durable(&mut self, block: u64, value: u64) {
         self.blocks[block as usize].forget_before(value);
     }
@@ -122,7 +119,6 @@ impl BlockOracle {
         &self.blocks[block as usize].values
     }
 
-    /// The start of a read of a block.
     pub(crate) fn begin_read(&self, block: u64) -> ReadStart {
         ReadStart {
             acknowledged: self.blocks[block as usize].acknowledged,

@@ -14,7 +14,6 @@ use mirrorball_store::StoreGate;
 use mirrorball_store::label::LabelledSpare;
 use std::io;
 
-/// Number of NBD clients.
 pub(crate) const CLIENTS: usize = 2;
 
 /// See the page of this module.
@@ -40,17 +39,18 @@ struct Command {
 /// Meaning of the success of a command for the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CommandEffect {
-    /// Nothing.
     None,
     /// A disk is in the place of a member now.
-    Replaced { member: usize, disk: ObjectId },
+    Replaced {
+        member: usize,
+        disk: ObjectId,
+    },
 }
 
 /// A command that has ended, and its error.
 type CommandEnd = (CommandEffect, Result<(), String>);
 
 impl ServedVolume {
-    /// Serves what was assembled.
     pub(crate) fn new(assembly: Assembly, world: &SimulatedWorld) -> io::Result<ServedVolume> {
         let Assembly { mut executor, exports, opener, spares, name, policy, .. } = assembly;
         let (nbd, control) = (world.add_listener(), world.add_listener());
@@ -103,7 +103,6 @@ impl ServedVolume {
         std::mem::replace(self.client(number), new).disconnect();
     }
 
-    /// Sends a command of the user.
     pub(crate) fn send_command(&mut self, request: &ControlRequest, effect: CommandEffect) {
         let socket = self.world.connect(self.control);
         let line = serde_json::to_string(request).expect("requests have keys that are strings");
@@ -115,7 +114,6 @@ impl ServedVolume {
         !self.commands.is_empty()
     }
 
-    /// One turn of the service.
     pub(crate) fn turn(&mut self, timeout: Nanos) -> io::Result<ServiceState> {
         self.world.act_servers();
         self.service.turn(Some(timeout))
@@ -132,7 +130,6 @@ impl ServedVolume {
         std::mem::replace(&mut self.version, version) != version
     }
 
-    /// The replies to clients that have come.
     pub(crate) fn take_replies(&mut self) -> Result<Vec<ClientReply>, String> {
         let replies = self.clients.iter_mut().map(NbdClient::take_replies);
         Ok(replies.collect::<Result<Vec<_>, String>>()?.concat())

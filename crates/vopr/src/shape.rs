@@ -65,7 +65,6 @@ impl HistoryShape {
         }
     }
 
-    /// The volume in words.
     pub(crate) fn in_words(&self) -> String {
         let mut text = format!("{} over {} members", self.profile.name(), self.members);
         if let Some(remote) = self.remote {

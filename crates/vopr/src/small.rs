@@ -47,7 +47,6 @@ const REWRITE: [HistoryStep; 4] = [
     HistoryStep::Wait { millis: 20_000 },
 ];
 
-/// Number of turns in which a start ends.
 const START_TURNS: u64 = 20;
 /// The start after a cut is cut after fewer turns than this.
 const AGAIN: u64 = 7;

@@ -32,7 +32,6 @@ pub extern "C" fn call() -> usize {
     put_reply(SESSION.with_borrow_mut(|session| session.reply(&text)))
 }
 
-/// The address of the reply.
 #[unsafe(no_mangle)]
 pub extern "C" fn reply() -> *const u8 {
     REPLY.with_borrow(|reply| reply.as_ptr())

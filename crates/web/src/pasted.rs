@@ -10,17 +10,14 @@ use mirrorball_host::detect::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A correction of the list of disks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Correction {
-    /// The disk of a member is of this model.
     Model(u64, String),
     /// The disk of a member has this size in bytes.
     Size(u64, u64),
     /// One more disk of this model.
     Add(String),
-    /// A member goes.
     Remove(u64),
     /// Another layout, or another profile of btrfs.
     Layout(String),

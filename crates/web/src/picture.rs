@@ -21,11 +21,9 @@ const SCRUB: &str = "; mirrorball: background=scrub rate=50MB/s\n[scrub]\nrw=rea
 /// The array, the readers and the policies of a picture.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct PictureRequest {
-    /// The array file.
     text: String,
     /// The job file, of whose first sections the readers are.
     job: String,
-    /// One policy for each run.
     policies: Vec<String>,
     seed: u64,
 }

@@ -33,9 +33,7 @@ use std::sync::atomic::AtomicBool;
 /// A question of a page.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Asked {
-    /// Name of the array in results.
     name: String,
-    /// The array file.
     text: String,
     /// Jobs of the person's own, name and text; none for the standard ones.
     #[serde(default)]
@@ -60,7 +58,6 @@ pub(crate) struct Asked {
     changes: Vec<String>,
 }
 
-/// A question that runs.
 #[derive(Debug)]
 pub(crate) struct Run {
     question: AdviceQuestion,

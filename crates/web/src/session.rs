@@ -8,32 +8,46 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A request of a page.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 enum PageRequest {
     /// The arrays, jobs, models and policies that are built in.
     Catalogue,
     /// The arrays of a pasted text.
-    Understand { text: String },
+    Understand {
+        text: String,
+    },
     /// An array after corrections of its list of disks.
-    Correct { name: String, text: String, corrections: Vec<Correction> },
+    Correct {
+        name: String,
+        text: String,
+        corrections: Vec<Correction>,
+    },
     /// Begins a question about an array.
     Ask(Box<Asked>),
-    /// Runs the cells of one job with one seed.
-    Run { seed: usize, job: usize },
+    Run {
+        seed: usize,
+        job: usize,
+    },
     /// Adds cells that another worker ran: one in each line that follows.
     Add,
     /// The answer from the cells of the first repeats.
-    Answer { repeats: usize },
+    Answer {
+        repeats: usize,
+    },
     /// Measures scrub, rebuild and flushes for the last answer.
     Maintain,
     /// Begins a picture: one run for each policy.
     Watch(Box<PictureRequest>),
     /// Advances the picture to a time.
-    Step { until_ns: u64 },
+    Step {
+        until_ns: u64,
+    },
     /// Changes what is pictured: one run, or all.
-    Change { run: Option<usize>, change: Change },
+    Change {
+        run: Option<usize>,
+        change: Change,
+    },
 }
 
 /// The state between the requests of a page.

@@ -152,9 +152,6 @@ impl Selection {
     }
 
     /// Says what is left out.
-    ///
-    /// # Errors
-    /// If nothing is left.
     fn check(&self, spec: &ArraySpec) -> Result<(), Failure> {
         if let ([], [(_, first), ..], []) = (&self.disks[..], &self.refused[..], &self.fitted[..]) {
             let reasons: Vec<&str> =

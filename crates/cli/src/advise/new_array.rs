@@ -27,7 +27,6 @@ const WRITES: [&str; 2] = ["rand-write-4k", "seq-write"];
 /// Most disks: as many copies as a read chooses among.
 const DISKS_MAX: usize = 16;
 
-/// A disk of the new array.
 struct NewDisk {
     /// In words.
     name: String,
@@ -37,7 +36,6 @@ struct NewDisk {
     table: String,
 }
 
-/// A layout that a system offers.
 struct OfferedLayout {
     system: &'static str,
     /// A layout of array files, or a profile of btrfs.
@@ -169,7 +167,6 @@ fn candidates(count: usize, only: Option<&ChosenSystem>) -> Vec<OfferedLayout> {
     fitting.map(|(system, layout, _)| OfferedLayout { system, layout }).collect()
 }
 
-/// The array file of a candidate.
 fn array_text(disks: &[NewDisk], candidate: &OfferedLayout) -> String {
     let OfferedLayout { system, layout } = candidate;
     let key = if *system == "btrfs" { "profile" } else { "layout" };

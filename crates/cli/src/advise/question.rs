@@ -83,10 +83,6 @@ impl Question {
         Ok(())
     }
 
-    /// The question about an array file.
-    ///
-    /// # Errors
-    /// As above.
     pub(super) fn about(
         args: &Args,
         array: &str,

@@ -19,7 +19,6 @@ use mirrorball_lab::experiment::systems;
 use mirrorball_trace::{TraceFile, TraceSummary};
 use std::path::{Path, PathBuf};
 
-/// Folder for what was detected and for the results.
 pub(super) const FOLDER: &str = "mirrorball-results";
 
 /// The built-in array that is answered for where a machine has none: two disks as unequal as people
@@ -113,9 +112,6 @@ impl AdviseTarget {
 }
 
 /// Checks that an array with this condition runs: a stopped one takes no setting.
-///
-/// # Errors
-/// If it does not.
 pub(super) fn check_running(name: &str, condition: Option<&str>) -> Result<(), Failure> {
     let mut states = condition.into_iter().flat_map(|condition| condition.split("; "));
     let Some(state) = states.find(|state| ArrayCondition::STOPPED.contains(state)) else {

@@ -29,12 +29,7 @@ const READ_AHEAD_KIB: [u64; 3] = [128, 1024, 4096];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ArrayChange {
     /// Another disk in the place of a member.
-    Replace {
-        /// The member.
-        devid: u64,
-        /// The model of the new disk.
-        model: String,
-    },
+    Replace { devid: u64, model: String },
     /// One more disk of this model.
     Add(String),
     /// Another layout of the same disks, or another profile of btrfs.
@@ -76,7 +71,6 @@ impl FromStr for ArrayChange {
 }
 
 impl ArrayChange {
-    /// The change as it is written.
     fn written(&self) -> String {
         match self {
             ArrayChange::Replace { devid, model } => format!("replace={devid}:{model}"),
@@ -114,9 +108,6 @@ impl fmt::Display for ArrayChange {
 
 /// The target with a disk in the place of each missing member that a change replaces, if no read
 /// has a choice of members without it; and the changes that are left.
-///
-/// # Errors
-/// If there is no such model.
 pub(super) fn with_missing_replaced(
     args: &Args,
     mut target: AdviseTarget,
@@ -212,9 +203,6 @@ fn default_of_layout(system: &System, layout: &str) -> String {
 
 /// Tries each sensible single change, and returns them, the one that brings most first; `None` if
 /// the run was interrupted. `before` is the answer of the array as it is.
-///
-/// # Errors
-/// If a cell fails.
 pub(super) fn each(
     args: &Args,
     question: &Question,
@@ -336,10 +324,8 @@ fn note_if_smaller(before: &Question, after: &Question) {
     }
 }
 
-/// Sizes of new disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sizes {
-    /// Those of their models.
     OfModels,
     /// Those of the disks in whose place they are; of one more disk, the least.
     OfOld,
@@ -354,7 +340,6 @@ fn size(member: &MemberSpec) -> Option<u64> {
     }
 }
 
-/// The text of the changed array.
 fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<String> {
     let system = question.asked.chosen.system;
     if system.is_multipath {

@@ -175,7 +175,6 @@ fn ranges_text(scrub: &ScrubReport, words: &ScrubWords) -> String {
     text
 }
 
-/// How far a scrub is.
 fn progress_text(scrub: &ScrubReport) -> String {
     let (state, is_under_way) = match scrub.state {
         ReportedScrubState::Running => ("running", true),

@@ -104,7 +104,6 @@ pub(super) fn member(member: &MemberReport) -> String {
     )
 }
 
-/// A spare and its state.
 pub(super) fn spare(spare: &SpareReport) -> String {
     let (size, uuid) = (format_bytes(spare.size_bytes), &spare.uuid);
     let name = spare.device.as_deref().map_or(format!("UUID {uuid}"), |device| device.to_owned());

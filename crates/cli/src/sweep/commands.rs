@@ -21,7 +21,6 @@ use std::time::Duration;
 
 /// The file that `sweep pack` writes if none is named.
 const PACKED: &str = "packed.parquet";
-/// Failed cells that are named.
 const FAILED_SHOWN: usize = 10;
 
 pub(super) fn run(action: &SweepAction) -> Result<Ending, Failure> {

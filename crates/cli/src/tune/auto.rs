@@ -20,7 +20,6 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often the state is saved without a change.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where samples come from.
 enum Samples {
     Machine { started: Instant, group: WatchedGroup },
     Recorded(SampleRecording),

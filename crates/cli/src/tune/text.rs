@@ -10,12 +10,10 @@ pub(super) struct Prediction {
     pub(super) factor: Option<f64>,
     /// Condition of the factor.
     pub(super) only_if: Option<&'static str>,
-    /// The number of jobs.
     pub(super) jobs: usize,
     /// Jobs that it makes slower by more than a tenth, with their factors.
     pub(super) slower: Vec<(String, f64)>,
     pub(super) note: Option<String>,
-    /// The folder of the results.
     pub(super) results: String,
 }
 

@@ -86,7 +86,6 @@ pub(super) struct Watching {
     now: Nanos,
 }
 
-/// A disk with its state.
 pub(super) struct DiskRow<'a> {
     pub(super) group: &'a WatchedGroup,
     pub(super) disk: &'a WatchedDisk,
@@ -158,7 +157,6 @@ impl Watching {
         self.now
     }
 
-    /// Every disk with its state.
     pub(super) fn disks(&self) -> impl Iterator<Item = DiskRow<'_>> {
         self.groups.iter().flat_map(|(group, judge)| {
             group.disks.iter().zip(judge.disks()).map(|(disk, (_, state, figures, _))| {
@@ -168,7 +166,6 @@ impl Watching {
         })
     }
 
-    /// Names of the disks that are slow.
     pub(super) fn slow_disks(&self) -> Vec<String> {
         let slow = self.disks().filter(|it| matches!(it.state, DiskState::Slow { .. }));
         slow.map(|it| it.disk.name.clone()).collect()
@@ -211,7 +208,6 @@ fn read_history(path: &Path) -> anyhow::Result<BTreeMap<String, DiskHistory>> {
     parsed.map_err(|error| anyhow!("{} is no history of disks: {error}\n  {help}", path.display()))
 }
 
-/// A file of samples.
 pub(crate) struct SampleRecording {
     path: PathBuf,
     lines: Lines<BufReader<File>>,
@@ -258,7 +254,6 @@ fn not_recorded(path: &Path, what: &str) -> Failure {
     Failure::WrongUse(anyhow!("{}: {what}\n  {help}", path.display()))
 }
 
-/// Judges a recording.
 pub(super) fn replayed(args: &Args, path: &Path) -> Result<Watching, Failure> {
     let mut recording = SampleRecording::open(path)?;
     let mut watching = Watching::new(args, recording.every, recording.groups.clone())?;

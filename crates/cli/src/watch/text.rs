@@ -7,7 +7,6 @@ use mirrorball_health::judge::{Cause, DiskState};
 use mirrorball_health::service::IoDirection;
 use serde_json::{Value, json};
 
-/// A column of the table of disks.
 struct DiskColumn {
     heading: &'static str,
     width: usize,
@@ -243,7 +242,6 @@ pub(super) fn changes(
     watching.disks().filter(has_changed).map(text).collect()
 }
 
-/// Every disk as JSON.
 pub(super) fn json(watching: &Watching) -> String {
     let disks: Vec<Value> = watching.disks().map(|it| disk_json(&it, watching.now())).collect();
     format!("{:#}\n", json!({ "slow": watching.slow_disks(), "disks": disks }))

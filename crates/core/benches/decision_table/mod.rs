@@ -104,7 +104,6 @@ impl DecisionTable {
         black_box(self.policy.choose(read, mirrors, &mut ctx))
     }
 
-    /// A choice and its submission.
     pub(crate) fn decide(&mut self) -> Choice {
         let choice = self.choose();
         let (now, io) = (time_of(self.next), self.io_of(choice));

@@ -40,7 +40,6 @@ const SHRUNK_STRIPE_UNIT: u64 = 16 * MIB;
 /// The strips of one member that belong to one group of one chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stripe {
-    /// The member.
     pub member: MemberIndex,
     /// From one strip of the stripe to the next, in strips: 1 if they follow each other.
     pub rows: u32,

@@ -143,7 +143,6 @@ impl ArrayLayout {
 /// A member as a part of a disk, and the data in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberAround {
-    /// Size of the member.
     pub size_bytes: u64,
     /// First byte of the data within the member.
     pub data_begin_bytes: u64,
@@ -167,7 +166,6 @@ impl ArrayLayout {
     }
 }
 
-/// The least data of a member.
 fn least_bytes(layout: ArrayLayout, copies: usize) -> u64 {
     let rules = layout.rules();
     match (rules.arrangement, layout.chunk_bytes()) {

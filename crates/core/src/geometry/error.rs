@@ -9,46 +9,30 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
     /// The profile needs more members.
-    TooFewMembers {
-        /// The requested profile.
-        profile: Profile,
-        /// Number of members.
-        members: usize,
-    },
+    TooFewMembers { profile: Profile, members: usize },
     /// A member is too small for a single strip.
     MemberTooSmall {
-        /// The devid of the member.
         devid: u64,
-        /// The size of the member.
         size_bytes: u64,
         /// The least size.
         needed: u64,
     },
     /// The layout needs more members.
     TooFewForLayout {
-        /// The requested layout.
         layout: ArrayLayout,
         /// The least number of members.
         needed: usize,
-        /// Number of members.
         members: usize,
     },
     /// The members do not make whole groups of copies.
     PartialGroup {
-        /// The requested layout.
         layout: ArrayLayout,
-        /// Number of members.
         members: usize,
         /// Members of a group.
         copies: usize,
     },
     /// A copy on each member would be more than [`MAX_COPIES`].
-    TooManyCopies {
-        /// The requested layout.
-        layout: ArrayLayout,
-        /// Number of members.
-        copies: usize,
-    },
+    TooManyCopies { layout: ArrayLayout, copies: usize },
     /// The members together hold more than [`ARRAY_BYTES_MAX`].
     ArrayTooLarge {
         /// Sum of the sizes; `u64::MAX` on overflow.
@@ -56,7 +40,6 @@ pub enum GeometryError {
     },
     /// A row of strips with parity would have more than [`PARITY_WIDTH_MAX`] members.
     StripeTooWide {
-        /// The requested profile.
         profile: Profile,
         /// Members of a row.
         width: usize,
@@ -64,16 +47,10 @@ pub enum GeometryError {
         is_btrfs: bool,
     },
     /// `stripe_width_max`, rounded down to the profile's increment, is below the profile's minimum.
-    StripeWidthTooSmall {
-        /// The requested profile.
-        profile: Profile,
-        /// The requested width.
-        stripe_width_max: usize,
-    },
+    StripeWidthTooSmall { profile: Profile, stripe_width_max: usize },
 }
 
 impl GeometryError {
-    /// The error with what to do.
     pub fn diagnostic(&self) -> Diagnostic {
         let (message, help) = self.message_and_help();
         Diagnostic::new(message).with_help(help)

@@ -30,9 +30,7 @@ pub enum LayoutKind {
     MdRaid10Offset,
     /// LVM `--type raid1`.
     LvmRaid1,
-    /// A ZFS pool of mirrors.
     ZfsMirror,
-    /// FreeBSD gmirror.
     Gmirror,
     /// Linux md raid5, with one of its rotations.
     MdRaid5,
@@ -62,7 +60,6 @@ pub struct ArrayLayout {
 /// Largest chunk with parity: operations keep a chunk of each member in memory, up to 1 GiB.
 const PARITY_CHUNK_BYTES_MAX: u64 = 16 << 20;
 
-/// The rules of one layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayoutRules {
     name: &'static str,
@@ -107,7 +104,6 @@ pub(super) struct Reserved {
 /// The part of a member before its data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReservedStart {
-    /// A fixed number of bytes.
     Bytes(u64),
     /// As mdadm chooses the data offset of version 1.2 metadata.
     Mdadm,
@@ -116,9 +112,7 @@ pub(super) enum ReservedStart {
 /// The error of a layout that cannot be read: a message and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutError {
-    /// The problem.
     pub message: String,
-    /// Advice.
     pub help: String,
 }
 

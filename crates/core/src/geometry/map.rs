@@ -70,7 +70,6 @@ pub struct Chunk<'a> {
 /// A range of the volume that is one piece on each of its mirrors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MappedRange {
-    /// Number of bytes.
     pub length: u64,
     /// The mirrors, at least one, on distinct members, in the order of the chunk's stripes.
     pub mirrors: Mirrors,
@@ -189,12 +188,10 @@ impl ChunkMap {
         }
     }
 
-    /// The profile of the array.
     pub fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// The layout of the array.
     pub fn layout(&self) -> ArrayLayout {
         self.layout
     }
@@ -204,7 +201,6 @@ impl ChunkMap {
         self.copies as usize
     }
 
-    /// Size of the volume in bytes.
     #[inline]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes

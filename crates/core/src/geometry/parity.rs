@@ -16,9 +16,7 @@ use smallvec::smallvec;
 pub struct FullStripe {
     /// First byte of its data, on the volume.
     pub volume_offset: u64,
-    /// Bytes of a strip.
     pub strip_bytes: u64,
-    /// Number of columns with data.
     pub data: u8,
     /// Number of columns with parity.
     pub parities: u8,
@@ -27,17 +25,14 @@ pub struct FullStripe {
     first_stripe: u32,
 }
 
-/// A place in a full stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripeColumn {
-    /// Number of the column.
     pub number: u8,
     /// Offset within its strip.
     pub offset: u64,
 }
 
 impl FullStripe {
-    /// Number of columns.
     pub fn columns(&self) -> u8 {
         self.data + self.parities
     }

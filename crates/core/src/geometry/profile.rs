@@ -31,7 +31,6 @@ pub enum Profile {
     Raid6,
 }
 
-/// The rules of one profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProfileRules {
     /// Name, as in array files.
@@ -91,7 +90,6 @@ const fn rules(
     }
 }
 
-/// A row of a profile with parity.
 const fn parity(name: &'static str, parities: usize) -> ProfileRules {
     ProfileRules { parities, ..rules(name, [parities + 1, usize::MAX, 1], [1, 1], parities) }
 }
@@ -109,7 +107,6 @@ impl Profile {
         Profile::Raid6,
     ];
 
-    /// The row of the profile in the table.
     pub const fn rules(self) -> &'static ProfileRules {
         &TABLE[self as usize]
     }
@@ -119,7 +116,6 @@ impl Profile {
         self.rules().name
     }
 
-    /// Number of copies of each byte.
     pub const fn copies(self) -> usize {
         self.rules().copies
     }

@@ -44,7 +44,6 @@ pub(super) struct ParityRules {
     pub(super) parities: u32,
 }
 
-/// Contents of a strip of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StripRole {
     /// Data, by its number within the row.
@@ -94,7 +93,6 @@ impl RotationRow {
         RotationRow { p, q, first, width }
     }
 
-    /// Position of P.
     pub(super) fn p(&self) -> u32 {
         self.p
     }
@@ -115,7 +113,6 @@ impl RotationRow {
         position + u32::from(position >= high)
     }
 
-    /// Contents of the strip at a position.
     pub(super) fn role(&self, position: u32) -> StripRole {
         if position == self.p {
             return StripRole::P;

@@ -17,7 +17,6 @@ pub(super) fn missing_policy(modifiers: Option<&str>) -> Diagnostic {
     }
 }
 
-/// An empty item of a list of policies.
 pub(super) fn empty_item(list: &str) -> Diagnostic {
     Diagnostic::new(format!("the policy list `{list}` has an empty item"))
         .with_help("remove the extra comma")

@@ -136,9 +136,7 @@ pub enum Basis {
 /// Where a policy's rule was defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicyOrigin {
-    /// System that the policy is from.
     pub system: &'static str,
-    /// Version of the system.
     pub version: &'static str,
     /// File, mail thread or paper that defines it.
     pub file: &'static str,
@@ -151,7 +149,6 @@ pub struct PolicyOrigin {
 pub struct ParameterInfo {
     /// Name of the parameter, for messages.
     pub name: &'static str,
-    /// Unit of its values.
     pub unit: Unit,
     /// Value if none is given; `None` for the first devid of the array.
     pub default: Option<u64>,
@@ -168,7 +165,6 @@ pub struct ParameterInfo {
 pub enum Unit {
     /// Bytes, optionally with a suffix K, M, G, T, P or E (powers of 1024).
     Bytes,
-    /// A devid.
     Devid,
     /// A number without a unit.
     Count,

@@ -38,7 +38,6 @@ use crate::units::Nanos;
 
 const BATCH: Nanos = Nanos::from_secs(15);
 const LATENCY_MAX: Nanos = Nanos::from_secs(1);
-/// Number of reads in a round of turns.
 const ROUND_READS: u64 = 64;
 
 #[derive(Default)]

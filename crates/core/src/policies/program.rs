@@ -45,7 +45,6 @@ pub fn names_program(text: &str, policy: &str) -> bool {
         && canonical.strip_prefix(&*name).is_some_and(is_shortened)
 }
 
-/// Makes programs of objects.
 pub trait ProgramLoader: fmt::Debug + Send + Sync {
     /// Checks an object and compiles it.
     ///
@@ -59,7 +58,6 @@ pub trait PolicyProgram: fmt::Debug + Send + Sync {
     /// Canonical name, `program/NAME@HASH`. The hash is of the whole object.
     fn name(&self) -> &str;
 
-    /// The object that was loaded.
     fn object(&self) -> &[u8];
 
     /// The policy that decides after a fault, as a policy string.
@@ -79,7 +77,6 @@ pub trait PolicyProgram: fmt::Debug + Send + Sync {
 /// A number that a user may set when a program is started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramParameter {
-    /// Name of the parameter.
     pub name: String,
     /// Value if none is given.
     pub default: u64,

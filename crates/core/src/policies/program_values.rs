@@ -6,7 +6,6 @@ use crate::diagnostic::Diagnostic;
 use std::fmt;
 use std::sync::Arc;
 
-/// A program with the values that were given for its parameters.
 #[derive(Clone, Debug)]
 pub(super) struct ConfiguredProgram {
     pub(super) program: Arc<dyn PolicyProgram>,

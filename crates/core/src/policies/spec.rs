@@ -25,9 +25,7 @@ pub struct Spec {
 /// Information that a spec decides by, without its modifiers.
 #[derive(Clone, Debug)]
 enum Rule {
-    /// A row of the table.
     Row(SpecRow),
-    /// A program.
     Program(ConfiguredProgram),
 }
 

@@ -66,7 +66,6 @@ fn parse_millis(text: &str) -> Result<u64, ValueProblem> {
     parse_digits(digits)?.checked_mul(factor).ok_or(ValueProblem::TooLarge)
 }
 
-/// Parses decimal digits.
 fn parse_digits(text: &str) -> Result<u64, ValueProblem> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ValueProblem::Malformed);

@@ -22,9 +22,7 @@ use std::ops::Range;
 
 /// Layout and members of the volume, as its gate uses them.
 pub struct Array<'a> {
-    /// The chunk map.
     pub map: &'a ChunkMap,
-    /// The members and their states.
     pub states: &'a mut MemberStates,
 }
 
@@ -37,15 +35,12 @@ pub struct PieceView {
     pub kind: RequestKind,
     /// The range, and where it lies on members.
     pub plan: PiecePlan,
-    /// Key of the request.
     pub request: RequestKey,
-    /// Kind of the request.
     pub request_kind: RequestKind,
     /// First byte of the request.
     pub request_offset: u64,
     /// True if the piece holds the lock of its range.
     pub has_lock: bool,
-    /// Marks of the gate.
     pub marks: GateMarks,
 }
 
@@ -67,10 +62,8 @@ pub enum GateAnswer {
     Wait,
 }
 
-/// How a request ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Closing {
-    /// It ends now.
     End,
     /// This member is flushed first. Then the gate is asked again.
     FlushFirst(MemberIndex),
@@ -92,9 +85,7 @@ pub enum Released {
 /// A fact that the volume reports to its gate.
 #[derive(Clone, Copy, Debug)]
 pub enum GateEvent<'a> {
-    /// The state of a member was set.
     MemberSet {
-        /// The member.
         member: MemberIndex,
         /// True if it had failed before.
         had_failed: bool,
@@ -105,9 +96,7 @@ pub enum GateEvent<'a> {
     Rebuilt(MemberIndex, RequestKey),
     /// A part was cut off a piece. It has the marks of the piece.
     Divided(&'a PieceView),
-    /// A piece ended.
     Ended(&'a PieceView),
-    /// A request ended.
     Closed(RequestKey),
     /// A write of a range failed on mirrors that stay, so they may differ.
     WriteFailed(&'a Range<u64>),
@@ -131,16 +120,13 @@ pub enum Judgement {
 /// The judgement of a piece: of each unit of [`Gate::unit_bytes`], in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Judged {
-    /// A target that was read.
     pub first: PlanTarget,
-    /// The judgements.
     pub units: Vec<Judgement>,
 }
 
 /// How a piece goes on that no mirror could give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// It fails.
     Fail,
     /// The piece is left out, and its request goes on.
     LeaveOut,
@@ -153,9 +139,7 @@ pub enum Unreadable {
 pub struct MetadataIo {
     /// Names the I/O to the gate.
     pub token: u32,
-    /// The member.
     pub member: MemberIndex,
-    /// The operation.
     pub op: Op,
     /// First byte, on the member.
     pub offset: u64,

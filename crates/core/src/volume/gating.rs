@@ -188,7 +188,6 @@ impl<G: Gate> Volume<G> {
         }
     }
 
-    /// Does a task of the stripes.
     pub(super) fn do_stripe_task(&mut self, task: StripeTask, now: Nanos) -> Option<MemberIo> {
         let task = self.ask_stripes(|stripes, context| stripes.do_task(task, now, context));
         let (io, owner) = task??;

@@ -13,7 +13,6 @@ const GRANULE_SHIFT: u32 = 16;
 const GRANULES_MAX: u64 = 4;
 const BUCKET_BITS: u32 = 6;
 
-/// The set.
 #[derive(Debug)]
 pub(super) struct HeldRanges {
     buckets: [Vec<Range<u64>>; 1 << BUCKET_BITS],

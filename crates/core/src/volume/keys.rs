@@ -10,7 +10,6 @@ crate::slab_key! {
 }
 
 crate::slab_key! {
-    /// Names a piece of a request.
     pub struct PieceKey;
 }
 

@@ -53,7 +53,6 @@ impl MemberStates {
         states
     }
 
-    /// The members and their statistics.
     #[inline]
     pub fn members(&self) -> &Members {
         &self.members

@@ -122,8 +122,10 @@ enum Work {
     /// Hand out this I/O.
     Issue(TargetIo),
     /// Read this target as well, if the race is still under way.
-    SecondRead { race: RaceId, target: PlanTarget },
-    /// Do this task of the stripes.
+    SecondRead {
+        race: RaceId,
+        target: PlanTarget,
+    },
     Stripe(StripeTask),
 }
 
@@ -137,11 +139,8 @@ struct TargetIo {
     role: ReadRole,
 }
 
-/// The choice that the policy is asked for next.
 pub struct NextChoice {
-    /// The read.
     pub read: Read,
-    /// The eligible mirrors of the read.
     pub mirrors: EligibleMirrors,
 }
 
@@ -253,17 +252,14 @@ impl<G: Gate> Volume<G> {
         self.options.is_read_only
     }
 
-    /// Size of the volume in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.layout.capacity_bytes()
     }
 
-    /// The chunk map.
     pub fn map(&self) -> &ChunkMap {
         self.layout.map()
     }
 
-    /// The members and their statistics.
     pub fn members(&self) -> &Members {
         self.states.members()
     }

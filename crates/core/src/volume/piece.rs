@@ -6,11 +6,9 @@ use super::plan::PiecePlan;
 use super::plan::TargetSet;
 use crate::io::{Purpose, RequestKind, VolumeError};
 
-/// One piece of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) request: RequestKey,
-    /// Kind of the request.
     pub(super) kind: RequestKind,
     /// The member I/O that it takes.
     pub(super) plan: PiecePlan,
@@ -38,9 +36,7 @@ pub(super) struct Piece {
     pub(super) has_lock: bool,
     /// True if it is to be rewritten once no other piece of its request is read.
     pub(super) is_parked: bool,
-    /// Marks of the gate.
     pub(super) marks: GateMarks,
-    /// The race that its reads belong to.
     pub(super) race: Option<RaceKey>,
 }
 

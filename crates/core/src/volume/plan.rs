@@ -33,7 +33,6 @@ pub struct EligibleMirrors(Mirrors);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanTarget(u8);
 
-/// A set of targets of one plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TargetSet(u16);
 
@@ -84,7 +83,6 @@ impl Layout {
         PiecePlan::new(offset, self.map.map(offset, length))
     }
 
-    /// The plan of a flush of one member.
     pub(super) fn flush_plan(&self, member: MemberIndex) -> PiecePlan {
         let mirror = Mirror { member, offset: 0, copy: 0 };
         PiecePlan::new(0, MappedRange { length: 0, mirrors: smallvec![mirror] })
@@ -122,7 +120,6 @@ impl PiecePlan {
         PiecePlan { offset, length, mirrors, rebuilt: None }
     }
 
-    /// The bytes of the volume.
     #[inline]
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.length
@@ -140,7 +137,6 @@ impl PiecePlan {
         self.mirrors.len() as u8
     }
 
-    /// The member and the offset of a target.
     #[inline]
     pub fn location(&self, target: PlanTarget) -> (MemberIndex, u64) {
         let mirror = &self.mirrors()[target.index()];
@@ -168,7 +164,6 @@ impl PiecePlan {
         self.targets_where(|mirror| !states.is_failed(mirror.member))
     }
 
-    /// The targets that a scrub reads.
     pub(super) fn scrub_targets(&self, states: &MemberStates) -> TargetSet {
         self.targets_where(|mirror| states.is_in_sync(mirror.member, mirror.offset, self.length))
     }
@@ -246,13 +241,11 @@ impl PiecePlan {
 }
 
 impl PlanTarget {
-    /// The target that a way of reading reads.
     #[inline]
     pub fn of(way: &Mirror) -> PlanTarget {
         PlanTarget(way.copy)
     }
 
-    /// Number of the target.
     #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -260,14 +253,12 @@ impl PlanTarget {
 }
 
 impl TargetSet {
-    /// Adds a target.
     #[inline]
     pub fn insert(&mut self, target: PlanTarget) {
         debug_assert!(target.index() < MAX_COPIES, "{target:?}");
         self.0 |= 1 << target.0;
     }
 
-    /// Removes a target.
     pub fn remove(&mut self, target: PlanTarget) {
         self.0 &= !(1 << target.0);
     }
@@ -297,7 +288,6 @@ impl EligibleMirrors {
         &self.0
     }
 
-    /// All mirrors of a piece.
     #[inline]
     pub(super) fn all(mirrors: &[Mirror]) -> EligibleMirrors {
         EligibleMirrors(Mirrors::from_slice(mirrors))

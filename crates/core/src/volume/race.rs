@@ -33,7 +33,6 @@ pub(super) struct RaceId {
     key: RaceKey,
 }
 
-/// All races of a volume.
 #[derive(Debug, Default)]
 pub(super) struct Races {
     races: Slab<RaceKey, Race>,
@@ -46,7 +45,6 @@ pub(super) struct Races {
     to_cancel: VecDeque<MemberIo>,
 }
 
-/// One race.
 #[derive(Debug)]
 struct Race {
     number: u64,
@@ -218,7 +216,6 @@ impl<G: Gate> Volume<G> {
         issues.then(|| self.issue_race_read(race.key, target, ReadRole::Extra, now))
     }
 
-    /// Queues the second reads that are due.
     pub(super) fn queue_due_second_reads(&mut self, now: Nanos) {
         while let Some(race) = self.races.pop_due(now) {
             let target = self.races.races.get(race.key).backup;
@@ -268,7 +265,6 @@ impl<G: Gate> Volume<G> {
         }
     }
 
-    /// Issues one read of a race.
     fn issue_race_read(
         &mut self,
         key: RaceKey,

@@ -173,7 +173,6 @@ impl LiveRequests {
     }
 }
 
-/// The key of the piece in the slot of a request.
 #[inline]
 fn first_piece(request: RequestKey) -> PieceKey {
     PieceKey::from_slot(request.slot())
@@ -232,7 +231,6 @@ impl<G: Gate> Volume<G> {
         self.replies.pop_front()
     }
 
-    /// Checks what a request asks for.
     fn check_request(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
         let is_read_only = self.options.is_read_only;
         match request.kind {

@@ -15,7 +15,6 @@ use mirrorball_core::units::{SECTOR_BYTES, parse_bytes};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// An array file as it is edited.
 #[derive(Clone, Debug)]
 pub struct ArrayEdit {
     file: Table,
@@ -154,10 +153,6 @@ impl ArrayEdit {
         member.insert("rotational".to_owned(), Value::Boolean(is_rotational));
     }
 
-    /// Removes a member.
-    ///
-    /// # Errors
-    /// If there is no such member.
     pub fn remove(&mut self, devid: u64) -> Result<(), Diagnostic> {
         let index = self.index_of(devid)?;
         self.members.remove(index);
@@ -244,9 +239,6 @@ impl ArrayEdit {
     }
 
     /// Adds a disk of this model, whole, and returns its devid.
-    ///
-    /// # Errors
-    /// If there is no such model.
     pub fn add(&mut self, model: &str, brings: AddedMember) -> Result<u64, Diagnostic> {
         let model = model_name(model)?;
         let devid = self.devids().into_iter().max().map_or(1, |highest| highest + 1);
@@ -278,12 +270,10 @@ impl ArrayEdit {
         }
     }
 
-    /// Changes the name of the array.
     pub fn rename(&mut self, name: &str) {
         put(&mut self.file, "name", name);
     }
 
-    /// The text of the edited file.
     pub fn text(&self) -> String {
         let mut file = self.file.clone();
         // With a layout other than that of btrfs the number of members decides the profile.
@@ -323,9 +313,6 @@ fn make_model_absolute(table: &mut Table, folder: &Path) {
 }
 
 /// A model as array files of any folder name it.
-///
-/// # Errors
-/// If there is no such model.
 pub fn model_name(model: &str) -> Result<String, Diagnostic> {
     if is_file_name(model) {
         let text = std::fs::read_to_string(model).map_err(|error| {

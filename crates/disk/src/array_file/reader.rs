@@ -16,7 +16,6 @@ pub(super) struct TomlSource<'a> {
     pub(super) text: &'a str,
 }
 
-/// One table of the file.
 #[derive(Clone, Copy)]
 pub(super) struct TomlSection<'a> {
     pub(super) source: TomlSource<'a>,
@@ -34,13 +33,11 @@ pub(super) struct Located<T> {
 }
 
 impl<'a> TomlSource<'a> {
-    /// An error at a byte of the file.
     pub(super) fn error(&self, start: usize, message: impl Display) -> Diagnostic {
         let position = TextPosition::of_byte(self.text, start);
         Diagnostic::new(message.to_string()).in_file(self.file).at(position)
     }
 
-    /// An error of the TOML parser.
     pub(super) fn syntax_error(&self, error: &toml::de::Error) -> Diagnostic {
         let start = error.span().map_or(0, |span: Range<usize>| span.start);
         let message = error.message().trim_end().replace('\n', ", ");
@@ -64,7 +61,6 @@ impl<'a> TomlSource<'a> {
         }
     }
 
-    /// The whole file as a section.
     pub(super) fn root(self, table: &'a Spanned<DeTable<'a>>) -> TomlSection<'a> {
         TomlSection { source: self, table: table.get_ref(), start: table.span().start, name: "" }
     }

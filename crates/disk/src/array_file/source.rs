@@ -20,7 +20,6 @@ pub struct ArraySource {
     pub name: Option<String>,
     /// UUID of the file system.
     pub fsid: Option<String>,
-    /// The mount point.
     pub mount: Option<String>,
     /// The read policy in use, as the system writes it.
     pub policy: Option<String>,

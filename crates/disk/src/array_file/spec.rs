@@ -20,10 +20,8 @@ use mirrorball_core::volume::RmwLevel;
 use std::fmt;
 use std::path::PathBuf;
 
-/// An array.
 #[derive(Clone, Debug)]
 pub struct ArraySpec {
-    /// Name in output.
     pub name: String,
     /// The file that describes it, for messages.
     pub file_name: String,
@@ -43,7 +41,6 @@ pub struct ArraySpec {
     pub cache: Option<Box<CacheSpec>>,
     /// The controller in front of the volume, if it has a write-back cache.
     pub controller: Option<ControllerSpec>,
-    /// The array of a machine that this describes.
     pub source: Option<ArraySource>,
     /// The links that members may use.
     pub links: Vec<LinkParameters>,
@@ -56,7 +53,6 @@ pub struct ArraySpec {
 /// The part of a volume that older data fill. Jobs access only the rest, as on an aged filesystem.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Used {
-    /// A number of bytes.
     Bytes(u64),
     /// A share of the capacity, from 0 to 1.
     Share(f64),
@@ -83,16 +79,12 @@ pub struct HostOverhead {
     pub jitter: f64,
 }
 
-/// One member.
 #[derive(Clone, Debug)]
 pub struct MemberSpec {
     /// As in btrfs: 1, 2, …
     pub devid: u64,
-    /// Kind of the member.
     pub source: MemberSource,
-    /// Index of its link in the links of the array.
     pub link: Option<usize>,
-    /// Faults.
     pub faults: Vec<Fault>,
     /// The cache in front of it, if it has one.
     pub cache: Option<Box<CacheSpec>>,
@@ -104,23 +96,19 @@ pub struct MemberSpec {
     pub rotational: Option<bool>,
     /// The optimal I/O size it reports, in bytes; what its model or device says if not given.
     pub optimal_io_bytes: Option<u64>,
-    /// State at the start.
     pub state: MemberState,
     /// The part of its file or device that a real member is.
     pub range: DevicePart,
     /// The part of its disk that a modelled member is; the whole disk if not given.
     pub partition: Option<Partition>,
-    /// The device of a machine that it describes.
     pub device: Option<String>,
     /// The name of the kernel for that device, where it is not the end of its path.
     pub kernel_name: Option<String>,
     /// How well its model is known to fit that device.
     pub confidence: Option<ModelConfidence>,
-    /// The line of the file that it comes from.
     pub line: usize,
 }
 
-/// A part of a file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DevicePart {
     /// First byte.
@@ -134,7 +122,6 @@ pub struct DevicePart {
 pub struct Partition {
     /// First byte on the disk.
     pub begin_bytes: u64,
-    /// Size.
     pub length_bytes: u64,
 }
 

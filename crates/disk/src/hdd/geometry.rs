@@ -53,7 +53,6 @@ pub(super) struct TrackPosition {
     pub(super) cylinder: u32,
     /// Counted over the whole disk.
     pub(super) track: u32,
-    /// In position units.
     pub(super) position: u64,
 }
 
@@ -64,7 +63,6 @@ pub(super) struct TrackSpan {
     pub(super) end: TrackPosition,
 }
 
-/// A run of positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PositionRange {
     pub(super) start: u64,
@@ -72,7 +70,6 @@ pub(super) struct PositionRange {
 }
 
 impl TrackSpan {
-    /// The positions it covers.
     #[inline]
     pub(super) fn positions(&self) -> PositionRange {
         PositionRange { start: self.start.position, end: self.end.position }
@@ -128,7 +125,6 @@ impl Geometry {
         track_bytes.saturating_mul(1 << 32) - 1
     }
 
-    /// Cylinders of the whole disk.
     pub(super) fn cylinders(&self) -> u32 {
         self.cylinders
     }

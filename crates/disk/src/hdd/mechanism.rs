@@ -31,7 +31,6 @@ pub(super) struct Mechanics {
     write_settle: u32,
 }
 
-/// Where the head is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) place: TrackPosition,
@@ -83,7 +82,6 @@ pub(super) enum HeadAccess {
 pub(super) struct AccessPick {
     pub(super) index: usize,
     pub(super) start: Nanos,
-    /// Positioning in units.
     pub(super) cost: u32,
     /// Why it was chosen.
     pub(super) reason: PickReason,
@@ -101,12 +99,10 @@ pub(super) enum PickReason {
 }
 
 impl AccessTarget {
-    /// The positions it covers.
     pub(super) fn positions(&self) -> PositionRange {
         self.extent.positions()
     }
 
-    /// The bytes it covers.
     pub(super) fn bytes(&self) -> ByteRange {
         ByteRange { offset: self.candidate.offset, length: self.length }
     }
@@ -288,7 +284,6 @@ impl Mechanics {
         ((turned_ns * self.units_per_ns) >> 32) as u32 & MASK
     }
 
-    /// A duration in position units.
     #[inline]
     pub(super) fn units(&self, duration: Nanos) -> u64 {
         let revolutions = duration.0 / self.revolution_ns;

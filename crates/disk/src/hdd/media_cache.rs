@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The media cache of one disk.
 #[derive(Clone, Debug)]
 pub(super) struct MediaCache {
     size_bytes: u64,
@@ -21,7 +20,6 @@ pub(super) struct MediaCache {
     /// Least share of the cache that a write occupies.
     record_bytes: u64,
     used_bytes: u64,
-    /// Bytes cached of each band.
     bands: BTreeMap<u64, u64>,
     /// The same bands, in the order in which they came in.
     oldest: VecDeque<u64>,

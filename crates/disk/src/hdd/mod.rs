@@ -92,7 +92,6 @@ pub struct Hdd {
     submitted: u64,
 }
 
-/// Constants of the disk.
 #[derive(Debug)]
 struct HddConstants {
     parameters: HddParameters,

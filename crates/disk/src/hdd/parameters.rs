@@ -109,13 +109,10 @@ pub struct HddParameters {
 pub struct SeekPoint(
     /// Distance as a fraction of all cylinders.
     pub f64,
-    /// Time of the seek.
-    #[serde(deserialize_with = "quantity::duration")]
-    pub Nanos,
+    #[serde(deserialize_with = "quantity::duration")] pub Nanos,
 );
 
 impl HddParameters {
-    /// Time of one revolution.
     pub fn revolution(&self) -> Nanos {
         Nanos(60_000_000_000 / self.rpm)
     }

@@ -41,14 +41,11 @@ struct Filling {
     size: u64,
 }
 
-/// Cached part of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CacheLookup {
-    /// All of it.
     Whole(usize),
     /// The beginning, or it starts just where a segment ends.
     Beginning(usize),
-    /// Nothing.
     Nothing,
 }
 
@@ -121,7 +118,6 @@ impl ReadCache {
         }
     }
 
-    /// Where a segment ends.
     pub(super) fn end_of(&self, segment: usize) -> u64 {
         self.segments[segment].end
     }

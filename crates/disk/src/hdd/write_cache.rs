@@ -16,7 +16,6 @@ const LONGEST_RUN_BYTES: u64 = 512 * KIB;
 /// Nor longer than this part of the cache, so that one run comes in while others go out.
 const RUNS_PER_CACHE: u64 = 4;
 
-/// The cache of one disk.
 #[derive(Clone, Debug)]
 pub(super) struct HddWriteCache {
     size_bytes: u64,
@@ -28,7 +27,6 @@ pub(super) struct HddWriteCache {
     unflushed: bool,
 }
 
-/// A cached write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DirtyWrite {
     pub(super) offset: u64,

@@ -18,7 +18,6 @@ mirrorball_core::slab_key! {
 /// One member's end of a link.
 #[derive(Clone, Default)]
 pub(super) struct LinkPath {
-    /// Which link of the bank.
     pub(super) link: usize,
     towards_disk: TimeQueue<DiskIo>,
     at_disk: Slab<AtDiskKey, DiskIo>,

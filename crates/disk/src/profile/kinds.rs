@@ -17,13 +17,11 @@ pub(super) const KINDS: [ModelKind; 3] = [
     ModelKind::of::<DelayParameters>("delay", false),
 ];
 
-/// How to read the profiles of one kind of model.
 pub(super) struct ModelKind {
     /// The value of `kind` in a profile.
     pub(super) name: &'static str,
     /// Whether a disk of this kind is rotational, unless its profile says otherwise.
     pub(super) rotational: bool,
-    /// Reads a whole profile.
     pub(super) from_text: fn(&str) -> Result<ParsedProfile, toml::de::Error>,
     /// Reads parameters alone.
     pub(super) from_table: fn(toml::Table) -> Result<Arc<dyn ModelParameters>, toml::de::Error>,

@@ -18,7 +18,6 @@ use mirrorball_core::rng::Rng;
 #[derive(Clone, Debug)]
 pub(super) struct DieTiming {
     pub(super) program_ns: u64,
-    /// A program of the SLC cache.
     pub(super) slc_program_ns: u64,
     pub(super) copy_read_ns: u64,
     pub(super) erase_ns: u64,
@@ -41,9 +40,7 @@ pub(super) struct Die {
     programs: u32,
     /// Host programs of the SLC cache that wait.
     slc_programs: u32,
-    /// Copies that wait.
     copies: u32,
-    /// Erases that wait.
     erases: u32,
     /// Programs, copies and erases begun so far: numbers the draws.
     begun: u32,
@@ -70,7 +67,6 @@ enum DieWork {
 }
 
 impl Die {
-    /// An idle die.
     pub(super) fn new(seed: u64) -> Die {
         Die {
             work_end: 0,

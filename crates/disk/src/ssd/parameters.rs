@@ -67,7 +67,6 @@ pub struct SsdParameters {
     #[serde(default = "default_burst")]
     pub collection_burst: u32,
 
-    /// Bytes of the write cache.
     #[serde(deserialize_with = "bytes")]
     pub write_cache: u64,
     /// Cost of a flush, once what it waits for is done.

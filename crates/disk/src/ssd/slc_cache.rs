@@ -10,7 +10,6 @@
 
 use super::parameters::SsdParameters;
 
-/// The SLC cache of a drive.
 #[derive(Clone, Debug)]
 pub(super) struct SlcCache {
     size_bytes: u64,
@@ -51,7 +50,6 @@ impl SlcCache {
         self.last_command = at;
     }
 
-    /// Adds written bytes.
     pub(super) fn add(&mut self, bytes: u64) {
         self.used_bytes += bytes;
     }

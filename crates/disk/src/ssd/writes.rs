@@ -47,7 +47,6 @@ impl ByteTime {
     }
 }
 
-/// Cost of writes of one kind.
 #[derive(Clone, Copy, Debug)]
 struct WriteCost {
     /// Time of all dies together.

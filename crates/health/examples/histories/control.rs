@@ -34,11 +34,9 @@ enum Arm {
     Static(usize),
     /// The slow member is avoided for as long as it is slow.
     Oracle,
-    /// The controller.
     Controlled,
 }
 
-/// A run that was drawn.
 struct Drawn {
     text: String,
     disks: Vec<DiskFacts>,
@@ -47,7 +45,6 @@ struct Drawn {
     cost: ChangeCost,
 }
 
-/// Result of an arm.
 struct ArmResult {
     /// Waits of reads from the reaction time to the end of the fault, in order.
     faulty_ns: Vec<u64>,

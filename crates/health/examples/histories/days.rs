@@ -126,7 +126,6 @@ impl Day {
         (0..self.members).map(of_member).collect()
     }
 
-    /// Counts a change.
     fn count(&mut self, second: u64, reason: ChangeReason, tally: &mut Tally) {
         match reason {
             ChangeReason::Trial => tally.trials += 1,

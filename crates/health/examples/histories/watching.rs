@@ -59,7 +59,6 @@ fn draw(rng: &mut Rng) -> DrawnArray {
     DrawnArray { disks, text, slow }
 }
 
-/// The rules that are compared.
 const RULES: [&str; 3] = ["mirrorball watch", "await over a bound", "twice the peers' median"];
 
 /// When each rule first named each disk, in seconds.
@@ -102,7 +101,6 @@ struct Outcome {
     loaded_s: Vec<u64>,
 }
 
-/// Runs a history.
 fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
     let drawn = draw(&mut rng);

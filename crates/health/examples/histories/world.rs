@@ -21,7 +21,6 @@ const SUPERBLOCK: Nanos = Nanos::from_millis(30);
 /// Requests that come while so many are in flight are lost, as of a client that gave up.
 const IN_FLIGHT_MAX: u32 = 64;
 
-/// Models by kind.
 pub(crate) const MODELS: [(DiskKind, &[&str]); 3] = [
     (DiskKind::Hdd, &["hdd-7k2-ent", "hdd-7k2-desktop", "hdd-5k4", "hdd-7k2-14tb"]),
     (DiskKind::Ssd, &["ssd-sata-plp", "ssd-sata-consumer", "ssd-sata-dramless"]),
@@ -42,7 +41,6 @@ pub(crate) struct Load {
 /// The member that a read goes to.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Balance {
-    /// Any.
     Chance,
     /// The first of those with the least in flight.
     FirstOfShortest,
@@ -79,7 +77,6 @@ struct Account {
     changed_at: Nanos,
 }
 
-/// The array and its clients.
 pub(crate) struct World {
     array: ModelArray,
     rng: Rng,
@@ -164,7 +161,6 @@ impl World {
         }
     }
 
-    /// The counters of all disks.
     pub(crate) fn counters(&mut self) -> Vec<DiskCounters> {
         let now = self.now;
         self.accounts.iter_mut().map(|it| it.read(now)).collect()
@@ -195,7 +191,6 @@ impl World {
         }
     }
 
-    /// The members that serve reads.
     fn serving(&self) -> Vec<usize> {
         let all = 0..self.accounts.len();
         let serving: Vec<usize> = all.clone().filter(|&it| !self.avoided[it]).collect();

@@ -9,10 +9,8 @@ pub(super) const BUSY_MAX: f64 = 0.95;
 /// Standard deviation of the logarithm of a mean wait that is assumed at least.
 const DEVIATION_MIN: f64 = 0.1;
 
-/// A member in an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberReading {
-    /// The kind of disk.
     pub class: DiskKind,
     /// True if the judge calls it slow, and not the link that it shares.
     pub is_slow: bool,
@@ -44,7 +42,6 @@ impl MemberReading {
     }
 }
 
-/// The array in an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayReading {
     /// When it ended.

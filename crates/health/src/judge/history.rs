@@ -27,7 +27,6 @@ pub struct DiskHistory {
     services: Vec<LoadHistory>,
 }
 
-/// The history of one kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct LoadHistory {
     load: LoadKind,

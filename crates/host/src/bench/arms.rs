@@ -21,7 +21,6 @@ use std::collections::BTreeSet;
 pub(crate) struct BenchArm {
     /// Canonical policy string.
     pub(crate) spec: String,
-    /// The value of each knob.
     pub(crate) values: Vec<String>,
 }
 
@@ -43,7 +42,6 @@ pub(crate) struct ArmSet {
     pub(crate) in_force: Vec<String>,
     /// Settings that change nothing here.
     pub(crate) same: Vec<String>,
-    /// Notes for the user.
     pub(crate) notes: Vec<String>,
 }
 
@@ -63,9 +61,6 @@ impl ArmSet {
     }
 
     /// The same for settings in other places.
-    ///
-    /// # Errors
-    /// As above.
     pub(crate) fn in_places(
         sysroot: &Sysroot,
         detected: &DetectedArray,
@@ -158,7 +153,6 @@ impl ArmSet {
         ArmSet { arms, knobs, in_force, same, notes }
     }
 
-    /// The values that the knob of this number is set to.
     pub(crate) fn values_of(&self, knob: usize) -> Vec<String> {
         let values: BTreeSet<&String> = self.arms.iter().map(|arm| &arm.values[knob]).collect();
         values.into_iter().cloned().collect()

@@ -88,7 +88,6 @@ impl ArrayLock {
         }
     }
 
-    /// The path of the array's journal.
     pub(crate) fn journal(&self) -> &Path {
         &self.journal
     }

@@ -33,7 +33,6 @@ const FOUND_ERRORS: i32 = 3;
 /// Work in the background of every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackgroundLoad {
-    /// None.
     Nothing,
     /// All copies are read and compared.
     Scrub,
@@ -130,10 +129,6 @@ impl LoadMethod {
         }
     }
 
-    /// Starts it.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub(super) fn start<'a>(&'a self, context: LoadContext<'a>) -> io::Result<RunningLoad<'a>> {
         let mut load = RunningLoad { context, method: self, child: None };
         load.begin()?;

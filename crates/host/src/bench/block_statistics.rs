@@ -15,13 +15,11 @@ const EQUAL: f64 = 0.03;
 const FLIP_UNITS_MIN: usize = 6;
 /// Most units of which all exchanges are tried; of more, a sample is.
 const FLIP_UNITS_MAX: usize = 14;
-/// Size of that sample.
 const FLIP_SAMPLE: u64 = 20_000;
 
 /// How a setting compares with another.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Effect {
-    /// Units that were compared.
     pub(super) units: usize,
     /// Rate over that of the other.
     pub(super) ratio: f64,
@@ -31,7 +29,6 @@ pub(super) struct Effect {
     pub(super) flip_p: Option<f64>,
 }
 
-/// Verdict of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EffectVerdict {
     Faster,

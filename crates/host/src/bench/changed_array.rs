@@ -48,16 +48,12 @@ impl ChangedArray {
         Ok(ChangedArray { sysroot, journal, is_restored: false, lock, watchdog })
     }
 
-    /// Restores the settings.
     pub(crate) fn restore(&mut self) -> RestoreReport {
         self.is_restored = true;
         restore::restore(&self.sysroot, self.lock.journal(), &self.journal.borrow())
     }
 
     /// Records on the disk which setting `tune` puts into force: the values of knobs by path.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub(crate) fn note_setting(
         &mut self,
         spec: &str,
@@ -79,9 +75,6 @@ impl ChangedArray {
     }
 
     /// Leaves the settings as they are now, until `tune --undo`.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub(crate) fn leave(mut self) -> Result<(), Diagnostic> {
         if let Some(tuned) = &mut self.journal.get_mut().tuned {
             tuned.stays = true;
@@ -97,9 +90,6 @@ impl ChangedArray {
     }
 
     /// Checks that a crash of this process would be noticed.
-    ///
-    /// # Errors
-    /// If the watchdog has ended.
     pub(crate) fn check_watchdog(&self) -> Result<(), Diagnostic> {
         self.watchdog.check().map_err(|error| {
             let what = format!("the watchdog process, which restores the settings, ended: {error}");
@@ -108,9 +98,6 @@ impl ChangedArray {
     }
 
     /// Records on the disk that work in the background is being started, or has ended.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub(crate) fn set_load(&mut self, load: Option<StartedLoad>) -> Result<(), Diagnostic> {
         if self.journal.borrow().load == load {
             return Ok(());
@@ -137,9 +124,6 @@ impl ChangedArray {
     }
 
     /// Records on the disk that the folder of the data was created.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub(crate) fn folder_created(&mut self, inode: u64) -> Result<(), Diagnostic> {
         if let Some(folder) = &mut self.journal.get_mut().folder {
             folder.inode = Some(inode);
@@ -148,18 +132,12 @@ impl ChangedArray {
     }
 
     /// Records that the folder of the data was not created: one of that name is there.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub(crate) fn forget_folder(&mut self) -> Result<(), Diagnostic> {
         self.journal.get_mut().folder = None;
         self.write()
     }
 
     /// Records on the disk that another program has set the knob of a path: what it shows stays.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub(crate) fn forget_knob(&self, path: &str) -> Result<(), Diagnostic> {
         self.journal.borrow_mut().knobs.retain(|entry| entry.knob.path != path);
         self.write()

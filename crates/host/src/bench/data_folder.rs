@@ -19,7 +19,6 @@ use std::process::{Command, Stdio};
 
 /// Beginning of the folder's name.
 const PREFIX: &str = ".mirrorball-bench-";
-/// Name of the file with the data.
 pub(super) const DATA_FILE: &str = "data";
 /// Names of a file in small pieces, and of its copy that is defragmented.
 pub(super) const FRAGMENTED_FILE: &str = "fragmented";
@@ -27,9 +26,7 @@ pub(super) const DEFRAG_COPY: &str = "defragmented";
 /// Most bytes of the fragmented file, and its part of the data.
 const FRAGMENTED_BYTES_MAX: u64 = 256 << 20;
 const FRAGMENTED_PART: u64 = 8;
-/// Size of its pieces.
 const PIECE: &str = "16k";
-/// Bytes written at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// The path of a folder that this process would create below `mount`; another one with each call.
@@ -57,7 +54,6 @@ impl DataFolder {
         Ok(DataFolder { open, inode: stat.st_ino })
     }
 
-    /// Number in the file system.
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }

@@ -21,11 +21,9 @@ const SWITCH_TIME: Nanos = Nanos::from_secs(1);
 pub struct RunTimes {
     /// Time after the start whose figures are dropped.
     pub settle: Nanos,
-    /// Time that is measured.
     pub measure: Nanos,
 }
 
-/// One run of fio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BenchStep {
     pub(super) round: usize,

@@ -101,14 +101,12 @@ const DECIDED: [&str; 19] = [
 /// Options that a run decides.
 #[derive(Clone, Debug)]
 pub(super) struct JobPlace<'a> {
-    /// The file or device that is read.
     pub(super) file: &'a str,
     pub(super) settle: Nanos,
     pub(super) measure: Nanos,
     pub(super) seed: u64,
 }
 
-/// The job file of a run.
 pub(super) fn job_for_fio(text: &str, place: &JobPlace<'_>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {

@@ -18,7 +18,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const DISKSTATS: &str = "/proc/diskstats";
-/// Length of a sleep.
 const SLEEP: Duration = Duration::from_millis(5);
 /// Sleeps between two samples of the counters.
 const SLEEPS_PER_SAMPLE: u32 = 100;
@@ -31,7 +30,6 @@ const GATE: &str = "read -r _ && exec fio \"$@\" </dev/null";
 /// Exit code of a shell if there is no such program.
 const NO_PROGRAM: i32 = 127;
 
-/// The counters of all members at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CounterSample {
     /// Since the start of fio.
@@ -40,10 +38,8 @@ pub(super) struct CounterSample {
     pub(super) members: Vec<Option<DiskCounters>>,
 }
 
-/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct FioRun {
-    /// Output of fio.
     pub(super) output: Vec<u8>,
     /// At least two.
     pub(super) samples: Vec<CounterSample>,
@@ -53,7 +49,6 @@ pub(super) struct FioRun {
     pub(super) readers: Vec<u32>,
 }
 
-/// How fio ended.
 pub(super) enum FioEnd {
     Done(FioRun),
     /// It was stopped, and killed.
@@ -62,11 +57,8 @@ pub(super) enum FioEnd {
     NotAccepted,
 }
 
-/// Command to run.
 pub(super) struct FioCommand<'a> {
-    /// The job file.
     pub(super) job: &'a Path,
-    /// Where the output goes.
     pub(super) output: &'a Path,
     /// True if fio must refuse to write.
     pub(super) is_read_only: bool,
@@ -148,7 +140,6 @@ fn let_start(child: &mut Child, watch: &FioWatch<'_>) -> io::Result<()> {
     gate.map_or(Ok(()), |mut gate| gate.write_all(b"\n"))
 }
 
-/// Result of watching fio.
 enum Watched {
     /// It ended; its output is not read yet.
     Ended(ExitStatus, FioRun),

@@ -43,11 +43,9 @@ pub(crate) struct Journal {
     version: u32,
     /// The array, as `bench` was asked for it.
     pub(crate) array: String,
-    /// Identity of the array.
     pub(crate) identity: Identifiers,
     /// The boot of the kernel that it was written in; empty if not known.
     pub(crate) boot_id: String,
-    /// The process that wrote it.
     pub(crate) process: u32,
     /// The folder that is created for the data to read, if any.
     pub(crate) folder: Option<JournalFolder>,
@@ -83,7 +81,6 @@ pub(crate) struct StartedProcess {
     pub(crate) start_time: u64,
 }
 
-/// The folder of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalFolder {
@@ -101,7 +98,6 @@ pub(crate) struct JournalFolder {
 pub(crate) enum StartedLoad {
     /// A check by md, in this file.
     Check(Knob),
-    /// Work that this command ends.
     EndedBy(Vec<String>),
 }
 
@@ -124,7 +120,6 @@ struct JournalVersion {
 }
 
 impl Journal {
-    /// A journal of this process.
     pub(crate) fn new(
         sysroot: &Sysroot,
         array: &str,
@@ -161,7 +156,6 @@ impl Journal {
         !self.boot_id.is_empty() && !now.is_empty() && self.boot_id != now
     }
 
-    /// The journal as text.
     fn encode(&self) -> String {
         serde_json::to_string_pretty(self).expect("a journal is plain data") + "\n"
     }
@@ -235,9 +229,6 @@ impl Journal {
     }
 
     /// Reads a journal; `None` if there is none.
-    ///
-    /// # Errors
-    /// If it cannot be read or understood.
     pub(crate) fn read(path: &Path) -> Result<Option<Journal>, Diagnostic> {
         let refuse = |reason: String| {
             let what = format!("cannot read the journal {}: {reason}", path.display());
@@ -289,9 +280,6 @@ pub(crate) fn scrubbed_mount(command: &[String]) -> Option<&str> {
 }
 
 /// Removes a journal, for good.
-///
-/// # Errors
-/// If it cannot be removed.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
@@ -337,7 +325,6 @@ pub(crate) const OF_BENCH: &str = "journal";
 pub(crate) const OF_TUNE: &str = "tune";
 pub(crate) const OF_AUTO: &str = "auto";
 
-/// The journals with an ending that are there.
 pub(crate) fn all(sysroot: &Sysroot, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder(sysroot)).into_iter().flatten().flatten();
     let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == ending);

@@ -22,7 +22,6 @@ const FLAG_WRITTEN: &str = "writemostly";
 const ON: &str = "on";
 const OFF: &str = "off";
 
-/// How a knob is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KnobKind {
@@ -43,9 +42,7 @@ pub(crate) enum KnobKind {
 /// A place that holds a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Knob {
-    /// Path on the machine.
     pub(crate) path: String,
-    /// How it is read and written.
     pub(crate) kind: KnobKind,
 }
 
@@ -194,9 +191,6 @@ impl Knob {
     }
 
     /// The value that is in force.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub(crate) fn value(&self, sysroot: &Sysroot) -> io::Result<String> {
         let missing = || io::Error::other(format!("cannot read {}", self.path));
         self.raw(sysroot).map(|raw| self.kind.value(&raw)).ok_or_else(missing)

@@ -15,7 +15,6 @@ pub(crate) const MODPROBE_FILE: &str = "/etc/modprobe.d/mirrorball-zfs.conf";
 /// A place that holds a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KnobPath<'a> {
-    /// A file of the kernel.
     Kernel,
     /// The flag of a device of a volume of LVM, which `lvchange` sets.
     LvmFlag {
@@ -26,9 +25,7 @@ pub(crate) enum KnobPath<'a> {
     },
     /// The property `scheduler` of a device of a pool, which `zpool` sets.
     ZpoolScheduler {
-        /// Name of the pool.
         pool: &'a str,
-        /// Path of the device.
         device: &'a str,
     },
     /// A file that `tune` writes whole, and removes.

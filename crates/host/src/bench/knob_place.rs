@@ -12,7 +12,6 @@ use crate::detect::{
 };
 use mirrorball_core::diagnostic::Diagnostic;
 
-/// Folder of the subsystems of NVMe.
 const NVME_SUBSYSTEMS: &str = "/sys/class/nvme-subsystem/";
 
 /// The parts of the path of a knob of md.

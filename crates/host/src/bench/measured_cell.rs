@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 /// Counters of the members in the measured window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberWindow {
-    /// Length.
     pub time_ns: u64,
     /// One per member that has counters: its devid, and what was counted.
     pub members: Vec<(u64, DiskCounters)>,

@@ -12,7 +12,6 @@ use std::path::Path;
 
 /// Needs of a benchmark from outside.
 pub struct BenchControl<'a> {
-    /// The results folder.
     pub results: &'a Path,
     /// The command of the watchdog, to which the path of the journal is added.
     pub watchdog: Vec<OsString>,
@@ -27,7 +26,6 @@ pub struct BenchControl<'a> {
 pub enum BenchEvent<'a> {
     /// The file is being written.
     WritesData {
-        /// Size.
         bytes: u64,
         /// Number of bytes written so far.
         written: u64,
@@ -36,11 +34,8 @@ pub enum BenchEvent<'a> {
     Run {
         /// Number, from one.
         number: usize,
-        /// Number of all runs.
         of: usize,
-        /// Name of the job.
         job: &'a str,
-        /// The setting.
         policy: &'a str,
     },
     /// A run is refused, because the host was late.
@@ -55,7 +50,6 @@ pub enum BenchEvent<'a> {
 /// Result of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct BenchOutcome {
-    /// The runs that were saved.
     pub runs: Vec<SavedRun>,
     /// Runs that were refused: what they were, and why.
     pub refused: Vec<String>,
@@ -67,7 +61,6 @@ pub struct BenchOutcome {
     pub restored: RestoreReport,
 }
 
-/// A run that was saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRun {
     /// Job, by its place in the plan.
@@ -86,7 +79,6 @@ pub struct SavedRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunConditions {
-    /// Counters of the members.
     pub window: MemberWindow,
     /// The remainder of each process that read, that of the first one first, if the choice follows
     /// from them.

@@ -34,7 +34,6 @@ impl PidRemainders {
         (0..self.copies).min_by_key(count).unwrap_or(0)
     }
 
-    /// The remainder of each process.
     pub(super) fn of(self, processes: &[u32]) -> Vec<u32> {
         processes.iter().map(|id| id % self.copies).collect()
     }

@@ -90,7 +90,6 @@ impl BenchOutcome {
     }
 }
 
-/// How often each remainder is there.
 fn counts_of(remainders: &[u32], copies: u32) -> Vec<usize> {
     let count = |remainder| remainders.iter().filter(|it| **it == remainder).count();
     (0..copies).map(count).collect()

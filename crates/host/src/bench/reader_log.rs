@@ -21,7 +21,6 @@ struct JobReaders {
 }
 
 impl ReaderLog {
-    /// Looks at the jobs that run.
     pub(super) fn look(&mut self, fio: u32) {
         for process in children_of(fio) {
             self.add(process, &bytes_read_by_threads_of(process));

@@ -33,24 +33,19 @@ const BUDGET_DEFAULT: Nanos = Nanos::from_secs(40 * 60);
 /// Shortest window that a test of steadiness has enough rates for.
 const STEADINESS_TESTED: Nanos = Nanos::from_secs(6);
 
-/// Request of a user.
 #[derive(Clone, Debug)]
 pub struct BenchRequest<'a> {
-    /// The machine.
     pub sysroot: &'a Sysroot,
     /// The path, device or name that was given.
     pub target: &'a str,
-    /// Paths or names of jobs.
     pub jobs: &'a [String],
     /// Policies to measure; one of each kind if not given.
     pub policies: Option<&'a str>,
     /// The lengths of a run's windows.
     pub times: RunTimes,
-    /// Time for all runs.
     pub budget: Nanos,
     /// Number of rounds, in place of the budget.
     pub rounds: Option<usize>,
-    /// Size of the file that is read.
     pub size_bytes: u64,
     /// Seed of the first round.
     pub seed: u64,
@@ -68,7 +63,6 @@ pub struct BenchRequest<'a> {
     pub build: BuildIdentity,
 }
 
-/// Where the jobs read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DataPlace {
     /// A file in this folder, which is created and removed.
@@ -77,7 +71,6 @@ pub(super) enum DataPlace {
         /// The folder that it is in, by its path on the machine.
         above: String,
     },
-    /// The device itself.
     Device(String),
 }
 
@@ -89,7 +82,6 @@ pub(super) struct BenchJob {
     pub(super) only_reads: bool,
     /// Groups of sections, which run one after the other.
     pub(super) groups: usize,
-    /// Work in the background of its runs.
     pub(super) background: BackgroundLoad,
     /// How that is started; none without.
     pub(super) load: Option<LoadMethod>,
@@ -102,7 +94,6 @@ pub struct Bench {
     pub(super) target: String,
     /// The array, as it was when the request was checked.
     pub array: DetectedArray,
-    /// Identity of the array.
     pub(super) identity: Identifiers,
     pub(super) arms: ArmSet,
     pub(super) jobs: Vec<BenchJob>,
@@ -111,11 +102,8 @@ pub struct Bench {
     pub(super) lateness_max: Nanos,
     /// The lengths of a run's windows.
     pub times: RunTimes,
-    /// Number of rounds.
     pub rounds: usize,
-    /// The plan that the results belong to.
     pub plan: Plan,
-    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -207,7 +195,6 @@ impl Bench {
         design::steps(self.rounds, self.jobs.len(), self.arms.arms.len())
     }
 
-    /// The cell of a run.
     pub(super) fn cell(&self, step: &BenchStep) -> Cell<'_> {
         Cell {
             plan: &self.plan,
@@ -244,7 +231,6 @@ fn silent_disk(sysroot: &Sysroot, member: &DetectedMember) -> Option<String> {
     (iostats == Some(0)).then_some(disk)
 }
 
-/// Notes on a request for the user.
 fn notes_on(
     request: &BenchRequest<'_>,
     arms: &ArmSet,
@@ -287,9 +273,6 @@ fn notes_on(
 }
 
 /// Checks that the array is complete and does nothing else, so that it may be measured or changed.
-///
-/// # Errors
-/// If it is not.
 pub(crate) fn check_condition(array: &DetectedArray, verb: &str) -> Result<(), Diagnostic> {
     let Some(condition) = array.condition_text() else { return Ok(()) };
     let condition = match (&array.condition.activity, array.condition.degraded) {
@@ -465,7 +448,6 @@ fn check_place(
     Ok(())
 }
 
-/// The number of rounds.
 fn rounds(request: &BenchRequest<'_>, jobs: &[BenchJob], arms: usize) -> Result<usize, Diagnostic> {
     if let Some(rounds) = request.rounds {
         return Ok(rounds);

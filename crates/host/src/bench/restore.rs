@@ -51,7 +51,6 @@ impl RestoreReport {
         self.failed.is_empty() && self.foreign.is_empty()
     }
 
-    /// The report in lines.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let (program, again) = match self.is_of_tune {

@@ -150,9 +150,6 @@ impl Bench {
 }
 
 /// Saves what the cell of a run does not have.
-///
-/// # Errors
-/// If it cannot be written.
 pub(super) fn save(
     results: &Results,
     file_name: &str,

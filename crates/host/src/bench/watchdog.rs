@@ -57,16 +57,11 @@ impl Watchdog {
         self.say(&format!("+{process} {}\n", start_time(process).unwrap_or_default()))
     }
 
-    /// Says that a process has ended.
     pub(crate) fn ended(&self, process: u32) {
         // Without a watchdog the next check fails.
         let _ = self.say(&format!("-{process}\n"));
     }
 
-    /// Checks that it runs.
-    ///
-    /// # Errors
-    /// If it does not.
     pub(crate) fn check(&self) -> io::Result<()> {
         self.say("\n")
     }
@@ -99,9 +94,6 @@ impl Drop for Watchdog {
 
 /// Waits for the end of `input`, then ends the processes that `bench` left, and restores what the
 /// journal at `path` says, if it is there. Writes to `ready` when it watches.
-///
-/// # Errors
-/// If the journal cannot be read.
 pub fn watch(
     sysroot: &Sysroot,
     path: &Path,

@@ -70,10 +70,6 @@ impl TraceSession {
         Ok(())
     }
 
-    /// Starts to record.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn start(&self) -> io::Result<()> {
         let enable =
             |event| fs::write(self.instance.join(format!("events/block/{event}/enable")), "1");
@@ -81,9 +77,6 @@ impl TraceSession {
     }
 
     /// Appends what was recorded since to `text`, at most `most` bytes, and returns their number.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn read(&mut self, text: &mut Vec<u8>, most: u64) -> io::Result<usize> {
         let Some(pipe) = &mut self.pipe else { return Ok(0) };
         let before = text.len();

@@ -13,7 +13,6 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StorageSystem {
-    /// A btrfs of several devices.
     Btrfs,
     /// Linux md raid1.
     Md,
@@ -26,7 +25,6 @@ pub enum StorageSystem {
     Dm,
     /// A mirror of the device mapper's old target, as LVM's type `mirror` has it.
     DmMirror,
-    /// A pool of ZFS.
     Zfs,
     /// A namespace of NVMe with several paths.
     Nvme,
@@ -62,7 +60,6 @@ fn layout_and_chunk<S: Serializer>(
     map.end()
 }
 
-/// An array of a machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedArray {
     /// The system that chooses among its copies.
@@ -231,7 +228,6 @@ impl DetectedArray {
     }
 }
 
-/// A member of an array.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedMember {
     /// Number in array files: as in btrfs; slot plus 1 in md.
@@ -240,7 +236,6 @@ pub struct DetectedMember {
     pub device: Option<String>,
     /// The name of the kernel, such as `sdb1`.
     pub kernel_name: Option<String>,
-    /// Bytes that belong to the array.
     pub size_bytes: Option<u64>,
     /// First of these bytes on the disk.
     pub begin_bytes: Option<u64>,
@@ -256,7 +251,6 @@ pub struct DetectedMember {
     pub group: Option<String>,
     /// Layers between the member and its disk, such as LUKS.
     pub layers: Vec<StackLayer>,
-    /// Disk.
     pub disk: Option<DetectedDisk>,
     /// The model profile chosen for it.
     pub model: ModelChoice,
@@ -288,12 +282,10 @@ impl DetectedMember {
     }
 }
 
-/// A device that caches a member.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedCache {
     /// The name of the kernel, such as `nvme0n1`.
     pub name: String,
-    /// Size in bytes.
     pub size_bytes: Option<u64>,
     /// The model profile chosen for it.
     pub model: ModelChoice,
@@ -373,7 +365,6 @@ pub enum DetectError {
 }
 
 impl DetectError {
-    /// The message for the user.
     pub fn into_diagnostic(self) -> mirrorball_core::diagnostic::Diagnostic {
         match self {
             DetectError::NoArray(diagnostic) | DetectError::Unreadable(diagnostic) => diagnostic,

@@ -25,7 +25,6 @@ impl BlockDevice {
         BlockDevice::at(sysroot, &folder)
     }
 
-    /// The device whose folder this is.
     pub(super) fn at(sysroot: &Sysroot, folder: &str) -> Option<BlockDevice> {
         let folder = sysroot.resolve(folder)?;
         let name = base_name(&folder);
@@ -52,7 +51,6 @@ impl BlockDevice {
         by_mapper.or_else(|| BlockDevice::by_name(sysroot, rest))
     }
 
-    /// The path of a file of its folder.
     pub(super) fn file(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
@@ -99,7 +97,6 @@ impl BlockDevice {
         (text("dm/name"), text("dm/uuid"))
     }
 
-    /// The level of an md array.
     pub(super) fn md_level(&self, sysroot: &Sysroot) -> Option<String> {
         sysroot.text(&self.file("md/level"))
     }

@@ -26,20 +26,17 @@ use std::path::Path;
 
 const FOLDER: &str = "/sys/fs/btrfs";
 
-/// A mounted btrfs.
 pub(super) struct Btrfs<'a> {
     sysroot: &'a Sysroot,
     fsid: String,
 }
 
 impl<'a> Btrfs<'a> {
-    /// All that are mounted.
     pub(super) fn all(sysroot: &'a Sysroot) -> Vec<Btrfs<'a>> {
         let fsids = sysroot.names(FOLDER).into_iter().filter(|name| name.contains('-'));
         fsids.map(|fsid| Btrfs { sysroot, fsid }).collect()
     }
 
-    /// The one with this device or UUID.
     pub(super) fn find(sysroot: &'a Sysroot, name: &str) -> Option<Btrfs<'a>> {
         let device = BlockDevice::by_path(sysroot, name);
         Btrfs::all(sysroot).into_iter().find(|btrfs| {

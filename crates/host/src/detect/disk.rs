@@ -6,13 +6,11 @@ use super::sysroot::Sysroot;
 use mirrorball_core::units::GIB;
 use serde::Serialize;
 
-/// How a disk is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskBus {
     /// SATA, or SAS and SCSI: disks with a model name.
     Sata,
-    /// NVMe.
     Nvme,
     /// A bridge of USB, which may hide what the disk is.
     Usb,
@@ -24,20 +22,15 @@ pub enum DiskBus {
     Virtual,
 }
 
-/// A disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DetectedDisk {
     /// The name of the kernel, such as `sda`.
     pub name: String,
-    /// How it is attached.
     pub bus: DiskBus,
     /// Vendor, if it is more than `ATA`.
     pub vendor: Option<String>,
-    /// Model name.
     pub model: Option<String>,
-    /// Serial number.
     pub serial: Option<String>,
-    /// Size in bytes.
     pub size_bytes: Option<u64>,
     /// Flag of the kernel; loop devices and bridges often say true.
     pub rotational: Option<bool>,
@@ -49,7 +42,6 @@ pub struct DetectedDisk {
     pub scheduler: Option<String>,
     /// Requests that the scheduler queues.
     pub nr_requests: Option<u64>,
-    /// Read-ahead in KiB.
     pub read_ahead_kb: Option<u64>,
     /// Kind of zones: `none`, `host-aware` or `host-managed`.
     pub zoned: Option<String>,

@@ -6,7 +6,6 @@ use super::leaf::leaf;
 use super::members::read_member;
 use super::sysroot::Sysroot;
 
-/// Device below a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskBelow {
     /// The path of the disk; `None` if the device lies on several.

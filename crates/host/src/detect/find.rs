@@ -201,7 +201,6 @@ fn absolute(sysroot: &Sysroot, target: &str) -> Result<String, DetectError> {
     path.to_str().map(str::to_owned).ok_or_else(|| no_path("the path is not UTF-8"))
 }
 
-/// The block device that a path is a node of.
 fn device_of(sysroot: &Sysroot, path: &str) -> Option<BlockDevice> {
     if !sysroot.is_live() {
         return BlockDevice::by_path(sysroot, path);

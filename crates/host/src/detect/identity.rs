@@ -69,7 +69,6 @@ pub(crate) fn array_identifiers(sysroot: &Sysroot, array: &DetectedArray) -> Ide
     }
 }
 
-/// Identity of the NVMe subsystem of this name.
 pub(crate) fn nvme_identifiers(sysroot: &Sysroot, subsystem: &str) -> Identifiers {
     let nqn = sysroot.text(&format!("/sys/class/nvme-subsystem/{subsystem}/subsysnqn"));
     identifiers(nqn, None, subsystem)

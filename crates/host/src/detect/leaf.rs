@@ -21,7 +21,6 @@ pub(super) struct Leaf {
     pub(super) is_one_of_several: bool,
     /// Number of devices that it is striped over, as by a raid0; 0 if it is not.
     pub(super) striped: usize,
-    /// The device that caches it.
     pub(super) cache: Option<BlockDevice>,
     /// Facts about layers, in words.
     pub(super) remarks: Vec<String>,

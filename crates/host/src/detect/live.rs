@@ -34,7 +34,6 @@ pub(super) fn has_bytes(device: &str, place: u64, bytes: &[u8; 8]) -> bool {
     read.is_ok() && found == *bytes
 }
 
-/// Runs a command and returns what it printed.
 pub(super) fn run(command: &[&str]) -> Result<String, String> {
     let line = command.join(" ");
     let child = Command::new(command[0])

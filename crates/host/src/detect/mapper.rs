@@ -198,7 +198,6 @@ impl<'a> Mapped<'a> {
         Some(DetectedLimit { kib, is_own: own.is_some() })
     }
 
-    /// The layout of a RAID volume.
     fn raid_layout(&self, table: &RaidTable, images: usize) -> Result<ArrayLayout, DetectError> {
         let found = match table.level.as_str() {
             "raid1" => {

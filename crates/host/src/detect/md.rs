@@ -403,7 +403,6 @@ impl<'a> Md<'a> {
     }
 }
 
-/// A device of an array.
 struct MdDevice {
     block: BlockDevice,
     slot: Option<u64>,

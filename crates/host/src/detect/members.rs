@@ -111,7 +111,6 @@ pub(super) fn notes_on(members: &[DetectedMember]) -> Vec<String> {
     notes
 }
 
-/// Where a block device is mounted.
 pub(super) fn mount_point(sysroot: &Sysroot, device: &BlockDevice) -> Option<String> {
     let number = sysroot.text(&device.file("dev"))?;
     mounts(sysroot).into_iter().find(|mount| mount.device == number).map(|mount| mount.point)

@@ -13,10 +13,8 @@ use std::sync::LazyLock;
 pub struct ModelChoice {
     /// Name of a built-in profile.
     pub profile: String,
-    /// How certain the choice is.
     #[serde(serialize_with = "by_name")]
     pub confidence: ModelConfidence,
-    /// Basis of the choice.
     pub reason: String,
 }
 

@@ -2,7 +2,6 @@
 
 use super::sysroot::Sysroot;
 
-/// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MountEntry {
     /// `major:minor` of its device; of no use for btrfs and ZFS, which have none.
@@ -12,7 +11,6 @@ pub(super) struct MountEntry {
     pub(super) kind: String,
     /// The device or the data set that was mounted.
     pub(super) source: String,
-    /// Options of the file system.
     pub(super) options: String,
 }
 

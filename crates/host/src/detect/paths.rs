@@ -3,7 +3,6 @@
 use super::array::DetectError;
 use super::members::no_mirror;
 
-/// A note on every array of paths.
 pub(super) const PATHS_NOTE: &str =
     "the members are paths to one device: a simulation has a device for each";
 

@@ -19,7 +19,6 @@ impl StackLayer {
         StackLayer { name: name.into(), kind: kind.into(), is_mirrored: false }
     }
 
-    /// The layer that chooses.
     pub(super) fn mirrored(name: impl Into<String>, kind: impl Into<String>) -> StackLayer {
         StackLayer { name: name.into(), kind: kind.into(), is_mirrored: true }
     }

@@ -37,7 +37,6 @@ pub(super) enum TreeEntry {
 }
 
 impl Sysroot {
-    /// This machine.
     pub fn live() -> Sysroot {
         Sysroot { root: PathBuf::from("/"), is_live: true, memory: None }
     }
@@ -68,7 +67,6 @@ impl Sysroot {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The text of a file as it is.
     pub(crate) fn raw_text(&self, path: &str) -> Option<String> {
         let path = self.resolve(path)?;
         if let Some(files) = &self.memory {

@@ -8,7 +8,6 @@ use mirrorball_disk::profile::ModelProfile;
 use std::fmt::Write;
 
 impl DetectedArray {
-    /// The array file.
     pub fn array_file(&self) -> String {
         let mut text = String::new();
         let system = self.system.name();
@@ -204,7 +203,6 @@ fn write_striped(text: &mut String, member: &DetectedMember) {
     line(text, &format!("set = {{ {} }}", all.join(", ")));
 }
 
-/// Which part of its disk the member is.
 fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayLayout>) {
     /// Array files take parts of whole pages.
     const PAGE: u64 = 4096;

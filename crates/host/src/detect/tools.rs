@@ -24,17 +24,11 @@ pub(super) const BTRFS_SHOW: Tool = Tool {
 
 impl Sysroot {
     /// The output of a tool.
-    ///
-    /// # Errors
-    /// If there is none, with the reason.
     pub(super) fn tool(&self, tool: &Tool) -> Result<String, String> {
         self.tool_output(tool.file, tool.command)
     }
 
     /// The output of a command, or what `file` of a recorded copy has of it.
-    ///
-    /// # Errors
-    /// If there is none, with the reason.
     pub(crate) fn tool_output(&self, file: &str, command: &[&str]) -> Result<String, String> {
         if self.is_live() {
             return live::run(command);

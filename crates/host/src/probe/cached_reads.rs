@@ -16,13 +16,11 @@ const LARGE_HIT: f64 = 0.7;
 const HITS_MIN: usize = 8;
 /// Blocks of consecutive hits that are drawn again, of each size.
 const BLOCKS: usize = 20;
-/// Rates of interfaces that there are.
 const RATES: std::ops::Range<f64> = 20e6..20e9;
 
 /// A value and its interval.
 pub(super) type BoundedReads = (f64, Option<(f64, f64)>);
 
-/// Figures from cached reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CachedReads {
     /// Time of a command apart from the transfer, in seconds.

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 /// Sleeps and reads that look at the host.
 const HOST_TRIALS: usize = 200;
-/// Length of a sleep.
 const SLEEP: Duration = Duration::from_millis(1);
 /// Time after which the runner looks for a stop request.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -35,7 +34,6 @@ pub struct ProbeControl<'a> {
     pub on_progress: &'a mut dyn FnMut(ProbeProgress),
 }
 
-/// How the host did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct HostCheck {
     /// Cost of a read that no device serves.
@@ -44,7 +42,6 @@ pub(super) struct HostCheck {
     pub(super) lateness_p99: Nanos,
     /// Share of one processor that the probe used.
     pub(super) processor_share: f64,
-    /// Reads submitted.
     pub(super) reads: u64,
     /// I/O of the device that is not ours, and reads of ours that it did not count; `None` if the
     /// kernel has no counters.

@@ -10,7 +10,6 @@ use mirrorball_disk::model::Model;
 use mirrorball_disk::model_array::{ModelArray, ModelMember};
 use mirrorball_disk::profile::ModelProfile;
 
-/// Start of a fit.
 #[derive(Clone, Copy)]
 pub(super) struct FitInput<'a> {
     pub(super) recording: &'a Recording,
@@ -24,7 +23,6 @@ pub(super) struct FitInput<'a> {
 /// The parameters of a profile, and what was noticed on the way.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DeviceFit {
-    /// The kind of model.
     pub(super) kind: &'static str,
     pub(super) parameters: Vec<ParameterEstimate>,
     /// The link before the device, if there is one.

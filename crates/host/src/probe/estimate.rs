@@ -14,16 +14,13 @@ pub enum ValueOrigin {
     Assumed,
 }
 
-/// A parameter of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParameterEstimate {
-    /// Key.
     pub name: &'static str,
     /// Value as it stands in the profile.
     pub text: String,
     /// Bounds of its interval, written like the value.
     pub interval: Option<(String, String)>,
-    /// Where it comes from.
     pub origin: ValueOrigin,
     /// A remark; may be empty.
     pub note: String,
@@ -32,20 +29,15 @@ pub struct ParameterEstimate {
 /// How values are written in a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notation {
-    /// A whole number.
     Count,
-    /// A fraction.
     Fraction,
-    /// Seconds.
     Duration,
     /// Bytes per second.
     Rate,
-    /// Bytes.
     Bytes,
 }
 
 impl ValueOrigin {
-    /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             ValueOrigin::Measured => "measured",
@@ -82,7 +74,6 @@ impl ParameterEstimate {
 }
 
 impl Notation {
-    /// A value as TOML.
     pub(super) fn write(self, value: f64) -> String {
         match self {
             Notation::Count => format!("{:.0}", value.max(0.0)),

@@ -41,14 +41,12 @@ const HIT: f64 = 0.12;
 const FEW_STREAMS: usize = 6;
 /// Length of their reads. How far the disk reads ahead of them shows in whole reads.
 const STREAM_READ: u64 = 64 * KIB;
-/// Queue depths that are tried.
 const QUEUE_DEPTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Evaluations of the simulator for the parameters that are searched together.
 const EVALUATIONS: usize = 40;
 /// Growth of the misfit that tells two queue depths apart.
 const DISTINCT: f64 = 4.0;
 
-/// Results of the closed forms.
 struct ClosedForms {
     rotation: RotationFit,
     zones: ZoneFit,

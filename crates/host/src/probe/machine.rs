@@ -31,7 +31,6 @@ const ERRORS_MAX: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ProbedDevice {
-    /// Size in bytes.
     pub(super) capacity_bytes: u64,
     /// The class, if the user named it.
     pub(super) class: Option<DeviceClass>,
@@ -43,10 +42,12 @@ pub(super) struct ProbedDevice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MachineAction {
     /// Submit a read, and pass its end to [`RunningProbe::complete`] with this slot.
-    Read { slot: usize, read: ProbeRead },
+    Read {
+        slot: usize,
+        read: ProbeRead,
+    },
     /// Wait for a completion, and at most until this time.
     WaitUntil(Nanos),
-    /// Wait for a completion.
     Wait,
     /// The probe has ended.
     Finished,
@@ -54,7 +55,6 @@ pub(super) enum MachineAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadEnd {
-    /// The slot that it was submitted with.
     pub(super) slot: usize,
     /// When it completed.
     pub(super) at: Nanos,
@@ -64,7 +64,6 @@ pub(super) struct ReadEnd {
     pub(super) is_blank: Option<bool>,
 }
 
-/// Stage of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeProgress {
     /// The step that runs.
@@ -151,7 +150,6 @@ impl RunningProbe {
         }
     }
 
-    /// Records the end of a read.
     pub(super) fn complete(&mut self, end: ReadEnd) {
         let Some(running) = &mut self.running else { return };
         running.complete(end);
@@ -171,7 +169,6 @@ impl RunningProbe {
         self.running.as_ref().is_some_and(|running| running.spec.looks_at_contents)
     }
 
-    /// Current stage.
     pub(super) fn progress(&self, now: Nanos) -> ProbeProgress {
         let rest: u64 = self.steps.iter().map(|spec| spec.limit.time.0).sum();
         let (spec, left) = match &self.running {

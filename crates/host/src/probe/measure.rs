@@ -33,7 +33,6 @@ const HOST_BOUND: f64 = 0.9;
 /// Share of reads that others may do on the device.
 const FOREIGN_MAX: f64 = 0.01;
 
-/// How to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeOptions {
     /// How much time to take.

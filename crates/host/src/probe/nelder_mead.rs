@@ -1,7 +1,6 @@
 //! Minimises a function of a few parameters without derivatives: Nelder and Mead, "A simplex method
 //! for function minimization", 1965, within bounds.
 
-/// A parameter that is searched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SearchRange {
     /// Where the search begins.

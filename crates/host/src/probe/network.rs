@@ -22,9 +22,7 @@ use mirrorball_disk::model_array::ModelArray;
 
 /// Numbers of servers that are tried.
 const SERVERS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// Evaluations of the simulator.
 const EVALUATIONS: usize = 90;
-/// Name of the link in array files.
 const LINK_NAME: &str = "network";
 /// Growth of the misfit that tells two numbers of servers apart.
 const DISTINCT: f64 = 4.0;

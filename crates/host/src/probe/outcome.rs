@@ -20,26 +20,19 @@ pub enum ProbeVerdict {
     Doubtful(Vec<String>),
 }
 
-/// Outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeOutcome {
-    /// Name of the device.
     pub target: String,
-    /// The class of the device.
     pub class: DeviceClass,
-    /// Size in bytes.
     pub capacity_bytes: u64,
-    /// The parameters of the profile.
     pub parameters: Vec<ParameterEstimate>,
     /// How near the model is to each workload.
     pub workloads: Vec<WorkloadFit>,
     /// Whether to rely on it.
     pub verdict: ProbeVerdict,
-    /// Notes.
     pub notes: Vec<String>,
     /// Steps that were not run or not finished.
     pub missing: Vec<&'static str>,
-    /// The kind of model.
     pub(super) kind: &'static str,
     /// The link before it, which belongs into the array file.
     #[serde(skip)]

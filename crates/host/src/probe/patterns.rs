@@ -22,7 +22,6 @@ pub(super) const SHORTEST_JUMP: f64 = 8.0 * MIB as f64;
 /// Facts of the device that patterns need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surface {
-    /// Size in bytes.
     pub(super) capacity_bytes: u64,
     /// Where its bytes lie, as far as it is known.
     pub(super) tracks: TrackMap,

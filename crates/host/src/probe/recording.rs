@@ -8,26 +8,21 @@ const BLANK_MAX: f64 = 0.2;
 /// Blocks of consecutive reads that the interval of a rate is made from.
 const RATE_BLOCKS: usize = 20;
 
-/// A read that the probe asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeRead {
     /// First byte.
     pub(super) offset: u64,
-    /// Number of bytes.
     pub(super) length: u64,
     /// Idle time of its slot before it is submitted.
     pub(super) pause: Nanos,
 }
 
-/// A read that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadSample {
     /// Index of the agent that asked for it.
     pub(super) agent: usize,
     pub(super) read: ProbeRead,
-    /// When it was submitted.
     pub(super) submitted_at: Nanos,
-    /// When it completed.
     pub(super) completed_at: Nanos,
 }
 

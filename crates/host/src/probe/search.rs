@@ -20,7 +20,6 @@ const HALF_WIDTH_MIN: f64 = 0.01;
 /// Logarithmic steps at which the misfit is looked at.
 const STEPS: [f64; 6] = [0.02, 0.05, 0.12, 0.25, 0.5, 0.8];
 
-/// A parameter that is searched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Searched {
     /// Where the search begins.
@@ -39,7 +38,6 @@ impl Searched {
     }
 }
 
-/// Result for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SearchResult {
     pub(super) value: f64,
@@ -133,7 +131,6 @@ impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
         self.misfit(&self.best(parameters, &all, evaluations))
     }
 
-    /// The misfit of all workloads.
     pub(super) fn misfit(&self, values: &[f64]) -> f64 {
         let one =
             |workload: &RecordedWorkload<'_>| workload.misfit(&mut (self.build)(values), self.host);

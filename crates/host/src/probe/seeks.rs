@@ -25,7 +25,6 @@ const SHORT: f64 = 1.6;
 /// Reads whose wait is this share of a revolution outside of the possible missed a turn, or met a
 /// recovery.
 const OUTSIDE: f64 = 0.1;
-/// Reads in a group.
 const GROUP: usize = 48;
 
 /// A seek: its distance as a fraction of the tracks, and its time with the wait, in seconds.
@@ -35,7 +34,6 @@ pub(super) struct Jump {
     pub(super) time: f64,
 }
 
-/// A seek curve.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SeekFit {
     /// Distances as fractions of all tracks, and times in seconds, both rising.
@@ -48,7 +46,6 @@ pub(super) struct SeekFit {
     pub(super) track_interval: Option<(f64, f64)>,
     /// Mean over random pairs of tracks.
     pub(super) mean: f64,
-    /// Interval of the mean.
     pub(super) interval: Option<(f64, f64)>,
 }
 

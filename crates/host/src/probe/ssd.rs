@@ -40,15 +40,12 @@ const LINK_UNKNOWN: f64 = 560e6;
 /// Number of dies from which the search begins.
 const DIES: [f64; 13] =
     [4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0];
-/// Queue depths that are tried.
 const QUEUE_DEPTHS: [u32; 5] = [8, 16, 32, 64, 1024];
 /// Numbers of dies for which the other parameters are searched.
 const CANDIDATES: usize = 3;
 /// Factors around a number of dies at which the misfit is looked at.
 const AROUND: [f64; 6] = [0.8, 0.9, 0.95, 1.05, 1.1, 1.25];
-/// Evaluations of the simulator.
 const EVALUATIONS: usize = 100;
-/// The steps that the search goes by.
 const SEARCHED: [&str; 10] = [
     "random-qd1", "random-qd4", "random-qd8", "random-qd16", "random-qd32", "random-qd64",
     "random-qd256", "size-16k", "size-64k", "size-1m",

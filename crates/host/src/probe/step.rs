@@ -3,7 +3,6 @@
 use super::recording::StepPurpose;
 use mirrorball_core::units::Nanos;
 
-/// A step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StepSpec {
     pub(super) name: &'static str,
@@ -19,12 +18,10 @@ pub(super) struct StepSpec {
     pub(super) looks_at_contents: bool,
 }
 
-/// A reader.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AgentSpec {
     /// Which addresses it reads.
     pub(super) pattern: Pattern,
-    /// Bytes of a read.
     pub(super) length: u64,
     /// Reads in flight.
     pub(super) depth: usize,
@@ -33,7 +30,6 @@ pub(super) struct AgentSpec {
 /// When a step ends at the latest; it also ends when its patterns are exhausted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StepLimit {
-    /// Number of reads.
     pub(super) reads: u64,
     /// Time since its first read.
     pub(super) time: Nanos,
@@ -75,8 +71,6 @@ impl Pattern {
 /// Interleaved sequential streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StreamGroup {
-    /// Number of streams.
     pub(super) streams: usize,
-    /// Reads of each.
     pub(super) rounds: usize,
 }

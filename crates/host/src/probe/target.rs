@@ -23,11 +23,8 @@ const BTRFS: &str = "/sys/fs/btrfs";
 /// An open device or file.
 #[derive(Debug)]
 pub struct ProbeTarget {
-    /// Path.
     pub path: PathBuf,
-    /// Size in bytes.
     pub size_bytes: u64,
-    /// Facts of the kernel.
     pub facts: DeviceFacts,
     pub(super) fd: OwnedFd,
     /// Folder of its device in sysfs.
@@ -37,7 +34,6 @@ pub struct ProbeTarget {
 /// Facts of the kernel about a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// Name of the kernel.
     pub name: String,
     /// Model, as far as the kernel has it.
     pub model: Option<String>,
@@ -64,7 +60,6 @@ pub struct DeviceFacts {
 pub(super) struct DeviceCounters {
     /// Reads completed and merged into others.
     pub(super) reads: u64,
-    /// Writes completed.
     pub(super) writes: u64,
 }
 
@@ -199,7 +194,6 @@ fn unfit(mode: u32) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// How a device and its partitions are in use.
 fn uses(sysroot: &Sysroot, folder: &str, number: &str) -> Vec<String> {
     let mut uses = uses_of_one(sysroot, folder, number);
     for name in sysroot.names(folder) {

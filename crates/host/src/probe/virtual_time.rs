@@ -18,16 +18,12 @@ use std::collections::BinaryHeap;
 pub(super) trait ReadSource {
     /// The next action at `now`.
     fn poll(&mut self, now: Nanos) -> MachineAction;
-    /// Records the end of a read.
     fn complete(&mut self, end: ReadEnd);
 }
 
-/// Time that the host adds to each read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct HostCost {
-    /// Mean time.
     pub(super) mean: Nanos,
-    /// Standard deviation.
     pub(super) deviation: Nanos,
     /// Greatest size of a request that it hands over: longer reads are split, and end with their
     /// last part.

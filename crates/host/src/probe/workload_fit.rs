@@ -39,22 +39,18 @@ pub(super) struct RecordedWorkload<'a> {
     measured: LatencySummary,
     /// Demerit between parts of the reads, in seconds.
     floor: f64,
-    /// Mean number of bytes of a read.
     mean_length: u64,
 }
 
 /// A model compared with a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkloadFit {
-    /// Name of the step.
     pub name: &'static str,
     /// Whether no parameter was fitted to it.
     pub is_held_out: bool,
-    /// Number of reads measured.
     pub reads: usize,
     /// Mean latency measured, in seconds.
     pub mean_seconds: f64,
-    /// Mean latency of the model.
     pub model_mean_seconds: f64,
     /// Reads per second measured.
     pub iops: f64,

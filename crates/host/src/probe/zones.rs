@@ -23,9 +23,7 @@ const OFF_LINE: f64 = 0.15;
 pub(super) struct ZoneFit {
     /// The line, and where bytes lie.
     pub(super) tracks: TrackMap,
-    /// Interval of the outer rate.
     pub(super) outer_interval: Option<(f64, f64)>,
-    /// Interval of the inner rate.
     pub(super) inner_interval: Option<(f64, f64)>,
 }
 
@@ -46,7 +44,6 @@ pub(super) fn fit(step: &StepRecord, capacity_bytes: u64) -> Option<ZoneFit> {
     Some(ZoneFit { tracks, outer_interval, inner_interval })
 }
 
-/// The rate of each run.
 fn rates(step: &StepRecord, capacity_bytes: u64) -> Vec<(f64, f64)> {
     let is_next = |left: &ReadSample, right: &ReadSample| {
         right.read.offset == left.read.offset + left.read.length

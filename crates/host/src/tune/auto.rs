@@ -37,7 +37,6 @@ pub struct AutoState {
     /// Keys of these disks, in the same order; states of earlier versions do not say it.
     #[serde(default)]
     disks: Vec<String>,
-    /// Identity of the array that they are of.
     array: String,
 }
 
@@ -72,11 +71,9 @@ pub struct AutoOptions {
 pub struct AutoEvent {
     /// Time of the sample, in seconds on the clock of the caller.
     pub at_s: f64,
-    /// Name of the array.
     pub array: String,
     /// `change`, `would-change` or `stay`.
     pub decision: &'static str,
-    /// Why.
     pub reason: serde_json::Value,
     /// The setting that is in force after it, or would be.
     pub setting: String,
@@ -169,7 +166,6 @@ impl AutoTune {
         self.controller.settings().iter().map(|it| it.spec.as_str())
     }
 
-    /// The setting in force.
     pub fn setting(&self) -> &str {
         &self.controller.settings()[self.controller.current()].spec
     }
@@ -194,9 +190,6 @@ impl AutoTune {
     /// Judges a sample by its difference to the one before, taken at `now` on a clock that goes on
     /// over restarts of the service. Makes the change that the controller decides. Returns what
     /// happened, if it is something else than in the evaluation before.
-    ///
-    /// # Errors
-    /// If the watchdog has ended.
     pub fn observe(
         &mut self,
         sample: DiskSample,
@@ -341,7 +334,6 @@ impl AutoTune {
     }
 }
 
-/// The knobs with the values of an alternative.
 fn planned(set: &AlternativeSet, place: usize) -> Vec<PlannedKnob> {
     let values = set.knobs.iter().zip(&set.shown).zip(&set.all[place].1);
     let planned = |((knob, shown), value): ((&Knob, &String), &String)| PlannedKnob {

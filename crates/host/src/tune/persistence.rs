@@ -10,7 +10,6 @@ use crate::bench::tool_knob::MARK;
 use crate::detect::{DetectedArray, StorageSystem};
 use mirrorball_core::diagnostic::Diagnostic;
 
-/// Folder of the parameters of ZFS.
 const ZFS_PARAMETERS: &str = "/sys/module/zfs/parameters/";
 
 /// The files for knobs with these values: paths and texts.

@@ -11,11 +11,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingState {
-    /// As it was applied.
     Applied,
     /// As it was before.
     AsBefore,
-    /// The restart of the machine has reset it.
     ResetByRestart,
     /// Another program has set it.
     ChangedByOther,
@@ -49,7 +47,6 @@ pub struct TunedArray {
     pub before: String,
     /// False while the process that applied it must run for it to stay.
     pub stays: bool,
-    /// The places that were changed.
     pub places: Vec<TunedPlace>,
 }
 

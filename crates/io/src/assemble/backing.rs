@@ -28,50 +28,30 @@ const MARK: &str = "user.mirrorball.backing";
 /// Why a file cannot be the backing of a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum BackingError {
-    /// The system refused.
     #[error("cannot use `{}` as backing file: {error}{}", path.display(), hint(*error))]
-    System {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        error: Errno,
-    },
+    System { path: PathBuf, error: Errno },
     /// It has another size than the disk.
     #[error(
         "cannot use `{}` as backing file: it has {size_bytes} bytes, but the disk has \
          {disk_bytes}\n  help: give another path, or --occupied to use this file anyway",
         path.display()
     )]
-    WrongSize {
-        /// The file.
-        path: PathBuf,
-        /// The size.
-        size_bytes: u64,
-        /// The size of the disk.
-        disk_bytes: u64,
-    },
+    WrongSize { path: PathBuf, size_bytes: u64, disk_bytes: u64 },
     /// It is a symbolic link to a file that does not exist.
     #[error(
         "cannot use `{}` as backing file: it is a symbolic link to a file that does not \
          exist\n  help: remove the link, or give the path of the file", path.display()
     )]
-    DanglingLink {
-        /// The link.
-        path: PathBuf,
-    },
+    DanglingLink { path: PathBuf },
     /// It holds data of another program.
     #[error(
         "cannot use `{}` as backing file: it holds data that `emulate` did not write, and clients \
          could overwrite them\n  help: give another path, or --occupied to use this file anyway",
         path.display()
     )]
-    HoldsData {
-        /// The file.
-        path: PathBuf,
-    },
+    HoldsData { path: PathBuf },
 }
 
-/// Advice for an error of the system.
 fn hint(error: Errno) -> &'static str {
     match error {
         Errno::NOENT => "\n  help: its folder does not exist; create it first",

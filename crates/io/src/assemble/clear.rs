@@ -27,12 +27,7 @@ pub enum ClearError {
     NoLabel(String),
     /// A device cannot be read or written.
     #[error("cannot remove the label of `{device}`: {error}\n  help: check the device")]
-    Failed {
-        /// The device.
-        device: String,
-        /// Why.
-        error: io::Error,
-    },
+    Failed { device: String, error: io::Error },
     /// A device returns its label after it was overwritten.
     #[error(
         "`{0}` still has a label after it was overwritten\n  help: the device loses writes; do not \

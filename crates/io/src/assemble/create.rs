@@ -24,26 +24,19 @@ use mirrorball_store::label::{
 };
 use std::io;
 
-/// How to create a volume.
 pub struct CreateOptions<'a> {
-    /// The array.
     pub array: &'a ArraySpec,
-    /// Name of the volume.
     pub name: String,
-    /// The read policy.
     pub policy: KeptPolicy,
     /// True if data have checksums, in a table at the end of each member.
     pub checksums: bool,
     /// How devices are opened. [`Occupied::Allow`] gives up what they hold.
     pub options: OpenOptions,
-    /// Where the devices are.
     pub platform: Platform,
 }
 
-/// A volume that was created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Created {
-    /// The label.
     pub label: Label,
     /// How it is laid out.
     pub map: ChunkMap,
@@ -64,40 +57,24 @@ pub enum CreateError {
         "`{device}` contains {what}: nothing was written\n  help: give another device, or \
          --occupied to destroy what it contains"
     )]
-    Occupied {
-        /// The device.
-        device: String,
-        /// Contents of the device.
-        what: String,
-    },
+    Occupied { device: String, what: String },
     /// A member is a disk model.
     #[error(
         "cannot label the member with devid {devid}: it is a disk model, not a file or \
          device\n  help: {help}"
     )]
-    Model {
-        /// The devid.
-        devid: u64,
-        /// Advice.
-        help: &'static str,
-    },
+    Model { devid: u64, help: &'static str },
     /// The name cannot be that of a volume.
     #[error("--name: {0}")]
     Name(String),
     /// The array file has something that labels cannot describe.
     #[error("cannot label the array: {0}")]
     Unfit(String),
-    /// The array has parity.
     #[error("{0}: parity is simulated and emulated, not served\n  help: {PARITY_HELP}")]
     Parity(Profile),
     /// A device cannot be read or written.
     #[error("cannot write to `{device}`: {error}\n  help: check the device, or space for the file")]
-    Write {
-        /// The device.
-        device: String,
-        /// Why.
-        error: io::Error,
-    },
+    Write { device: String, error: io::Error },
 }
 
 /// The members of an array file, open.
@@ -221,7 +198,6 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses an array with disk models.
 fn refuse_models(array: &ArraySpec) -> Result<(), CreateError> {
     let is_model = |it: &&MemberSpec| matches!(it.source, MemberSource::Model(_));
     let Some(model) = array.members.iter().find(is_model) else { return Ok(()) };

@@ -7,7 +7,6 @@ use mirrorball_core::policy::{Choice, Counter, Ctx, Mirror, PolicyFault, Read, R
 pub(super) struct FallbackPolicy {
     inner: Box<dyn ReadPolicy>,
     fault: PolicyFault,
-    /// Reads for which it decided.
     reads: i64,
 }
 

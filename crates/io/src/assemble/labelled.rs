@@ -111,7 +111,6 @@ struct Opened {
     spares: Vec<(FoundSpare, SpareBlock)>,
 }
 
-/// Opens each device and reads its label.
 fn open_devices(
     serving: &LabelledOptions,
     notes: &mut Vec<String>,

@@ -35,7 +35,6 @@ pub(super) struct MemberOpener {
 pub(super) enum OpenPurpose {
     /// To label members without data.
     Create,
-    /// To serve devices by their labels.
     ServeDevices,
     /// To remove their labels.
     Clear,
@@ -44,7 +43,6 @@ pub(super) enum OpenPurpose {
 }
 
 impl OpenPurpose {
-    /// Advice for an error.
     fn help(self, error: &OpenError) -> String {
         let help = match (error, self) {
             (OpenError::Missing(_), OpenPurpose::Create) => {
@@ -72,7 +70,6 @@ impl OpenPurpose {
     }
 }
 
-/// An open member.
 pub(super) enum Open {
     Real(RealMember),
     Remote(Peer),
@@ -171,7 +168,6 @@ impl Open {
         }
     }
 
-    /// The description of the whole device.
     pub(super) fn device_config(&self, devid: u64) -> MemberConfig {
         let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = self.traits();
         let usual = MemberConfig::new(devid, size_bytes - size_bytes % self.block_bytes());
@@ -227,7 +223,6 @@ impl MemberOpener {
         MemberOpener { members, array_file, purpose, platform, options, peer_timeout, block_bytes }
     }
 
-    /// Opens what is on this platform.
     pub(super) fn on(self, platform: &Platform) -> MemberOpener {
         MemberOpener { platform: platform.clone(), ..self }
     }
@@ -331,7 +326,6 @@ impl MemberOpener {
         }
     }
 
-    /// The path of a local member.
     pub(super) fn path(&self, member: MemberIndex) -> Option<PathBuf> {
         match &self.members[member.get()].source {
             MemberSource::Path(path) if !path.as_os_str().is_empty() => Some(self.resolve(path)),

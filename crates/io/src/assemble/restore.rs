@@ -30,22 +30,15 @@ pub enum RestoreError {
     /// The device is not one without a label.
     #[error("`{device}` {what}: nothing was written")]
     Device {
-        /// The device.
         device: String,
         /// Why not.
         what: String,
     },
     /// The device cannot be read or written.
     #[error("cannot write to `{device}`: {error}\n  help: check the device")]
-    Write {
-        /// The device.
-        device: String,
-        /// Why.
-        error: io::Error,
-    },
+    Write { device: String, error: io::Error },
 }
 
-/// The label of a device as bytes to be saved.
 pub fn saved_label(label: &MemberLabel) -> Box<[u8]> {
     label.label.encode(label.member, LABEL_SLOTS[0])
 }

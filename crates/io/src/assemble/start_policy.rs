@@ -12,11 +12,9 @@ use mirrorball_core::policies::{PolicyProgram, Registry, Spec, short_policy_name
 use mirrorball_core::policy::KeptProgram;
 use mirrorball_core::policy::ReadPolicy;
 
-/// The policy of a volume at its start.
 pub(super) struct StartPolicy {
     /// The canonical string.
     pub(super) name: String,
-    /// The policy.
     pub(super) policy: Box<dyn ReadPolicy>,
     /// Why the fallback of a program decides from the start.
     pub(super) note: Option<String>,
@@ -102,7 +100,6 @@ fn built(spec: &Spec, devids: &[u64]) -> Result<StartPolicy, Diagnostic> {
     Ok(StartPolicy { name: spec.to_string(), policy: spec.build(devids)?, note: None })
 }
 
-/// The fallback in place of a program.
 fn replaced(fallback: &Spec, reason: String, devids: &[u64]) -> Result<StartPolicy, Diagnostic> {
     let name = fallback.to_string();
     let note = Some(format!("the volume starts with the fallback {name}: {reason}"));

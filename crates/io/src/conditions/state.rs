@@ -3,7 +3,6 @@
 use mirrorball_core::member::MemberState;
 use serde::{Deserialize, Serialize};
 
-/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReportedState {
     /// It has current data everywhere.
@@ -24,13 +23,11 @@ pub enum ReportedState {
     /// The device was used without the others, and is left out.
     #[serde(rename = "diverged")]
     Diverged,
-    /// The device was removed.
     #[serde(rename = "removed")]
     Removed,
 }
 
 impl ReportedState {
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             ReportedState::InSync => "in sync",

@@ -18,13 +18,9 @@ use mirrorball_store::label::{ScrubState, Uuid};
 /// The parts of a service whose conditions are reported.
 #[derive(Clone, Copy)]
 pub(super) struct WatchedParts<'a> {
-    /// The volume and its members.
     pub(super) executor: &'a Executor,
-    /// The rebuild of members.
     pub(super) rebuild: &'a Rebuild,
-    /// The scrub of the volume.
     pub(super) scrub: &'a Scrub,
-    /// The spares of the volume.
     pub(super) spares: &'a Spares,
 }
 
@@ -39,7 +35,6 @@ pub(super) enum About {
 /// A problem that there is now. Finding one builds no text.
 pub(super) type Finding<'a> = (About, Problem<'a>);
 
-/// A condition that was reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reported {
     pub(super) about: About,
@@ -257,7 +252,6 @@ fn scrub_results(scrub: &Scrub) -> (u64, u64) {
     (differing + progress.unreadable_blocks + earlier, progress.uncompared_bytes)
 }
 
-/// How far the rebuild of a member is.
 pub(super) fn recovery(executor: &Executor, rebuild: &Rebuild, index: MemberIndex) -> Recovery {
     let Some(volume) = executor.volume() else { return Recovery::default() };
     // Past the last chunk there is nothing to copy.
@@ -285,7 +279,6 @@ fn unsynced_bytes(volume: &Volume) -> u64 {
     if bytes > 0 && used.count() > 1 { bytes } else { 0 }
 }
 
-/// The health of a volume with these problems.
 pub(super) fn health<'a>(findings: impl IntoIterator<Item = &'a Finding<'a>>) -> VolumeHealth {
     let mut health = VolumeHealth::InSync;
     for (_, problem) in findings {

@@ -12,7 +12,6 @@ use crate::executor::Executor;
 use mirrorball_store::label::ScrubProgress;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Number of events that are kept.
 const KEPT: usize = 256;
 /// Name of the condition of a member that is being rebuilt.
 const REBUILDING: &str = "member-rebuilding";
@@ -28,7 +27,6 @@ pub(super) struct EventLog {
     seen: Option<SeenState>,
     /// The devids of members whose rebuild ended since the last scrub started.
     rebuilt_since_scrub: BTreeSet<u64>,
-    /// Gets each event.
     observer: Option<EventObserver>,
 }
 
@@ -47,7 +45,6 @@ impl EventLog {
         self.observer = Some(observer);
     }
 
-    /// Records an event.
     pub(super) fn record(&mut self, change: StateChange, executor: &Executor) {
         if let Some(observer) = &mut self.observer {
             observer(&change);

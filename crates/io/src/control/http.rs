@@ -7,7 +7,6 @@ use super::{Control, ServiceParts, metrics};
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// The reply to a request with this head.
 pub(super) fn reply(control: &Control, head: &str, parts: &ServiceParts<'_>) -> String {
     let line = head.lines().next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').collect();

@@ -55,7 +55,6 @@ pub(super) fn replacement(
     Ok(RebuildRequest { devid, replacement: Some(place), rate: None, client: 0 })
 }
 
-/// Fails a member that works.
 pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
     let member = writable_member(devid, RebuildTask::Fail, parts.executor)?;
     let volume = parts.executor.volume().expect("it has this member");

@@ -49,7 +49,6 @@ const BOUNDS: [Nanos; 19] = [
     Nanos::from_secs(10),
 ];
 
-/// A value with its labels.
 type Sample = (Vec<(&'static str, String)>, Value);
 
 #[derive(Debug)]
@@ -236,7 +235,6 @@ fn checksum_families(volume: &Volume) -> [Family; 3] {
     ]
 }
 
-/// The requests of clients that failed.
 fn failed_family(executor: &Executor) -> Family {
     let failed = executor.failed_requests();
     let sample = |(op, count): (&str, u64)| (vec![("op", op.to_owned())], Value::Counter(count));

@@ -6,10 +6,8 @@ use crate::kept_policy::KeptPolicy;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
 
-/// A request to change the policy.
 #[derive(Clone, Debug)]
 pub(super) struct ChangeRequest {
-    /// Slot of the client that asked.
     pub(super) client: u32,
     /// Number of the request among those that set a policy.
     pub(super) number: u64,

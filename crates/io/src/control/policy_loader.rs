@@ -28,17 +28,12 @@ pub(super) struct PolicyLoader {
 
 /// A policy that was loaded, or the reason why it was not.
 pub(super) struct LoadedPolicy {
-    /// The request.
     pub(super) request: ChangeRequest,
-    /// The policy.
     pub(super) spec: Result<Spec, Diagnostic>,
 }
 
 impl PolicyLoader {
     /// A loader without requests.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub(super) fn new(registry: Registry, driver: &mut Driver) -> io::Result<PolicyLoader> {
         let worker = BlockingWorker::new(Token::new(EventOwner::ControlProgram, 0), driver)?;
         Ok(PolicyLoader { registry, worker, waiting: 0 })

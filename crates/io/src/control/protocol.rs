@@ -61,16 +61,10 @@ pub enum ControlRequest {
         keep: bool,
     },
     /// Fails a member; answered with a string that says so.
-    Fail {
-        /// The member.
-        devid: u64,
-    },
+    Fail { devid: u64 },
     /// Removes the device of a member that has failed, for good; answered with a string that says
     /// so.
-    Remove {
-        /// The member.
-        devid: u64,
-    },
+    Remove { devid: u64 },
     /// The last events; answered with a [`ServiceEvent`] on each line.
     Events {
         /// Goes on with each event that happens, until the client or the service ends.
@@ -79,7 +73,6 @@ pub enum ControlRequest {
     },
     /// Rebuilds a member from the others; answered with a string that says what was done.
     Rebuild {
-        /// The member.
         devid: u64,
         /// Path or URI of the device of a member that failed, if that has another name by now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +112,6 @@ pub enum ControlRequest {
     /// Does something with the scrub of the volume; answered with [`ScrubReport`], or with nothing
     /// if there was no scrub yet.
     Scrub {
-        /// Advice.
         action: ScrubAction,
         /// Of a start: makes blocks equal that differ, where it is known which mirror is right.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -139,10 +131,8 @@ pub enum ControlRequest {
 pub enum ControlResponse<T> {
     /// The request was carried out.
     Done {
-        /// The result.
         answer: T,
     },
-    /// The request failed.
     Failed(RequestError),
 }
 
@@ -159,7 +149,6 @@ impl<T> From<Result<T, RequestError>> for ControlResponse<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{error}")]
 pub struct RequestError {
-    /// The message for the user.
     pub error: String,
     /// Kind of the error, for programs.
     #[serde(default)]
@@ -187,7 +176,6 @@ pub enum RequestErrorKind {
 /// Whether all members of a volume are in sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VolumeHealth {
-    /// All are.
     #[serde(rename = "in sync")]
     InSync,
     /// All are, and some mirrors may differ: they are being synchronised, after a crash or for the
@@ -202,11 +190,9 @@ pub enum VolumeHealth {
 /// Status of a service: what is served, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceStatus {
-    /// Name of the array.
     pub name: String,
     /// Policy of the volume; `None` if each member is served as a disk.
     pub policy: Option<String>,
-    /// Profile of the volume.
     pub profile: Option<String>,
     /// Whether all members are in sync.
     pub health: VolumeHealth,
@@ -226,7 +212,6 @@ pub struct ServiceStatus {
     /// Conditions: what is wrong now.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// The spares.
     #[serde(default)]
     pub spares: Vec<SpareReport>,
     /// Members that are being rebuilt, or copied to another device.
@@ -260,11 +245,9 @@ pub struct ServiceStatus {
 /// How far the rebuild of a member is, or its copy to another device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildProgress {
-    /// The member.
     pub devid: u64,
     /// Bytes that are in sync again.
     pub recovered_bytes: u64,
-    /// Bytes to rebuild in all.
     pub total_bytes: u64,
     /// True if the member gets only the regions to which it missed writes.
     #[serde(default)]
@@ -274,37 +257,29 @@ pub struct RebuildProgress {
 /// A volume or member that clients can attach to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportSummary {
-    /// The name.
     pub name: String,
-    /// The size.
     pub size_bytes: u64,
     /// Whether it is the volume or a member.
     pub is: ExportKind,
 }
 
-/// Kind of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExportKind {
-    /// The volume.
     Volume,
-    /// One member.
     Member,
 }
 
 /// Counters and times of all members, and the counters of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStats {
-    /// The members.
     pub members: Vec<MemberStatsReport>,
     /// Counters of the policy; `None` without a volume.
     pub policy_counters: Option<Vec<PolicyCounter>>,
 }
 
-/// Counters and times of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatsReport {
-    /// The state and counters.
     #[serde(flatten)]
     pub member: MemberReport,
     /// Completion minus submission of reads.
@@ -318,7 +293,6 @@ pub struct MemberStatsReport {
 
 /// Mean, quantiles and maximum of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Quantiles {
     pub count: u64,
     pub mean_ns: u64,
@@ -332,7 +306,6 @@ pub struct Quantiles {
 /// Lateness of an emulated member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatenessReport {
-    /// The times.
     #[serde(flatten)]
     pub times: Quantiles,
     /// The largest p99 at which figures are accepted.
@@ -341,14 +314,12 @@ pub struct LatenessReport {
     pub within_bound: bool,
 }
 
-/// A counter of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyCounter {
     /// The member that it is about; `None` if it is about the volume.
     pub devid: Option<u64>,
     /// Name, as the policy defines it.
     pub name: String,
-    /// The value.
     pub value: i64,
 }
 

@@ -22,7 +22,6 @@ pub(super) fn add(
     parts.spares.add((address, occupied), client, parts.executor)
 }
 
-/// The spares that the labels list.
 pub(super) fn report(spares: &Spares, rebuild: &Rebuild, executor: &Executor) -> Vec<SpareReport> {
     let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
     let report = |spare: &LabelledSpare| {

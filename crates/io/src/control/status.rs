@@ -14,7 +14,6 @@ use crate::rebuild::Rebuild;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_store::StoreGate;
 
-/// The status now.
 pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
     let ServiceParts { executor, server, rebuild, scrub, spares } = parts;
     let volume = executor.volume();

@@ -51,7 +51,6 @@ fn service(path: PathBuf, metrics: TcpListener, programs: Option<Registry>) -> S
     service
 }
 
-/// The answer of the service to a request.
 fn answer<T: DeserializeOwned>(path: &Path, request: ControlRequest) -> T {
     ask(path, &request).unwrap()
 }
@@ -81,7 +80,6 @@ fn path_that_is_no_control_socket_is_refused_by_what_it_is() {
     server.join().unwrap();
 }
 
-/// The error of the service for a request.
 fn refused(path: &Path, request: ControlRequest) -> RequestError {
     match ask::<Value>(path, &request) {
         Err(AskError::Refused(error)) => error,

@@ -28,18 +28,15 @@ const CLASSES: usize = 12;
 const KEPT_BYTES_PER_CLASS: usize = 8 << 20;
 
 mirrorball_core::slab_key! {
-    /// Names a buffer of the driver.
     pub struct BufferKey;
 }
 
 /// A range of bytes in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slice {
-    /// The buffer.
     pub buffer: BufferKey,
     /// First byte; the data of a buffer begins at [`HEAD_BYTES`].
     pub start: usize,
-    /// Number of bytes.
     pub length: usize,
 }
 
@@ -58,9 +55,7 @@ impl Slice {
 /// How an operation in flight uses a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Use {
-    /// The kernel reads it.
     Source,
-    /// The kernel writes to it.
     Target,
 }
 
@@ -100,7 +95,6 @@ impl Buffer {
     }
 }
 
-/// All buffers of a driver.
 #[derive(Default)]
 pub(super) struct Buffers {
     slab: Slab<BufferKey, Buffer>,
@@ -218,7 +212,6 @@ impl Buffers {
         target.copy_from_slice(source.memory.slice(from.start, from.length));
     }
 
-    /// Number of buffers.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.slab.len()

@@ -25,7 +25,6 @@ use std::time::Duration;
 /// address of the data, and the number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControlCommand {
-    /// Command number.
     pub code: u32,
     /// First 8 bytes of the command.
     pub head: [u8; 8],
@@ -33,7 +32,6 @@ pub struct ControlCommand {
     pub number: u64,
 }
 
-/// A control device.
 pub struct ControlDevice {
     ring: IoUring<Entry128>,
     fd: OwnedFd,
@@ -129,9 +127,6 @@ unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
     /// Maps the first `bytes` of a device.
-    ///
-    /// # Errors
-    /// As `mmap`.
     pub fn map(device: impl AsFd, bytes: usize) -> io::Result<SharedMemory> {
         let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
         // SAFETY: the kernel chooses an unused address.

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Kind of backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackendKind {
     /// io_uring.
@@ -38,7 +37,6 @@ impl fmt::Display for BackendKind {
 /// A file or socket that no driver owns yet.
 #[derive(Debug)]
 pub enum Endpoint {
-    /// One of the kernel.
     Fd(OwnedFd),
     /// One of a `SimulatedWorld`.
     Simulated(SimulatedEndpoint),
@@ -47,7 +45,6 @@ pub enum Endpoint {
 /// A connected socket for blocking use.
 #[derive(Debug)]
 pub(crate) enum BlockingStream {
-    /// One of the kernel.
     Fd(File),
     /// One of a `SimulatedWorld`.
     Simulated(SimulatedEndpoint),
@@ -112,9 +109,7 @@ impl Endpoint {
 /// Identity of a file, whatever its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileId {
-    /// The filesystem that it is on.
     pub device: u64,
-    /// Number of the inode there.
     pub inode: u64,
 }
 
@@ -122,7 +117,6 @@ pub struct FileId {
 pub(super) enum Resource {
     /// A descriptor of the kernel, shared with the threads that work on it.
     Fd(Arc<OwnedFd>),
-    /// A simulated file or socket.
     Simulated(SimulatedEndpoint),
 }
 
@@ -145,7 +139,6 @@ impl BlockingStream {
         }
     }
 
-    /// Ends the connection.
     pub(crate) fn shut_down(&self) {
         match self {
             BlockingStream::Fd(socket) => drop(rustix::net::shutdown(socket, Shutdown::Both)),
@@ -210,9 +203,6 @@ pub(crate) fn write_aligned(fd: impl AsFd, offset: u64, bytes: &[u8]) -> Result<
 }
 
 /// Reads from a file into memory aligned to a page, outside of any driver; returns what there was.
-///
-/// # Errors
-/// As `pread`.
 pub(crate) fn read_aligned(fd: impl AsFd, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
     let mut memory = Memory::new(bytes);
     let length = rustix::io::pread(fd, memory.slice_mut(HEAD_BYTES, bytes), offset)?;

@@ -68,7 +68,6 @@ struct Descriptor {
     closing: bool,
     /// True if reads may find their data in the page cache.
     cached: bool,
-    /// The waker whose eventfd it is.
     waker: Option<Waker>,
     /// True for a socket that other processes use as well.
     is_shared: bool,
@@ -151,7 +150,6 @@ impl Driver {
         }
     }
 
-    /// The simulation that the driver belongs to.
     pub(crate) fn simulation(&self) -> Option<&SimulatedWorld> {
         match &self.backend {
             Backend::Simulated(simulation) => Some(simulation),
@@ -159,7 +157,6 @@ impl Driver {
         }
     }
 
-    /// The kind of backend.
     pub fn backend(&self) -> BackendKind {
         match self.backend {
             Backend::Ring(_) => BackendKind::Ring,
@@ -286,12 +283,10 @@ impl Driver {
         self.start(token, socket, OperationKind::Send(list));
     }
 
-    /// Reads from a file.
     pub fn read(&mut self, token: Token, file: Handle, offset: u64, slice: Slice) {
         self.start(token, file, OperationKind::Read { offset, slice });
     }
 
-    /// Writes to a file.
     pub fn write(&mut self, token: Token, file: Handle, offset: u64, slice: Slice) {
         self.start(token, file, OperationKind::Write { offset, slice });
     }
@@ -320,9 +315,6 @@ impl Driver {
     /// Waits for an operation to end, but at most for `timeout`, and appends the events of all that
     /// ended. May return without events after a partial transfer. New operations are submitted to
     /// the kernel here, or by one of the next few waits if others ended when they were started.
-    ///
-    /// # Errors
-    /// If the wait itself fails.
     pub fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let mut ended = std::mem::take(&mut self.ended);
         self.immediate_waits = if ended.is_empty() { 0 } else { self.immediate_waits + 1 };

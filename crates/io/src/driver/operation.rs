@@ -15,21 +15,17 @@ mirrorball_core::slab_key! {
     pub(super) struct OperationKey;
 }
 
-/// The end of an operation.
 #[derive(Debug)]
 pub struct Event {
-    /// The token given at its start.
     pub token: Token,
     /// The result, or why it failed.
     pub result: Result<Output, Errno>,
 }
 
-/// Result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// A number of bytes; zero if the operation moves none.
     Bytes(usize),
-    /// A new connection.
     Connection(Handle),
     /// A waker was set.
     Woken,
@@ -40,7 +36,6 @@ pub enum Output {
 /// A device-specific command. The kernel gets 16 bytes: the head, and the address of the slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// Command number.
     pub(crate) code: u32,
     /// First 8 bytes of the command.
     pub(crate) head: [u8; 8],

@@ -11,7 +11,6 @@ use rustix::net::{AddressFamily, getpeername};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Where the peer of a socket is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum PeerPlace {
     /// Another machine, or this one over TCP; of an IPv6 address, the network of 64 bits.
@@ -23,14 +22,12 @@ pub(crate) enum PeerPlace {
 }
 
 impl Driver {
-    /// Where the peer of a socket is.
     pub(crate) fn peer_place(&self, socket: Handle) -> PeerPlace {
         self.share(socket).map_or(PeerPlace::Unknown, PeerPlace::of)
     }
 }
 
 impl PeerPlace {
-    /// The place of a socket's peer.
     fn of(socket: impl AsFd) -> PeerPlace {
         const INTERNET: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
         let address = getpeername(&socket).ok().flatten();
@@ -43,7 +40,6 @@ impl PeerPlace {
         }
     }
 
-    /// The machine with this address.
     pub(crate) fn machine(address: IpAddr) -> PeerPlace {
         PeerPlace::Machine(match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {

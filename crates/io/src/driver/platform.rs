@@ -13,7 +13,6 @@ use std::time::Duration;
 pub enum Platform {
     /// The system, with a driver of this kind; with `None`, io_uring if available, else threads.
     System(Option<BackendKind>),
-    /// A simulated world.
     Simulated(SimulatedWorld),
 }
 

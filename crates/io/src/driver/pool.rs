@@ -97,7 +97,6 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Starts an operation.
     pub(super) fn push(
         &mut self,
         key: OperationKey,

@@ -23,9 +23,6 @@ struct Inner {
 
 impl Waker {
     /// A waker that is not set. [`super::Driver::add_waker`] connects it to a driver.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn new() -> Result<Waker, Errno> {
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Waker(Arc::new(Inner { eventfd: Arc::new(eventfd), is_set: AtomicBool::new(false) })))

@@ -19,7 +19,6 @@ use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model::DiskIo;
 
-/// Bytes of zeroes that one I/O writes.
 const ZEROING_BYTES: usize = 1 << 20;
 
 /// The source of a member I/O.
@@ -39,7 +38,6 @@ pub(super) struct ActiveIo {
     pub(super) request: IoRequestKey,
     pub(super) member: MemberIndex,
     pub(super) op: Op,
-    /// The storage that it goes to.
     pub(super) place: IoPlace,
     /// First byte, on the member.
     pub(super) offset: u64,

@@ -22,7 +22,6 @@ pub(super) struct CachedPiece {
     memory: Arc<[u8]>,
     /// The range in `memory`.
     within: Range<usize>,
-    /// The number of the write.
     write: u64,
 }
 
@@ -39,7 +38,6 @@ impl CachedPiece {
 }
 
 impl CachedData {
-    /// The number of the latest write.
     pub(super) fn last_write(&self) -> u64 {
         self.writes
     }

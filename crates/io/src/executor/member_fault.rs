@@ -27,7 +27,6 @@ pub enum MemberFault {
 /// An I/O of a member that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailedIo {
-    /// The operation.
     pub op: Op,
     /// First byte, on the member.
     pub offset: u64,
@@ -38,7 +37,6 @@ pub struct FailedIo {
 /// The error of an I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultCause {
-    /// The error of the system.
     System(Errno),
     /// The error of a server, or of the connection with it.
     Server(IoError),

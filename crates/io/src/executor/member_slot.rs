@@ -9,14 +9,12 @@ use crate::member::remote::Remote;
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
 
-/// A member with its storage and statistics.
 pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
     /// The last error, before it failed.
     pub(super) fault: Option<MemberFault>,
-    /// When that was.
     pub(super) fault_at: Nanos,
     /// True if it has had no storage.
     pub(super) is_missing: bool,

@@ -20,7 +20,6 @@ pub(super) struct MirrorCompare {
     found: Vec<BlockDifference>,
 }
 
-/// A good read of a mirror.
 struct MirrorRead {
     request: IoRequestKey,
     /// Where the range is in the buffer of the request.
@@ -30,10 +29,8 @@ struct MirrorRead {
     buffer: BufferKey,
 }
 
-/// A block whose mirrors differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockDifference {
-    /// The offset on the volume.
     pub offset: u64,
     /// A member with the data that most mirrors have; `None` if no data are on more than half.
     pub right: Option<MemberIndex>,

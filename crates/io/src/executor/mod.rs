@@ -78,13 +78,11 @@ pub struct MemberStats {
     pub in_flight: u32,
     /// Number of successful reads.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Time from submission to completion of reads.
     pub read_wait: Histogram,
     /// Number of successful writes.
     pub writes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Time from submission to completion of writes.
     pub write_wait: Histogram,
@@ -214,7 +212,6 @@ impl Executor {
         self.volume.as_mut()
     }
 
-    /// The members with their statistics.
     pub fn members(&self) -> impl Iterator<Item = (&MemberConfig, &MemberStats)> {
         self.slots.iter().map(|slot| (&slot.config, &slot.stats))
     }
@@ -310,9 +307,6 @@ impl Executor {
 
     /// Waits until an operation ends or a timer is due, but at most for `timeout`, and appends the
     /// events of the driver; those of members belong to [`Executor::on_event`].
-    ///
-    /// # Errors
-    /// If the driver fails.
     pub fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let due = self.volume.as_ref().and_then(Volume::poll_timeout);
         let mut due = due.map(|due| self.real_until(due));

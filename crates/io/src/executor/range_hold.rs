@@ -41,7 +41,6 @@ impl Executor {
         self.start_held();
     }
 
-    /// Starts the change of the range that is held.
     pub(crate) fn change_held(&mut self, write: IoRequest) {
         self.submit_now(write);
     }

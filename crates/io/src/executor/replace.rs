@@ -127,7 +127,6 @@ impl Executor {
     }
 }
 
-/// Gives the storage of a member to the driver.
 pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
     Ok(match source {
         Source::Real(file) => Store::Real(driver.adopt_endpoint(file)?),

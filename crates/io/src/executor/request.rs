@@ -6,7 +6,6 @@ use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::member::MemberIndex;
 
 mirrorball_core::slab_key! {
-    /// Names a request of the executor.
     pub(super) struct IoRequestKey;
 }
 
@@ -18,7 +17,6 @@ mirrorball_core::slab_key! {
 /// Where an I/O of a member goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IoPlace {
-    /// To the member.
     Member,
     /// To the member and its successor.
     Both,
@@ -29,7 +27,6 @@ pub(super) enum IoPlace {
 /// The volume, or a member, that a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The volume.
     Volume,
     /// A single member, bypassing the volume.
     Member(MemberIndex),
@@ -38,18 +35,15 @@ pub enum Target {
 /// Size of the blocks in which mirrors are compared.
 pub const SCRUB_BLOCK_BYTES: u64 = 4096;
 
-/// A request to a volume or a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoRequest {
     /// Returned with the reply.
     pub token: Token,
-    /// The volume or member.
     pub target: Target,
     /// The operation. A single member takes reads, writes, flushes and discards.
     pub kind: RequestKind,
     /// First byte.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u64,
     /// The memory of its data, from the first byte of the buffer on; `None` without data.
     pub buffer: Option<BufferKey>,
@@ -66,16 +60,13 @@ impl IoRequest {
     }
 }
 
-/// The reply to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoReply {
-    /// The token of the request.
     pub token: Token,
     /// Success, or why it failed.
     pub result: Result<(), VolumeError>,
 }
 
-/// Number of requests of clients that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailedRequests {
     /// Reads, because no mirror could be read or had the right data.
@@ -85,7 +76,6 @@ pub struct FailedRequests {
 }
 
 impl FailedRequests {
-    /// All of them.
     pub fn all(&self) -> u64 {
         self.reads + self.writes
     }

@@ -38,7 +38,6 @@ struct HeldStripe {
 }
 
 impl StripeBuffers {
-    /// The buffer of a place.
     pub(super) fn buffer(&self, place: StripePlace) -> BufferKey {
         self.stripe(place.buffer).buffer
     }

@@ -70,7 +70,6 @@ impl Executor {
         }
     }
 
-    /// Starts the write of a successor.
     pub(super) fn start_successor_part(&mut self, key: ActiveIoKey, io: &ActiveIo, data: Slice) {
         let successor = self.slots[io.member.get()].successor.as_ref();
         let handle = successor.expect("the I/O goes to it").handle;

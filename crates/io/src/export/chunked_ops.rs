@@ -7,7 +7,6 @@ use crate::driver::Driver;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::executor::Target;
 
-/// Size of one write of zeroes.
 const ZERO_BYTES: usize = 1 << 20;
 /// Size of one discard of a volume: a thousand strips.
 const DISCARD_BYTES: u64 = 64 << 20;

@@ -20,7 +20,6 @@ pub(super) struct BlockDevices<'a> {
 /// A loop device over a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LoopDevice {
-    /// The path.
     pub(super) path: PathBuf,
     /// True if it cannot be written to.
     pub(super) is_read_only: bool,

@@ -33,7 +33,6 @@ pub enum Caching {
 /// is in use is refused in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Occupied {
-    /// Refuse it.
     Refuse,
     /// Open it, as the user requested.
     Allow,
@@ -42,13 +41,11 @@ pub enum Occupied {
 /// Purpose of opening a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberAccess {
-    /// Reading and writing.
     ReadWrite,
     /// Reading only.
     ReadOnly,
 }
 
-/// How to open a member.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     /// Whether it is written.
@@ -64,9 +61,7 @@ pub struct OpenOptions {
 /// An open file or block device.
 #[derive(Debug)]
 pub struct RealMember {
-    /// The file.
     pub file: Endpoint,
-    /// The size in bytes.
     pub size_bytes: u64,
     /// Reads and writes are in multiples of this.
     pub block_bytes: u64,
@@ -87,23 +82,13 @@ pub struct RealMember {
 pub enum OpenError {
     /// `open` failed.
     #[error("cannot open `{}`: {error}{}", path.display(), hint(*error))]
-    System {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: Errno,
-    },
+    System { path: PathBuf, error: Errno },
     /// There is no such file.
     #[error("cannot open `{}`: no such file", .0.display())]
     Missing(PathBuf),
     /// It is neither a file nor a block device.
     #[error("`{}` is {what}, neither a file nor a block device", path.display())]
-    WrongKind {
-        /// The path.
-        path: PathBuf,
-        /// Kind of the file.
-        what: &'static str,
-    },
+    WrongKind { path: PathBuf, what: &'static str },
     /// The kernel uses the device, for example as a mounted filesystem.
     #[error(
         "`{}` is in use{users}: it or a part of it is mounted, used as swap, part of another \
@@ -111,7 +96,6 @@ pub enum OpenError {
          --occupied does not change this", path.display()
     )]
     InUse {
-        /// The device.
         path: PathBuf,
         /// ` by ` and the devices that use it, if there are any.
         users: String,
@@ -122,12 +106,7 @@ pub enum OpenError {
          place of the file, or detach it first: `losetup --detach {}`",
         path.display(), device.display(), device.display(), device.display()
     )]
-    BehindLoop {
-        /// The file.
-        path: PathBuf,
-        /// The loop device.
-        device: PathBuf,
-    },
+    BehindLoop { path: PathBuf, device: PathBuf },
     /// Another server has locked the file behind a loop device.
     #[error(
         "`{}` is in use: another server, or another member of this array, has the file `{}`, to \
@@ -137,7 +116,6 @@ pub enum OpenError {
     ServedBehindLoop {
         /// The loop device.
         path: PathBuf,
-        /// The file.
         file: PathBuf,
     },
     /// Another server has locked it.
@@ -151,15 +129,9 @@ pub enum OpenError {
         "`{}` contains {what}, which would be overwritten\n  help: wipe it with `wipefs`, or \
          use --occupied to overwrite it", path.display()
     )]
-    Holds {
-        /// The device.
-        path: PathBuf,
-        /// Contents of the device.
-        what: &'static str,
-    },
+    Holds { path: PathBuf, what: &'static str },
 }
 
-/// Advice for an error of the system.
 fn hint(error: Errno) -> &'static str {
     match error {
         Errno::PERM | Errno::ACCESS => {
@@ -321,7 +293,6 @@ fn check_loop_devices(
     }
 }
 
-/// The error for a device that the kernel uses.
 fn in_use_by(path: &Path, device: Option<u64>) -> OpenError {
     let holders = device.map(|it| BlockDevices::of_system().holders(it)).unwrap_or_default();
     let users = match &holders[..] {

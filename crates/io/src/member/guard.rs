@@ -158,9 +158,6 @@ const END_SIGNATURES: [EndSignature; 11] = [
 
 /// The contents of a device in front of the data of volumes. What is further back may be the data
 /// of a volume.
-///
-/// # Errors
-/// If the device cannot be read.
 pub fn contents_before_data(device: impl AsFd) -> Result<Option<&'static str>, Errno> {
     contents_before_data_by(|offset, length| {
         let mut found = vec![0; length];
@@ -171,9 +168,6 @@ pub fn contents_before_data(device: impl AsFd) -> Result<Option<&'static str>, E
 }
 
 /// The same of a device of which `read(offset, length)` reads; the result is shorter at its end.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn contents_before_data_by(
     read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,
 ) -> Result<Option<&'static str>, Errno> {
@@ -181,9 +175,6 @@ pub fn contents_before_data_by(
 }
 
 /// The contents of a device of this size, by the first signature found anywhere.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn contents_by(
     size_bytes: u64,
     read: impl Fn(u64, usize) -> Result<Vec<u8>, Errno>,

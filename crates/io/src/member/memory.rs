@@ -8,7 +8,6 @@ use crate::block_status::{ExtentKind, ExtentSource, StatusExtent};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The data of a member from an offset on, for block status.
@@ -17,7 +16,6 @@ pub(crate) struct MemorySource<'a> {
     pub(crate) offset: u64,
 }
 
-/// Bytes by address.
 #[derive(Default)]
 pub struct MemoryStore {
     pieces: HashMap<u64, Box<[u8]>>,

@@ -47,23 +47,17 @@ pub enum Source {
     Remote(Peer),
     /// None: the member was not found.
     Absent,
-    /// An emulated disk with its data in this file.
     EmulatedFile(RealMember),
-    /// An emulated disk with its data in memory.
     EmulatedMemory,
     /// An emulated disk without data.
     EmulatedNothing,
 }
 
-/// A member for a new executor.
 pub struct NewMember {
-    /// Description for the volume.
     pub config: MemberConfig,
-    /// The storage.
     pub source: Source,
 }
 
-/// The member error for an error of the system.
 pub(crate) fn io_error(errno: Errno) -> IoError {
     match errno {
         Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM | Errno::STALE => IoError::Gone,

@@ -19,9 +19,7 @@ use mirrorball_store::label::{LabelledSpare, Uuid};
 /// A member that is copied to a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberCopy {
-    /// The member.
     pub member: MemberIndex,
-    /// The device.
     pub place: MemberPlace,
     /// The offset on the member up to which it is copied.
     pub copied_bytes: u64,

@@ -51,7 +51,6 @@ pub enum RebuildError {
     /// It cannot be opened.
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
     NotBack {
-        /// The member.
         devid: u64,
         /// Why not.
         why: String,
@@ -59,7 +58,6 @@ pub enum RebuildError {
     /// The device cannot take its place.
     #[error("the device cannot take the place of the member with devid {devid}: {why}")]
     Unfit {
-        /// The member.
         devid: u64,
         /// Why not.
         why: String,
@@ -72,12 +70,7 @@ pub enum RebuildError {
         "the member with devid {devid} is being copied to `{device}`, which takes its place then\n\
          \x20 help: `ctl status` shows how far that is"
     )]
-    Copying {
-        /// The member.
-        devid: u64,
-        /// The device.
-        device: String,
-    },
+    Copying { devid: u64, device: String },
     /// It works, and may have the only copy of some data.
     #[error(
         "cannot replace the storage of devid {devid} now: it may have the only copy of some data, \
@@ -87,7 +80,6 @@ pub enum RebuildError {
         }
     )]
     Needed {
-        /// The member.
         devid: u64,
         /// The member that is not in sync.
         other: u64,
@@ -99,20 +91,10 @@ pub enum RebuildError {
         "`{device}` is the member with devid {devid} already\n  help: give another device; `ctl \
          members rebuild {devid} --rate BYTES` changes the rate of a rebuild"
     )]
-    SameDevice {
-        /// The member.
-        devid: u64,
-        /// The device.
-        device: String,
-    },
+    SameDevice { devid: u64, device: String },
     /// The device that was named is another member.
     #[error("`{device}` is the member with devid {devid}\n  help: give a device that is no member")]
-    OtherMember {
-        /// The member on the device.
-        devid: u64,
-        /// The device.
-        device: String,
-    },
+    OtherMember { devid: u64, device: String },
     /// The members have no device.
     #[error(
         "members that are emulated have no device to replace\n  help: members of `serve` can be \

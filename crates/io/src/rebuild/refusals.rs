@@ -32,7 +32,6 @@ pub(super) fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<
     }
 }
 
-/// The member whose device is open at an address.
 pub(crate) fn member_at(address: &DeviceAddress, executor: &Executor) -> Option<MemberIndex> {
     let file = address.path().and_then(FileId::at)?;
     let mut members = executor.volume()?.members().iter().map(|(index, _)| index);

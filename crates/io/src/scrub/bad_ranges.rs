@@ -4,10 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of ranges that are kept.
 const RANGES_MAX: usize = 16;
 
-/// Problem of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RangeProblem {
@@ -17,14 +15,11 @@ pub enum RangeProblem {
     Unreadable,
 }
 
-/// A range of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BadRange {
     /// First byte.
     pub offset: u64,
-    /// Number of bytes.
     pub length: u64,
-    /// The problem.
     pub problem: RangeProblem,
 }
 

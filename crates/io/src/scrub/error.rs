@@ -54,7 +54,6 @@ pub enum ScrubError {
     /// No scrub runs.
     #[error("no scrub is running\n  help: `ctl scrub start` starts one")]
     NotRunning,
-    /// It is paused already.
     #[error("the scrub is paused already\n  help: `ctl scrub resume` goes on with it")]
     Paused,
     /// No scrub is paused.

@@ -11,7 +11,6 @@ pub struct ServiceFaults {
     mismatched_blocks: Vec<u64>,
     /// Pages of checksums that could not be read on any member that may have them.
     lost_checksum_pages: u64,
-    /// Requests that failed.
     failed: FailedRequests,
 }
 

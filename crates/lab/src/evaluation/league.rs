@@ -70,12 +70,9 @@ pub fn all_rivals() -> Vec<String> {
     rivals.map(|info| Spec::new(info).to_string()).collect()
 }
 
-/// The options of a league.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeagueRequest {
-    /// Number of pairings.
     pub size: u32,
-    /// Seed of all draws.
     pub seed: u64,
     /// Canonical strings of the policies to be judged.
     pub subjects: Vec<String>,
@@ -85,7 +82,6 @@ pub struct LeagueRequest {
     pub quick: bool,
     /// Whether saved results of rivals and references count if another build made them.
     pub keeps_rivals: bool,
-    /// The command that repeats it.
     pub command: String,
     /// The programs among the policies.
     pub registry: Registry,
@@ -93,7 +89,6 @@ pub struct LeagueRequest {
     pub written: BTreeMap<String, String>,
 }
 
-/// How a league ended.
 #[derive(Debug)]
 pub struct LeagueOutcome {
     /// Number of pairings that are done; fewer than the request has if it was interrupted.
@@ -102,16 +97,12 @@ pub struct LeagueOutcome {
     pub standings: Option<Standings>,
 }
 
-/// A drawn pairing as files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairingFiles {
     /// Name of both files, without their endings.
     pub name: String,
-    /// The array file.
     pub array: String,
-    /// The job file.
     pub job: String,
-    /// Seed of its cells.
     pub seed: u64,
 }
 

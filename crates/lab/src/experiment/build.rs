@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Version of the program.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Digits of the hash that are shown to people.

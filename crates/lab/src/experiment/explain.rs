@@ -27,12 +27,10 @@ pub use summary::{MemberShare, Summary};
 /// Maximum number of choices in an explanation.
 pub const READS_MAX: usize = 10_000;
 
-/// The choices to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainRequest<'a> {
     /// A policy string, [`ORACLE`] or [`FAIR_ORACLE`].
     pub policy: &'a str,
-    /// Seed of the run.
     pub seed: u64,
     /// Replaces every section's `runtime`, if given.
     pub duration: Option<Nanos>,
@@ -51,18 +49,12 @@ pub enum TraceLimit {
     Time(Nanos),
 }
 
-/// The explained choices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// Version of the program.
     pub program_version: &'static str,
-    /// Name of the array.
     pub array: String,
-    /// Name of the job.
     pub job: String,
-    /// The policy string.
     pub policy: String,
-    /// Seed of the run.
     pub seed: u64,
     /// Start of the window.
     pub from_ns: u64,
@@ -70,7 +62,6 @@ pub struct Explained {
     pub is_cut_short: bool,
     /// The choices, in the order in which they were made.
     pub choices: Vec<ExplainedChoice>,
-    /// The summary.
     pub summary: Summary,
 }
 

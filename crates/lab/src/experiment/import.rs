@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 /// Labels that the other program's output does not contain.
 #[derive(Clone, Debug)]
 pub struct ImportLabels {
-    /// Name of the array.
     pub array: String,
     /// The array file; empty if there is none.
     pub array_text: String,
@@ -31,7 +30,6 @@ pub struct ImportLabels {
 /// What became of cells that were to be added.
 #[derive(Debug, Default)]
 pub struct Added {
-    /// The files that were written.
     pub written: Vec<PathBuf>,
     /// Indexes of the records that the folder held already.
     pub known: Vec<usize>,
@@ -84,9 +82,6 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
 
 /// Adds `records` to a folder that may take them, each as the next repeat of its job and policy
 /// there.
-///
-/// # Errors
-/// If the folder cannot be written.
 pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {
     let cells = folder.join(CELLS_FOLDER);
     fs::create_dir_all(&cells)

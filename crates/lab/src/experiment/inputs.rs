@@ -65,13 +65,10 @@ const ORACLE_QUEUES_MAX: u64 = 4;
 /// An array and jobs that fit it.
 #[derive(Debug)]
 pub struct Inputs {
-    /// The array.
     pub array: ArraySpec,
-    /// The array as written.
     pub array_source: InputText,
     /// The jobs, in the order they were named.
     pub jobs: Vec<JobFile>,
-    /// The jobs as written.
     pub job_sources: Vec<InputText>,
     /// What was accepted in the jobs of the user's own files and changes nothing, or counts
     /// otherwise than it looks: each option once.
@@ -199,7 +196,6 @@ pub fn check_fit(array_name: &str, array: &ArraySpec, jobs: &JobFile) -> Result<
     Ok(engine::check(array, jobs)?)
 }
 
-/// The names of the jobs compiled in.
 pub fn builtin_job_names() -> impl Iterator<Item = &'static str> {
     BUILTIN_JOBS.iter().map(|(name, _)| *name)
 }
@@ -222,9 +218,6 @@ fn is_job(name: &str) -> bool {
 }
 
 /// Loads an array by path or built-in name. Its members may be real.
-///
-/// # Errors
-/// If it cannot be read or understood.
 pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
     match ArrayFile::builtin(name) {
         Ok(file) if !Path::new(name).exists() => Ok(loaded(name, file)),
@@ -233,9 +226,6 @@ pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
 }
 
 /// Loads the array file of a volume. A built-in array has no devices, so none is looked for.
-///
-/// # Errors
-/// If it cannot be read or understood.
 pub fn load_array_file(name: &str) -> Result<(InputText, ArraySpec)> {
     if ArrayFile::builtin(name).is_ok() && !Path::new(name).exists() {
         let what = format!("`{name}` is a built-in array: its members are disk models");
@@ -275,9 +265,6 @@ pub fn fingerprint(spec: &ArraySpec) -> String {
 }
 
 /// Loads a job by path or built-in name.
-///
-/// # Errors
-/// If it cannot be read or understood.
 pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
     let is_array = name.ends_with(".toml") || ArrayFile::builtin(name).is_ok();
     if is_array && builtin_job(name).is_none() {
@@ -304,22 +291,15 @@ pub fn job_fingerprint(job: &JobFile) -> String {
 }
 
 /// The array of a text that is in no file. Errors call it `name`.
-///
-/// # Errors
-/// If it cannot be understood.
 pub fn array_of_text(name: &str, text: &str) -> Result<ArraySpec> {
     Ok(ArrayFile::parse(text, &format!("{name}.toml"))?.spec)
 }
 
 /// The job of a text that is in no file. No variable is set, and it can include no file.
-///
-/// # Errors
-/// If it cannot be understood.
 pub fn job_of_text(name: &str, text: &str) -> Result<JobFile> {
     Ok(JobFile::parse(text, &format!("{name}.fio"), &JobContext::empty())?)
 }
 
-/// The text of a built-in job.
 pub fn builtin_job_text(name: &str) -> Option<&'static str> {
     BUILTIN_JOBS.iter().find(|(builtin, _)| *builtin == name).map(|(_, text)| *text)
 }

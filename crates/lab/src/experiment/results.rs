@@ -111,7 +111,6 @@ impl Results {
         serde_json::from_str::<Plan>(&text).map_or(0, |plan| plan.seeds.len())
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -137,18 +136,12 @@ impl Results {
     }
 
     /// Saves the record of `cell`.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn save(&self, cell: &Cell<'_>, record: &impl Serialize) -> Result<()> {
         Results::save_at(&self.cell_path(cell), record)
     }
 
     /// Saves the record of `cell` where no report reads it, because it says nothing about the
     /// policy.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn save_left_out(&self, cell: &Cell<'_>, record: &impl Serialize) -> Result<()> {
         let folder = self.folder.join(LEFT_OUT_FOLDER);
         fs::create_dir_all(&folder)

@@ -16,7 +16,6 @@ use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How to run cells.
 pub struct RunOptions<'a> {
     /// Number of threads; none for one per CPU.
     pub threads: Option<NonZeroUsize>,
@@ -26,27 +25,19 @@ pub struct RunOptions<'a> {
     pub on_cell: &'a (dyn Fn(CellSource) + Sync),
 }
 
-/// Where the record of a cell comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellSource {
-    /// It was run now.
     Run,
     /// An earlier run saved it.
     Saved,
 }
 
-/// How a run of a plan ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
     /// Every cell is done: their summaries in the order of the plan.
     Complete(Vec<CellSummary>),
     /// It was stopped before.
-    Interrupted {
-        /// Number of cells that are saved.
-        done: usize,
-        /// Number of cells of the plan.
-        all: usize,
-    },
+    Interrupted { done: usize, all: usize },
 }
 
 impl RunOptions<'_> {

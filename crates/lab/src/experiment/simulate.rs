@@ -48,9 +48,6 @@ type CellKey = (usize, u64, String);
 impl<'a> SimExecutor<'a> {
     /// An executor for plans of these inputs. Once `stop` is set, a cell that is running ends with
     /// an error.
-    ///
-    /// # Errors
-    /// If the array cannot be simulated.
     pub fn new(inputs: &'a Inputs, stop: &'a AtomicBool) -> Result<SimExecutor<'a>> {
         let map = inputs.array.chunk_map()?;
         Ok(SimExecutor { inputs, stop, map, shared: Mutex::default() })

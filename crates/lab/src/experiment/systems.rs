@@ -109,7 +109,6 @@ pub struct Offer {
     /// True if it is only for arrays with rotational members and others.
     #[serde(default)]
     pub mixed: bool,
-    /// The values to compare.
     #[serde(default)]
     pub values: Vec<String>,
     /// The members, or sets of members, that it is offered for.
@@ -146,7 +145,6 @@ pub struct Offer {
     /// True if the system refuses the command while the array is not in sync.
     #[serde(default)]
     pub needs_sync: bool,
-    /// Where this was read.
     pub source: String,
     /// False if not everything was read in a source.
     #[serde(default = "is_verified")]
@@ -161,7 +159,6 @@ pub struct WorkLimit {
     pub work: LimitedWork,
     /// The limit in force if nothing was set; none if there is none.
     pub default_kib: Option<u64>,
-    /// How to set it.
     pub knob: NumberSetting,
 }
 
@@ -169,11 +166,9 @@ pub struct WorkLimit {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NumberSetting {
-    /// Its name in the system.
     pub name: String,
     /// The first version that has it; the first of all if not given.
     since: Option<Version>,
-    /// Command that sets it.
     set: String,
     /// Command that shows it.
     check: String,
@@ -181,7 +176,6 @@ pub struct NumberSetting {
     persist: String,
     /// Command that restores what was in force, `{previous}`, or the default.
     undo: String,
-    /// Where this was read.
     pub source: String,
 }
 
@@ -189,7 +183,6 @@ pub struct NumberSetting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitedWork {
-    /// The rebuild of a member.
     Rebuild,
     /// A scrub, of each device at its own rate.
     Scrub,
@@ -222,7 +215,6 @@ static SYSTEMS: LazyLock<Vec<System>> = LazyLock::new(|| {
     FILES.iter().map(system).collect()
 });
 
-/// All systems.
 pub fn all() -> &'static [System] {
     &SYSTEMS
 }

@@ -7,7 +7,6 @@ use crate::experiment::record::ORACLE;
 use crate::experiment::study::{JobStudy, MatrixRow, Row, Study};
 use mirrorball_core::units::counted;
 
-/// Number of the best rows that are shown.
 const BEST: usize = 10;
 /// Hidden rows below which all are shown.
 const HIDDEN_MIN: usize = 3;
@@ -25,7 +24,6 @@ pub struct TableExtent<'a> {
     pub named: &'a [String],
 }
 
-/// All of it.
 pub(super) const EVERYTHING: TableExtent<'_> =
     TableExtent { all_rows: true, job_tables: true, named: &[] };
 

@@ -12,16 +12,12 @@ const NAME_MIN: usize = 10;
 /// Headings of groups are not shortened to fewer characters for each column.
 const GROUP_MIN: usize = 9;
 
-/// A table.
 #[derive(Debug)]
 pub struct Grid {
-    /// Its columns.
     pub columns: Vec<Column>,
-    /// Its rows.
     pub rows: Vec<GridRow>,
 }
 
-/// One column.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Its heading; lines are parted by newlines.
@@ -35,19 +31,15 @@ pub struct Column {
     pub drop_order: u8,
 }
 
-/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Names.
     Left,
-    /// Numbers.
     Right,
 }
 
 /// One row: as many texts as there are columns.
 #[derive(Debug)]
 pub struct GridRow {
-    /// How it is marked.
     pub emphasis: Emphasis,
     /// One text per column.
     pub texts: Vec<String>,
@@ -61,7 +53,6 @@ pub struct GridBuilder<T> {
 }
 
 impl<T> GridBuilder<T> {
-    /// Marks the row of each item.
     #[must_use]
     pub fn marked(mut self, emphasis: impl Fn(&T) -> Emphasis) -> GridBuilder<T> {
         for (item, row) in self.items.iter().zip(&mut self.grid.rows) {
@@ -70,7 +61,6 @@ impl<T> GridBuilder<T> {
         self
     }
 
-    /// Adds a column with a text for each item.
     #[must_use]
     pub fn column(mut self, column: Column, text: impl Fn(&T) -> String) -> GridBuilder<T> {
         self.grid.columns.push(column);
@@ -80,7 +70,6 @@ impl<T> GridBuilder<T> {
         self
     }
 
-    /// The table.
     pub fn build(self) -> Grid {
         self.grid
     }
@@ -91,9 +80,7 @@ impl<T> GridBuilder<T> {
 pub enum Emphasis {
     /// Not marked.
     None,
-    /// The best of its table.
     Best,
-    /// Tied with the best.
     Tied,
     /// A reference that is not ranked.
     Reference,
@@ -103,7 +90,6 @@ pub enum Emphasis {
     Slower,
     /// Different, but not testable.
     Unsure,
-    /// A warning.
     Wrong,
 }
 
@@ -131,12 +117,10 @@ impl Emphasis {
 }
 
 impl Column {
-    /// A column of names.
     pub fn left(title: impl Into<String>) -> Column {
         Column { title: title.into(), group: String::new(), align: Align::Left, drop_order: 0 }
     }
 
-    /// A column of numbers.
     pub fn right(title: impl Into<String>) -> Column {
         Column { align: Align::Right, ..Column::left(title) }
     }

@@ -47,7 +47,6 @@ pub fn render(parts: &[ResultSet]) -> String {
 
 /// A decision of its own in the place of a report's verdict.
 pub(crate) struct Lead {
-    /// The decision.
     pub(crate) decision: Markup,
     /// The policies that it names, which are shown from the start.
     pub(crate) policies: Vec<String>,

@@ -3,11 +3,9 @@
 use crate::experiment::record::PROGRAM_VERSION;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// The style sheet of all pages.
 pub(crate) const STYLE: &str = include_str!("page.css");
 
 pub(crate) struct Page<'a> {
-    /// Its title in the browser.
     pub(crate) title: &'a str,
     /// Further elements of the head.
     pub(crate) head: Markup,
@@ -15,7 +13,6 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The file.
     pub(crate) fn render(&self) -> String {
         let page = html! {
             (DOCTYPE)

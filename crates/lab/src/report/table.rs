@@ -174,7 +174,6 @@ pub fn draw(grid: &Grid, style: Style) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Position of a column.
 struct ColumnSpan {
     gap: usize,
     width: usize,

@@ -23,7 +23,6 @@ use std::borrow::Cow;
 /// columns.
 pub(super) const PAGE_WIDTH: usize = usize::MAX;
 
-/// A table with its heading and remarks.
 pub(super) struct TitledTable {
     pub(super) heading: String,
     pub(super) grid: Grid,
@@ -64,7 +63,6 @@ pub(super) fn title(study: &Study) -> String {
     )
 }
 
-/// Every table of a study.
 pub(super) fn all(study: &Study, width: usize) -> Vec<TitledTable> {
     let repeats = study.plan.seeds.len();
     let tables = study.jobs.iter().flat_map(|job| of_job(job, repeats, width));

@@ -173,7 +173,6 @@ pub(crate) fn study_of(
 pub(crate) struct MockExecutor {
     /// File names of the cells that were run, in the order of their starts.
     pub(crate) runs: Mutex<Vec<String>>,
-    /// The policy whose cells fail.
     pub(crate) failing_policy: Option<&'static str>,
 }
 

@@ -21,7 +21,6 @@ const CONTEXT: usize = CHOOSE_BYTES + 16 * MIRROR_BYTES;
 /// Instructions of a call, after which it counts as endless.
 const STEPS_MAX: u64 = 1 << 20;
 
-/// Functions of the kernel that the objects call.
 const KERNEL_FUNCTIONS: [&str; 7] = [
     "bpf_iter_read_policy_new",
     "bpf_iter_read_policy_next",
@@ -39,7 +38,6 @@ const PRANDOM: i32 = 7;
 const R_BPF_64_64: u32 = 1;
 const R_BPF_64_32: u32 = 10;
 
-/// An instruction.
 #[derive(Clone, Copy, Debug)]
 struct Instruction {
     code: u8,
@@ -54,7 +52,6 @@ pub(crate) struct Machine {
     code: Vec<Instruction>,
     image: Vec<u8>,
     stack: Vec<u8>,
-    /// Context of the call.
     pub(crate) context: Vec<u8>,
     /// Members of the array, one after the other.
     pub(crate) members: Vec<u8>,

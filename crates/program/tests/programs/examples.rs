@@ -26,7 +26,6 @@ struct Pair {
     tally: Arc<Tally>,
 }
 
-/// Agreement of a pair.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) decisions: AtomicU64,
@@ -163,7 +162,6 @@ impl History {
         }
     }
 
-    /// The member that failed returns.
     fn return_member(&mut self) {
         if let Some(member) = self.failed() {
             self.volume.set_member_state(member, MemberState::InSync);

@@ -62,7 +62,6 @@ fn compile_cleanly(name: &str, options: &[&str]) -> PathBuf {
     object
 }
 
-/// A BPF object as a policy.
 struct BpfPolicy {
     machine: Machine,
     has_begun: bool,

@@ -123,7 +123,6 @@ fn read() -> (Read, [Mirror; 2]) {
     (read, [mirror(0), mirror(1)])
 }
 
-/// The end of a read.
 fn completion() -> (MemberIo, Outcome) {
     let read = MemberIo {
         op: Op::Read,

@@ -21,7 +21,6 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// The object.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = b"\0asm\x01\0\0\0".to_vec();
         let types = [vec![0x60, 1, I32, 1, I64], vec![0x60, 0, 0]];

@@ -128,7 +128,6 @@ mod tests {
         requests
     }
 
-    /// Bytes that the volume reads of its members for these requests.
     fn bytes_read(volume: &mut Volume, requests: &[ClientRequest]) -> u64 {
         let mut bytes = 0;
         for (id, request) in (0..).zip(requests) {

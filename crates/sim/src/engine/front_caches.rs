@@ -37,7 +37,6 @@ pub(super) struct FrontCaches {
     ended: Vec<Completion>,
 }
 
-/// True for the request of a cache.
 #[inline]
 pub(super) fn is_of_cache(request: RequestId) -> bool {
     request.0 & (WRITE_BACK | TIER_PART) != 0
@@ -57,17 +56,14 @@ impl FrontCaches {
         self.array_cache.as_ref().and_then(ArrayCache::next_event).unwrap_or(Nanos::MAX)
     }
 
-    /// Counters of the cache tier.
     pub(super) fn tier_counts(&self) -> Option<CacheTierCounts> {
         self.array_cache.as_ref().map(|cache| cache.tier.counts())
     }
 
-    /// Counters of the controller.
     pub(super) fn controller_counts(&self) -> Option<ControllerCounts> {
         self.controller.as_ref().map(WriteBackCache::counts)
     }
 
-    /// Contents of the cache tier.
     pub(super) fn contents(&self) -> Option<CacheContents> {
         self.array_cache.as_ref().map(|cache| cache.tier.contents().clone())
     }
@@ -113,7 +109,6 @@ impl Engine {
         }
     }
 
-    /// Ends what the cache device has completed.
     fn end_cache_device_io(&mut self) {
         let Some(caches) = &mut self.caches else { return };
         let Some(tier) = &mut caches.array_cache else { return };
@@ -175,7 +170,6 @@ impl Engine {
         })
     }
 
-    /// Handles the end of a request of a cache.
     pub(super) fn end_for_cache(&mut self, request: RequestId, is_ok: bool) {
         if request.0 & WRITE_BACK == 0 {
             return self.end_above_controller(request, is_ok);

@@ -22,7 +22,6 @@ pub struct ArrayState {
     runs: u64,
     /// Contents of the caches in front of members, in the order of members.
     caches: Vec<Option<CacheContents>>,
-    /// Contents of the cache in front of the array.
     array_cache: Option<CacheContents>,
 }
 

@@ -17,7 +17,6 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_disk::fault::{Fault, FaultWindow};
 
-/// A run that is watched.
 pub struct WatchedRun {
     engine: Engine,
     array: ArraySpec,
@@ -25,14 +24,12 @@ pub struct WatchedRun {
     seed: u64,
 }
 
-/// Record of a step of a watched run.
 #[derive(Debug)]
 pub struct Step {
     /// The I/O of members, in the order of their events, up to some thousands.
     pub events: Vec<LoggedIo>,
     /// Bytes that foreground reads of members returned.
     pub read_bytes: u64,
-    /// Number of these reads.
     pub reads: u64,
     /// Number of I/Os that each member has in flight now.
     pub in_flight: Vec<u32>,

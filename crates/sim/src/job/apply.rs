@@ -7,7 +7,6 @@ use super::setters::Setter;
 use super::{JobReader, value};
 use mirrorball_core::diagnostic::Diagnostic;
 
-/// An option as written.
 pub(super) struct OptionLine {
     pub(super) file: String,
     pub(super) line: usize,

@@ -16,7 +16,6 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
-/// A job in the making.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) job: Section,
@@ -132,7 +131,6 @@ impl Default for Draft {
     }
 }
 
-/// A finished job.
 pub(super) struct Finished {
     pub(super) job: Section,
     pub(super) files: FileDraft,

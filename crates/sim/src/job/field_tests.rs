@@ -4,7 +4,6 @@ use super::tests::parse;
 use super::{Direction, JobContext, JobFile, JobTarget, Section};
 use mirrorball_core::units::{KIB, MIB};
 
-/// Size of the volume.
 const TIB: u64 = 1 << 40;
 
 /// Depth, page cache, sizes and places of the first requests of a section, in KiB.

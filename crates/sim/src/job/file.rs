@@ -7,7 +7,6 @@ use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::{KIB, parse_bytes};
 
 const KEYS: [&str; 6] = ["file", "lock", "su", "sw", "swalloc", "agsize"];
-/// A block of the filesystem.
 const BLOCK: u64 = 4 * KIB;
 
 /// Reads the words of a pragma with `file=`.

@@ -8,7 +8,6 @@ use super::pragma;
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::suggest::closest_name;
 
-/// Contents of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content<'a> {
     /// Blank or a comment.
@@ -23,7 +22,6 @@ pub(super) enum Content<'a> {
     Pragma(&'a str),
 }
 
-/// An option as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Line<'a> {
     pub(super) name: &'a str,

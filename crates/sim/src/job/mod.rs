@@ -74,7 +74,6 @@ pub struct Note {
     pub file: String,
     /// The line of its first use, from one.
     pub line: usize,
-    /// The option as it was written.
     pub option: String,
     /// Why it changes nothing, or its effect.
     pub reason: String,
@@ -159,9 +158,6 @@ impl JobFile {
     }
 
     /// The same for a volume that the errors call `place`, such as "the volume of `pair.toml`".
-    ///
-    /// # Errors
-    /// As [`JobFile::validate_against`].
     pub fn validate_against_named(&self, volume_bytes: u64, place: &str) -> Result<(), Diagnostic> {
         for job in &self.sections {
             if let Some(replay) = &job.replay {
@@ -198,7 +194,6 @@ struct JobReader<'a> {
     group: usize,
     includes: usize,
     result: JobFile,
-    /// The files of each section.
     files: Vec<FileDraft>,
     groups: Vec<GroupDraft>,
     /// Errors in single lines.

@@ -27,7 +27,6 @@ pub(super) struct OptionRow {
     pub(super) note: Option<&'static str>,
 }
 
-/// Treatment of an option.
 #[derive(Clone, Copy)]
 pub(super) enum Support {
     Takes(Setter),

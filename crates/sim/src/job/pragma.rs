@@ -17,7 +17,6 @@ use serde::Serialize;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Pragma {
-    /// Adds background work.
     Background(Background),
     /// Sets whether the section counts for the score.
     Counts(bool),
@@ -27,7 +26,6 @@ pub(super) enum Pragma {
     File(FileSpec),
 }
 
-/// The kinds of background work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum BackgroundKind {
     /// Reads scattered extents and writes them in one run elsewhere.
@@ -41,7 +39,6 @@ pub enum BackgroundKind {
 /// Background work: requests that belong to no section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Background {
-    /// Kind of the work.
     pub kind: BackgroundKind,
     /// Maximum bytes read per second; unlimited if `None`.
     pub rate_bytes_per_s: Option<u64>,
@@ -89,7 +86,6 @@ pub(super) fn help_for_option(word: &str) -> String {
 
 const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=100MB/s`";
 
-/// Reads the words of a pragma.
 pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
     if words.split_whitespace().any(|word| word.starts_with("replay=")) {
         return replay_draft::parse_pragma(words).map(Pragma::Replay);

@@ -25,7 +25,6 @@ pub enum ReplayPace {
 /// Serialises to its canonical form: the hash of the trace stands for its path.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Replay {
-    /// The trace.
     #[serde(skip)]
     pub file: TraceFile,
     /// Resemblance of the job.
@@ -37,7 +36,6 @@ pub struct Replay {
     pub pace: ReplayPace,
     /// Rate in percent of that of the trace.
     pub time_scale_percent: u64,
-    /// Offsets are divided by this.
     pub offset_divisor: u64,
     /// Offsets are rounded down to a multiple of this, after the division.
     pub align_bytes: u64,
@@ -102,7 +100,6 @@ impl Replay {
         end.checked_next_multiple_of(SECTOR_BYTES).unwrap_or(u64::MAX)
     }
 
-    /// Number of requests of a kind that are replayed.
     pub(super) fn count(&self, op: TraceOp) -> u64 {
         let index = op as usize;
         if self.skips[index] { 0 } else { self.summary.requests[index] }

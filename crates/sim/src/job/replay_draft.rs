@@ -171,7 +171,6 @@ fn of_trace(error: Diagnostic) -> Diagnostic {
     job_error(format!("read_iolog: {text}"), help)
 }
 
-/// Reads the words of the pragma.
 pub(super) fn parse_pragma(words: &str) -> Result<ReplayPragma, Diagnostic> {
     let mut pragma = ReplayPragma::default();
     for word in words.split_whitespace() {

@@ -25,11 +25,8 @@ pub(super) enum Setter {
     Time(Nanos, fn(&mut Draft, Nanos)),
     /// A time of at most [`IDLE_MAX`] in which nothing is measured; a bare number is in seconds.
     IdleTime(fn(&mut Draft, Nanos)),
-    /// Any text.
     Name(fn(&mut Draft, String)),
-    /// A size in bytes.
     Size(fn(&mut Draft, u64)),
-    /// A size in bytes or percent.
     Extent(fn(&mut Draft, SizeOrPercent)),
     /// Anything else.
     Text(fn(&mut Draft, &str) -> Result<(), Diagnostic>),

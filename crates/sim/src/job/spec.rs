@@ -6,14 +6,10 @@ use mirrorball_core::units::Nanos;
 use serde::{Serialize, Serializer};
 use std::ops::{Index, IndexMut};
 
-/// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub enum Direction {
-    /// A read.
     Read,
-    /// A write.
     Write,
-    /// A discard.
     Trim,
 }
 
@@ -24,9 +20,7 @@ pub struct PerDirection<T>(pub [T; 3]);
 /// The directions of a section's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Mix {
-    /// One direction.
     Only(Direction),
-    /// Reads and writes.
     ReadWrite {
         /// Percent of reads, 0 to 100.
         read_percent: u64,
@@ -47,16 +41,13 @@ pub enum Access {
 /// A size, in bytes or in percent of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum SizeOrPercent {
-    /// Bytes.
     Bytes(u64),
     /// Percent of the volume, rounded to whole blocks.
     Percent(u64),
 }
 
-/// A request size with its share of the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SizeShare {
-    /// Bytes of the request.
     pub bytes: u64,
     /// Share of the requests, in proportion to the sum of the shares of its direction.
     #[serde(rename = "percent")]
@@ -74,7 +65,6 @@ pub enum AddressModifier {
     /// Requests of a random job for each random address. The others follow the request before, or
     /// repeat its address.
     Runs {
-        /// Number of requests.
         length: u64,
         /// Whether the others repeat the address.
         is_identical: bool,
@@ -84,9 +74,7 @@ pub enum AddressModifier {
 /// Zones of `zonemode=strided`: some bytes are requested of each zone, then some are skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct StridedZones {
-    /// Bytes to request of each zone.
     pub size_bytes: u64,
-    /// Bytes of a zone.
     pub range_bytes: u64,
     /// Bytes between zones.
     pub skip_bytes: u64,
@@ -97,9 +85,7 @@ pub struct StridedZones {
 pub enum FileOrder {
     /// One file after the other.
     Sequential,
-    /// Each file in turn.
     RoundRobin,
-    /// Files drawn by a distribution.
     Drawn(Distribution),
 }
 
@@ -163,7 +149,6 @@ pub struct Section {
     /// Line of its section header, from one.
     #[serde(skip)]
     pub line: usize,
-    /// Index of the section in the file.
     pub index: usize,
     /// Sections of one group run together. A section with `stonewall` starts a new group.
     pub group: usize,
@@ -182,7 +167,6 @@ pub struct Section {
     /// Number of files with requests at a time; all of them if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<usize>,
-    /// Directions of the requests.
     pub mix: Mix,
     /// How addresses follow each other.
     pub access: Access,
@@ -220,7 +204,6 @@ pub struct Section {
     pub loops: u64,
     /// Requests in flight per clone, as fio would reach it (see [`Note`](super::Note)s).
     pub depth: u32,
-    /// Number of clones.
     pub clones: u32,
     /// Time limit, counted from the end of the ramp.
     #[serde(serialize_with = "optional_nanos")]
@@ -282,7 +265,6 @@ pub struct Section {
     pub file: Option<FileSpec>,
 }
 
-/// The file that a section works on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct FileSpec {
     /// When its blocks are allocated.
@@ -333,7 +315,6 @@ impl<T> IndexMut<Direction> for PerDirection<T> {
 }
 
 impl Mix {
-    /// The directions that occur.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Mix::Only(Direction::Read) | Mix::ReadWrite { read_percent: 100 } => &[Direction::Read],

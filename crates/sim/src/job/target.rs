@@ -3,12 +3,10 @@
 use mirrorball_core::units::SECTOR_BYTES;
 use serde::Serialize;
 
-/// A range of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Region {
     /// First byte.
     pub offset: u64,
-    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -19,14 +17,11 @@ pub enum JobTarget {
     Devices {
         /// The parts of this section, from zero.
         parts: Vec<u64>,
-        /// Number of parts.
         of: u64,
     },
-    /// Files on the volume.
     Files(FileLayout),
 }
 
-/// Files with their places on the volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FileLayout {
     /// Sets of files: one if all clones share them. Clone `n` has the set `n % sets`.
@@ -34,7 +29,6 @@ pub struct FileLayout {
 }
 
 impl JobTarget {
-    /// The volume itself.
     pub const VOLUME: JobTarget = JobTarget::Devices { parts: Vec::new(), of: 1 };
 
     /// Whether it is the volume itself.

@@ -8,7 +8,6 @@ pub(super) fn parse(text: &str) -> Result<JobFile, Diagnostic> {
     JobFile::parse(text, "test.fio", &JobContext::empty())
 }
 
-/// The one job with these options.
 fn job(options: &str) -> Section {
     let file = parse(&format!("[job]\n{options}")).unwrap_or_else(|error| panic!("{error}"));
     file.sections.into_iter().next().unwrap()

@@ -10,7 +10,6 @@ use crate::job::{Arrivals, Direction, Section};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 
-/// The arrivals of one direction.
 #[derive(Clone, Debug)]
 pub(super) struct ArrivalSchedule {
     rule: ArrivalRule,

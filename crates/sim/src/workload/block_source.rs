@@ -34,7 +34,6 @@ pub(super) enum BlockSource {
     Zoned(Vec<BlockSpan>),
 }
 
-/// A zone in blocks.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSpan {
     /// Accesses to this zone and those before it, in percent.
@@ -51,7 +50,6 @@ pub(super) enum BlockRank {
     Bell { count: u64, width: f64 },
 }
 
-/// Puts ranks on blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Scatter {
     order: Permutation,
@@ -107,7 +105,6 @@ impl BlockSource {
         }
     }
 
-    /// Draws a block.
     #[inline]
     pub(super) fn draw(&self, maps: &mut Maps, rng: &mut Rng) -> u64 {
         match self {

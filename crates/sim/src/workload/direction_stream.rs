@@ -41,9 +41,7 @@ pub(super) struct DirectionStream {
 /// Whether an address may be random, where that is not left to a percentage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AddressTurn {
-    /// By the percentage.
     Any,
-    /// It is random.
     Random,
     /// It follows the address before, or repeats it.
     Following,

@@ -44,9 +44,7 @@ struct FileStream {
 #[derive(Clone, Debug)]
 struct ZoneState {
     zones: StridedZones,
-    /// Start of the zone in the region.
     start: u64,
-    /// Bytes requested of it.
     bytes: u64,
 }
 

@@ -13,7 +13,6 @@ pub(super) struct Maps(Vec<(u64, RandomMap)>);
 pub(super) enum RandomMap {
     /// By requests of one block.
     Single(Coverage),
-    /// By requests of several sizes.
     Several(BlockMap),
 }
 

@@ -86,11 +86,9 @@ pub enum Next {
 pub struct CloneSpec {
     /// Which clone of the job, from zero.
     pub clone: u32,
-    /// Size of the volume in bytes.
     pub volume_bytes: u64,
     /// When its group starts, counted from the start of the run.
     pub group_start: Nanos,
-    /// The seed of the run.
     pub seed: u64,
 }
 

@@ -122,7 +122,6 @@ impl ReplayStream {
         self.error.take()
     }
 
-    /// One of its requests completed.
     pub(crate) fn complete(&mut self, now: Nanos) {
         self.in_flight -= 1;
         self.last_completion = now;

@@ -24,7 +24,6 @@ fn rate(record: &RunRecord) -> f64 {
     counts.sum::<u64>() as f64 / record.measured.as_secs_f64()
 }
 
-/// Reads of members for each request.
 fn reads_per_request(record: &RunRecord) -> f64 {
     let reads: u64 = member_reads(record).iter().sum();
     reads as f64 / (rate(record) * record.measured.as_secs_f64())

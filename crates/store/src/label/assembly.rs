@@ -61,9 +61,7 @@ use std::collections::BTreeSet;
 /// Standing of a found device in its volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberStanding {
-    /// In sync.
     InSync,
-    /// A member whose rebuild goes on.
     Rebuilding {
         /// The recovery offset.
         recovered_bytes: u64,
@@ -105,7 +103,6 @@ pub struct LabelAssembly {
 /// Metadata that were found on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundMember {
-    /// The label.
     pub newest: NewestLabel,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
@@ -117,12 +114,10 @@ pub struct FoundMember {
     pub stale_maps: Vec<StaleMap>,
 }
 
-/// A member of an assembled volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembledMember {
     /// Index of its label among those found, if it was found.
     pub found: Option<usize>,
-    /// State at the start.
     pub state: MemberState,
     /// True if its device is left out, because it diverged.
     pub has_diverged: bool,
@@ -134,14 +129,10 @@ pub enum ArrayVerdict {
     /// It may.
     Start,
     /// Members that the newest label calls in sync are missing: the user has to decide.
-    NeedsDegraded {
-        /// Their rows.
-        missing: Vec<usize>,
-    },
+    NeedsDegraded { missing: Vec<usize> },
     /// Every member in sync was rebuilt, and only an announcement says so. Those that they were
     /// rebuilt from are not there, and may start by themselves later.
     Announced {
-        /// Their rows.
         rebuilt_from: Vec<usize>,
         /// Rows of members that the newest label calls in sync and that are missing.
         missing: Vec<usize>,
@@ -389,7 +380,6 @@ impl LabelAssembly {
 }
 
 impl MemberStanding {
-    /// The state that a member of this standing starts in.
     pub fn state(self) -> MemberState {
         match self {
             MemberStanding::InSync => MemberState::InSync,

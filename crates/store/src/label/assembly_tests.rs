@@ -64,7 +64,6 @@ pub(in crate::label) fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
     labels.iter().map(device).collect()
 }
 
-/// Standings and verdict.
 fn judge(labels: &[MemberLabel], discarded: &[usize]) -> (Vec<MemberStanding>, ArrayVerdict) {
     let assembly = assemble(&devices(labels), discarded);
     let map = assembly.newest.array.chunk_map(&assembly.newest.map_configs()).unwrap();

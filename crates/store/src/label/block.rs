@@ -47,20 +47,13 @@ impl Uuid {
     pub const NIL: Uuid = Uuid([0; 16]);
 }
 
-/// The kinds of metadata blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BlockKind {
-    /// A label.
     Label = 1,
-    /// A record of the dirty log.
     DirtyRecord = 2,
-    /// The progress of a scrub.
     Scrub = 3,
-    /// The stale map.
     StaleMap = 4,
-    /// Checksums of data.
     Checksums = 5,
-    /// A spare block.
     Spare = 6,
 }
 
@@ -74,14 +67,10 @@ impl BlockKind {
     }
 }
 
-/// The header of a metadata block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BlockHeader {
-    /// The volume.
     pub(super) volume: Uuid,
-    /// The member.
     pub(super) member: Uuid,
-    /// Offset of the block on the member.
     pub(super) offset: u64,
     /// Grows with each change of the contents.
     pub(super) generation: u64,
@@ -97,13 +86,9 @@ pub enum BlockError {
     /// A wrong checksum: a torn write, or damage.
     Damaged,
     /// It belongs at another offset.
-    Misplaced {
-        /// The offset.
-        offset: u64,
-    },
+    Misplaced { offset: u64 },
     /// It is of a newer format, or uses features that this program does not know.
     Unsupported {
-        /// Format version.
         format: u16,
         /// Unknown features, as bits.
         features: u32,

@@ -42,7 +42,6 @@ pub fn can_catch_up(newest: &Label, device: &FoundMember) -> bool {
 /// Whether a device has data that the other members of its volume lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OwnData {
-    /// It has none.
     None,
     /// It left so long ago that the label has forgotten what it had then.
     Unknown,

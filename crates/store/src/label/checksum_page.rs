@@ -20,10 +20,8 @@ use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uui
 use crate::checksum::{CHECKSUM_BLOCK_BYTES, UNKNOWN};
 use mirrorball_core::geometry::{Profile, RESERVED_BYTES};
 
-/// Checksums in a page.
 pub const PAGE_CHECKSUMS: usize = 512;
 
-/// Bytes of the volume whose checksums are in one page.
 pub const PAGE_SPAN_BYTES: u64 = PAGE_CHECKSUMS as u64 * CHECKSUM_BLOCK_BYTES;
 
 /// Bytes of both slots of a page.
@@ -38,7 +36,6 @@ const _: () = assert!(RESERVED_BYTES.is_multiple_of(METADATA_BYTES as u64));
 pub struct ChecksumPage {
     /// Grows each time the page is written.
     pub generation: u64,
-    /// The checksums of its blocks.
     pub checksums: Box<[u32; PAGE_CHECKSUMS]>,
 }
 

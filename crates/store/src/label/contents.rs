@@ -52,7 +52,6 @@ pub const LABEL_SLOTS: [u64; 2] = [4 << 10, 68 << 10];
 const _: () = assert!(LABEL_SLOTS[0] + METADATA_BYTES as u64 <= SPARE_OFFSET);
 const _: () = assert!(SPARE_OFFSET + METADATA_BYTES as u64 <= LABEL_SLOTS[1]);
 
-/// Limit of the number of members.
 pub const LABELLED_MEMBERS_MAX: usize = 16;
 
 /// Limit of the length of a name, in bytes.
@@ -100,7 +99,6 @@ pub struct DataId(pub u64);
 /// The data id of a volume, and those that it had before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lineage {
-    /// The data id.
     pub id: DataId,
     /// Earlier ones, newest first; the oldest are forgotten.
     pub history: Vec<PastData>,
@@ -109,7 +107,6 @@ pub struct Lineage {
 /// A data id that a volume had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PastData {
-    /// The data id.
     pub id: DataId,
     /// The last generation that had it. A member with this id and a later generation went on
     /// without those that drew another id.
@@ -124,13 +121,9 @@ pub struct PastData {
 /// The properties of a volume that never change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelledArray {
-    /// UUID of the volume.
     pub uuid: Uuid,
-    /// Name of the volume.
     pub name: String,
-    /// Profile.
     pub profile: Profile,
-    /// Layout.
     pub layout: ArrayLayout,
     /// Limit of members in a striped chunk.
     pub stripe_width_max: Option<u32>,
@@ -148,11 +141,9 @@ pub struct LabelledArray {
 pub struct LabelledMember {
     /// UUID; zero if the device was removed.
     pub uuid: Uuid,
-    /// Devid.
     pub devid: u64,
     /// Size in bytes, by which the volume was laid out.
     pub size_bytes: u64,
-    /// State.
     pub state: MemberState,
     /// True if it failed while repairs of it were not durable, so that what it missed is not all
     /// that it lacks: it is rebuilt whole. Never of a member in sync.
@@ -173,11 +164,9 @@ pub struct LabelledMember {
 /// The contents of all labels of a volume, of one generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// The volume.
     pub array: LabelledArray,
     /// Grows with each change.
     pub generation: u64,
-    /// The state of the data.
     pub lineage: Lineage,
     /// True if the volume was stopped in good order: all mirrors are equal.
     pub is_clean: bool,
@@ -196,12 +185,9 @@ pub struct Label {
     pub is_read_only: bool,
 }
 
-/// A label as one member has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberLabel {
-    /// UUID of the member.
     pub member: Uuid,
-    /// The contents.
     pub label: Label,
 }
 
@@ -396,7 +382,6 @@ impl Label {
         }
     }
 
-    /// The row of a member.
     pub fn row(&self, member: Uuid) -> Option<usize> {
         self.members.iter().position(|row| row.uuid == member)
     }

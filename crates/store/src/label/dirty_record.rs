@@ -21,7 +21,6 @@ pub const DIRTY_LOG_OFFSET: u64 = 128 << 10;
 /// Number of records on a member.
 const DIRTY_LOG_SLOTS: u64 = 16;
 
-/// Bytes of all records.
 pub const DIRTY_LOG_BYTES: u32 = DIRTY_LOG_SLOTS as u32 * METADATA_BYTES as u32;
 
 /// Limit of the number of regions in a record.
@@ -35,7 +34,6 @@ const MAP_GENERATION: usize = 4088;
 const _: () = assert!(LEAST_SEQUENCE + 8 <= MAP_GENERATION);
 const _: () = assert!(MAP_GENERATION + 4 <= METADATA_BYTES - 4);
 
-/// A record of the dirty log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirtyRecord {
     /// Grows by one with each record.
@@ -49,7 +47,6 @@ pub struct DirtyRecord {
 }
 
 impl DirtyRecord {
-    /// The offset of the record on a member.
     pub fn offset(&self) -> u64 {
         DIRTY_LOG_OFFSET + self.sequence % DIRTY_LOG_SLOTS * METADATA_BYTES as u64
     }

@@ -34,11 +34,9 @@ struct Device {
     writes: u32,
 }
 
-/// A volume in service.
 #[derive(Clone, Debug)]
 struct Session {
     label: Label,
-    /// The place of the device of each row.
     places: [Option<usize>; MEMBERS],
     /// Rows of members that have not the newest label yet, and the label.
     behind: Vec<(usize, Label)>,
@@ -446,7 +444,6 @@ impl World {
 }
 
 impl Session {
-    /// Places of the members in sync.
     fn in_sync(&self) -> impl Iterator<Item = usize> {
         let rows = self.places.iter().zip(&self.label.members);
         let in_sync = rows.filter(|(_, row)| row.state == MemberState::InSync);

@@ -26,7 +26,6 @@ use mirrorball_core::geometry::RESERVED_BYTES;
 /// Offset of the first record of a scrub on a member.
 pub const SCRUB_OFFSET: u64 = 960 << 10;
 
-/// Bytes of all records of a scrub.
 pub const SCRUB_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
 const ODD_BLOCKS: usize = 136;
@@ -40,23 +39,18 @@ const _: () = assert!(FOLLOWS_FINISHED < METADATA_BYTES - 4);
 const _: () = assert!(SCRUB_OFFSET + SCRUB_BYTES as u64 <= RESERVED_BYTES);
 const _: () = assert!(STALE_MAP_OFFSET + STALE_MAP_BYTES as u64 <= SCRUB_OFFSET);
 
-/// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScrubState {
-    /// It goes on.
     Running,
     /// It waits until it is resumed.
     Paused,
-    /// All was checked.
     Finished,
-    /// It was given up.
     Cancelled,
 }
 
 /// How far a scrub is, and what it found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubProgress {
-    /// State.
     pub state: ScrubState,
     /// True if blocks that differ are made equal, where it is known which mirror is right.
     pub repairs: bool,
@@ -92,12 +86,10 @@ pub struct ScrubProgress {
     pub rate: Option<u64>,
 }
 
-/// A record of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// The progress.
     pub progress: ScrubProgress,
 }
 
@@ -105,7 +97,6 @@ const STATES: [ScrubState; 4] =
     [ScrubState::Running, ScrubState::Paused, ScrubState::Finished, ScrubState::Cancelled];
 
 impl ScrubProgress {
-    /// The start of a scrub.
     pub fn begin(repairs: bool, from: Option<u64>, rate: Option<u64>) -> ScrubProgress {
         ScrubProgress {
             state: ScrubState::Running,
@@ -144,12 +135,10 @@ impl ScrubProgress {
 }
 
 impl ScrubRecord {
-    /// The offset of the record on a member.
     pub fn offset(&self) -> u64 {
         SCRUB_OFFSET + self.sequence % 2 * METADATA_BYTES as u64
     }
 
-    /// Encodes the record for a member.
     pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
         let progress = &self.progress;
         let mut page = Page::new();

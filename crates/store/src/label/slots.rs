@@ -9,7 +9,6 @@ use super::contents::{LABEL_SLOTS, Label, MemberLabel};
 /// The label of a member, and the slot that it is in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewestLabel {
-    /// The label.
     pub found: MemberLabel,
     /// Index in [`LABEL_SLOTS`].
     pub slot: usize,

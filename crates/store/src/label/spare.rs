@@ -23,7 +23,6 @@ pub const SPARE_OFFSET: u64 = 36 << 10;
 /// Limit of the number of spares of a volume.
 pub const SPARES_MAX: usize = 8;
 
-/// Bytes of a spare in a label.
 pub(super) const SPARE_ROW_BYTES: usize = 32;
 
 const NAME: usize = 72;
@@ -33,25 +32,20 @@ const NAME: usize = 72;
 pub struct LabelledSpare {
     /// UUID, also as a member.
     pub uuid: Uuid,
-    /// Size in bytes.
     pub size_bytes: u64,
     /// The devid of the member that is copied to it, and whose place it takes then.
     pub replaces: Option<u64>,
 }
 
-/// The block by which a spare is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpareBlock {
-    /// UUID of its volume.
     pub volume: Uuid,
-    /// UUID of the spare.
     pub uuid: Uuid,
     /// Name of its volume when it was added.
     pub name: String,
 }
 
 impl SpareBlock {
-    /// Encodes the block.
     pub fn encode(&self) -> Box<[u8]> {
         let mut page = Page::new();
         page.put_text(NAME, &self.name, TEXT_ROOM);

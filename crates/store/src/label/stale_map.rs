@@ -24,7 +24,6 @@ pub const STALE_MAP_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
 const _: () = assert!(DIRTY_LOG_OFFSET + DIRTY_LOG_BYTES as u64 <= STALE_MAP_OFFSET);
 const BITS: usize = 88;
-/// Limit of the number of groups.
 const GROUPS_MAX: u64 = 31_936;
 const _: () = assert!(BITS + GROUPS_MAX as usize / 8 <= METADATA_BYTES - 4);
 
@@ -79,12 +78,10 @@ impl StaleMap {
         (self.shift, self.groups) == (empty.shift, empty.groups)
     }
 
-    /// The offset of the map on a member.
     pub fn offset(&self) -> u64 {
         STALE_MAP_OFFSET + self.generation % 2 * METADATA_BYTES as u64
     }
 
-    /// Encodes the map for a member.
     pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
         assert_eq!(self.bits.len(), self.groups.div_ceil(8) as usize, "a bit for each group");
         let mut page = Page::new();

@@ -103,7 +103,6 @@ impl Rig {
         Ok(data.chunks(BLOCK as usize).map(|block| block[0]).collect())
     }
 
-    /// The place of an offset of the volume on a disk.
     fn place(&self, member: usize, offset: u64) -> usize {
         let mapped = self.volume.map().map(offset, BLOCK);
         let mirror = mapped.mirrors.iter().find(|it| it.member.get() == member).unwrap();

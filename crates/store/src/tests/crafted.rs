@@ -53,7 +53,6 @@ fn device(found: crate::label::MemberLabel, record: Option<DirtyRecord>) -> Foun
     }
 }
 
-/// The devices of the label.
 fn devices() -> Vec<FoundMember> {
     let record = DirtyRecord { sequence: 9, least_sequence: 8, ..DirtyRecord::default() };
     let device = |member: &LabelledMember| {

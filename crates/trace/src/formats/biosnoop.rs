@@ -90,7 +90,6 @@ impl FrameParser for Parser {
 /// Added to every time, so that a request that arrived before the clock began has one.
 const EARLIEST_NS: u64 = 3_600_000_000_000;
 
-/// The number of columns of a header.
 fn header(line: &[u8]) -> Result<usize, Diagnostic> {
     let names = [&b"TIME(s)"[..], b"COMM", b"PID", b"DISK", b"T", b"SECTOR", b"BYTES"];
     let fields: Vec<&[u8]> = blank_fields(line).collect();

@@ -42,7 +42,6 @@ pub(crate) enum TimeOrder {
     WholeSeconds,
 }
 
-/// A format of traces.
 pub struct TraceFormat {
     /// Name, as given to `--format`.
     pub name: &'static str,
@@ -59,7 +58,6 @@ pub struct TraceFormat {
     pub(crate) parser: fn() -> Box<dyn FrameParser>,
 }
 
-/// All formats.
 pub static FORMATS: [TraceFormat; 16] = [
     fio_v2::FORMAT,
     fio_v3::FORMAT,
@@ -111,10 +109,6 @@ impl PartialEq for TraceFormat {
 }
 
 impl TraceFormat {
-    /// The format of this name.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn by_name(name: &str) -> Result<&'static TraceFormat, Diagnostic> {
         FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
             let names = FORMATS.each_ref().map(|format| format.name);

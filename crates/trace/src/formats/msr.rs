@@ -41,7 +41,6 @@ struct Parser {
     places: Option<[Option<usize>; 8]>,
 }
 
-/// Where the columns of a header are.
 fn header(line: &[u8]) -> Result<[Option<usize>; 8], Diagnostic> {
     let text = String::from_utf8_lossy(line).to_lowercase();
     let names: Vec<String> = text

@@ -25,7 +25,6 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 };
 
 struct Parser {
-    /// The event that is read.
     event: Option<Tracepoint>,
 }
 
@@ -37,7 +36,6 @@ pub(crate) enum Tracepoint {
     Complete,
 }
 
-/// A line of a tracepoint.
 pub(crate) struct TraceLine<'a> {
     pub(crate) event: Tracepoint,
     /// Seconds of a clock, as nanoseconds.

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Number of requests of clients in flight under load.
 const LOAD: usize = 8;
 
-/// A kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ClientRequest {
     Read,
@@ -25,10 +24,8 @@ pub(crate) enum ClientRequest {
     Flush,
 }
 
-/// A request of a client.
 struct SentRequest {
     request: ClientRequest,
-    /// The number of the client that sent it.
     client: u32,
     block: u64,
     value: u64,
@@ -40,7 +37,6 @@ struct SentRequest {
     changes: u64,
 }
 
-/// The requests of the clients of one service.
 #[derive(Default)]
 pub(crate) struct Requests {
     pending: BTreeMap<u32, SentRequest>,
@@ -145,7 +141,6 @@ impl Machine {
         });
     }
 
-    /// Forgets the requests of a service that ended.
     pub(crate) fn forget_requests(&mut self) {
         self.requests = Requests::default();
     }
@@ -254,7 +249,6 @@ impl Machine {
     }
 }
 
-/// Where a block of the clients is on the volume.
 pub(crate) fn block_offset(map: &ChunkMap, block: u64) -> u64 {
     let block_bytes = BLOCK_BYTES as u64;
     map.capacity_bytes() / BLOCKS / block_bytes * block_bytes * block

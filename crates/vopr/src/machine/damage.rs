@@ -45,7 +45,6 @@ pub(crate) struct DamageState {
     has_lost_checksums: bool,
     /// True once metadata were damaged.
     pub(crate) has_bad_metadata: bool,
-    /// Disks with a slot of their label that was damaged.
     pub(crate) bad_labels: BTreeSet<ObjectId>,
     /// Offsets of the blocks that rebuilds left out of each disk.
     pub(crate) left_out: BTreeMap<ObjectId, BTreeMap<u64, LeftOut>>,

@@ -21,7 +21,6 @@ use mirrorball_store::label::assembly::{ArrayVerdict, MemberStanding};
 
 /// In this time of service after a write, the dirty log gets two records.
 const TELLING: Nanos = Nanos::from_secs(8);
-/// The path of a copy of a disk.
 const COPY: &str = "/simulated/copy";
 /// The block that is written to by halves.
 const BLOCK: u64 = 0;

@@ -22,7 +22,6 @@ pub(super) struct CostModel {
     load_before_read: u64,
     /// Time of the last completion, or of the last decision that found the member idle.
     progress_at: Nanos,
-    /// Number of reads in the estimates.
     reads: u32,
     completed_at: Nanos,
     completed_end: u64,
@@ -79,7 +78,6 @@ impl CostModel {
         }
     }
 
-    /// Work of a read of this length.
     #[inline]
     pub(super) fn work_of(&self, length: u64) -> u64 {
         IO + self.scale.of_bytes(length)
@@ -168,7 +166,6 @@ impl CostModel {
         self.load
     }
 
-    /// Records that the member is given a read.
     #[inline]
     pub(super) fn begin_read(&mut self) {
         self.load_before_read = self.load.work;

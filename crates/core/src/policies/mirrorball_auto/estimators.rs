@@ -51,7 +51,6 @@ pub(super) struct FlashEstimator {
 
 /// A completed read on flash.
 pub(super) struct FlashSample {
-    /// Work of the read.
     pub(super) work: u64,
     /// Work that was in flight at the member's last decision before the completion; zero if the
     /// read was alone.

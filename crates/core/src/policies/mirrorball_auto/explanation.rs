@@ -6,7 +6,6 @@ use crate::member::Members;
 use crate::policy::{Mirror, MirrorScore, Read};
 use crate::units::Nanos;
 
-/// The score of each mirror.
 pub(super) fn scores(
     models: &MemberModels,
     runs: &RunTable,

@@ -64,7 +64,6 @@ impl DecidingStream {
 }
 
 impl StreamTable {
-    /// An empty table.
     pub(super) fn new(has_workloads: bool) -> StreamTable {
         StreamTable {
             has_workloads,
@@ -176,7 +175,6 @@ impl StreamTable {
         }
     }
 
-    /// The stream of a read that is decided on.
     #[inline]
     pub(super) fn deciding(&self, read: &Read) -> DecidingStream {
         let live = self.workloads.live();

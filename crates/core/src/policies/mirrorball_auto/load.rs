@@ -24,7 +24,6 @@ pub(super) struct MemberLoad {
     pub(super) work: u64,
     /// Number of both.
     pub(super) ios: u64,
-    /// Number of writes.
     pub(super) writes: u32,
 }
 
@@ -38,7 +37,6 @@ impl WorkScale {
         bytes >> self.shift
     }
 
-    /// Load of a member.
     #[inline]
     pub(super) fn load(self, member: &Member) -> MemberLoad {
         let ios = u64::from(member.in_flight());

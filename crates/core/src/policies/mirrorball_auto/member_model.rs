@@ -38,14 +38,12 @@ pub(super) struct MemberModels {
 #[derive(Clone, Copy)]
 pub(super) struct ReadContext<'a> {
     pub(super) run: &'a SequentialRun,
-    /// Number of bytes to read.
     pub(super) length: u64,
     pub(super) now: Nanos,
     /// Number of writes in flight on the mirror that has the fewest.
     pub(super) writes_least: u32,
     /// True if one of the mirrors is a disk.
     pub(super) has_disk: bool,
-    /// The stream that reads.
     pub(super) stream: DecidingStream,
     /// True if no client waits for the read.
     pub(super) background: bool,
@@ -100,7 +98,6 @@ impl MemberModel {
         }
     }
 
-    /// Records that the member is given a read.
     #[inline]
     fn begin_read(&mut self, now: Nanos) {
         self.read_at = now;
@@ -164,7 +161,6 @@ impl MemberModels {
         &mut self.list[member.get()]
     }
 
-    /// The stream of a read that is decided on.
     #[inline(always)]
     pub(super) fn deciding(&self, read: &Read) -> DecidingStream {
         let stream = self.streams.deciding(read);
@@ -194,7 +190,6 @@ impl MemberModels {
         seen
     }
 
-    /// Records the load of a member.
     pub(super) fn update_load(&mut self, member: MemberIndex, members: &Members, now: Nanos) {
         self.get_mut(member).cost.update_load(&members[member], now);
     }
@@ -228,7 +223,6 @@ impl MemberModels {
         may_probe.then(|| due.trailing_zeros() as usize)
     }
 
-    /// Records that a read goes to all mirrors of a set.
     #[inline]
     pub(super) fn record_set(&mut self, set: MirrorSet, mirrors: &[Mirror], now: Nanos) {
         set.iter().for_each(|place| self.get_mut(mirrors[place].member).begin_read(now));

@@ -122,7 +122,6 @@ impl MemberModels {
         ReadCost { wait_ns, delay_ns, seek_ns: 0, dedicated_ns: 0, writes_ns: 0, fairness_ns }
     }
 
-    /// Time of the seek on a disk.
     #[inline(always)]
     fn seek_ns(&self, mirror: &Mirror, load: MemberLoad, context: &ReadContext<'_>) -> u64 {
         let member = self.of(mirror);

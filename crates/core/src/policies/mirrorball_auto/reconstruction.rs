@@ -38,7 +38,6 @@ impl ProgressWatch {
         self.members.resize(count, StripeProgress::default());
     }
 
-    /// The columns that a read leaves out.
     pub(super) fn leave_out(
         &mut self,
         models: &mut MemberModels,

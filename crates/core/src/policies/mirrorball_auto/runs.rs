@@ -36,7 +36,6 @@ pub(super) struct SequentialRun {
     read_at: Nanos,
 }
 
-/// The runs of a volume.
 #[derive(Debug)]
 pub(super) struct RunTable {
     sets: Box<[[SequentialRun; 2]; SETS]>,
@@ -74,7 +73,6 @@ impl SequentialRun {
         (self.id, self.reads, self.read_at) = (0, 0, Nanos::ZERO);
     }
 
-    /// The run with one more read.
     #[inline]
     fn extended(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
         let is_strip = self.read_at == now

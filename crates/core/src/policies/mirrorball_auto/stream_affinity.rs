@@ -52,7 +52,6 @@ impl StreamAffinity {
         now < self.written_until
     }
 
-    /// Records a write.
     #[inline]
     pub(super) fn write(&mut self, now: Nanos) {
         self.written_until = now + OWNER_TIMEOUT;

@@ -123,7 +123,6 @@ impl Streams {
         &mut self.list[slot]
     }
 
-    /// The slot of a stream.
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<usize> {
         // A slot that was never used belongs to stream 0, which has nothing in flight there.
@@ -151,7 +150,6 @@ impl Streams {
         })
     }
 
-    /// Gives a slot to a stream.
     pub(super) fn replace(&mut self, slot: usize, id: u64) {
         self.ids[slot / WAYS][slot % WAYS] = id;
         self.list[slot] = ReaderStream::NEW;

@@ -106,7 +106,6 @@ impl<const COLUMNS: usize> MembersTable<COLUMNS> {
         self.rows[member.get()][column]
     }
 
-    /// Numbers on a member.
     #[inline]
     fn row(&self, member: MemberIndex) -> &[u32; COLUMNS] {
         &self.rows[member.get()]

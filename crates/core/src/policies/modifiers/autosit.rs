@@ -80,7 +80,6 @@ pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     Ok(Box::new(autosit))
 }
 
-/// Median of sorted values.
 fn median(sorted: &[u64]) -> u64 {
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) {

@@ -66,7 +66,6 @@ pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     Ok(Box::new(Hedge { inner, quantile_percent, budget_percent, saved, hedges, classes }))
 }
 
-/// Index of the class of a length.
 fn class_of(length: u64) -> usize {
     63 - length.max(1).leading_zeros() as usize
 }

@@ -39,7 +39,6 @@ pub struct ModifierInfo {
     pub(super) source: &'static str,
 }
 
-/// Finds the row with this name.
 pub fn find(name: &str) -> Option<&'static ModifierInfo> {
     ALL.iter().find(|info| info.name == name)
 }

@@ -72,7 +72,6 @@ const TAIL_AT_SCALE: PolicyOrigin = PolicyOrigin {
     authors: "Jeffrey Dean, Luiz André Barroso",
 };
 
-/// Every modifier.
 pub const ALL: &[ModifierInfo] = &[
     ModifierInfo {
         name: "hedge",

@@ -32,7 +32,6 @@ pub(crate) enum Probe {
     Once,
 }
 
-/// The means of all members.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckpointedMeans {
     list: Vec<MemberMean>,

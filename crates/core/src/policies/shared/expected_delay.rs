@@ -23,7 +23,6 @@ pub(crate) struct ExpectedDelay {
 }
 
 impl ExpectedDelay {
-    /// Adds new members.
     pub(crate) fn resize(&mut self, members: &Members) {
         self.serial.resize(members);
         self.service.resize(members.len(), MovingMean::default());

@@ -5,7 +5,6 @@
 
 use crate::units::MIB;
 
-/// Load of one request.
 pub(crate) const LOAD_SCALE: i64 = 256;
 /// A head nearer than this counts as near.
 const TRACK_BYTES: u64 = MIB;

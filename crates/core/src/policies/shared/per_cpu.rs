@@ -6,7 +6,6 @@
 /// number a caller passes.
 const CPUS_MAX: usize = 4096;
 
-/// One value per CPU.
 #[derive(Debug, Default)]
 pub(crate) struct PerCpu<T> {
     list: Vec<T>,

@@ -18,7 +18,6 @@ pub(crate) struct SerialService {
 }
 
 impl SerialService {
-    /// Adds new members.
     pub(crate) fn resize(&mut self, members: &Members) {
         self.completed_at.resize(members.len(), Nanos::ZERO);
     }

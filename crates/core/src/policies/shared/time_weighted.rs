@@ -9,7 +9,6 @@
 
 use crate::units::Nanos;
 
-/// One.
 pub(crate) const ONE: u64 = 1024;
 /// The largest number whose product with [`ONE`] fits 64 bits.
 const NUMBER_MAX: u64 = u64::MAX / ONE;

@@ -22,20 +22,33 @@ pub(super) struct Reader {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// A read of 4 KiB, the devid that must serve it (0 for a split), and why.
-    Read { offset: u64, from: u64, because: &'static str },
+    Read {
+        offset: u64,
+        from: u64,
+        because: &'static str,
+    },
     /// The oldest I/O in flight on the member completes after this wait.
-    Complete { devid: u64, wait_ms: u64 },
+    Complete {
+        devid: u64,
+        wait_ms: u64,
+    },
     /// The newest I/O in flight on the member is cancelled: the member had not begun it.
-    Cancel { devid: u64 },
-    /// The member is given a write.
-    Write { devid: u64, offset: u64, length: u64 },
+    Cancel {
+        devid: u64,
+    },
+    Write {
+        devid: u64,
+        offset: u64,
+        length: u64,
+    },
     /// Time passes.
-    Wait { millis: u64 },
+    Wait {
+        millis: u64,
+    },
     /// From here on these stripes are eligible, in this order; others are dead.
     Eligible(&'static [u64]),
 }
 
-/// A volume and its policy.
 pub(super) struct Script {
     pub(super) policy: Box<dyn ReadPolicy>,
     pub(super) members: Members,

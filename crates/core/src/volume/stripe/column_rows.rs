@@ -5,7 +5,6 @@ use crate::column_set::ColumnSet;
 use crate::geometry::FullStripe;
 use std::ops::Range;
 
-/// A range of rows of one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ColumnRows {
     pub(super) column: u8,

@@ -54,7 +54,6 @@ pub(super) struct Stripes {
     joinable: VecDeque<(u64, StripeKey)>,
     /// The reads of the tasks [`StripeTask::ReadStrips`] in the work queue, in their order.
     reads: VecDeque<StripRead>,
-    /// Parts of requests that ended.
     ended: VecDeque<(RequestKey, Result<(), VolumeError>)>,
     steps: VecDeque<(StripeBuffer, StripeStep)>,
     pub(super) rmw_level: RmwLevel,
@@ -249,7 +248,6 @@ impl StripeContext<'_> {
         self.map.column(stripe, column).0
     }
 
-    /// The columns whose members are in sync in some rows.
     fn in_sync_columns(&self, stripe: &FullStripe, rows: &Range<u64>) -> ColumnSet {
         let all = ColumnSet::range(0..stripe.columns());
         if self.states.all_eligible() {

@@ -13,10 +13,8 @@ use std::ops::Range;
 /// Greatest number of parts of requests in one operation.
 const EXTENTS_MAX: usize = 256;
 
-/// The work of an operation on its stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StripeWork {
-    /// Writes its extents.
     Write,
     /// Reads its extents: columns that their members could not give, or that the policy left out,
     /// and others of the same request.
@@ -38,7 +36,6 @@ pub(super) struct Extent {
 pub(super) struct StripeOperation {
     pub(super) kind: StripeWork,
     pub(super) stripe: FullStripe,
-    /// The rows that it has a buffer for.
     pub(super) rows: Range<u64>,
     /// The parts of requests that it serves: at least one.
     pub(super) extents: Vec<Extent>,
@@ -109,7 +106,6 @@ impl StripeOperation {
         rows.start - self.rows.start..rows.end - self.rows.start
     }
 
-    /// The result of one of its extents.
     pub(super) fn result(&self, extent: &Extent) -> Result<(), VolumeError> {
         let failure = self.failures.iter().find(|(rows, _)| overlap(rows, &extent.place.rows));
         failure.map_or(Ok(()), |(_, error)| Err(*error))

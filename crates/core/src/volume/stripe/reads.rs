@@ -154,7 +154,6 @@ impl StripeContext<'_> {
         rest.is_empty()
     }
 
-    /// Asks the policy which columns a read leaves out.
     fn ask_columns_to_leave_out(
         &mut self,
         stripe: &FullStripe,

@@ -34,11 +34,8 @@ pub enum RmwLevel {
 /// Which columns of a stripe can be used, for some rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ColumnStates {
-    /// The columns with data.
     pub(super) data: ColumnSet,
-    /// The columns with parities.
     pub(super) parities: ColumnSet,
-    /// Columns of members that are in sync.
     pub(super) in_sync: ColumnSet,
     /// Columns that hold what they should and were not found unreadable.
     pub(super) readable: ColumnSet,
@@ -54,7 +51,6 @@ pub(super) struct ColumnStates {
 /// The computation between the reads and the writes of some rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arithmetic {
-    /// Nothing.
     Nothing,
     /// The parities, from all data.
     Compute,
@@ -62,10 +58,12 @@ pub(super) enum Arithmetic {
     Update,
     /// The columns in `wanted`, from all but those in `missing`; then the parities, if data are
     /// written.
-    Recover { missing: ColumnSet, wanted: ColumnSet },
+    Recover {
+        missing: ColumnSet,
+        wanted: ColumnSet,
+    },
 }
 
-/// The plan for a range of rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RowPlan {
     pub(super) rows: Range<u64>,

@@ -13,19 +13,15 @@ use std::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StripeBuffer(pub u32);
 
-/// Rows of a column in the buffer of a stripe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BufferRows {
-    /// The column.
     pub column: u8,
-    /// Rows of the column.
     pub rows: Range<u64>,
 }
 
 /// A part of the data of a request, and where it is in the buffer of a stripe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestRows {
-    /// The request.
     pub request: RequestId,
     /// First byte on the volume, which gives the part of the request's buffer.
     pub volume_offset: u64,
@@ -37,18 +33,12 @@ pub struct RequestRows {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StripeStep {
     /// Make a buffer of `rows_bytes` bytes for each column of the stripe.
-    Begin {
-        /// The stripe.
-        stripe: Box<FullStripe>,
-        /// Bytes of each column.
-        rows_bytes: u64,
-    },
+    Begin { stripe: Box<FullStripe>, rows_bytes: u64 },
     /// Copy data of a request into the buffer.
     Load(RequestRows),
     /// Copy data of a request into the buffer and update the parities by the difference to what is
     /// there.
     Update {
-        /// The data.
         data: RequestRows,
         /// Which of P and Q to update.
         parities: [bool; 2],
@@ -57,7 +47,6 @@ pub enum StripeStep {
     Compute(Range<u64>),
     /// Recover columns of these rows from others.
     Recover {
-        /// The rows.
         rows: Range<u64>,
         /// The columns that are not in the buffer, one bit for each.
         missing: u64,
@@ -73,7 +62,6 @@ pub enum StripeStep {
 /// The place of a member I/O in the buffer of a stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripePlace {
-    /// The buffer.
     pub buffer: StripeBuffer,
     /// First byte in it.
     pub offset: u64,

@@ -86,7 +86,6 @@ struct Play {
     settled: BTreeMap<u64, u64>,
     /// The writes without a reply so far.
     writes: BTreeMap<u64, Range<u64>>,
-    /// All writes.
     written: BTreeMap<u64, Range<u64>>,
     /// Reads with what was acknowledged when they began.
     reads: BTreeMap<u64, (Range<u64>, BTreeMap<u64, u64>)>,

@@ -11,7 +11,6 @@ impl ReadPolicy for Fixed {
     }
 }
 
-/// Reads everything.
 struct Everything;
 
 impl ReadPolicy for Everything {

@@ -11,7 +11,6 @@ pub(super) struct StripeMemory {
     buffers: BTreeMap<u32, Buffer>,
 }
 
-/// The columns of one stripe.
 struct Buffer {
     stripe: FullStripe,
     rows: usize,

@@ -74,7 +74,6 @@ impl Bench {
         self.tags
     }
 
-    /// Goes on to the next completion.
     fn next(&mut self) -> Completion {
         let mut completions = Vec::new();
         while completions.is_empty() {

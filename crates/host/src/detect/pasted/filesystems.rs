@@ -272,7 +272,6 @@ fn counted<'a>(lines: &[&'a str]) -> impl Iterator<Item = (&'a str, u64)> {
     lines.iter().filter_map(counter)
 }
 
-/// The devices whose errors are counted.
 fn with_errors_counted(lines: &[&str]) -> FileSystem {
     let mut found = FileSystem::default();
     for (path, _) in counted(lines).filter(|(path, _)| path.starts_with("/dev/")) {

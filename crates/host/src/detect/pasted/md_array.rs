@@ -10,9 +10,7 @@ pub(super) struct MdArray {
     pub(super) is_inactive: bool,
     /// Number of slots that are in use.
     pub(super) up: Option<u64>,
-    /// Size of a member.
     pub(super) member_kib: Option<u64>,
-    /// Size of the array.
     pub(super) size_kib: Option<u64>,
     /// The number of the layout of a raid10.
     pub(super) layout: Option<u64>,
@@ -26,7 +24,6 @@ pub(super) struct MdArray {
     pub(super) uuid: Option<String>,
 }
 
-/// A device of an array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MdDevice {
     pub(super) slot: Option<u64>,

@@ -3,7 +3,6 @@
 use super::md_array::MdArray;
 use super::tree::Tree;
 
-/// Writes the files of all arrays.
 pub(super) fn write(tree: &mut Tree) {
     for (name, array) in std::mem::take(&mut tree.md) {
         array.write(&name, tree);
@@ -11,7 +10,6 @@ pub(super) fn write(tree: &mut Tree) {
 }
 
 impl MdArray {
-    /// Writes the files of the array.
     fn write(&self, name: &str, tree: &mut Tree) {
         /// More than any array has.
         const SLOTS_MAX: u64 = 512;

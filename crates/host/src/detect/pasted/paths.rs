@@ -103,7 +103,6 @@ pub(super) fn add_plain(tree: &mut Tree, name: &str, below: &[String]) {
     tree.mapped(name, "mpath-", below);
 }
 
-/// A path to a subsystem.
 struct NvmePath {
     controller: String,
     transport: String,

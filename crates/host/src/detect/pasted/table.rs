@@ -14,13 +14,11 @@ impl TableRow {
         self.0.iter().find(|(name, _)| name == heading).map(|(_, value)| value.as_str())
     }
 
-    /// A row of these cells.
     pub(super) fn of(cells: impl IntoIterator<Item = (String, String)>) -> TableRow {
         TableRow(cells.into_iter().filter(|(_, value)| !value.is_empty() && value != "-").collect())
     }
 }
 
-/// The kind of the words of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A size, such as `3.6T`.
@@ -31,19 +29,15 @@ enum Kind {
     Number,
     /// Two numbers with a colon between them.
     Pair,
-    /// The attributes of a volume.
     Attributes,
     /// A path, or a mark in brackets.
     Path,
     /// Names with places behind them.
     Devices,
-    /// One of some words.
     Word(&'static [&'static str]),
     /// Hexadecimal digits with hyphens between them.
     Uuid,
-    /// One word.
     Name,
-    /// Several words.
     Text,
 }
 

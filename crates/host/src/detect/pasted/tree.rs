@@ -8,17 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A fact about a disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fact {
-    /// Size in bytes.
     Size,
-    /// Name of the model.
     Model,
-    /// Serial number.
     Serial,
     /// 1 for a disk that turns.
     Rotational,
 }
 
-/// The files of the tree.
 #[derive(Default)]
 pub(super) struct Tree {
     pub(super) files: BTreeMap<String, TreeEntry>,

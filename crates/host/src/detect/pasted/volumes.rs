@@ -18,7 +18,6 @@ struct LogicalVolume {
     below: Vec<String>,
 }
 
-/// Group and name of a volume.
 type VolumeName = (String, String);
 
 /// Headings that the second half of a broken heading has.

@@ -109,7 +109,6 @@ fn without_average(base: &ModelProfile, set: &toml::Table) -> ModelProfile {
     ModelProfile::parse(&file.to_string(), "a hidden model").unwrap()
 }
 
-/// A number of a profile.
 fn number(table: &toml::Table, key: &str) -> f64 {
     match &table[key] {
         toml::Value::Integer(number) => *number as f64,

@@ -8,7 +8,6 @@ use mirrorball_store::label::LabelledMember;
 use mirrorball_store::label::assembly::LabelAssembly;
 use std::path::PathBuf;
 
-/// The array that the label describes.
 pub(super) fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec {
     let LabelAssembly { newest, members, .. } = &volume.assembly;
     let member = |(row, found): (&LabelledMember, Option<usize>)| MemberSpec {

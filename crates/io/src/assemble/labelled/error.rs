@@ -9,12 +9,7 @@ use mirrorball_core::geometry::Profile;
 pub enum LabelledError {
     /// The label of a device cannot be used.
     #[error("`{device}` {error}")]
-    Unreadable {
-        /// The device.
-        device: String,
-        /// Why.
-        error: DeviceError,
-    },
+    Unreadable { device: String, error: DeviceError },
     /// No device has a label.
     #[error(
         "`{device}` has no label{contents}\n  help: give members of a volume; if their labels were \
@@ -34,7 +29,6 @@ pub enum LabelledError {
          {device}`"
     )]
     Foreign {
-        /// The device.
         device: String,
         /// The volume of the other.
         volume: String,
@@ -51,42 +45,19 @@ pub enum LabelledError {
          left\n  help: leave out --discard for the device to keep"
     )]
     AllDiscarded(String),
-    /// The devices are of several volumes.
     #[error("the devices belong to several volumes: {list}\n  help: {choice}")]
-    Several {
-        /// The volumes.
-        list: String,
-        /// How to choose one.
-        choice: &'static str,
-    },
-    /// Several volumes have the name that was given.
+    Several { list: String, choice: &'static str },
     #[error("several volumes have the name `{name}`: {list}\n  help: give the UUID: --volume UUID")]
-    SameName {
-        /// The name.
-        name: String,
-        /// The volumes.
-        list: String,
-    },
+    SameName { name: String, list: String },
     /// No device is of the volume.
     #[error("no device belongs to the volume `{wanted}`{found}")]
-    NoSuchVolume {
-        /// The name or UUID that was given.
-        wanted: String,
-        /// Advice.
-        found: String,
-    },
+    NoSuchVolume { wanted: String, found: String },
     /// A device to discard is not among the devices.
     #[error("--discard {device}: it is not among the devices of the volume\n  help: {known}")]
-    NotThere {
-        /// The device.
-        device: String,
-        /// The devices of the volume.
-        known: String,
-    },
+    NotThere { device: String, known: String },
     /// A member that is given up as lost is there, or no member has the UUID.
     #[error("--discard {uuid}: {why}")]
     NotLost {
-        /// The UUID that was given.
         uuid: String,
         /// Which of both, and what to do.
         why: &'static str,
@@ -94,9 +65,7 @@ pub enum LabelledError {
     /// Only the user can decide about some devices.
     #[error("cannot start `{name}`: {problems}")]
     Doubtful {
-        /// The volume.
         name: String,
-        /// A line for each device.
         problems: String,
         /// True if a member was not found that may decide it once it is there.
         lacks_member: bool,
@@ -108,11 +77,9 @@ pub enum LabelledError {
          on any device, or a later start with its own device does"
     )]
     NeedsDegraded {
-        /// The volume.
         name: String,
         /// The devid of the member, or a word for that if there are several.
         devid: String,
-        /// The members.
         missing: String,
     },
     /// Members that do not know of the end of a rebuild would start without the rebuilt one.
@@ -125,35 +92,20 @@ pub enum LabelledError {
          what can be read; a member that left may have the rest as it was then: look at it alone \
          with --read-only, and if it is right, start it alone with --degraded"
     )]
-    Incomplete {
-        /// The volume.
-        name: String,
-        /// The members.
-        missing: String,
-    },
+    Incomplete { name: String, missing: String },
     /// No member has data in sync.
     #[error(
         "cannot start `{name}`: no member that is there has data in sync; {missing}\n  help: \
          connect the members that have the data"
     )]
-    NothingLeft {
-        /// The volume.
-        name: String,
-        /// The members.
-        missing: String,
-    },
+    NothingLeft { name: String, missing: String },
     /// The volume has parity.
     #[error(
         "cannot start `{name}`: it is a {profile} of an earlier version, and parity is simulated \
          and emulated, not served\n  help: copy the data with the version that created it; \
          {PARITY_HELP}"
     )]
-    Parity {
-        /// The volume.
-        name: String,
-        /// The profile.
-        profile: Profile,
-    },
+    Parity { name: String, profile: Profile },
     /// The data cannot be found on the members.
     #[error(transparent)]
     Layout(#[from] MapError),
@@ -170,16 +122,7 @@ pub enum LabelledError {
          device, or start with --discard {device} and rebuild the member on another device: `ctl \
          members replace {devid} DEVICE`"
     )]
-    TooSmall {
-        /// The device.
-        device: String,
-        /// The devid.
-        devid: u64,
-        /// The size.
-        size_bytes: u64,
-        /// The size of the member.
-        needed_bytes: u64,
-    },
+    TooSmall { device: String, devid: u64, size_bytes: u64, needed_bytes: u64 },
     /// The policy cannot be used.
     #[error("{0}")]
     Policy(String),

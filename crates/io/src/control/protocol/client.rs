@@ -27,7 +27,6 @@ pub enum AskError {
     Connection {
         /// The control socket.
         path: PathBuf,
-        /// The error of the system.
         error: io::Error,
     },
     /// The socket is left of a service that does not run any more.
@@ -59,12 +58,7 @@ pub enum AskError {
          `serve` as --control",
         path.display()
     )]
-    NotControl {
-        /// The path.
-        path: PathBuf,
-        /// Kind of the file that is there.
-        what: &'static str,
-    },
+    NotControl { path: PathBuf, what: &'static str },
     /// The response is not one of this protocol.
     #[error(
         "the response of `{}` is not one of a control socket of this version: {error}\n  help: \
@@ -75,7 +69,6 @@ pub enum AskError {
     Malformed {
         /// The control socket.
         path: PathBuf,
-        /// The error of the JSON.
         error: serde_json::Error,
     },
     /// The service did not carry out the request.

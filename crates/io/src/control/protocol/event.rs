@@ -14,12 +14,10 @@ pub struct ServiceEvent {
     pub number: u64,
     /// When it was noticed: milliseconds since 1970, by the clock of the machine.
     pub time_unix_ms: u64,
-    /// The change.
     #[serde(flatten)]
     pub change: StateChange,
 }
 
-/// A change of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum StateChange {
@@ -27,36 +25,30 @@ pub enum StateChange {
     ServiceStarted,
     /// The service was stopped, and ends when its clients have their replies: the last event.
     ServiceStopping,
-    /// A condition began.
     Began(Condition),
     /// A condition goes on: a fifth of a rebuild is done, or a count has doubled.
     Changed(Condition),
     /// A condition is over.
     Ended(Condition),
-    /// A device was made a spare.
     SpareAdded {
         /// Path or URI of the device.
         device: String,
     },
-    /// A spare was given up.
     SpareRemoved {
         /// Path or URI of the device, or its UUID.
         device: String,
     },
     /// Another device takes the place of a member: a spare, or one that the user named.
     MemberReplaced {
-        /// The member.
         devid: u64,
         /// Path or URI of the device.
         device: String,
     },
     /// A scrub started, or goes on after a restart.
     ScrubStarted,
-    /// The scrub was paused.
     ScrubPaused,
     /// The scrub goes on after a pause.
     ScrubResumed,
-    /// The scrub was given up.
     ScrubCancelled,
     /// A scrub checked the whole volume.
     ScrubFinished {
@@ -75,12 +67,10 @@ pub enum StateChange {
     },
     /// Another policy chooses the mirrors.
     PolicyChanged {
-        /// The name.
         policy: String,
     },
     /// Events before this one were not sent, because the client did not take them in time.
     EventsLost {
-        /// Their number.
         count: u64,
     },
 }

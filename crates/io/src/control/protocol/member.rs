@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A member, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberSummary {
-    /// The devid.
     pub devid: u64,
-    /// The state.
     pub state: ReportedState,
     /// Path or URI of its device; `None` if it has none, or is emulated.
     #[serde(default)]
@@ -27,31 +25,23 @@ pub struct MemberError {
     pub age_ns: u64,
 }
 
-/// State and counters of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberReport {
-    /// The devid.
     pub devid: u64,
-    /// The state.
     pub state: ReportedState,
     /// Path or URI of its device; `None` if it has none, or is emulated.
     #[serde(default)]
     pub device: Option<String>,
     /// Bytes that are in sync, while it is being rebuilt.
     pub recovered_bytes: Option<u64>,
-    /// The size.
     pub size_bytes: u64,
     /// I/Os submitted and not completed.
     pub in_flight: u32,
-    /// Reads that succeeded.
     pub reads: u64,
-    /// Bytes of those reads.
     pub read_bytes: u64,
-    /// Writes that succeeded.
     pub writes: u64,
     /// Bytes of those writes.
     pub written_bytes: u64,
-    /// Flushes that succeeded.
     pub flushes: u64,
     /// I/Os that failed.
     pub errors: u64,

@@ -4,15 +4,11 @@ use crate::scrub::BadRange;
 use mirrorball_store::label::ScrubState;
 use serde::{Deserialize, Serialize};
 
-/// Actions on a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScrubAction {
-    /// Starts one.
     Start,
-    /// Pauses it.
     Pause,
-    /// Goes on with it.
     Resume,
     /// Gives it up.
     Cancel,
@@ -23,16 +19,13 @@ pub enum ScrubAction {
 /// How far a scrub is, and what it found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// The state.
     pub state: ReportedScrubState,
     /// True if blocks that differ are made equal, where it is known which mirror is right.
     pub repair: bool,
     /// The devid of the member that is right where no data are on most mirrors.
     #[serde(default)]
     pub from: Option<u64>,
-    /// Bytes of the volume that were checked.
     pub checked_bytes: u64,
-    /// Size of the volume.
     pub total_bytes: u64,
     /// Bytes of those that were not compared, because fewer than two mirrors were in sync.
     #[serde(default)]
@@ -79,7 +72,6 @@ pub struct ScrubReport {
     /// found may be gone.
     #[serde(default)]
     pub rebuilt_since: Vec<u64>,
-    /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
 }
 
@@ -97,23 +89,18 @@ impl ScrubReport {
 /// A member that differed from most mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OddMember {
-    /// The member.
     pub devid: u64,
     /// Number of blocks of 4 KiB.
     pub blocks: u64,
 }
 
-/// The state of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedScrubState {
-    /// It goes on.
     Running,
     /// It waits until it is resumed.
     Paused,
-    /// All was checked.
     Finished,
-    /// It was given up.
     Cancelled,
 }
 

@@ -2,21 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A spare of the volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpareReport {
-    /// The UUID.
     pub uuid: String,
     /// Path or URI of its device, if that was found.
     #[serde(default)]
     pub device: Option<String>,
-    /// The size.
     pub size_bytes: u64,
-    /// The state.
     pub state: ReportedSpareState,
 }
 
-/// The state of a spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedSpareState {
@@ -29,7 +24,6 @@ pub enum ReportedSpareState {
 }
 
 impl ReportedSpareState {
-    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             ReportedSpareState::Ready => "ready",

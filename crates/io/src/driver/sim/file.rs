@@ -12,10 +12,8 @@ use std::sync::Weak;
 /// A change survives a power cut sector by sector.
 const SECTOR_BYTES: usize = 512;
 
-/// Faults of a simulated file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FileFault {
-    /// Nothing.
     #[default]
     None,
     /// Every operation fails with this error.
@@ -47,7 +45,6 @@ pub struct Misdirection {
     pub to: u64,
 }
 
-/// A file in memory.
 pub(super) struct SimFile {
     size_bytes: u64,
     pub(super) fault: FileFault,
@@ -95,7 +92,6 @@ impl SimFile {
         self.changes == 0
     }
 
-    /// Where reads and writes end.
     pub(super) fn end(&self) -> u64 {
         match self.fault {
             FileFault::Ends(offset) => self.size_bytes.min(offset),

@@ -4,12 +4,10 @@ use super::file::SimFile;
 use super::{FileFault, Misdirection, Object, ObjectId, SimulatedWorld};
 
 impl SimulatedWorld {
-    /// Adds a file of zeroes.
     pub fn add_file(&self, size_bytes: u64) -> ObjectId {
         self.world().add(Object::File(SimFile::new(size_bytes)))
     }
 
-    /// Sets the fault of a file.
     pub fn set_fault(&self, file: ObjectId, fault: FileFault) {
         let mut world = self.world();
         world.file(file).fault = fault;
@@ -21,7 +19,6 @@ impl SimulatedWorld {
         self.world().writes_left = count;
     }
 
-    /// The fault of a file.
     pub fn fault(&self, file: ObjectId) -> FileFault {
         self.world().file(file).fault
     }

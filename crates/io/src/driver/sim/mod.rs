@@ -89,7 +89,6 @@ impl ObjectId {
         self.0.into()
     }
 
-    /// The object with this number.
     pub(crate) fn from_number(number: usize) -> ObjectId {
         ObjectId(number as u32)
     }
@@ -117,9 +116,7 @@ struct World {
     parked: Vec<SimOperation>,
     /// Number of blocking writes after which others fail; `None` for no limit.
     writes_left: Option<u64>,
-    /// The file at each path.
     paths: BTreeMap<PathBuf, ObjectId>,
-    /// The server at each URI.
     servers: BTreeMap<String, Arc<dyn SimulatedServer>>,
     wakers: Vec<(OperationKey, Waker)>,
     /// True if the test has something to receive.
@@ -293,7 +290,6 @@ impl SimulatedWorld {
         world.memory = memory;
     }
 
-    /// Accepts an operation.
     pub(super) fn push(&self, key: OperationKey, object: Option<ObjectId>, kind: &OperationKind) {
         let mut world = self.world();
         match (object, kind) {

@@ -28,7 +28,6 @@ pub trait SimulatedServer: fmt::Debug + Send + Sync {
 pub struct SimulatedEndpoint {
     world: SimulatedWorld,
     pub(in crate::driver) object: ObjectId,
-    /// The lock of a file.
     lock: Option<Arc<()>>,
 }
 
@@ -38,7 +37,6 @@ impl SimulatedWorld {
         self.world().paths.insert(path.as_ref().to_owned(), file);
     }
 
-    /// Adds a server at a URI.
     pub fn add_server(&self, uri: &str, server: Arc<dyn SimulatedServer>) {
         self.world().servers.insert(uri.to_owned(), server);
     }
@@ -54,7 +52,6 @@ impl SimulatedWorld {
         self.world().now += time;
     }
 
-    /// Random bytes of the world.
     pub(crate) fn random_bytes<const N: usize>(&self) -> [u8; N] {
         let rng = &mut self.world().rng;
         std::array::from_fn(|_| rng.below(256) as u8)
@@ -86,7 +83,6 @@ impl SimulatedWorld {
         Ok((Endpoint::Simulated(endpoint), file.end()))
     }
 
-    /// Connects to the server at a URI.
     pub(crate) fn connect_to(&self, uri: &str) -> io::Result<(Endpoint, RemoteExport)> {
         let server = self.world().servers.get(uri).cloned();
         let (inside, outside) = self.socket_pair();
@@ -103,18 +99,11 @@ impl SimulatedEndpoint {
     }
 
     /// Reads a range of a file up to its end.
-    ///
-    /// # Errors
-    /// As the file says.
     pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         self.check()?;
         Ok(self.world.read_file(self.object, offset, length))
     }
 
-    /// Writes to a file.
-    ///
-    /// # Errors
-    /// As the file says.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.check()?;
         let mut world = self.world.world();
@@ -126,9 +115,6 @@ impl SimulatedEndpoint {
     }
 
     /// Makes earlier writes to a file durable.
-    ///
-    /// # Errors
-    /// As the file says.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         self.check()?;
         self.world.sync_file(self.object);

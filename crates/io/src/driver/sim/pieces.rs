@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Size of a piece.
 pub(super) const PIECE_BYTES: usize = 4096;
 
 static ZEROES: [u8; PIECE_BYTES] = [0; PIECE_BYTES];

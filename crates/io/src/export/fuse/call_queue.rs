@@ -11,11 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A call that needs I/O. Its offset and length are valid.
 pub(super) struct Call {
-    /// Index of its export.
     pub(super) file: usize,
     /// ID of the calling process.
     pub(super) stream: u64,
-    /// The operation.
     pub(super) kind: CallKind,
 }
 
@@ -62,7 +60,6 @@ impl CallQueue {
         CallQueue { calls: Mutex::default(), spare: Mutex::default(), waker }
     }
 
-    /// Appends a call.
     pub(super) fn put(&self, call: Call) {
         let mut calls = lock(&self.calls);
         calls.push(call);

@@ -31,7 +31,6 @@ const BACKGROUND_MAX: u16 = 1024;
 pub(super) struct Files {
     pub(super) exports: Vec<Export>,
     pub(super) queue: Arc<CallQueue>,
-    /// User and group of the files.
     pub(super) owner: (u32, u32),
 }
 

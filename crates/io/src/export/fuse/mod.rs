@@ -67,12 +67,10 @@ pub struct Fuse {
     teardown: Option<BackgroundTeardown<Option<String>>>,
 }
 
-/// A call in progress.
 struct PendingCall {
     call: Call,
     /// The whole blocks that it touches.
     span: Range<u64>,
-    /// Their data.
     buffer: Option<BufferKey>,
     stage: Stage,
     /// Number of bytes of a hole that are done.
@@ -129,7 +127,6 @@ impl Fuse {
         Ok((fuse, notes))
     }
 
-    /// Each export with its file.
     pub fn files(&self) -> Vec<(Export, PathBuf)> {
         let folder = self.mount.as_ref().map_or(Path::new(""), Mount::folder);
         let path = |export| folder.join(Files::name(&self.exports, export));

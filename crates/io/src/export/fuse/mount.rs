@@ -37,32 +37,18 @@ pub enum MountError {
     Taken(PathBuf),
     /// Another filesystem is mounted there.
     #[error("`{}` is in use, mounted as {kind}\n  help: give another folder", folder.display())]
-    OtherMount {
-        /// The folder.
-        folder: PathBuf,
-        /// The kind of filesystem.
-        kind: String,
-    },
+    OtherMount { folder: PathBuf, kind: String },
     /// The folder is not empty.
     #[error(
         "`{}` is not empty, and mounting would hide its contents\n  help: give another folder",
         .0.display()
     )]
     NotEmpty(PathBuf),
-    /// The system refused.
     #[error("cannot mount on `{}`: {error}{hint}", folder.display())]
-    System {
-        /// The folder.
-        folder: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-        /// Advice.
-        hint: &'static str,
-    },
+    System { folder: PathBuf, error: io::Error, hint: &'static str },
     /// There is no loop device.
     #[error("cannot attach `{}` to a loop device: {reason}", file.display())]
     Loop {
-        /// The file.
         file: PathBuf,
         /// The message of `losetup`.
         reason: String,

@@ -50,7 +50,6 @@ struct Shared {
     sender: Sender<(UnixStream, IpAddr)>,
     waker: Waker,
     pending_handshakes: Mutex<PendingHandshakes>,
-    /// Number of threads with a connection.
     connections: AtomicUsize,
     /// Set when no more connections are to be accepted. Nothing clears it, so it ends all waits.
     stopping: Waker,

@@ -40,7 +40,6 @@ mirrorball_core::slab_key! {
     pub(super) struct ClientRequestKey;
 }
 
-/// The phase of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Options, then requests are accepted.
@@ -53,12 +52,16 @@ pub(super) enum Phase {
 
 /// The meaning of the next received bytes.
 pub(super) enum Expecting {
-    /// The header of a request or an option.
     Header,
     /// Data of a write, into the buffer of this request.
-    Data { request: ClientRequestKey, slice: Slice },
+    Data {
+        request: ClientRequestKey,
+        slice: Slice,
+    },
     /// Data of a rejected request, to be skipped.
-    Discard { bytes: usize },
+    Discard {
+        bytes: usize,
+    },
 }
 
 impl Expecting {
@@ -90,7 +93,6 @@ pub(super) struct Connection {
     pub(super) held: Held,
     /// True if the next request has to wait for memory.
     pub(super) waits_for_memory: bool,
-    /// Number of transfers that have ended.
     pub(super) transfers: u64,
     /// The progress when it was last checked.
     checked: Progress,
@@ -115,7 +117,6 @@ struct Reply {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
     Nothing,
-    /// A number of replies at the front.
     Replies(usize),
     /// A part of the first reply.
     Part(usize),
@@ -187,7 +188,6 @@ impl Connection {
         self.outgoing.push_back(Reply { slice, reservation });
     }
 
-    /// Queues a copy of some bytes.
     pub(super) fn queue_copy(
         &mut self,
         bytes: &[u8],
@@ -337,7 +337,6 @@ pub(super) struct Input {
     /// The part that is not parsed yet.
     begin: usize,
     end: usize,
-    /// Number of small receives in a row.
     small_receives: u8,
     /// True if the last receive filled the buffer.
     was_filled: bool,
@@ -373,7 +372,6 @@ impl Input {
         self.take(target.length);
     }
 
-    /// Records that bytes were received.
     pub(super) fn on_received(&mut self, bytes: usize) {
         self.end += bytes;
         self.was_filled = self.end == self.bytes_max;
@@ -411,7 +409,6 @@ impl Input {
         (self.small_receives, self.was_filled) = (0, false);
     }
 
-    /// Releases the memory.
     pub(super) fn free(self, driver: &mut Driver, memory: &mut MemoryBudget) {
         driver.release(self.buffer);
         if self.bytes_max == LARGE_BYTES {

@@ -85,7 +85,6 @@ struct Pool {
 }
 
 impl Reservation {
-    /// A reservation of nothing.
     pub(super) const NONE: Reservation = Reservation { bytes: 0, pool: PoolKind::Small };
 }
 
@@ -170,7 +169,6 @@ impl MemoryBudget {
 }
 
 impl Held {
-    /// Number of bytes.
     pub(super) fn bytes(self) -> usize {
         self.large + self.small
     }

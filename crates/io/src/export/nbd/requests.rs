@@ -22,7 +22,6 @@ use mirrorball_nbd::wire::{WireError, status_chunk, status_flag};
 use std::io;
 
 impl Server {
-    /// Starts a request.
     pub(super) fn begin(
         &mut self,
         key: ConnectionKey,

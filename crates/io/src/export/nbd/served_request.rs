@@ -22,13 +22,11 @@ const SHORT_BYTES_MAX: u32 = 64 << 10;
 pub(super) struct ServedRequest {
     pub(super) connection: ConnectionKey,
     pub(super) request: ExportRequest,
-    /// Index of the export.
     pub(super) export: usize,
     /// The data of a read or write.
     pub(super) buffer: Option<BufferKey>,
     /// The memory that it holds.
     pub(super) reservation: Reservation,
-    /// Number of its bytes that are done.
     pub(super) done: u64,
     /// True if only the flush is left.
     pub(super) flushing: bool,

@@ -135,9 +135,6 @@ impl Server {
     }
 
     /// Also serves connections that an acceptor hands over.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn with_accepted(
         mut self,
         accepted: AcceptedConnections,
@@ -149,7 +146,6 @@ impl Server {
         Ok(self)
     }
 
-    /// The exports.
     pub fn exports(&self) -> &[Export] {
         &self.exports
     }

@@ -27,7 +27,6 @@ use crate::executor::Executor;
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
 
-/// Time that a client has for its handshake.
 pub(super) const HANDSHAKE_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Interval at which progress is checked while a client waits.
 const CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
@@ -168,7 +167,6 @@ impl Server {
         }
     }
 
-    /// Starts the time of a handshake.
     pub(super) fn start_handshake(&mut self, key: ConnectionKey, now: Nanos) {
         let stream = self.connections.get(key).stream;
         self.waiting.handshakes.push_back((now + HANDSHAKE_TIMEOUT, key, stream));

@@ -73,7 +73,6 @@ struct Device {
 struct Slot {
     buffer: BufferKey,
     request: DeviceRequest,
-    /// Number of its bytes that are done.
     done: u64,
     /// True if only the flush is left.
     flushing: bool,
@@ -81,7 +80,6 @@ struct Slot {
 
 /// Starts a block device, from another thread than that of the service.
 pub struct DeviceStarter {
-    /// The export.
     pub export: Export,
     number: u32,
     stopping: Arc<Mutex<bool>>,
@@ -89,9 +87,6 @@ pub struct DeviceStarter {
 
 impl DeviceStarter {
     /// Starts it and returns its path. The service must be running.
-    ///
-    /// # Errors
-    /// If the driver refuses.
     pub fn start(&self) -> Result<PathBuf, UblkError> {
         // The lock is held until it is started, or else it could start after it was stopped.
         let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,9 +99,6 @@ impl DeviceStarter {
 
 impl Ublk {
     /// Checks that devices can be added.
-    ///
-    /// # Errors
-    /// If something is missing.
     pub fn check(executor: &Executor) -> Result<(), UblkError> {
         if !cfg!(feature = "ublk") {
             return Err(UblkError::NotBuilt);
@@ -188,7 +180,6 @@ impl Ublk {
         Ok(())
     }
 
-    /// The starters of all devices.
     pub fn starters(&self) -> Vec<DeviceStarter> {
         let starter = |device: &Device| DeviceStarter {
             export: device.export.clone(),

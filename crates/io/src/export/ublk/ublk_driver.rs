@@ -18,7 +18,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The control device of the driver.
 const CONTROL: &str = "/dev/ublk-control";
 /// Folder in which the kernel lists ublk devices, as `ublkcN`.
 const LIST: &str = "/sys/class/ublk-char";
@@ -46,22 +45,12 @@ pub enum UblkError {
     /// The I/O backend does not support ublk commands.
     #[error("ublk needs io_uring: {0}, or --export fuse:DIR --loop")]
     NoRing(&'static str),
-    /// The system refused.
     #[error("cannot {doing} a ublk device: {error}{hint}")]
-    System {
-        /// The command.
-        doing: &'static str,
-        /// The error of the system.
-        error: io::Error,
-        /// Advice.
-        hint: &'static str,
-    },
+    System { doing: &'static str, error: io::Error, hint: &'static str },
 }
 
-/// The driver.
 pub(super) struct UblkDriver(ControlDevice);
 
-/// A device that was added.
 pub(super) struct Added {
     pub(super) number: u32,
     pub(super) fd: OwnedFd,
@@ -132,7 +121,6 @@ impl UblkDriver {
     }
 }
 
-/// Path of the block device of a ublk device.
 pub(super) fn block_device(number: u32) -> PathBuf {
     format!("/dev/ublkb{number}").into()
 }

@@ -66,7 +66,6 @@ pub(super) fn io_head(tag: u16, result: i32) -> [u8; 8] {
 /// The part of the driver's description of a device that is used here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Info {
-    /// The number.
     pub(super) device: u32,
     /// ID of the process that serves it; less than one after it was stopped.
     pub(super) process: i32,
@@ -125,7 +124,6 @@ pub(super) fn parameters(export: &Export) -> [u8; PARAMETERS_BYTES] {
     bytes
 }
 
-/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DeviceAction {
     Read,
@@ -135,7 +133,6 @@ pub(super) enum DeviceAction {
     WriteZeroes,
 }
 
-/// A request of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DeviceRequest {
     pub(super) action: DeviceAction,
@@ -143,7 +140,6 @@ pub(super) struct DeviceRequest {
     pub(super) durability: Durability,
     /// First byte.
     pub(super) offset: u64,
-    /// Number of bytes.
     pub(super) length: u64,
 }
 

@@ -33,9 +33,7 @@ pub(super) type EndedRequest = (PeerRequest, Result<(), IoError>);
 
 /// A request that is queued or being sent.
 struct Outgoing {
-    /// The header.
     head: BufferKey,
-    /// The data of a write.
     data: Option<Slice>,
     key: CookieKey,
 }
@@ -45,8 +43,10 @@ struct Outgoing {
 enum Expecting {
     /// The header of a reply.
     Head,
-    /// The rest of the data of this read.
-    Data { key: CookieKey, rest: Slice },
+    Data {
+        key: CookieKey,
+        rest: Slice,
+    },
 }
 
 /// A connection of a remote member, or the place for one.
@@ -241,7 +241,6 @@ impl PeerConnection {
         self.socket.is_none() && !self.receiving && self.sending == 0
     }
 
-    /// Frees the memory of a connection that is down.
     pub(super) fn free_if_down(&mut self, driver: &mut Driver) {
         if self.is_down()
             && let Some(input) = self.input.take()

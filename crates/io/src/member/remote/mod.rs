@@ -54,16 +54,13 @@ pub const CONNECTIONS: usize = 4;
 /// Number of times per timeout that pending requests are checked.
 const CHECKS_PER_TIMEOUT: u64 = 8;
 
-/// A request to a remote member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RemoteRequest {
     /// Returned with the reply.
     pub(crate) key: u32,
-    /// The operation.
     pub(crate) op: Op,
     /// First byte.
     pub(crate) offset: u64,
-    /// Number of bytes.
     pub(crate) length: u64,
     /// The memory of a read or write.
     pub(crate) data: Option<Slice>,
@@ -119,9 +116,6 @@ pub struct Remote {
 
 impl Remote {
     /// Uses the connection of a peer, and starts to open the others.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn new(member: MemberIndex, peer: Peer, driver: &mut Driver) -> io::Result<Remote> {
         let mut remote = Remote {
             member,
@@ -141,9 +135,6 @@ impl Remote {
 
     /// Uses the connection of another peer after [`Remote::detach`]. The contents of its export are
     /// unknown.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors.
     pub fn attach(&mut self, peer: Peer, driver: &mut Driver) -> io::Result<()> {
         let Peer { connect, socket, export, timeout, lock } = peer;
         self._lock = lock;
@@ -202,7 +193,6 @@ impl Remote {
         }
     }
 
-    /// Number of connections that are up.
     pub fn connections(&self) -> usize {
         self.connections.iter().filter(|connection| connection.is_up()).count()
     }
@@ -378,7 +368,6 @@ impl Remote {
     }
 }
 
-/// The member that a token of a remote member belongs to.
 pub(crate) fn member_of(token: Token) -> MemberIndex {
     MemberIndex((token.key() >> 16) as u16)
 }

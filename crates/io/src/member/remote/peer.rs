@@ -44,7 +44,6 @@ const BACKOFF_LONGEST: Nanos = Nanos::from_secs(10);
 pub struct Peer {
     /// Connects again to the same address.
     pub connect: Arc<dyn ConnectPeer>,
-    /// The connection.
     pub socket: Endpoint,
     /// The export, as the server describes it.
     pub export: RemoteExport,
@@ -73,9 +72,7 @@ pub trait ConnectPeer: fmt::Debug + Send + Sync {
 
 /// The result of an attempt to connect.
 pub(super) struct NewConnection {
-    /// The index of the connection that it is for.
     pub(super) index: u32,
-    /// The backoff of that connection.
     pub(super) backoff: Backoff,
     /// The socket, or `None` if the attempt failed.
     pub(super) socket: Option<Endpoint>,
@@ -133,7 +130,6 @@ impl ConnectPeer for SimulatedConnector {
     }
 }
 
-/// Connects to the export at a URI of a platform.
 pub(crate) fn connector(platform: &Platform, uri: &NbdUri, text: &str) -> Arc<dyn ConnectPeer> {
     match platform {
         Platform::System(_) => Arc::new(uri.clone()),

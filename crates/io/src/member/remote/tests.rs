@@ -94,7 +94,6 @@ impl Pair {
         pair
     }
 
-    /// Sets the mood of the peer.
     fn set(&mut self, mood: Mood) {
         self.mood.store(mood as u8, Relaxed);
     }

@@ -112,11 +112,9 @@ pub struct AnsweredMember {
 /// A member that the advice takes for in service, and that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutOfService {
-    /// Its number.
     pub devid: u64,
     /// True if it failed; false while it is rebuilt.
     pub is_failed: bool,
-    /// Bytes that its rebuild has recovered.
     pub recovered_bytes: u64,
 }
 
@@ -214,7 +212,6 @@ impl ArrayAnswer {
         }
     }
 
-    /// Marks the members that have failed.
     pub fn mark_failed(&mut self, out: &[OutOfService]) {
         for failed in out.iter().filter(|it| it.is_failed) {
             for member in self.members.iter_mut().filter(|it| it.devid == failed.devid) {

@@ -13,7 +13,6 @@ use std::str::FromStr;
 /// A storage system, of some version or the newest: `btrfs`, `btrfs:6.12`.
 #[derive(Clone, Debug)]
 pub struct ChosenSystem {
-    /// The system.
     pub system: &'static System,
     /// The version; none for the newest.
     pub version: Option<Version>,
@@ -22,7 +21,6 @@ pub struct ChosenSystem {
     text: String,
 }
 
-/// Offer of the system for an array.
 #[derive(Clone, Debug)]
 pub struct Offered {
     system: &'static System,
@@ -62,9 +60,6 @@ impl FromStr for ChosenSystem {
 impl ChosenSystem {
     /// The system that an array was found with. If no policy of its version is known, the newest
     /// version counts.
-    ///
-    /// # Errors
-    /// If there is no such system.
     pub fn found(name: &str, version: Option<&str>) -> Result<ChosenSystem> {
         let system = systems::find(name)?;
         let version: Option<Version> = version.and_then(|version| version.parse().ok());
@@ -77,7 +72,6 @@ impl ChosenSystem {
         Ok(ChosenSystem { system, version, note, text: name.to_owned() })
     }
 
-    /// As it was written.
     pub fn as_written(&self) -> &str {
         &self.text
     }

@@ -36,7 +36,6 @@ use std::sync::atomic::AtomicBool;
 
 /// Places of the volume that a window begins at, in percent.
 const PLACES_PERCENT: [u8; 3] = [16, 50, 83];
-/// The job whose flushes are measured.
 const FLUSH_JOB: &str = "fsync-writer";
 
 /// Times of a scrub, a rebuild and a flush, for each policy.
@@ -90,7 +89,6 @@ pub struct FlushTimes {
     pub p99_ns: u64,
 }
 
-/// How to run.
 pub struct MaintenanceOptions<'a> {
     /// The policies, none twice.
     pub policies: Vec<String>,
@@ -114,7 +112,6 @@ pub struct MaintenanceOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What is simulated in one window.
 struct Window {
     array: ArraySpec,
     job: JobFile,
@@ -150,9 +147,6 @@ impl MaintenanceOptions<'_> {
 
 impl Maintenance {
     /// Simulates the windows; `None` if it was stopped.
-    ///
-    /// # Errors
-    /// If the array cannot be simulated.
     pub fn measure(
         array: &ArraySpec,
         options: &MaintenanceOptions<'_>,
@@ -199,9 +193,6 @@ impl Maintenance {
 }
 
 /// Time of the rebuild of a member of an idle array; `None` if it was stopped.
-///
-/// # Errors
-/// If the array cannot be simulated.
 pub fn rebuild_time(
     array: &ArraySpec,
     options: &MaintenanceOptions<'_>,
@@ -228,7 +219,6 @@ struct Work {
     parts: f64,
     /// Number of devices of a part that move a byte each for one that a limit counts.
     devices: usize,
-    /// The limit of each device.
     limit_kib: Option<u64>,
 }
 
@@ -297,7 +287,6 @@ fn scrub(part: &ScrubbedPart, load: &Load, limit_kib: Option<u64>) -> Work {
 /// A member to rebuild, and what of it is left.
 struct RebuiltMember {
     index: usize,
-    /// What the row is called.
     work: String,
     left: Range<u64>,
     /// True if the code of md rebuilds it, which keeps its rate by a limit.

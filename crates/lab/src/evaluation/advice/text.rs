@@ -8,9 +8,7 @@ use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
 use mirrorball_core::units::Nanos;
 
-/// Width of the entries' names.
 pub(super) const NAME_WIDTH: usize = 14;
-/// Names of commands.
 pub(super) const COMMANDS: [&str; 4] = ["add", "set", "check", "undo"];
 /// Before a text below the name of its entry, on a narrow terminal.
 const INDENT_NARROW: usize = 2;

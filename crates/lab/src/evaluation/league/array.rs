@@ -32,7 +32,6 @@ enum TimedFault {
     Stall { seconds: f64, at: f64 },
 }
 
-/// Which disks the members are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Media {
     Equal(DiskClass),
@@ -86,7 +85,6 @@ struct Shape {
     members: usize,
 }
 
-/// A member as it is written.
 struct Member {
     disk: DrawnDisk,
     lines: Vec<String>,
@@ -128,7 +126,6 @@ impl DrawnArray {
         DrawnArray { classes, is_slow, is_rebuilding, text, timed_faults }
     }
 
-    /// The array file for a run of this length.
     pub(super) fn text(&self, run: Nanos) -> String {
         let seconds = run.as_secs_f64();
         let mut text = self.text.clone();

@@ -10,7 +10,6 @@ use mirrorball_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Number of resamples.
 const RESAMPLES: usize = 1000;
 
 /// A figure with its 95 % confidence interval.

@@ -37,7 +37,6 @@ impl Classes {
         found.into_iter()
     }
 
-    /// The values of a dimension in one text.
     pub fn joined(&self, dimension: &str) -> String {
         self.values(dimension).collect::<Vec<&str>>().join(", ")
     }

@@ -10,11 +10,8 @@ use mirrorball_disk::profile::ModelProfile;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiskClass {
-    /// Hard disks.
     Hdd,
-    /// SATA SSDs.
     Sata,
-    /// NVMe SSDs.
     Nvme,
     /// Memory cards and USB sticks.
     Card,
@@ -25,7 +22,6 @@ pub(super) enum DiskClass {
 /// A disk as it is written into an array file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DrawnDisk {
-    /// Name of the model profile.
     pub(super) model: &'static str,
     pub(super) capacity_bytes: u64,
     /// Overridden parameters, as TOML.

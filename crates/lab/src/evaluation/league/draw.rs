@@ -15,7 +15,6 @@ impl Draw {
         Draw(Rng::stream(seed, &format!("pairing {number}: {label}")))
     }
 
-    /// True with this probability.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.0.unit() < probability
     }

@@ -20,7 +20,6 @@ pub(super) struct DrawnJob {
 
 #[derive(Clone, Debug)]
 pub(super) struct DrawnSection {
-    /// Its name.
     name: String,
     /// Its options, without times and rate.
     options: Vec<String>,
@@ -100,7 +99,6 @@ impl DrawnJob {
         DrawnJob { classes, sections, head }
     }
 
-    /// The job file for a sizing.
     pub(super) fn text(&self, sizing: &Sizing) -> String {
         let mut text = self.head.clone();
         text += &format!(

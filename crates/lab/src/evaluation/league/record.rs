@@ -153,10 +153,6 @@ impl Folder {
         record.filter(|record| record.key == key(plan))
     }
 
-    /// Saves the record of a pairing.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub(super) fn save(&self, record: &PairingRecord) -> Result<()> {
         let text = serde_json::to_string(record).expect("a record is plain data");
         write_whole(&self.file(record.number), digest::seal(&text).as_bytes())
@@ -232,7 +228,6 @@ impl EntryRecord {
         }
     }
 
-    /// The outcome of a cell.
     pub(super) fn new(build: &BuildIdentity, cell: &CellSummary) -> EntryRecord {
         let judged = cell.run.sections.iter().filter(|section| !section.is_background);
         EntryRecord {

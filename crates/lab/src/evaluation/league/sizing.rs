@@ -21,7 +21,6 @@ const SEED: u64 = 1;
 /// Measured time for each that passes before, in which caches, queues and averages settle.
 const RAMP_SHARE: u64 = 4;
 
-/// Bounds of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Member I/O that a run should measure.
@@ -36,7 +35,6 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds of full runs.
     pub(super) const FULL: Bounds = Bounds {
         member_ios: 8_000,
         section_ios: 400,
@@ -44,7 +42,6 @@ impl Bounds {
         shortest: Nanos::from_millis(100),
         longest: Nanos::from_secs(120),
     };
-    /// Bounds of short runs.
     pub(super) const SHORT: Bounds = Bounds {
         member_ios: 2_500,
         section_ios: 150,

@@ -132,7 +132,6 @@ pub struct LastBuild {
 /// A subject against its last build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LastBuildComparison {
-    /// Name of that build.
     pub build: String,
     /// Number of pairings that both ran.
     pub pairings: usize,
@@ -147,9 +146,7 @@ pub struct LastBuildComparison {
 /// The first subject in the pairings of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassRow {
-    /// The class.
     pub class: Class,
-    /// Number of its pairings.
     pub pairings: usize,
     /// Geometric mean of the ratios.
     pub geometric_mean: Bounded,
@@ -157,7 +154,6 @@ pub struct ClassRow {
     pub fifth_percentile: f64,
     /// Least ratio.
     pub worst: f64,
-    /// Number of the pairing of that.
     pub worst_number: u32,
     /// Pairings in which a section is starved.
     pub starved: usize,
@@ -170,7 +166,6 @@ pub struct ClassRow {
 /// Tails of a subject where it ties with the best rival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tails {
-    /// Ties.
     pub ties: usize,
     /// Ties in which the 99th percentile is known, and those in which it is too long.
     pub p99: (usize, usize),
@@ -251,7 +246,6 @@ impl Standings {
         })
     }
 
-    /// Tails of a subject.
     pub fn tails(&self, subject: &str) -> Tails {
         let mut tails = Tails::default();
         for pairing in &self.pairings {

@@ -12,7 +12,6 @@ use crate::report::{Column, Emphasis, Grid, Style, draw, markdown};
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_core::units::counted;
 
-/// Extent of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The best rivals, and the pairings where the first subject is worst.
@@ -23,7 +22,6 @@ pub enum Detail {
 
 /// Rivals and pairings on a screen.
 const SCREEN: (usize, usize) = (14, 5);
-/// Width of running text.
 const TEXT_WIDTH: usize = 100;
 
 /// A table with its heading.
@@ -102,7 +100,6 @@ fn legend() -> String {
     )
 }
 
-/// All tables.
 pub(super) fn parts(standings: &Standings, detail: Detail) -> Vec<Part> {
     let first = short_policy_name(&standings.subjects[0]);
     let mut parts = vec![Part {

@@ -65,7 +65,6 @@ pub(super) fn overview(repetitions: &[Repetition]) -> Grid {
         .build()
 }
 
-/// The section of one recipe.
 pub fn section(repetition: &Repetition) -> String {
     let mut section = format!("\n## {}\n\n{}.\n\n", repetition.recipe, repetition.title);
     section += &(running("", &repetition.about) + "\n");

@@ -7,7 +7,6 @@
 use super::pool::Pool;
 use mirrorball_core::units::KIB;
 
-/// One quantity.
 #[derive(Debug)]
 pub struct Measure {
     /// Its name in `recipe.toml`.

@@ -42,7 +42,6 @@ impl Pool<'_> {
         merged
     }
 
-    /// Something of one member.
     pub(super) fn member(&self, devid: u64, of: impl Fn(&MemberRecord) -> u64) -> f64 {
         self.mean(|record| {
             let member = record.members.iter().find(|member| member.devid == devid);

@@ -25,7 +25,6 @@ use toml::Spanned;
 /// A recipe, understood.
 #[derive(Debug)]
 pub struct Recipe {
-    /// The name of its folder.
     pub name: String,
     /// What it repeats, in a line.
     pub title: String,
@@ -39,7 +38,6 @@ pub struct Recipe {
     pub mismatch: String,
     /// Runs that follow one another.
     pub series: Vec<Series>,
-    /// Its tables.
     pub tables: Vec<RecipeTable>,
     /// The arrays that its rows name, by file name.
     pub arrays: BTreeMap<String, ArraySpec>,
@@ -64,25 +62,20 @@ pub struct FreeParameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
-    /// Even.
     Even,
-    /// Odd.
     Odd,
 }
 
 /// One published table.
 #[derive(Debug)]
 pub struct RecipeTable {
-    /// What it shows.
     pub title: String,
     /// What heads the names of the rows.
     pub of: String,
     /// The section of the job that is measured; none if the job has one, or only members are
     /// measured.
     pub section: Option<String>,
-    /// Its columns.
     pub columns: Vec<TableColumn>,
-    /// Its rows.
     pub rows: Vec<RecipeRow>,
     /// What the source claims about it in words.
     pub claims: Vec<Claim>,
@@ -97,9 +90,7 @@ pub struct RecipeTable {
 /// One column: a measure.
 #[derive(Debug)]
 pub struct TableColumn {
-    /// Its name in the file.
     pub name: String,
-    /// What it shows.
     pub measure: &'static Measure,
     /// The member, if the column's name gives it; else the row's.
     pub devid: Option<u64>,
@@ -112,7 +103,6 @@ pub struct TableColumn {
 /// One row: a cell with its repeats, and what was published of it.
 #[derive(Debug)]
 pub struct RecipeRow {
-    /// What it is called.
     pub name: String,
     /// The policy, canonical.
     pub policy: String,
@@ -122,9 +112,7 @@ pub struct RecipeRow {
     pub job: String,
     /// The series that its runs are of; none if they run alone.
     pub series: Option<String>,
-    /// The seeds of its repeats.
     pub seeds: Vec<u64>,
-    /// The member that its columns are of.
     pub devid: Option<u64>,
     /// The row whose published values it might have had as well: another process, say.
     pub instead_of: Option<String>,
@@ -140,9 +128,7 @@ pub struct RecipeRow {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The words of the source.
     pub says: String,
-    /// The column.
     pub column: String,
     /// The row with the higher value.
     pub more: String,
@@ -150,7 +136,6 @@ pub struct Claim {
     pub less: String,
 }
 
-/// The file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecipeText {
@@ -204,7 +189,6 @@ fn default_array() -> String {
     "array.toml".to_owned()
 }
 
-/// Gives the text of a file of the recipe.
 pub(super) type Files<'a> = dyn Fn(&str) -> Result<String> + 'a;
 
 impl Recipe {

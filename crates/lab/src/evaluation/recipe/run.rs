@@ -23,7 +23,6 @@ struct Key<'a> {
     job: &'a str,
 }
 
-/// The runs of a recipe.
 #[derive(Debug)]
 pub struct Runs<'a> {
     records: BTreeMap<Key<'a>, RunRecord>,
@@ -106,7 +105,6 @@ fn row_keys(row: &RecipeRow) -> impl Iterator<Item = Key<'_>> {
 }
 
 impl Runs<'_> {
-    /// The repeats of a row.
     pub(super) fn pool<'b>(&'b self, table: &'b RecipeTable, row: &'b RecipeRow) -> Pool<'b> {
         let records = row_keys(row).map(|key| {
             let found = self.records.iter().find(|(known, _)| **known == key);

@@ -8,7 +8,6 @@ use crate::report::{self, Column, Emphasis, Grid, Style, draw};
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
 
-/// Writes a repetition.
 pub fn render(repetition: &Repetition, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
     let mut text = wrapped(&format!("{}: {}", repetition.recipe, repetition.title), width);

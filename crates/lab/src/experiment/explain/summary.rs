@@ -8,7 +8,6 @@ use serde::Serialize;
 /// Summary of the choices of a window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Number of choices.
     pub choices: u64,
     /// Choices that were as good as those of the oracle.
     pub agreed: u64,
@@ -25,9 +24,7 @@ pub struct Summary {
 /// A member's share of the choices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberShare {
-    /// Devid of the member.
     pub devid: u64,
-    /// Choices in which the member was eligible.
     pub eligible: u64,
     /// Choices in which the policy read it first.
     pub chosen: u64,

@@ -13,7 +13,6 @@ const BYTES_MAX: u64 = 4 << 20;
 pub(super) struct InputKind {
     /// What messages call it.
     pub(super) name: &'static str,
-    /// How its files end.
     pub(super) ending: &'static str,
     /// Those that are compiled in; none where a built-in one is of no use.
     pub(super) builtin: fn() -> Vec<&'static str>,

@@ -8,15 +8,12 @@ use crate::experiment::hash::stable_hash;
 
 /// What precedes the digest in a saved cell.
 const BEFORE: &str = "{\"digest\":\"";
-/// What follows it.
 const AFTER: &str = "\",";
 
 /// What the digest says of a saved cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Integrity {
-    /// The text is the one that was saved.
     Intact,
-    /// The text was changed.
     Changed,
     /// There is no digest.
     Unknown,
@@ -32,7 +29,6 @@ pub(crate) fn seal(text: &str) -> String {
     format!("{BEFORE}{}{AFTER}{fields}", stable_hash([fields]))
 }
 
-/// Checks the digest of a text.
 pub(crate) fn check(text: &str) -> Integrity {
     let sealed = text.strip_prefix(BEFORE).and_then(|rest| rest.split_once(AFTER));
     match sealed {

@@ -19,10 +19,6 @@ pub(super) fn read_cell(path: &Path) -> Result<CellRecord, String> {
     parse_cell(&bytes)
 }
 
-/// The record in the bytes of a file.
-///
-/// # Errors
-/// As [`read_cell`].
 pub(super) fn parse_cell(bytes: &[u8]) -> Result<CellRecord, String> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err("is empty".to_owned());

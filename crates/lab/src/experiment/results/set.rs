@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The results of one experiment.
 #[derive(Debug)]
 pub struct ResultSet {
     /// Its label in a comparison: the name of its folder.
@@ -37,7 +36,6 @@ pub struct ResultSet {
 /// A file or a folder that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it is.
     pub path: PathBuf,
     /// Why, in words that follow the path.
     pub reason: String,

@@ -27,7 +27,6 @@ impl Estimate {
         Estimate { value, low: end(-1.0).map(|low| low.max(0.0)), high: end(1.0) }
     }
 
-    /// Mean score of the repeats.
     pub fn of_scores(repeats: &[Scored]) -> Estimate {
         let scores: Vec<f64> = repeats.iter().map(|repeat| repeat.score).collect();
         Estimate::new(mean_interval(&scores).mean, &scores)

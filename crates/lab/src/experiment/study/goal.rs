@@ -46,7 +46,6 @@ pub struct Term {
 pub struct RankedSection {
     /// Its name among the sections of the job.
     pub name: String,
-    /// Kinds of its requests.
     pub kinds: Vec<IoKind>,
     /// True for background load, which counts only if the goal names the section.
     pub is_background: bool,
@@ -188,7 +187,6 @@ impl fmt::Display for Goal {
     }
 }
 
-/// Lists the sections of jobs with the kinds of their requests.
 fn listed(jobs: &[(String, Vec<RankedSection>)]) -> String {
     let section = |section: &RankedSection| {
         let kinds: Vec<&str> = section.kinds.iter().map(|kind| kind.name()).collect();
@@ -351,7 +349,6 @@ impl fmt::Display for Term {
 }
 
 impl Figure {
-    /// Its name in a goal.
     pub fn name(self) -> &'static str {
         let found = FIGURES.iter().find(|(_, figure)| *figure == self);
         found.expect("every figure has a name").0

@@ -26,7 +26,6 @@ use super::{Group, Yardstick};
 use crate::experiment::record::Percentiles;
 use crate::experiment::record::{IoKind, SectionRecord};
 
-/// How the cells of one job are scored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scoring {
     factors: Vec<Factor>,
@@ -102,7 +101,6 @@ impl Scoring {
         self.factors.iter().any(|factor| factor.section == section)
     }
 
-    /// What the score is.
     pub fn yardstick(&self) -> Yardstick {
         match &self.factors[..] {
             [Factor { kind: None, figure: Figure::Iops, .. }] => Yardstick::Iops,

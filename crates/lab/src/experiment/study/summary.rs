@@ -36,7 +36,6 @@ pub struct MemberShare {
 }
 
 impl CellSummary {
-    /// The summary of a record.
     pub fn new(record: CellRecord) -> CellSummary {
         let CellRecord { cell: identity, mut run, .. } = record;
         run.intervals = IntervalsRecord::default();
@@ -46,7 +45,6 @@ impl CellSummary {
         CellSummary { identity, score: 0.0, run }
     }
 
-    /// The section of that name.
     pub fn section(&self, name: &str) -> Option<&SectionRecord> {
         self.run.sections.iter().find(|section| section.name == name)
     }

@@ -310,7 +310,6 @@ fn is_plain(value: &str) -> bool {
     !value.is_empty() && !value.starts_with('-') && value.chars().all(is_safe)
 }
 
-/// A device in commands.
 struct NamedDevice {
     /// Its path, such as `/dev/sda1`.
     path: String,

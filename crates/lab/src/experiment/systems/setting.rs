@@ -17,13 +17,11 @@ const CLASSES_MAX: usize = 4;
 pub struct Setting {
     /// Canonical policy string.
     pub spec: String,
-    /// The offer.
     pub offer: &'static Offer,
     /// Where it can be had.
     pub availability: Availability,
     /// What stands for `{value}`.
     pub(super) value: Option<String>,
-    /// Indexes of the members that it names.
     pub(super) members: Vec<usize>,
 }
 

@@ -13,9 +13,7 @@ use maud::{Markup, html};
 pub(crate) struct Frame {
     /// Its kind, as the script and tests call it.
     pub(crate) kind: &'static str,
-    /// The job it belongs to.
     pub(crate) job: usize,
-    /// The set it is of.
     pub(crate) part: usize,
     /// The section of the job, if it shows one of several.
     pub(crate) section: Option<usize>,
@@ -25,9 +23,7 @@ pub(crate) struct Frame {
     pub(crate) label: String,
     /// Caption above the chart.
     pub(crate) caption: Markup,
-    /// The horizontal axis.
     pub(crate) x: Axis,
-    /// The vertical axis.
     pub(crate) y: Axis,
     /// What hovering goes through.
     pub(crate) steps: Steps,
@@ -61,13 +57,10 @@ pub(crate) enum Unit {
 
 /// A name at the right end of a line.
 pub(crate) struct EndLabel<'a> {
-    /// The policy it names.
     pub(crate) policy: usize,
     /// Where the line ends, 0 at the bottom.
     pub(crate) place: f64,
-    /// What it is called.
     pub(crate) name: &'a str,
-    /// Its colour.
     pub(crate) classes: &'a str,
 }
 

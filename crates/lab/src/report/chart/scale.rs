@@ -11,7 +11,6 @@ pub(crate) const SMALL: f64 = 2.0;
 /// Most decades of a logarithmic axis that also labels 2 and 5 between the powers of ten.
 const DECADES_WITH_HALVES: f64 = 2.5;
 
-/// An axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
     /// Equal steps.
@@ -25,7 +24,6 @@ pub(crate) enum Scale {
 /// A mark on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tick {
-    /// The value it marks.
     pub(crate) value: f64,
     /// Position on the axis, 0 to 1.
     pub(crate) place: f64,

@@ -4,7 +4,6 @@ use crate::experiment::results::ResultSet;
 use maud::{Markup, html};
 use mirrorball_core::units::{Nanos, counted};
 
-/// The appendix of one set.
 pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
     let plan = &part.study.plan;
     let machine = &plan.environment;

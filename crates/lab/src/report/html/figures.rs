@@ -15,7 +15,6 @@ use crate::report::chart::{SIDE, path};
 use crate::report::titled_tables;
 use maud::{Markup, html};
 
-/// A column of a table.
 #[derive(Clone, Copy)]
 struct FigureColumn {
     heading: &'static str,
@@ -59,9 +58,7 @@ struct FigureTable<'a> {
     bar_heading: &'static str,
     /// The figure that the bar shows.
     ranked: &'a dyn Fn(&JobStudy, &Row) -> Option<Estimate>,
-    /// The sections whose figures are shown.
     sections: &'a [usize],
-    /// The columns of each of these sections.
     columns: Vec<Vec<FigureColumn>>,
     has_oracle: bool,
 }

@@ -16,7 +16,6 @@ use mirrorball_core::histogram::Histogram;
 /// One job, with what each set has of it.
 pub(super) struct JobView<'a> {
     pub(super) name: &'a str,
-    /// Its place on the page.
     pub(super) number: usize,
     /// What its figures count.
     pub(super) judged_by: IoKind,
@@ -28,15 +27,11 @@ pub(super) struct JobView<'a> {
     pub(super) reach_kib: Vec<(u64, u64)>,
     /// The colours of latencies.
     pub(super) heat: Scale,
-    /// One per set that has the job.
     pub(super) sets: Vec<JobSet<'a>>,
 }
 
-/// What one set has of a job.
 pub(super) struct JobSet<'a> {
-    /// The place of the set.
     pub(super) part: usize,
-    /// Its figures.
     pub(super) study: &'a JobStudy,
     /// One per row of the study.
     pub(super) runs: Vec<PolicyRun<'a>>,
@@ -44,9 +39,7 @@ pub(super) struct JobSet<'a> {
 
 /// One policy under one job in one set, all repeats together.
 pub(super) struct PolicyRun<'a> {
-    /// The number of the policy on the page.
     pub(super) policy: usize,
-    /// Its figures.
     pub(super) row: &'a Row,
     /// Latencies of the main kind of requests of each section.
     pub(super) latencies: Vec<Histogram>,

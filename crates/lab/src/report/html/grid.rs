@@ -12,14 +12,12 @@ const COLUMNS_MAX: usize = 64;
 /// Equal columns of time from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeGrid {
-    /// Width of a column.
     pub(super) column_us: u64,
     /// How many there are; none if no cell has intervals.
     pub(super) count: usize,
 }
 
 impl TimeGrid {
-    /// The grid for these cells.
     pub(super) fn of<'a>(cells: impl Iterator<Item = &'a IntervalsRecord>) -> TimeGrid {
         let mut column_us = 0;
         let mut ends_us: Vec<u64> = Vec::new();
@@ -39,7 +37,6 @@ impl TimeGrid {
         TimeGrid { column_us, count: count(column_us) }
     }
 
-    /// Length of the whole grid in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.column_us as f64 / 1e6 * self.count as f64
     }

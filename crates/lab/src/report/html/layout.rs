@@ -11,7 +11,6 @@ use mirrorball_core::units::counted;
 
 const SCRIPT: &str = include_str!("report.js");
 
-/// The whole page.
 pub(super) fn page(view: &View<'_>) -> String {
     let overlays: Vec<Vec<Overlay>> = view.jobs.iter().map(|job| overlays(view, job)).collect();
     let rest = |policy: usize| {

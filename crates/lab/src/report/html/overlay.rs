@@ -4,15 +4,12 @@ use super::View;
 use crate::report::chart::frame::{EndLabel, Frame, end_label};
 use maud::{Markup, html};
 
-/// One chart with all its lines.
 pub(super) struct Overlay {
     /// Everything but the lines.
     pub(super) frame: Frame,
-    /// A line per policy.
     pub(super) lines: Vec<PolicyLine>,
 }
 
-/// One policy's line.
 pub(super) struct PolicyLine {
     pub(super) policy: usize,
     /// Its shapes, in one group that names the policy.

@@ -27,7 +27,6 @@ pub(super) struct Series {
     pub(super) percentiles: Vec<Option<[f64; 5]>>,
     /// Whether those are percentiles of means, as an imported log may have them.
     pub(super) is_of_means: bool,
-    /// One per member.
     pub(super) members: Vec<MemberCurves>,
     /// Sampled reads.
     pub(super) dots: Vec<Dot>,
@@ -36,7 +35,6 @@ pub(super) struct Series {
 /// The mean over repeats, and the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RateRange {
-    /// The least of any repeat.
     pub(super) least: f64,
     pub(super) mean: f64,
     /// The most of any repeat.

@@ -21,7 +21,6 @@ pub(super) struct SeriesStyles {
     styles: Vec<SeriesStyle>,
 }
 
-/// The style of one policy.
 pub(super) struct SeriesStyle {
     /// Canonical policy string, or `oracle`.
     pub(super) name: String,
@@ -71,7 +70,6 @@ impl SeriesStyles {
         self.styles.iter().enumerate()
     }
 
-    /// The policy of that number.
     pub(super) fn get(&self, number: usize) -> &SeriesStyle {
         &self.styles[number]
     }

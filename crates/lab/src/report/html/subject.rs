@@ -10,7 +10,6 @@ use maud::html;
 pub(super) struct Subject<'v, 'a> {
     pub(super) job: &'v JobView<'a>,
     pub(super) set: &'v JobSet<'a>,
-    /// The policy's run.
     pub(super) run: &'v PolicyRun<'a>,
 }
 

@@ -8,7 +8,6 @@ use mirrorball_core::policies::short_policy_name;
 /// Longest label above a column, in characters.
 const LABEL_MAX: usize = 14;
 
-/// Every table of a comparison.
 pub(in crate::report) fn all(comparison: &Comparison, width: usize) -> Vec<TitledTable> {
     let places = 0..comparison.overall.len();
     let of_set = |place| {

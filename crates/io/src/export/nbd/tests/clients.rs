@@ -65,7 +65,6 @@ impl Place {
         Client { socket }
     }
 
-    /// The state and counters of the disk.
     fn disk(&self) -> MemberReport {
         let path = self.folder.path().join("nbd.control");
         let mut members: Vec<MemberReport> = ask(&path, &ControlRequest::Members).unwrap();

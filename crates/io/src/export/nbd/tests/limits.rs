@@ -58,7 +58,6 @@ impl Place {
         Place { world, listener, service, _stopper }
     }
 
-    /// Runs the service for a time.
     fn run(&mut self, time: Nanos) {
         let end = self.world.now() + time;
         while self.world.now() < end {

@@ -59,9 +59,6 @@ pub struct LimitedTime {
 
 /// The work under the limit in force and under less; `None` if it was stopped, or the work has no
 /// rate to limit. `work` is the row of a load and a limit in KiB/s.
-///
-/// # Errors
-/// If the array cannot be simulated.
 pub(super) fn measure(
     array: &ArraySpec,
     options: &MaintenanceOptions<'_>,

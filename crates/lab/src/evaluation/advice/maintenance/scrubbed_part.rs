@@ -13,7 +13,6 @@ const PART_WINDOW: Nanos = Nanos(200_000_000);
 /// vdevs at once, and btrfs all devices, each at its own rate: the one that takes longest decides.
 pub(super) struct ScrubbedPart {
     pub(super) array: ArraySpec,
-    /// Bytes of all parts.
     pub(super) bytes: u64,
     pub(super) bytes_of_part: u64,
     /// Number of such parts that work at once.
@@ -74,7 +73,6 @@ impl ScrubbedPart {
         Ok(slowest.map(|(_, part)| part))
     }
 
-    /// The part of these members.
     fn new(array: &ArraySpec, members: &[usize], bytes: u64, bytes_of_part: u64) -> ScrubbedPart {
         let mut part = array.clone();
         part.members = members.iter().map(|&member| array.members[member].clone()).collect();

@@ -62,7 +62,6 @@ pub(super) struct FioJob {
     pub(super) mixed: Option<Direction>,
 }
 
-/// Requests of one kind.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Direction {
     #[serde(default, deserialize_with = "amount")]

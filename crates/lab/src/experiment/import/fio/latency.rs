@@ -32,7 +32,6 @@ pub(super) fn histogram(direction: &Direction) -> Result<(Histogram, LatencySour
     Ok((Histogram::default(), LatencySource::Absent))
 }
 
-/// The bins as they are.
 fn of_bins(latency: &Latency) -> Result<Histogram> {
     let mut bins = Vec::new();
     for (key, &count) in &latency.bins {

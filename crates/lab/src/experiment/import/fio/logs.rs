@@ -21,7 +21,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Bins of fio's histograms.
 const FIO_BINS: usize = 1_856;
 /// A line of a histogram is the longest.
 const LINE_BYTES_MAX: u64 = 128 << 10;
@@ -181,7 +180,6 @@ impl Log {
     }
 }
 
-/// The clock of a log.
 struct LogClock {
     from_ns: u64,
     /// With `log_unix_epoch` times are those of the clock.
@@ -218,7 +216,6 @@ fn bins(counts: &[u64]) -> Vec<(usize, u64)> {
     all.map(|(at, count)| (at * by + by / 2, (*count).min(1 << 40))).collect()
 }
 
-/// One line.
 struct Entry {
     is_write: bool,
     from_ns: u64,

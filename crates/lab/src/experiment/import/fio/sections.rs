@@ -16,7 +16,6 @@ use mirrorball_sim::job::Declared;
 /// No run takes longer than this: nine years.
 const RUN_MAX: Nanos = Nanos(1 << 58);
 
-/// The sections of one run.
 pub(super) struct Sections {
     sections: Vec<Section>,
 }
