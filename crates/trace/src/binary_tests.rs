@@ -41,6 +41,12 @@ fn binary_files_of_blktrace_are_read_and_one_of_several_is_refused() {
         seen,
         [(0, TraceOp::Read, 8192, 4096), flushed, (3_000, TraceOp::Write, 1 << 20, 512)]
     );
+    let issued = [blktrace_record(5, 8, 512, read | 7, 0), blktrace_record(9, 8, 512, read | 8, 0)];
+    assert_eq!(detected(&issued.concat()), Ok("blktrace-d"));
+    assert_eq!(detected(&issued[1]), Ok("blktrace-c"));
+    let early = [&issued[0][..], &bytes].concat();
+    let early = read_all(reader(&early, TraceFormat::by_name("blktrace-d").unwrap(), None, 1));
+    assert!(early.unwrap_err().contains("the trace has actions Q, which come first"));
     let cut = read_all(reader(&bytes[..bytes.len() - 1], format, None, 1)).unwrap_err();
     assert!(cut.contains("the last record has 49 of 50 bytes"), "{cut}");
     let folder = tempfile::tempdir().unwrap();

@@ -5,23 +5,6 @@ use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 /// Longest quotation in an error.
 const QUOTED_MAX: usize = 40;
 
-/// The fields of a line with commas, which must be `N`. Blanks around a field do not count.
-pub(crate) fn comma_fields<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Diagnostic> {
-    let mut fields = [&line[..0]; N];
-    let mut count = 0;
-    for field in line.split(|&byte| byte == b',') {
-        if count < N {
-            fields[count] = field.trim_ascii();
-        }
-        count += 1;
-    }
-    if count == N {
-        return Ok(fields);
-    }
-    let message = format!("the line has {count} of {N} columns separated by commas");
-    Err(Diagnostic::new(message).with_help(OTHER_FORMAT))
-}
-
 /// Advice for a line of another shape.
 pub(crate) const OTHER_FORMAT: &str =
     "correct or remove the line, or name the format of the file if it is another";
@@ -101,12 +84,5 @@ mod tests {
         assert_eq!(parse_decimal(b"7", 3), Some(7_000));
         assert_eq!(parse_decimal(b".5", 3), None);
         assert_eq!(parse_decimal(b"1.2x", 3), None);
-    }
-
-    #[test]
-    fn the_number_of_columns_is_checked() {
-        assert_eq!(comma_fields::<2>(b" a , b"), Ok([&b"a"[..], &b"b"[..]]));
-        let error = comma_fields::<2>(b"a,b,c").unwrap_err();
-        assert_eq!(error.message, "the line has 3 of 2 columns separated by commas");
     }
 }

@@ -35,6 +35,8 @@ mod binary_tests;
 mod capture_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod variant_tests;
 
 pub use bins::{Bins, SizeCount};
 pub use capture::{

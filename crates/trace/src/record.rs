@@ -40,3 +40,15 @@ pub(crate) struct RawRecord {
     pub(crate) response: Option<Nanos>,
     pub(crate) process: u32,
 }
+
+impl RawRecord {
+    /// A request of a format without response times and processes, at an offset with a length.
+    pub(crate) fn new(
+        time: u64,
+        op: TraceOp,
+        (offset, length): (u64, u64),
+        device: u32,
+    ) -> RawRecord {
+        RawRecord { time, op, offset, length, device, response: None, process: 0 }
+    }
+}

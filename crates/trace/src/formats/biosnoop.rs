@@ -1,107 +1,159 @@
-//! Output of biosnoop of the BPF compiler collection.
+//! Output of biosnoop of bcc and libbpf-tools, and of iosnoop of perf-tools.
 //!
-//! The time is that of the completion, so a request began its latency earlier. The name of a
-//! process may have blanks, so columns are counted from the right, and the header tells whether
-//! there is a column `QUE(ms)`: with it the time before the device is part of the response time.
+//! The header tells which columns there are. The name of a process may have blanks, so columns
+//! behind it are counted from the right. A time is that of the completion, unless it is in
+//! `STARTs`, so a request began its latency earlier; with `QUE(ms)` the time before the device is
+//! part of the response time.
+//!
+//! A command without data or place is skipped: it has the sector -1, or no disk and a length that
+//! is none of sectors.
 
-use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
+use super::{FrameParser, LINES, Parsed, TraceFormat, operation, too_few};
 use crate::device_names::DeviceNames;
-use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
-use crate::input::Framing;
+use crate::fields::{blank_fields, decimal, times, unexpected, whole};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     name: "biosnoop",
-    columns: "TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms), with this header",
-    units: "s at the completion, latencies in ms; sectors of 512 bytes, bytes",
-    source: "biosnoop of bcc",
+    columns: "TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms), or STARTs [ENDs] COMM PID \
+              TYPE DEV BLOCK BYTES LATms, with this header",
+    units: "s at the completion, or at STARTs; latencies in ms; sectors of 512 bytes, bytes",
+    source: "biosnoop of bcc and libbpf-tools; iosnoop -ts of perf-tools",
     has_response: true,
-    framing: Framing::Lines,
-    order: TimeOrder::Sorted,
-    parser: || Box::new(Parser { columns: 0 }),
+    parser: || Box::new(Parser::default()),
+    ..LINES
 };
 
-/// Columns without the queue.
-const COLUMNS: usize = 8;
-/// Where the columns behind the process begin.
-const TAIL: usize = 2;
-/// Columns behind the process, at most.
-const TAIL_MAX: usize = 7;
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SnoopColumn {
+    Start,
+    End,
+    Process,
+    Disk,
+    Kind,
+    Sector,
+    Bytes,
+    Pattern,
+    Queued,
+    Latency,
+}
 
+const COLUMNS: usize = SnoopColumn::Latency as usize + 1;
+
+/// Names in headers.
+const NAMES: [(&[u8], SnoopColumn); 15] = [
+    (b"STARTs", SnoopColumn::Start),
+    (b"TIME(s)", SnoopColumn::End),
+    (b"ENDs", SnoopColumn::End),
+    (b"PID", SnoopColumn::Process),
+    (b"DISK", SnoopColumn::Disk),
+    (b"DEV", SnoopColumn::Disk),
+    (b"T", SnoopColumn::Kind),
+    (b"TYPE", SnoopColumn::Kind),
+    (b"SECTOR", SnoopColumn::Sector),
+    (b"BLOCK", SnoopColumn::Sector),
+    (b"BYTES", SnoopColumn::Bytes),
+    (b"P", SnoopColumn::Pattern),
+    (b"QUE(ms)", SnoopColumn::Queued),
+    (b"LAT(ms)", SnoopColumn::Latency),
+    (b"LATms", SnoopColumn::Latency),
+];
+
+/// Columns of a header before and behind the name of the process; none before the header.
+#[derive(Default)]
 struct Parser {
-    /// Number of columns of the header; zero before the header.
-    columns: usize,
+    before: Vec<SnoopColumn>,
+    behind: Vec<SnoopColumn>,
+}
+
+impl Parser {
+    fn read_header(&mut self, line: &[u8]) -> Result<(), Diagnostic> {
+        let mut names = blank_fields(line);
+        let help = "run biosnoop without further options, or with -Q, and iosnoop with -ts";
+        let column = |name| {
+            let known = NAMES.iter().find(|(known, _)| *known == name);
+            let column = known.map(|(_, column)| *column);
+            column.ok_or_else(|| unexpected(name, "column", "known").with_help(help))
+        };
+        let before = names.by_ref().take_while(|name| *name != b"COMM");
+        self.before = before.map(column).collect::<Result<_, _>>()?;
+        self.behind = names.map(column).collect::<Result<_, _>>()?;
+        match (&self.before[..], &self.behind[..]) {
+            (_, []) => Err(unexpected(line, "first line", "the header of biosnoop")),
+            ([], _) => Err(Diagnostic::new("the requests have no times").with_help(help)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The columns of a line.
+    fn values<'a>(&self, line: &'a [u8]) -> Result<[&'a [u8]; COLUMNS], Diagnostic> {
+        let mut values = [&line[..0]; COLUMNS];
+        for (column, field) in self.before.iter().zip(blank_fields(line)) {
+            values[*column as usize] = field;
+        }
+        let is_blank = |byte: &u8| byte.is_ascii_whitespace();
+        let mut fields = line.rsplit(is_blank).filter(|field| !field.is_empty()).peekable();
+        for column in self.behind.iter().rev() {
+            // A request without a disk leaves its column blank, so the PID stands in its place.
+            let is_number = |field: &&[u8]| field.iter().all(u8::is_ascii_digit);
+            let is_missing = *column == SnoopColumn::Disk && fields.peek().is_some_and(is_number);
+            let field = if is_missing { None } else { fields.next() };
+            values[*column as usize] = field.unwrap_or_default();
+        }
+        fields.nth(self.before.len()).map(|_| values).ok_or_else(too_few)
+    }
 }
 
 impl FrameParser for Parser {
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         let Some(first) = blank_fields(line).next() else { return Ok(None) };
-        if self.columns == 0 {
+        if self.behind.is_empty() {
             if !matches!(first, b"Tracing" | b"Attaching") {
-                self.columns = header(line)?;
+                self.read_header(line)?;
             }
             return Ok(None);
         }
-        // From the right: LAT, QUE if there is one, BYTES, SECTOR, T, DISK, PID.
-        let wanted = self.columns - TAIL;
-        let mut tail = [&line[..0]; TAIL_MAX];
-        let mut from_right =
-            line.rsplit(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty());
-        for slot in &mut tail[..wanted] {
-            *slot = from_right.next().unwrap_or(b"");
+        if matches!(first, b"[...]" | b"..." | b"^C") {
+            return Ok(None);
         }
-        // A request without a disk leaves its column blank, so the PID stands in its place.
-        let at_disk = if self.columns > COLUMNS { 5 } else { 4 };
-        let has_disk = !tail[at_disk].iter().all(u8::is_ascii_digit);
-        if from_right.nth(usize::from(has_disk)).is_none() {
-            return Err(Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT));
-        }
-        let has_queue = self.columns > COLUMNS;
-        let latency = times(decimal(tail[0], 6, "LAT(ms)")?, 1, "LAT(ms)")?;
-        let queued = if has_queue { decimal(tail[1], 6, "QUE(ms)")? } else { 0 };
-        let [bytes, sector, kind, disk] = match has_queue {
-            true => [tail[2], tail[3], tail[4], tail[5]],
-            false => [tail[1], tail[2], tail[3], tail[4]],
+        let values = self.values(line)?;
+        let value = |column: SnoopColumn| values[column as usize];
+        let millis = |column, name| match value(column) {
+            // libbpf-tools write -1 for what was not seen.
+            b"" | [b'-', ..] => Ok(0),
+            field => decimal(field, 6, name),
         };
-        let disk = if has_disk { disk } else { b"?" };
-        // libbpf-tools write letters behind the first: `RA` for read-ahead, `WS` for synchronous.
-        let op = match kind.first() {
-            _ if bytes == b"0" => return Ok(None),
-            Some(b'R') => TraceOp::Read,
-            Some(b'W') => TraceOp::Write,
-            Some(b'D') => TraceOp::Trim,
-            Some(b'F' | b'N') => return Ok(None),
-            _ => return Err(unexpected(kind, "column T", "R, W, D, F or N")),
+        let response = millis(SnoopColumn::Latency, "LAT(ms)")?
+            .saturating_add(millis(SnoopColumn::Queued, "QUE(ms)")?);
+        let time = match value(SnoopColumn::Start) {
+            b"" => decimal(value(SnoopColumn::End), 9, "time")?
+                .saturating_add(EARLIEST_NS)
+                .saturating_sub(response),
+            start => decimal(start, 9, "time")?,
         };
-        let response = latency.saturating_add(queued);
-        let completion = decimal(first, 9, "TIME(s)")?;
-        let offset = times(whole(sector, "SECTOR")?, BLOCK_BYTES, "SECTOR")?;
-        let length = whole(bytes, "BYTES")?;
-        let device = devices.number(disk)?;
-        // The clock begins with the first completion, so earlier arrivals are before its zero.
-        let time = completion.saturating_add(EARLIEST_NS).saturating_sub(response);
-        let response = Some(Nanos(response));
-        Ok(Some(RawRecord { time, op, offset, length, device, response, process: 0 }))
+        let length = whole(value(SnoopColumn::Bytes), "BYTES")?;
+        let (op, sector, disk) = (
+            operation(value(SnoopColumn::Kind))?,
+            value(SnoopColumn::Sector),
+            value(SnoopColumn::Disk),
+        );
+        let has_place = !matches!(sector, [b'-', ..] | b"18446744073709551615");
+        let is_command = disk.is_empty() && !length.is_multiple_of(BLOCK_BYTES);
+        let offset = match op {
+            Some(TraceOp::Flush) if length == 0 => 0,
+            _ if length == 0 || !has_place || is_command => return Ok(None),
+            _ => times(whole(sector, "SECTOR")?, BLOCK_BYTES, "SECTOR")?,
+        };
+        let Some(op) = op else { return Ok(None) };
+        let device = devices.number(if disk.is_empty() { b"?" } else { disk })?;
+        let process = whole(value(SnoopColumn::Process), "PID").unwrap_or(0) as u32;
+        let record = RawRecord::new(time, op, (offset, length), device);
+        Ok(Some(RawRecord { response: Some(Nanos(response)), process, ..record }))
     }
 }
 
-/// Added to every time, so that a request that arrived before the clock began has one.
+/// Added to the times of completions, so that a request that arrived before the clock began has
+/// one.
 const EARLIEST_NS: u64 = 3_600_000_000_000;
-
-fn header(line: &[u8]) -> Result<usize, Diagnostic> {
-    let names = [&b"TIME(s)"[..], b"COMM", b"PID", b"DISK", b"T", b"SECTOR", b"BYTES"];
-    let fields: Vec<&[u8]> = blank_fields(line).collect();
-    if !fields.starts_with(&names) {
-        return Err(unexpected(line, "first line", "the header of biosnoop"));
-    }
-    match fields[names.len()..] {
-        [b"LAT(ms)"] => Ok(COLUMNS),
-        [b"QUE(ms)", b"LAT(ms)"] => Ok(COLUMNS + 1),
-        _ => {
-            let help = "run biosnoop without further options, or with -Q";
-            Err(Diagnostic::new("the columns behind BYTES are unknown").with_help(help))
-        }
-    }
-}

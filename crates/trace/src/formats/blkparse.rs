@@ -1,28 +1,55 @@
 //! Text of blkparse in its default format: the requests that were queued (action `Q`).
 //!
 //! A request appears once for each action, so the other actions are skipped: `Q` is the time at
-//! which the file system or the application asked. The summary at the end is skipped too.
+//! which the file system or the application asked. A trace without `Q` has those that were issued
+//! to the device (`D`), or only those that were completed (`C`). The summary at the end is skipped
+//! too.
 
-use super::{FrameParser, Parsed, TimeOrder, TraceFormat, operation};
+use super::{FrameParser, LINES, Parsed, TraceFormat, operation, too_few};
 use crate::device_names::DeviceNames;
-use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
-use crate::input::Framing;
+use crate::fields::{blank_fields, decimal, times, unexpected, whole};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::BLOCK_BYTES;
 
-pub(super) const FORMAT: TraceFormat = TraceFormat {
+pub(super) const QUEUED: TraceFormat = TraceFormat {
     name: "blkparse",
     columns: "device cpu sequence time pid action rwbs sector + sectors [process]",
     units: "s; sectors of 512 bytes",
     source: "blkparse, default output; the actions Q are read",
-    has_response: false,
-    framing: Framing::Lines,
-    order: TimeOrder::Sorted,
-    parser: || Box::new(Parser),
+    parser: || Box::new(Parser { action: 0 }),
+    ..LINES
 };
 
-struct Parser;
+pub(super) const ISSUED: TraceFormat = TraceFormat {
+    name: "blkparse-d",
+    source: "blkparse of a trace without Q, as of `blktrace -a issue`; the actions D are read",
+    parser: || Box::new(Parser { action: 1 }),
+    ..QUEUED
+};
+
+pub(super) const COMPLETED: TraceFormat = TraceFormat {
+    name: "blkparse-c",
+    units: "s at the completion; sectors of 512 bytes",
+    source: "blkparse of a trace without Q and D, as of `blktrace -a complete`",
+    parser: || Box::new(Parser { action: 2 }),
+    ..QUEUED
+};
+
+/// Actions that a request passes, in their order.
+const ACTIONS: [&[u8]; 3] = [b"Q", b"D", b"C"];
+
+/// The error for an action before that which is read.
+pub(super) fn earlier_action(action: usize) -> Diagnostic {
+    let name = String::from_utf8_lossy(ACTIONS[action]);
+    Diagnostic::new(format!("the trace has actions {name}, which come first"))
+        .with_help("name the format blkparse, or blktrace of a binary file, without -d or -c")
+}
+
+struct Parser {
+    /// Index of the action that is read.
+    action: usize,
+}
 
 impl FrameParser for Parser {
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
@@ -37,35 +64,36 @@ impl FrameParser for Parser {
         let mut next = || fields.next().ok_or_else(too_few);
         let (_cpu, _sequence, time, _pid, action) = (next()?, next()?, next()?, next()?, next()?);
         let time = decimal(time, 9, "time")?;
-        if action != b"Q" {
-            return Ok(None);
+        match ACTIONS.iter().position(|known| *known == action) {
+            Some(action) if action == self.action => {}
+            Some(action) if action < self.action => return Err(earlier_action(action)),
+            _ => return Ok(None),
         }
         let kind = next()?;
-        let has = |letter| kind.contains(&letter);
+        let is_flush = kind.contains(&b'F');
         let Some(op) = operation(kind)? else { return Ok(None) };
         let device = devices.number(device)?;
+        // An empty flush has no sector, or no length; one before or after a write stands in its
+        // letters. A command of another kind has its bytes in brackets.
+        let (sector, plus) = (fields.next(), fields.next());
+        let is_command = plus.is_some_and(|field| field.starts_with(b"("));
+        if is_command && op != TraceOp::Flush {
+            return Ok(None);
+        }
         let (mut offset, mut length) = (0, 0);
-        let sector = fields.next().filter(|field| !(has(b'F') && field.starts_with(b"[")));
-        let mut next = || fields.next().ok_or_else(too_few);
-        // An empty flush has no sector; one before or after a write stands in its letters.
-        if op != TraceOp::Flush && (sector.is_some() || !has(b'F')) {
-            let sector = sector.ok_or_else(too_few)?;
+        if op != TraceOp::Flush && !(is_flush && plus != Some(b"+")) {
+            let (sector, plus) = (sector.ok_or_else(too_few)?, plus.ok_or_else(too_few)?);
             offset = times(whole(sector, "sector")?, BLOCK_BYTES, "sector")?;
-            let plus = next()?;
             if plus != b"+" {
                 return Err(unexpected(plus, "column behind the sector", "`+`"));
             }
-            length = times(whole(next()?, "number of sectors")?, BLOCK_BYTES, "length")?;
+            let sectors = whole(fields.next().ok_or_else(too_few)?, "number of sectors")?;
+            length = times(sectors, BLOCK_BYTES, "length")?;
         }
-        let empty = length == 0 && has(b'F');
-        let op = if empty { TraceOp::Flush } else { op };
-        let offset = if empty { 0 } else { offset };
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process: 0 }))
+        let is_empty = length == 0 && is_flush;
+        let (op, offset) = if is_empty { (TraceOp::Flush, 0) } else { (op, offset) };
+        Ok(Some(RawRecord::new(time, op, (offset, length), device)))
     }
-}
-
-fn too_few() -> Diagnostic {
-    Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT)
 }
 
 /// Whether a field is a pair of device numbers, such as `8,0`.

@@ -5,6 +5,7 @@
 //!
 //! Source: `blktrace_api.h` of Linux, version 7 of the record.
 
+use super::blkparse::earlier_action;
 use super::cloudphysics::{u32_at, u64_at};
 use super::{FrameParser, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
@@ -14,7 +15,7 @@ use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::BLOCK_BYTES;
 
-pub(super) const FORMAT: TraceFormat = TraceFormat {
+pub(super) const QUEUED: TraceFormat = TraceFormat {
     name: "blktrace",
     columns: "binary: u32 magic, sequence; u64 time, sector; u32 bytes, action, pid, device, cpu; \
               u16 error, payload",
@@ -23,13 +24,28 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     has_response: false,
     framing: Framing::Blktrace,
     order: TimeOrder::Sorted,
-    parser: || Box::new(Parser),
+    parser: || Box::new(Parser { action: 0 }),
+};
+
+pub(super) const ISSUED: TraceFormat = TraceFormat {
+    name: "blktrace-d",
+    source: "blktrace -a issue: without actions Q, those of D are read",
+    parser: || Box::new(Parser { action: 1 }),
+    ..QUEUED
+};
+
+pub(super) const COMPLETED: TraceFormat = TraceFormat {
+    name: "blktrace-c",
+    units: "ns at the completion; sectors of 512 bytes, bytes",
+    source: "blktrace -a complete: without actions Q and D, those of C are read",
+    parser: || Box::new(Parser { action: 2 }),
+    ..QUEUED
 };
 
 /// Magic number and version of a record.
 const MAGIC: u32 = 0x6561_7407;
-/// The action of a request that was queued.
-const QUEUE: u32 = 1;
+/// The actions of a request that was queued, issued and completed.
+const ACTIONS: [u32; 3] = [1, 7, 8];
 /// Categories, in the upper half of an action.
 const WRITE: u32 = 1 << 1;
 const FLUSH: u32 = 1 << 2;
@@ -37,7 +53,10 @@ const COMMAND: u32 = 1 << 9;
 const NOTIFY: u32 = 1 << 10;
 const DISCARD: u32 = 1 << 13;
 
-struct Parser;
+struct Parser {
+    /// Index of the action that is read.
+    action: usize,
+}
 
 impl FrameParser for Parser {
     fn parse(&mut self, frame: &[u8], devices: &mut DeviceNames) -> Parsed {
@@ -48,8 +67,13 @@ impl FrameParser for Parser {
         }
         let action = u32_at(frame, 28);
         let (action, category) = (action & 0xffff, action >> 16);
-        if action != QUEUE || category & (COMMAND | NOTIFY) != 0 {
+        if category & (COMMAND | NOTIFY) != 0 {
             return Ok(None);
+        }
+        match ACTIONS.iter().position(|known| *known == action) {
+            Some(action) if action == self.action => {}
+            Some(action) if action < self.action => return Err(earlier_action(action)),
+            _ => return Ok(None),
         }
         let length = u64::from(u32_at(frame, 24));
         let op = match () {
@@ -64,14 +88,6 @@ impl FrameParser for Parser {
         let number = u32_at(frame, 36);
         let name = format!("{},{}", number >> 20, number & 0xf_ffff);
         let device = devices.number(name.as_bytes())?;
-        Ok(Some(RawRecord {
-            time: u64_at(frame, 8),
-            op,
-            offset,
-            length,
-            device,
-            response: None,
-            process: 0,
-        }))
+        Ok(Some(RawRecord::new(u64_at(frame, 8), op, (offset, length), device)))
     }
 }

@@ -1,18 +1,12 @@
 //! The table of formats.
 
-mod alibaba;
 mod biosnoop;
 mod blkparse;
 mod blktrace;
 mod cloudphysics;
-mod disksim;
-mod fio_v2;
-mod fio_v3;
-mod msr;
+mod columns;
+mod fio;
 mod oracle_general;
-mod spc;
-mod systor;
-mod tencent;
 pub(crate) mod tracepoints;
 
 use crate::device_names::DeviceNames;
@@ -58,22 +52,40 @@ pub struct TraceFormat {
     pub(crate) parser: fn() -> Box<dyn FrameParser>,
 }
 
-pub static FORMATS: [TraceFormat; 16] = [
-    fio_v2::FORMAT,
-    fio_v3::FORMAT,
-    blkparse::FORMAT,
-    blktrace::FORMAT,
+/// What most formats of lines have.
+const LINES: TraceFormat = TraceFormat {
+    name: "",
+    columns: "",
+    units: "",
+    source: "",
+    has_response: false,
+    framing: Framing::Lines,
+    order: TimeOrder::Sorted,
+    parser: || unreachable!("every format has a parser"),
+};
+
+pub static FORMATS: [TraceFormat; 22] = [
+    fio::V2,
+    fio::V3,
+    blkparse::QUEUED,
+    blkparse::ISSUED,
+    blkparse::COMPLETED,
+    blktrace::QUEUED,
+    blktrace::ISSUED,
+    blktrace::COMPLETED,
     tracepoints::FORMAT,
-    msr::FORMAT,
-    alibaba::FORMAT,
-    tencent::FORMAT,
-    systor::FORMAT,
+    columns::MSR,
+    columns::ALIBABA,
+    columns::TENCENT,
+    columns::SYSTOR,
     cloudphysics::V1,
     cloudphysics::V2,
-    spc::FORMAT,
+    columns::SPC,
+    columns::FIU,
     biosnoop::FORMAT,
-    disksim::DISKSIM,
-    disksim::MQSIM,
+    columns::DISKSIM,
+    columns::MQSIM,
+    columns::REPLAYER,
     oracle_general::FORMAT,
 ];
 
@@ -199,6 +211,11 @@ impl TraceFormat {
     }
 }
 
+#[cold]
+fn too_few() -> Diagnostic {
+    Diagnostic::new("the line has too few columns").with_help(crate::fields::OTHER_FORMAT)
+}
+
 /// The operation of the letters of blktrace and of tracepoints; `None` for what moves no data and
 /// flushes nothing. A flush may be one before or after a write.
 fn operation(kind: &[u8]) -> Result<Option<TraceOp>, Diagnostic> {
@@ -212,17 +229,5 @@ fn operation(kind: &[u8]) -> Result<Option<TraceOp>, Diagnostic> {
         () if has(b'F') => Ok(Some(TraceOp::Flush)),
         () if has(b'N') => Ok(None),
         () => Err(crate::fields::unexpected(kind, "kind", "one with R, W, D, F or N")),
-    }
-}
-
-/// The operation of a column with the two words or letters of a format, in any case.
-fn read_or_write(field: &[u8], read: &str, write: &str) -> Result<TraceOp, Diagnostic> {
-    if field.eq_ignore_ascii_case(read.as_bytes()) {
-        Ok(TraceOp::Read)
-    } else if field.eq_ignore_ascii_case(write.as_bytes()) {
-        Ok(TraceOp::Write)
-    } else {
-        let wanted = format!("{read} or {write}");
-        Err(crate::fields::unexpected(field, "operation", &wanted))
     }
 }

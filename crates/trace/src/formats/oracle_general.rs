@@ -55,14 +55,6 @@ impl FrameParser for Parser {
         let offset = times(u64_at(frame, 4), BLOCK_BYTES, "object")?;
         let time = times(u64::from(time), 1_000_000_000, "time")?;
         let device = devices.number(b"disk")?;
-        Ok(Some(RawRecord {
-            time,
-            op: TraceOp::Read,
-            offset,
-            length,
-            device,
-            response: None,
-            process: 0,
-        }))
+        Ok(Some(RawRecord::new(time, TraceOp::Read, (offset, length), device)))
     }
 }

@@ -5,10 +5,9 @@
 //! asked, those lines are the requests; else those of `block_rq_issue`, what the device was asked.
 //! The first of the two in the trace decides. Other events and lines are skipped.
 
-use super::{FrameParser, Parsed, TimeOrder, TraceFormat, operation};
+use super::{FrameParser, LINES, Parsed, TraceFormat, operation, too_few};
 use crate::device_names::DeviceNames;
-use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, whole};
-use crate::input::Framing;
+use crate::fields::{blank_fields, decimal, times, whole};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::BLOCK_BYTES;
@@ -18,10 +17,8 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     columns: "… time: [block:]EVENT: device rwbs [bytes (command)] sector + sectors …",
     units: "s; sectors of 512 bytes",
     source: "perf script, trace-cmd report, tracefs: block_bio_queue, else block_rq_issue",
-    has_response: false,
-    framing: Framing::Lines,
-    order: TimeOrder::Sorted,
     parser: || Box::new(Parser { event: None }),
+    ..LINES
 };
 
 struct Parser {
@@ -61,7 +58,10 @@ impl<'a> TraceLine<'a> {
                 let digits = before.rsplit(|byte| *byte == b'-').next().unwrap_or_default();
                 process = whole(digits, "process").unwrap_or(0) as u32;
             }
-            before = field;
+            // The process group may stand between: `fio-77 (   70) [002]`.
+            if !field.starts_with(b"(") && !field.ends_with(b")") {
+                before = field;
+            }
             let Some(word) = field.strip_suffix(b":") else { continue };
             match word.strip_prefix(b"block:").unwrap_or(word) {
                 b"block_bio_queue" => break Tracepoint::Queue,
@@ -71,7 +71,6 @@ impl<'a> TraceLine<'a> {
                 _ => {}
             }
         };
-        let too_few = || Diagnostic::new("the line has too few columns").with_help(OTHER_FORMAT);
         let time = decimal(time.ok_or_else(too_few)?, 9, "time")?;
         let device = fields.next().ok_or_else(too_few)?;
         let kind = fields.next().ok_or_else(too_few)?;

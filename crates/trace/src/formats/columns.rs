@@ -1,0 +1,378 @@
+//! Formats of lines with columns: for each a [`Layout`] with its columns in order and their units.
+//!
+//! A header in the words of the format may say another order. Lines that begin with `#` are
+//! comments. **To add such a format, add one layout and one row.**
+//!
+//! Sources, where the columns alone do not say it:
+//! - Tencent CBS, as SNIA publishes it, has sectors; copies with bytes exist, and their content
+//!   does not show it. Its clock counts whole seconds.
+//! - SYSTOR '17 (the README of SNIA IOTTA block I/O traces 4964): times of issue are exact to the
+//!   microsecond, offsets and sizes are bytes. A request without an operation got no response while
+//!   it was recorded, and is skipped. The unit of `Response` is not stated: the values, such as
+//!   0.000806000, are seconds.
+//! - FIU (the readers of public programs): ns, sectors of 512 bytes.
+//! - The columns of the replayer (its README) are those of DiskSim, in bytes: a trace that may be
+//!   of either is ambiguous.
+//! - DiskSim's flags are hexadecimal, the lowest is that of a read. MQSim has its columns with a
+//!   clock in whole nanoseconds: a time with a point is one of DiskSim.
+
+use super::{FrameParser, LINES, Parsed, TimeOrder, TraceFormat};
+use crate::device_names::DeviceNames;
+use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
+use crate::record::{RawRecord, TraceOp};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::{BLOCK_BYTES, Nanos};
+
+pub(super) const MSR: TraceFormat = TraceFormat {
+    has_response: true,
+    ..of_columns(
+        "msr",
+        "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime, or as a header says",
+        "100 ns since 1601, response in 100 ns; bytes",
+        "MSR Cambridge, SNIA IOTTA 388; mirrorball capture",
+        || Parser::boxed(&MSR, [Time, Host, Device, Op, Offset, Length, Response], MSR_LAYOUT),
+    )
+};
+
+pub(super) const ALIBABA: TraceFormat = of_columns(
+    "alibaba",
+    "device_id,opcode,offset,length,timestamp",
+    "µs since 1970; bytes",
+    "Alibaba block traces 2020; times are of receipt at the server",
+    || Parser::boxed(&ALIBABA, [Device, Op, Offset, Length, Time], BYTES),
+);
+
+pub(super) const TENCENT: TraceFormat = TraceFormat {
+    order: TimeOrder::WholeSeconds,
+    ..of_columns(
+        "tencent",
+        "Timestamp,Offset,Size,IOType,VolumeID",
+        "whole seconds since 1970; sectors of 512 bytes; 0 reads, 1 writes",
+        "Tencent CBS, SNIA IOTTA 27917",
+        || Parser::boxed(&TENCENT, [Time, Offset, Length, Op, Device], TENCENT_LAYOUT),
+    )
+};
+
+pub(super) const SYSTOR: TraceFormat = TraceFormat {
+    has_response: true,
+    ..of_columns(
+        "systor",
+        "Timestamp,Response,IOType,LUN,Offset,Size",
+        "s since 1970, response in s; bytes",
+        "SYSTOR '17, SNIA IOTTA 4964",
+        || Parser::boxed(&SYSTOR, [Time, Response, Op, Device, Offset, Length], SYSTOR_LAYOUT),
+    )
+};
+
+pub(super) const SPC: TraceFormat = of_columns(
+    "spc",
+    "ASU,LBA,size,opcode,timestamp[,more]",
+    "s; LBA in sectors of 512 bytes, size in bytes",
+    "UMass trace repository: Financial, WebSearch",
+    || Parser::boxed(&SPC, [Device, Offset, Length, Op, Time], SPC_LAYOUT),
+);
+
+pub(super) const FIU: TraceFormat = of_columns(
+    "fiu",
+    "time pid process sector sectors operation major minor hash",
+    "ns; sectors of 512 bytes; R, W",
+    "FIU IODedup, SNIA IOTTA 391",
+    || {
+        let columns = [Time, Process, Other, Offset, Length, Op, Host, Device, Other];
+        Parser::boxed(&FIU, columns, Layout { ops: Ops::Words(LETTERS), ..SIMULATOR })
+    },
+);
+
+pub(super) const DISKSIM: TraceFormat = of_columns(
+    "disksim",
+    "time device sector sectors flags; flag 1 is a read",
+    "ms with a point; sectors of 512 bytes",
+    "DiskSim, ASCII",
+    || {
+        let layout = Layout { clock: ColumnClock::PointedMillis, ..SIMULATOR };
+        Parser::boxed(&DISKSIM, [Time, Device, Offset, Length, Op], layout)
+    },
+);
+
+pub(super) const MQSIM: TraceFormat = of_columns(
+    "mqsim",
+    "time device sector sectors type; type 1 is a read",
+    "ns; sectors of 512 bytes",
+    "MQSim, SSDSim, ASCII",
+    || Parser::boxed(&MQSIM, [Time, Device, Offset, Length, Op], SIMULATOR),
+);
+
+pub(super) const REPLAYER: TraceFormat = of_columns(
+    "replayer",
+    "time device offset bytes type; type 1 is a read",
+    "ms with a point; bytes, whole sectors",
+    "the replayer of FEMU and IODA",
+    || {
+        let layout = Layout {
+            clock: ColumnClock::PointedMillis,
+            units: [1; 2],
+            has_sectors: true,
+            ..SIMULATOR
+        };
+        Parser::boxed(&REPLAYER, [Time, Device, Offset, Length, Op], layout)
+    },
+);
+
+/// A format of lines whose `columns` begin with the names of the columns.
+const fn of_columns(
+    name: &'static str,
+    columns: &'static str,
+    units: &'static str,
+    source: &'static str,
+    parser: fn() -> Box<dyn FrameParser>,
+) -> TraceFormat {
+    TraceFormat { name, columns, units, source, parser, ..LINES }
+}
+
+/// ColumnContent of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ColumnContent {
+    Time,
+    Host,
+    Device,
+    Op,
+    Offset,
+    Length,
+    Response,
+    Process,
+    Other,
+}
+
+use ColumnContent::{Device, Host, Length, Offset, Op, Other, Process, Response, Time};
+
+const CONTENTS: usize = Other as usize + 1;
+
+/// The clock of the times and of the response times.
+#[derive(Clone, Copy)]
+enum ColumnClock {
+    /// Whole numbers of so many ns.
+    Ticks(u64),
+    /// Seconds, with or without a point.
+    Seconds,
+    /// Milliseconds with a point.
+    PointedMillis,
+}
+
+/// The operations in their column.
+#[derive(Clone, Copy)]
+enum Ops {
+    /// Words, in any case; `None` for a line that is no request.
+    Words(&'static [(&'static str, Option<TraceOp>)]),
+    /// Hexadecimal flags, the lowest of which marks a read.
+    ReadFlag,
+}
+
+/// The form of the lines of a format.
+#[derive(Clone, Copy)]
+struct Layout {
+    has_commas: bool,
+    /// Whether more columns may follow.
+    has_more: bool,
+    clock: ColumnClock,
+    /// Bytes of a unit of offsets, and of one of lengths.
+    units: [u64; 2],
+    /// Whether all requests are whole sectors.
+    has_sectors: bool,
+    ops: Ops,
+    /// Further names of columns in headers.
+    aliases: &'static [(&'static str, ColumnContent)],
+}
+
+const LETTERS: &[(&str, Option<TraceOp>)] =
+    &[("R", Some(TraceOp::Read)), ("W", Some(TraceOp::Write))];
+
+/// Commas, whole µs, bytes, R and W.
+const BYTES: Layout = Layout {
+    has_commas: true,
+    has_more: false,
+    clock: ColumnClock::Ticks(1_000),
+    units: [1; 2],
+    has_sectors: false,
+    ops: Ops::Words(LETTERS),
+    aliases: &[],
+};
+
+const MSR_LAYOUT: Layout = Layout {
+    clock: ColumnClock::Ticks(100),
+    ops: Ops::Words(&[
+        ("Read", Some(TraceOp::Read)),
+        ("Write", Some(TraceOp::Write)),
+        ("R", Some(TraceOp::Read)),
+        ("W", Some(TraceOp::Write)),
+        ("Discard", Some(TraceOp::Trim)),
+        ("Flush", Some(TraceOp::Flush)),
+    ]),
+    aliases: &[
+        ("time arrivaltime", Time),
+        ("host server", Host),
+        ("disk diskid volume lun", Device),
+        ("op operation iotype rw", Op),
+        ("byteoffset", Offset),
+        ("length bytes iosize", Length),
+        ("response latency", Response),
+        ("process", Process),
+    ],
+    ..BYTES
+};
+
+const TENCENT_LAYOUT: Layout = Layout {
+    clock: ColumnClock::Ticks(1_000_000_000),
+    units: [BLOCK_BYTES; 2],
+    ops: Ops::Words(&[("0", Some(TraceOp::Read)), ("1", Some(TraceOp::Write))]),
+    ..BYTES
+};
+
+const SYSTOR_LAYOUT: Layout = Layout {
+    clock: ColumnClock::Seconds,
+    ops: Ops::Words(&[("R", Some(TraceOp::Read)), ("W", Some(TraceOp::Write)), ("", None)]),
+    ..BYTES
+};
+
+const SPC_LAYOUT: Layout =
+    Layout { has_more: true, clock: ColumnClock::Seconds, units: [BLOCK_BYTES, 1], ..BYTES };
+
+/// The lines of simulators, with a clock in whole ns.
+const SIMULATOR: Layout = Layout {
+    has_commas: false,
+    clock: ColumnClock::Ticks(1),
+    units: [BLOCK_BYTES; 2],
+    ops: Ops::ReadFlag,
+    ..BYTES
+};
+
+struct Parser {
+    layout: Layout,
+    /// Names of columns in errors, by their content.
+    names: [&'static str; CONTENTS],
+    /// ColumnContent of the columns of a line, as the header says if there is one.
+    order: Vec<ColumnContent>,
+    has_header: bool,
+    /// Host and disk, as `host.disk`.
+    device: Vec<u8>,
+}
+
+impl Parser {
+    /// The parser of a format, whose lines have these columns unless a header says others.
+    fn boxed<const N: usize>(
+        format: &TraceFormat,
+        columns: [ColumnContent; N],
+        layout: Layout,
+    ) -> Box<dyn FrameParser> {
+        let mut names = ["process"; CONTENTS];
+        let known = format.columns.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        for (content, name) in columns.iter().zip(known) {
+            names[*content as usize] = name;
+        }
+        let (order, device) = (columns.to_vec(), Vec::new());
+        Box::new(Parser { layout, names, order, has_header: false, device })
+    }
+
+    /// Reads a line as a header. Returns false if it names no time, operation, offset and length.
+    #[cold]
+    fn read_header(&mut self, line: &[u8]) -> bool {
+        let plain = |name: &str| name.to_lowercase().replace(['_', ' '], "");
+        let own: Vec<_> = self.order.iter().map(|it| (self.names[*it as usize], *it)).collect();
+        let content_of = |name: &str| {
+            let known = own.iter().chain(self.layout.aliases);
+            let is_named = |names: &str| names.split(' ').any(|known| plain(known) == plain(name));
+            known.clone().find(|(names, _)| is_named(names)).map_or(Other, |(_, content)| *content)
+        };
+        let order: Vec<_> = String::from_utf8_lossy(line).split(',').map(content_of).collect();
+        let is_header = [Time, Op, Offset, Length].iter().all(|needed| order.contains(needed));
+        if is_header {
+            (self.order, self.has_header) = (order, true);
+        }
+        is_header
+    }
+
+    /// The columns of a line, by their content.
+    #[inline]
+    fn values<'a>(&self, line: &'a [u8]) -> Result<[&'a [u8]; CONTENTS], Diagnostic> {
+        let (mut values, mut count) = ([&line[..0]; CONTENTS], 0);
+        let mut put = |field: &'a [u8]| {
+            if let Some(&content) = self.order.get(count) {
+                values[content as usize] = field;
+            }
+            count += 1;
+        };
+        match self.layout.has_commas {
+            true => line.split(|&byte| byte == b',').for_each(|field| put(field.trim_ascii())),
+            false => blank_fields(line).for_each(put),
+        }
+        let needed = self.order.len();
+        if count == needed || self.has_header || (self.layout.has_more && count > needed) {
+            return Ok(values);
+        }
+        let separator = if self.layout.has_commas { "commas" } else { "blanks" };
+        let message = format!("the line has {count} of {needed} columns separated by {separator}");
+        Err(Diagnostic::new(message).with_help(OTHER_FORMAT))
+    }
+}
+
+impl FrameParser for Parser {
+    fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
+        let line = line.trim_ascii();
+        let Some(first) = line.first().filter(|first| **first != b'#') else { return Ok(None) };
+        if first.is_ascii_alphabetic() && self.read_header(line) {
+            return Ok(None);
+        }
+        let values = self.values(line)?;
+        let (layout, names) = (&self.layout, &self.names);
+        let column = |content: ColumnContent| (values[content as usize], names[content as usize]);
+        let number = |content, unit| {
+            let (field, name) = column(content);
+            times(whole(field, name)?, unit, name)
+        };
+        let clock = |content| {
+            let (field, name) = column(content);
+            match layout.clock {
+                ColumnClock::Ticks(unit) => number(content, unit),
+                ColumnClock::Seconds => decimal(field, 9, name),
+                ColumnClock::PointedMillis if field.contains(&b'.') => decimal(field, 6, name),
+                ColumnClock::PointedMillis => Err(unexpected(field, name, "ms with a point")),
+            }
+        };
+        let time = clock(Time)?;
+        let Some(op) = layout.ops.find(column(Op))? else { return Ok(None) };
+        let (offset, length) = (number(Offset, layout.units[0])?, number(Length, layout.units[1])?);
+        if layout.has_sectors && !(offset | length).is_multiple_of(BLOCK_BYTES) {
+            let (field, name) =
+                column(if offset.is_multiple_of(BLOCK_BYTES) { Length } else { Offset });
+            return Err(unexpected(field, name, "whole sectors"));
+        }
+        let has = |content: ColumnContent| !values[content as usize].is_empty();
+        let response = has(Response).then(|| clock(Response)).transpose()?.map(Nanos);
+        let process = if has(Process) { number(Process, 1)? as u32 } else { 0 };
+        self.device.clear();
+        if has(Host) {
+            self.device.extend_from_slice(values[Host as usize]);
+            self.device.push(b'.');
+        }
+        self.device.extend_from_slice(values[Device as usize]);
+        let device = devices.number(&self.device)?;
+        let record = RawRecord::new(time, op, (offset, length), device);
+        Ok(Some(RawRecord { response, process, ..record }))
+    }
+}
+
+impl Ops {
+    /// The operation in a column with a name; `None` if the line is no request.
+    #[inline]
+    fn find(self, (field, name): (&[u8], &str)) -> Result<Option<TraceOp>, Diagnostic> {
+        let Ops::Words(words) = self else {
+            let text = std::str::from_utf8(field).unwrap_or_default();
+            let flags = u64::from_str_radix(text, 16)
+                .map_err(|_| unexpected(field, name, "a hexadecimal number"))?;
+            return Ok(Some(if flags & 1 == 1 { TraceOp::Read } else { TraceOp::Write }));
+        };
+        let found = words.iter().find(|(word, _)| field.eq_ignore_ascii_case(word.as_bytes()));
+        found
+            .map(|(_, op)| *op)
+            .ok_or_else(|| unexpected(field, name, &format!("{} or {}", words[0].0, words[1].0)))
+    }
+}
