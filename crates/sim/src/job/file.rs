@@ -1,16 +1,22 @@
 //! The pragma `file`: a job that works on a file of an XFS instead of the volume itself.
 
 use super::error::job_error;
+use super::pragma_words::{YES_NO, one_of, words};
 use super::spec::{Allocation, Direction, FileSpec, Mix, Section};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::{KIB, parse_bytes};
 
 const KEYS: [&str; 6] = ["file", "lock", "su", "sw", "swalloc", "agsize"];
+const ALLOCATIONS: [(&str, Allocation); 3] = [
+    ("raw", Allocation::Raw),
+    ("preallocated", Allocation::Preallocated),
+    ("sparse", Allocation::Sparse),
+];
+const LOCKS: [(&str, bool); 2] = [("shared", false), ("exclusive", true)];
 const BLOCK: u64 = 4 * KIB;
 
 /// Reads the words of a pragma with `file=`.
-pub(super) fn parse_pragma(words: &str) -> Result<FileSpec, Diagnostic> {
+pub(super) fn parse_pragma(text: &str) -> Result<FileSpec, Diagnostic> {
     let allocation = Allocation::Raw;
     let mut file = FileSpec {
         allocation,
@@ -20,18 +26,10 @@ pub(super) fn parse_pragma(words: &str) -> Result<FileSpec, Diagnostic> {
         swalloc: false,
         ag_bytes: None,
     };
-    let mut seen: Vec<&str> = Vec::new();
-    for word in words.split_whitespace() {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        if seen.contains(&key) {
-            return Err(job_error(format!("`{key}` is given twice"), "keep one of them"));
-        }
-        seen.push(key);
+    for (key, value) in words(text, &KEYS)? {
         match key {
-            "file" => file.allocation = parse_allocation(value)?,
-            "lock" => {
-                file.is_exclusive = choose(key, value, [("shared", false), ("exclusive", true)])?;
-            }
+            "file" => file.allocation = one_of(key, value, &ALLOCATIONS)?,
+            "lock" => file.is_exclusive = one_of(key, value, &LOCKS)?,
             "su" => file.unit_bytes = parse_size(key, value)?,
             "sw" => {
                 let units = value.parse().ok().filter(|units| (1..=64).contains(units));
@@ -39,16 +37,8 @@ pub(super) fn parse_pragma(words: &str) -> Result<FileSpec, Diagnostic> {
                     job_error(format!("`sw={value}` is no number from 1 to 64"), "write sw=3")
                 })?;
             }
-            "swalloc" => file.swalloc = choose(key, value, [("yes", true), ("no", false)])?,
-            "agsize" => file.ag_bytes = Some(parse_size(key, value)?),
-            _ => {
-                let help = match closest_name(key, KEYS) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", KEYS.join(", ")),
-                };
-                let message = format!("unknown word `{key}` in a `mirrorball:` comment");
-                return Err(job_error(message, help));
-            }
+            "swalloc" => file.swalloc = one_of(key, value, &YES_NO)?,
+            _ => file.ag_bytes = Some(parse_size(key, value)?),
         }
     }
     if file.ag_bytes.is_some_and(|bytes| !bytes.is_multiple_of(file.unit_bytes)) {
@@ -56,27 +46,6 @@ pub(super) fn parse_pragma(words: &str) -> Result<FileSpec, Diagnostic> {
         return Err(job_error("`agsize` is no multiple of `su`", help));
     }
     Ok(file)
-}
-
-fn parse_allocation(value: &str) -> Result<Allocation, Diagnostic> {
-    let known = [
-        ("raw", Allocation::Raw),
-        ("preallocated", Allocation::Preallocated),
-        ("sparse", Allocation::Sparse),
-    ];
-    choose("file", value, known)
-}
-
-fn choose<T: Copy, const N: usize>(
-    key: &str,
-    value: &str,
-    known: [(&str, T); N],
-) -> Result<T, Diagnostic> {
-    let found = known.iter().find(|(name, _)| *name == value).map(|&(_, choice)| choice);
-    found.ok_or_else(|| {
-        let names = known.map(|(name, _)| name).join(", ");
-        job_error(format!("`{key}={value}` is not known"), format!("known are {names}"))
-    })
 }
 
 fn parse_size(key: &str, value: &str) -> Result<u64, Diagnostic> {

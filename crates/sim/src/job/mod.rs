@@ -29,6 +29,7 @@ mod lexer;
 mod lists;
 mod options;
 mod pragma;
+mod pragma_words;
 mod region;
 mod replay;
 mod replay_draft;

@@ -8,10 +8,10 @@
 
 use super::error::job_error;
 use super::file;
+use super::pragma_words::{YES_NO, one_of, words};
 use super::replay_draft::{self, ReplayPragma};
 use super::spec::FileSpec;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
 use serde::Serialize;
 
@@ -86,62 +86,40 @@ pub(super) fn help_for_option(word: &str) -> String {
 
 const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=100MB/s`";
 
-pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
-    if words.split_whitespace().any(|word| word.starts_with("replay=")) {
-        return replay_draft::parse_pragma(words).map(Pragma::Replay);
+pub(super) fn parse(text: &str, line: usize) -> Result<Pragma, Diagnostic> {
+    let text = text.replace(" =", "=").replace("= ", "=");
+    if text.split_whitespace().any(|word| word.starts_with("replay=")) {
+        return replay_draft::parse_pragma(&text).map(Pragma::Replay);
     }
-    if words.split_whitespace().any(|word| word.starts_with("file=")) {
-        return file::parse_pragma(words).map(Pragma::File);
+    if text.split_whitespace().any(|word| word.starts_with("file=")) {
+        return file::parse_pragma(&text).map(Pragma::File);
     }
-    let (mut kind, mut rate_bytes_per_s, mut devid, mut counts) = (None, None, None, None);
-    let (mut from_percent, mut rebuilder) = (None, None);
-    for word in words.replace(" =", "=").replace("= ", "=").split_whitespace() {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        let repeated = match key {
-            "background" => kind.replace(parse_kind(value)?).is_some(),
-            "rate" => rate_bytes_per_s.replace(parse_rate_of(value)?).is_some(),
-            "devid" => devid.replace(parse_devid(value)?).is_some(),
-            "as" => rebuilder.replace(parse_rebuilder(value)?).is_some(),
-            "from" => from_percent.replace(parse_from(value)?).is_some(),
-            "counts" => counts.replace(parse_counts(value)?).is_some(),
-            _ => return Err(unknown("word", key, &WORDS)),
-        };
-        if repeated {
-            return Err(job_error(format!("`{key}` is given twice"), "keep one of them"));
-        }
-    }
-    if let Some(counts) = counts {
-        let others = [rate_bytes_per_s.is_some(), devid.is_some(), from_percent.is_some()];
-        if kind.is_some() || rebuilder.is_some() || others.contains(&true) {
+    let words = words(&text, &WORDS)?;
+    let value = |key: &str| words.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+    if let Some(counts) = value("counts") {
+        if words.len() > 1 {
             let help = "write `; mirrorball: counts=no` on its own line";
             return Err(job_error("`counts` cannot be combined with other words", help));
         }
-        return Ok(Pragma::Counts(counts));
+        return one_of("value of counts", counts, &YES_NO).map(Pragma::Counts);
     }
-    let kind =
-        kind.ok_or_else(|| job_error("the `mirrorball:` comment has no `background=`", EXAMPLE))?;
-    for (word, is_given) in [("devid", devid.is_some()), ("as", rebuilder.is_some())] {
-        if is_given && kind != BackgroundKind::Rebuild {
-            let error = format!("`{word}` is allowed only with `background=rebuild`");
+    let kind = value("background")
+        .ok_or_else(|| job_error("the `mirrorball:` comment has no `background=`", EXAMPLE))?;
+    for (word, only) in [("devid", "rebuild"), ("as", "rebuild"), ("from", "scrub")] {
+        if value(word).is_some() && kind != only {
+            let error = format!("`{word}` is allowed only with `background={only}`");
             return Err(job_error(error, "remove it"));
         }
     }
-    if from_percent.is_some() && kind != BackgroundKind::Scrub {
-        return Err(job_error("`from` is allowed only with `background=scrub`", "remove it"));
-    }
+    let rebuilder = value("as").map(|name| one_of("rebuilder", name, &REBUILDERS));
     Ok(Pragma::Background(Background {
-        kind,
-        rate_bytes_per_s,
-        devid,
-        rebuilder,
-        from_percent,
+        kind: one_of("background", kind, &KINDS)?,
+        rate_bytes_per_s: value("rate").map(parse_rate_of).transpose()?,
+        devid: value("devid").map(parse_devid).transpose()?,
+        rebuilder: rebuilder.transpose()?,
+        from_percent: value("from").map(parse_from).transpose()?,
         line,
     }))
-}
-
-fn parse_rebuilder(value: &str) -> Result<Rebuilder, Diagnostic> {
-    let found = REBUILDERS.iter().find(|(name, _)| *name == value).map(|&(_, it)| it);
-    found.ok_or_else(|| unknown("rebuilder", value, &REBUILDERS.map(|(name, _)| name)))
 }
 
 fn parse_from(value: &str) -> Result<u8, Diagnostic> {
@@ -149,22 +127,6 @@ fn parse_from(value: &str) -> Result<u8, Diagnostic> {
     percent.filter(|percent| *percent < 100).ok_or_else(|| {
         job_error(format!("`from={value}` does not leave a part of the volume"), "write 0% to 99%")
     })
-}
-
-fn parse_counts(value: &str) -> Result<bool, Diagnostic> {
-    match value {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err(job_error(
-            format!("`counts={value}` is neither yes nor no"),
-            "write counts=yes or counts=no",
-        )),
-    }
-}
-
-fn parse_kind(value: &str) -> Result<BackgroundKind, Diagnostic> {
-    let found = KINDS.iter().find(|(name, _)| *name == value).map(|&(_, kind)| kind);
-    found.ok_or_else(|| unknown("background", value, &KINDS.map(|(name, _)| name)))
 }
 
 fn parse_rate_of(value: &str) -> Result<u64, Diagnostic> {
@@ -180,12 +142,4 @@ fn parse_devid(value: &str) -> Result<u64, Diagnostic> {
     value.parse().map_err(|_| {
         job_error(format!("`{value}` is not a devid"), "write a number, for example devid=2")
     })
-}
-
-fn unknown(what: &str, word: &str, known: &[&str]) -> Diagnostic {
-    let help = match closest_name(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    };
-    job_error(format!("unknown {what} `{word}` in a `mirrorball:` comment"), help)
 }

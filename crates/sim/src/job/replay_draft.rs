@@ -10,10 +10,10 @@
 
 use super::JobContext;
 use super::error::job_error;
+use super::pragma_words::{one_of, words};
 use super::replay::{Replay, ReplayPace};
 use super::spec::{Arrivals, Direction, Mix, Section, SizeOrPercent, SizeShare};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use mirrorball_trace::{TraceFile, TraceOp, TraceSummary};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct ReplayPragma {
     pace: Option<ReplayPace>,
     format: Option<String>,
     device: Option<String>,
-    wraps: Option<bool>,
+    wraps: bool,
 }
 
 /// The replay of a section whose options are being applied.
@@ -93,7 +93,7 @@ impl ReplayDraft {
             offset_divisor: self.offset_divisor,
             align_bytes: self.align_bytes,
             skips: self.skips,
-            wraps: pragma.wraps.unwrap_or(false),
+            wraps: pragma.wraps,
         };
         if !depth_is_set && pace != ReplayPace::Closed {
             job.depth = DEPTH;
@@ -171,31 +171,14 @@ fn of_trace(error: Diagnostic) -> Diagnostic {
     job_error(format!("read_iolog: {text}"), help)
 }
 
-pub(super) fn parse_pragma(words: &str) -> Result<ReplayPragma, Diagnostic> {
+pub(super) fn parse_pragma(text: &str) -> Result<ReplayPragma, Diagnostic> {
     let mut pragma = ReplayPragma::default();
-    for word in words.split_whitespace() {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        let repeated = match key {
-            "replay" => {
-                let found = PACES.iter().find(|(name, _)| *name == value);
-                let known = PACES.map(|(name, _)| name);
-                let (_, pace) = found.ok_or_else(|| unknown("pace", value, &known))?;
-                pragma.pace.replace(*pace).is_some()
-            }
-            "format" => pragma.format.replace(value.to_owned()).is_some(),
-            "device" => pragma.device.replace(value.to_owned()).is_some(),
-            "beyond" => {
-                let wraps = match value {
-                    "wrap" => true,
-                    "refuse" => false,
-                    _ => return Err(unknown("`beyond`", value, &["wrap", "refuse"])),
-                };
-                pragma.wraps.replace(wraps).is_some()
-            }
-            _ => return Err(unknown("word", key, &KEYS)),
-        };
-        if repeated {
-            return Err(job_error(format!("`{key}` is given twice"), "keep one of them"));
+    for (key, value) in words(text, &KEYS)? {
+        match key {
+            "replay" => pragma.pace = Some(one_of("pace", value, &PACES)?),
+            "format" => pragma.format = Some(value.to_owned()),
+            "device" => pragma.device = Some(value.to_owned()),
+            _ => pragma.wraps = one_of(key, value, &[("wrap", true), ("refuse", false)])?,
         }
     }
     Ok(pragma)
@@ -215,12 +198,4 @@ pub(super) fn parse_skips(text: &str) -> Result<[bool; 4], Diagnostic> {
         return Err(job_error("nothing is left of the trace", "skip fewer kinds of requests"));
     }
     Ok(skips)
-}
-
-fn unknown(what: &str, word: &str, known: &[&str]) -> Diagnostic {
-    let help = match closest_name(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    };
-    job_error(format!("unknown {what} `{word}` in a `mirrorball:` comment"), help)
 }

@@ -200,7 +200,7 @@ fn what_cannot_be_replayed_is_refused() {
         ("; mirrorball: replay=open devise=1", "unknown word `devise`"),
         ("; mirrorball: replay=open replay=open", "`replay` is given twice"),
         ("; mirrorball: replay=open\n; mirrorball: replay=open", "`replay` is given twice"),
-        ("; mirrorball: replay=open beyond=x", "unknown `beyond` `x`"),
+        ("; mirrorball: replay=open beyond=x", "unknown beyond `x`"),
         ("; mirrorball: replay=open format=mrs", "unknown trace format `mrs`"),
         ("; mirrorball: replay=open device=w", "has no request of a device `w`"),
         ("; mirrorball: replay=open\nreplay_no_stall=1", "replay_no_stall and another `replay=`"),

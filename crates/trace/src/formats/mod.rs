@@ -52,7 +52,7 @@ pub struct TraceFormat {
     pub(crate) parser: fn() -> Box<dyn FrameParser>,
 }
 
-/// What most formats of lines have.
+/// The base of formats of lines.
 const LINES: TraceFormat = TraceFormat {
     name: "",
     columns: "",
