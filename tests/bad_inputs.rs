@@ -145,7 +145,6 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
             &["compare", "pair.toml", "-d", "1M"],
             &["it has an unknown unit\n  help: write 1m for minutes, or 1ms"],
         ),
-        (&["compare", "-p", "pid", "-p", "queue"], &["--policy is given more than once"]),
         (
             &[&rank[..], &["p99,p99"]].concat(),
             &["`p99` is given twice", "a weight makes it count more: p99:2"],
