@@ -124,7 +124,6 @@ fn what_is_not_there_is_named_with_what_to_give() {
 
 #[test]
 fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
-    let rank = ["compare", "pair.toml", "rand-4k-qd1", "--rank"];
     refuses_each(&[
         (
             &["compare", "pair.toml", "-p", "pid zfs/mirror"],
@@ -145,11 +144,6 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
             &["compare", "pair.toml", "-d", "1M"],
             &["it has an unknown unit\n  help: write 1m for minutes, or 1ms"],
         ),
-        (
-            &[&rank[..], &["p99,p99"]].concat(),
-            &["`p99` is given twice", "a weight makes it count more: p99:2"],
-        ),
-        (&[&rank[..], &["p99,p99:3"]].concat(), &["`p99` is given twice"]),
         (
             &["compare", "pair.toml", "behind.fio"],
             &["job `a` begins at 100 TiB, but the volume of `pair.toml` has 1.8 TiB"],

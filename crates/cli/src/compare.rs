@@ -8,7 +8,7 @@ mod folder;
 
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
-use crate::ranking::{RankingArgs, sections_of_job};
+use crate::ranking::RankingArgs;
 use crate::rounds::{self, Rounds};
 use crate::{programs, report, screen};
 use anyhow::{Result, anyhow};
@@ -24,7 +24,6 @@ use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names
 use mirrorball_lab::experiment::plan::{Choices, Plan, Reference};
 use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::Study;
-use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings, Format, TableExtent, brief};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -175,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let plan = plan(args, &policies, &inputs, offered.as_ref(), build);
     let (plan, round) = plan.map_err(Failure::WrongUse)?;
     let names: Vec<&str> = plan.policies.iter().map(String::as_str).collect();
-    let checked = ranking.check(&ranked_sections(&inputs), &names, || "add it to --policy".into());
+    let checked = ranking.check(&names, || "add it to --policy".into());
     checked.map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
@@ -287,12 +286,6 @@ fn report_file(args: &Args) -> Option<anyhow::Error> {
         "--report takes no file, so `{page}` is read as an array or a job\n  help: leave it out: \
          the page is `report.html` in the results folder, which -o names"
     ))
-}
-
-/// The sections of each job, by the name of the job.
-fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
-    let jobs = inputs.job_sources.iter().zip(&inputs.jobs);
-    jobs.map(|(source, job)| (source.name.clone(), sections_of_job(job))).collect()
 }
 
 /// Returns true if the plan differs from the default one at most in its array and jobs.

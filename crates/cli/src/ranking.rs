@@ -4,9 +4,7 @@ use crate::programs;
 use anyhow::{Result, anyhow};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{PROGRAM_FAMILY, Registry, Spec, names_program};
-use mirrorball_lab::experiment::study::goal::RankedSection;
-use mirrorball_lab::experiment::study::{Criteria, Goal, IoKind, distinct_names};
-use mirrorball_sim::job::{Direction, JobFile, Section};
+use mirrorball_lab::experiment::study::{Criteria, Goal};
 
 /// The default reference policy: the rule that btrfs uses by default.
 const BASELINE: &str = "btrfs/pid";
@@ -14,16 +12,12 @@ const BASELINE: &str = "btrfs/pid";
 /// Options that choose what policies are ranked by, and compared with.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RankingArgs {
-    /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
+    /// Figure of every section to rank by, instead of the default score: iops or mib, of which
+    /// more is better; or mean, p50, p90, p95, p99, p99.9 or p99.99, latencies
     ///
-    /// Each is FIGURE, KIND.FIGURE, SECTION.FIGURE or SECTION.KIND.FIGURE. SECTION is the name of a
-    /// section in the job file, as in `[small]`. FIGURE alone counts for every section, KIND.FIGURE
-    /// for every section with requests of that kind. The weight after `:` is 1 if left out.
-    /// Figures: iops and mib, of which more is better; mean, p50, p90, p95, p99, p99.9 and p99.99,
-    /// latencies, of which less is better. Kinds: read, write, trim, fsync. The default score of a
-    /// job is the geometric mean over its sections of requests per second, or of 1/mean latency for
-    /// a section whose job file sets the request rate.
-    #[arg(long, value_name = "LIST", value_parser = goal)]
+    /// The default score of a job is the geometric mean over its sections of requests per second,
+    /// or of 1/mean latency for a section whose job file sets the request rate.
+    #[arg(long, value_name = "FIGURE", value_parser = Goal::parse)]
     rank: Option<Goal>,
 
     /// Reference policy, or program: speedups are relative to it [default: btrfs/pid if it is
@@ -32,44 +26,12 @@ pub(crate) struct RankingArgs {
     baseline: Option<String>,
 }
 
-fn goal(text: &str) -> Result<Goal> {
-    if text.trim().is_empty() {
-        return Err(anyhow!("expected a list of figures, for example small.p99:2,large.mib"));
-    }
-    Goal::parse(text)
-}
-
-/// The sections of a job file, as far as a goal can name them.
-pub(crate) fn sections_of_job(job: &JobFile) -> Vec<RankedSection> {
-    let names = distinct_names(job.sections.iter().map(|section| section.name.as_str()));
-    let sections = names.into_iter().zip(&job.sections);
-    let ranked = sections.map(|(name, section)| RankedSection {
-        name,
-        kinds: kinds_of(section),
-        is_background: !section.counts,
-    });
-    ranked.collect()
-}
-
-fn kinds_of(section: &Section) -> Vec<IoKind> {
-    let kind = |direction: &Direction| match direction {
-        Direction::Read => IoKind::Read,
-        Direction::Write => IoKind::Write,
-        Direction::Trim => IoKind::Trim,
-    };
-    let mut kinds: Vec<IoKind> = section.mix.directions().iter().map(kind).collect();
-    if section.fsync > 0 || section.fdatasync > 0 || section.final_flush {
-        kinds.push(IoKind::Fsync);
-    }
-    kinds
-}
-
 impl RankingArgs {
     /// The same, with the canonical name of a reference policy that is a program named by its file.
     pub(crate) fn loaded(&self, registry: &mut Option<Registry>) -> Result<RankingArgs> {
         let load = |text: &String| programs::load_into(registry, "--baseline", text);
         let baseline = self.baseline.as_ref().map(load).transpose()?;
-        Ok(RankingArgs { rank: self.rank.clone(), baseline })
+        Ok(RankingArgs { rank: self.rank, baseline })
     }
 
     /// The canonical name of the reference policy that the user named; of a program, as far as it
@@ -82,7 +44,7 @@ impl RankingArgs {
     /// The criteria, before they are checked.
     pub(crate) fn criteria(&self) -> Criteria {
         Criteria {
-            goal: self.rank.clone().unwrap_or_default(),
+            goal: self.rank.unwrap_or_default(),
             baseline: Some(self.named_baseline().unwrap_or(BASELINE.to_owned())),
         }
     }
@@ -99,17 +61,9 @@ impl RankingArgs {
         }
     }
 
-    /// Checks that the figures can be ranked by in `jobs`, each with its name and its sections, and
-    /// that the reference policy, if one is named, is one of `policies`; `help` is for one that is
-    /// not.
-    pub(crate) fn check(
-        &self,
-        jobs: &[(String, Vec<RankedSection>)],
-        policies: &[&str],
-        help: impl FnOnce() -> String,
-    ) -> Result<()> {
-        let goal = self.rank.clone().unwrap_or_default();
-        goal.check(jobs).map_err(|error| anyhow!("--rank: {error}"))?;
+    /// Checks that the reference policy, if one is named, is one of `policies`; `help` is for one
+    /// that is not.
+    pub(crate) fn check(&self, policies: &[&str], help: impl FnOnce() -> String) -> Result<()> {
         let Some(name) = self.named_baseline() else { return Ok(()) };
         if policies.iter().any(|policy| *policy == name || names_program(&name, policy)) {
             return Ok(());

@@ -14,7 +14,6 @@ use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
 use mirrorball_lab::experiment::study::Criteria;
-use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -132,18 +131,12 @@ pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<P
     Ok(path)
 }
 
-/// Checks the figures to rank by and the reference policy against what the sets hold.
+/// Checks the reference policy against what the sets hold.
 fn check_ranking(ranking: &RankingArgs, sets: &[ResultSet]) -> anyhow::Result<()> {
     let cells = || sets.iter().flat_map(|set| &set.study.cells);
-    let mut jobs: Vec<(String, Vec<RankedSection>)> = Vec::new();
-    for cell in cells() {
-        if jobs.iter().all(|(job, _)| *job != cell.identity.job) {
-            jobs.push((cell.identity.job.clone(), RankedSection::of_cell(cell)));
-        }
-    }
     let policies: BTreeSet<&str> = cells().map(|cell| cell.identity.policy.as_str()).collect();
     let policies: Vec<&str> = policies.into_iter().collect();
-    ranking.check(&jobs, &policies, || format!("they are {}", policies.join(", ")))
+    ranking.check(&policies, || format!("they are {}", policies.join(", ")))
 }
 
 fn form_names() -> PossibleValuesParser {

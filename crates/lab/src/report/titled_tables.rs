@@ -122,17 +122,12 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
 /// What the score is, where it is shown or is not the default one.
 fn score(study: &Study) -> Option<String> {
     let Study { criteria, jobs, .. } = study;
-    if criteria.goal.is_default() {
+    let Some(figure) = criteria.goal.figure else {
         let is_shown = jobs.iter().any(|job| job.sections.len() > 1);
         return is_shown.then(|| format!("score: {}", study.ranked_by()));
-    }
-    let terms = &criteria.goal.terms;
-    let weighted = if terms.iter().any(|term| term.weight != 1.0) { "weighted " } else { "" };
-    let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
-    Some(format!(
-        "score: {weighted}geometric mean of {} (of a latency 1/latency)",
-        terms.join(", ")
-    ))
+    };
+    let figure = figure.name();
+    Some(format!("score: geometric mean over sections of {figure} (of a latency 1/latency)"))
 }
 
 /// The titles of all columns that were left out of some table, each once.

@@ -17,7 +17,7 @@
 //! completed a single request: it does not tell policies apart. A policy that completed nothing in
 //! a section where another one did has a score of zero.
 //!
-//! A [`Goal`] replaces the default score.
+//! A [`Goal`] replaces the figure of each section.
 
 use super::goal::{Figure, Goal, Term};
 use super::statistics::Scored;
@@ -31,13 +31,11 @@ pub struct Scoring {
     factors: Vec<Factor>,
 }
 
-/// One factor of a weighted geometric mean.
+/// One factor of a geometric mean.
 #[derive(Clone, Debug, PartialEq)]
 struct Factor {
     section: String,
-    kind: Option<IoKind>,
     figure: Figure,
-    weight: f64,
     /// True for a mean latency to which the time of the flushes is added.
     has_flushes: bool,
 }
@@ -59,20 +57,15 @@ impl Scoring {
             Some(_) => foreground().collect(),
             None => alive().collect(),
         };
-        let factors = if goal.is_default() {
-            let flushes = |section: &SectionRecord| {
-                let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
-                of_cells.any(|it| it.flush.ios > 0)
-            };
-            let factor = |section: &&SectionRecord| Factor::of_section(section, flushes(section));
-            judged.iter().map(factor).collect()
-        } else {
-            let makes = |section: &SectionRecord, kind| {
-                let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
-                of_cells.any(|it| !it.direction(kind).is_idle())
-            };
-            of_goal(goal, &judged, &alive().collect::<Vec<_>>(), &makes)
+        let flushes = |section: &SectionRecord| {
+            let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
+            of_cells.any(|it| it.flush.ios > 0)
         };
+        let factor = |section: &&SectionRecord| match goal.figure {
+            None => Factor::of_section(section, flushes(section)),
+            Some(figure) => Factor { section: section.name.clone(), figure, has_flushes: false },
+        };
+        let factors = judged.iter().map(factor).collect();
         Scoring { factors }
     }
 
@@ -87,11 +80,9 @@ impl Scoring {
             // Not by way of its logarithm, which would round it.
             [factor] => value(factor),
             factors => {
-                let weights: f64 = factors.iter().map(|factor| factor.weight).sum();
-                let sum: f64 =
-                    factors.iter().map(|factor| factor.weight * value(factor).ln()).sum();
+                let sum: f64 = factors.iter().map(|factor| value(factor).ln()).sum();
                 // The logarithm of zero is minus infinity: the score is zero, whatever the others.
-                (sum / weights).exp()
+                (sum / factors.len() as f64).exp()
             }
         }
     }
@@ -103,22 +94,16 @@ impl Scoring {
 
     pub fn yardstick(&self) -> Yardstick {
         match &self.factors[..] {
-            [Factor { kind: None, figure: Figure::Iops, .. }] => Yardstick::Iops,
-            [Factor { kind: None, figure: Figure::Mean, has_flushes: false, .. }] => {
-                Yardstick::MeanLatency
-            }
+            [Factor { figure: Figure::Iops, .. }] => Yardstick::Iops,
+            [Factor { figure: Figure::Mean, has_flushes: false, .. }] => Yardstick::MeanLatency,
             _ => Yardstick::Score,
         }
     }
 
-    /// What the score is made of: the figures of sections, with their weights.
+    /// What the score is made of: the figures of sections.
     pub fn terms(&self) -> Vec<Term> {
-        let term = |factor: &Factor| Term {
-            section: Some(factor.section.clone()),
-            kind: factor.kind,
-            figure: factor.figure,
-            weight: factor.weight,
-        };
+        let term =
+            |factor: &Factor| Term { section: factor.section.clone(), figure: factor.figure };
         self.factors.iter().map(term).collect()
     }
 
@@ -145,7 +130,7 @@ impl Factor {
     fn of_section(section: &SectionRecord, has_flushes: bool) -> Factor {
         let figure = if section.has_rate { Figure::Mean } else { Figure::Iops };
         let has_flushes = has_flushes && section.has_rate;
-        Factor { section: section.name.clone(), kind: None, figure, weight: 1.0, has_flushes }
+        Factor { section: section.name.clone(), figure, has_flushes }
     }
 
     /// The figure of a section, the higher the better.
@@ -153,7 +138,7 @@ impl Factor {
         if self.has_flushes {
             inverse_mean_with_flushes(section)
         } else {
-            self.figure.score(section, self.kind)
+            self.figure.score(section)
         }
     }
 
@@ -205,32 +190,6 @@ fn merged<'a>(sections: impl Iterator<Item = &'a SectionRecord>) -> SectionRecor
 /// Requests that succeeded, of the kinds that count.
 fn completed(section: &SectionRecord) -> u64 {
     IoKind::SCORED.iter().map(|&kind| section.direction(kind).ios).sum()
-}
-
-/// A term without a section is one of every section that is judged and makes requests of its kind;
-/// the weight is for each.
-fn of_goal(
-    goal: &Goal,
-    judged: &[&SectionRecord],
-    alive: &[&SectionRecord],
-    makes: &dyn Fn(&SectionRecord, IoKind) -> bool,
-) -> Vec<Factor> {
-    let factors = goal.terms.iter().flat_map(|term| {
-        let has_kind =
-            |section: &&&SectionRecord| term.kind.is_none_or(|kind| makes(section, kind));
-        let sections: Vec<&&SectionRecord> = match &term.section {
-            None => judged.iter().filter(has_kind).collect(),
-            Some(name) => alive.iter().filter(|section| section.name == *name).collect(),
-        };
-        sections.into_iter().map(|section| Factor {
-            section: section.name.clone(),
-            kind: term.kind,
-            figure: term.figure,
-            weight: term.weight,
-            has_flushes: false,
-        })
-    });
-    factors.collect()
 }
 
 #[cfg(test)]
@@ -357,20 +316,16 @@ mod tests {
         assert_eq!(scoring.score(&nothing), 0.0);
     }
 
-    /// p99 of 500 us twice and 16 IOPS once: the third root of 2000 * 2000 * 16.
     #[test]
-    fn a_goal_weighs_its_terms() {
+    fn a_goal_is_the_figure_of_every_section() {
         let cell =
             cell(vec![section("small", figures(400.0, 500)), section("large", figures(16.0, 9))]);
-        let goal = Goal::parse("small.p99:2,large.iops").unwrap();
-        let scoring = Scoring::new(&goal, [&cell].into_iter());
-        let p99_ns = cell.run.sections[0].read.percentiles.p99_ns as f64;
-        let expected = ((1e9 / p99_ns).powi(2) * 16.0).cbrt();
-        assert!(near(scoring.score(&cell), expected));
-        assert!((p99_ns / 5e5 - 1.0).abs() < 0.02);
-        let one = Scoring::new(&Goal::parse("small.read.mib").unwrap(), [&cell].into_iter());
-        assert_eq!((one.score(&cell), one.yardstick()), (400.0 / 256.0, Yardstick::Score));
-        let absent = Scoring::new(&Goal::parse("small.flush.p99").unwrap(), [&cell].into_iter());
-        assert_eq!(absent.score(&cell), 0.0, "it made no such request");
+        let scoring = Scoring::new(&Goal::parse("p99").unwrap(), [&cell].into_iter());
+        let p99_ns = |index: usize| cell.run.sections[index].read.percentiles.p99_ns as f64;
+        assert!(near(scoring.score(&cell), 1e9 / (p99_ns(0) * p99_ns(1)).sqrt()));
+        assert!((p99_ns(0) / 5e5 - 1.0).abs() < 0.02);
+        let scoring = Scoring::new(&Goal::parse("mib").unwrap(), [&cell].into_iter());
+        assert!(near(scoring.score(&cell), 80.0 / 256.0));
+        assert_eq!(scoring.yardstick(), Yardstick::Score);
     }
 }

@@ -242,7 +242,7 @@ pub(super) fn whisker(scale: Scale, (low, high): (f64, f64)) -> String {
 
 /// True if a section is ranked by its mean latency.
 fn has_latency_bar(study: &JobStudy, section: &SectionStudy) -> bool {
-    let of_section = |term: &&Term| term.section.as_ref() == Some(&section.name);
+    let of_section = |term: &&Term| term.section == section.name;
     study.terms.iter().filter(of_section).any(|term| term.figure == Figure::Mean)
 }
 

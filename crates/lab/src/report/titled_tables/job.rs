@@ -23,7 +23,7 @@ pub(in crate::report) fn tables(job: &JobStudy, repeats: usize, width: usize) ->
         [only] => {
             let heading = format!("{}{}", job.job, declared(job, only));
             let mut grid = table.policies();
-            if !job.terms.iter().all(is_throughput) {
+            if !job.terms.iter().all(Term::is_throughput) {
                 grid = table.terms(grid, |_| "ranked by".to_owned(), 0);
             }
             let grid = table.whole(table.figures(grid, 0), width);
@@ -90,9 +90,9 @@ fn declared(job: &JobStudy, section: &SectionStudy) -> String {
             None => "sets its own rate".to_owned(),
         });
     }
-    let terms = job.terms.iter().filter(|term| term.section.as_ref() == Some(&section.name));
+    let terms = job.terms.iter().filter(|term| term.section == section.name);
     let terms: Vec<&Term> = terms.collect();
-    if !terms.iter().all(|term| is_throughput(term)) {
+    if !terms.iter().all(|term| term.is_throughput()) {
         let figures: Vec<String> = terms.iter().map(|term| in_words(job, section, term)).collect();
         parts.push(format!("ranked by {}", figures.join(" and ")));
     }
@@ -102,17 +102,12 @@ fn declared(job: &JobStudy, section: &SectionStudy) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
-fn is_throughput(term: &Term) -> bool {
-    term.figure == Figure::Iops && term.kind.is_none()
-}
-
 /// A figure by which a section is ranked, for its heading.
 fn in_words(job: &JobStudy, section: &SectionStudy, term: &Term) -> String {
     let mean = if term.figure == Figure::Mean { "mean " } else { "" };
     let index = job.sections.iter().position(|it| it.name == section.name);
     let flushes = index.is_some_and(|index| {
         term.figure == Figure::Mean
-            && term.kind.is_none()
             && section.has_rate
             && job.rows.iter().any(|row| row.sections[index].fsyncs.is_some())
     });
@@ -120,15 +115,13 @@ fn in_words(job: &JobStudy, section: &SectionStudy, term: &Term) -> String {
 }
 
 /// The title of a column with a figure that is part of the score.
-fn figure_title(term: &Term) -> String {
-    let kind = term.kind.map_or(String::new(), |kind| format!("{} ", kind.name()));
-    let figure = match term.figure {
+fn figure_title(term: &Term) -> &'static str {
+    match term.figure {
         Figure::Iops => "IOPS",
         Figure::Mib => "MiB/s",
         Figure::Mean => "latency",
         percentile => percentile.name(),
-    };
-    kind + figure
+    }
 }
 
 fn figure_text(term: &Term, value: f64) -> String {
@@ -168,7 +161,7 @@ impl<'a> Table<'a> {
                 percent(of_best(row.score.value))
             })
             .column(Column::right("±"), |row| relative(&row.score));
-        self.terms(grid, |term| clipped(term.section.as_deref().unwrap_or_default(), 14), 4)
+        self.terms(grid, |term| clipped(&term.section, 14), 4)
     }
 
     /// Adds the figures that scores are made of.

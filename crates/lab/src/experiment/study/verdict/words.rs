@@ -3,7 +3,7 @@
 use super::{Gain, Preference, Varying, Verdict};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::matrix::{Matrix, MatrixRow, Scores};
-use crate::experiment::study::{Criteria, Figure, JobStudy, Spread, Term};
+use crate::experiment::study::{Criteria, JobStudy, Spread, Term};
 
 /// Policies of a list that are named; more are counted.
 const NAMED_MAX: usize = 4;
@@ -183,7 +183,7 @@ fn undecided(varying: &[Varying], repeats: usize) -> String {
 
 /// What ranks policies, where it is not the throughput of a single section.
 fn ranked_by(jobs: &[JobStudy], criteria: &Criteria) -> String {
-    let is_plain = |job: &JobStudy| matches!(&job.terms[..], [term] if is_throughput(term));
+    let is_plain = |job: &JobStudy| matches!(&job.terms[..], [term] if term.is_throughput());
     if criteria.goal.is_default() && jobs.iter().all(is_plain) {
         return String::new();
     }
@@ -200,7 +200,7 @@ pub(in crate::experiment::study) fn score_in_words(
     }
     let terms = || jobs.iter().flat_map(|job| &job.terms);
     let mut paced: Vec<&str> =
-        terms().filter(|it| !is_throughput(it)).filter_map(|it| it.section.as_deref()).collect();
+        terms().filter(|it| !it.is_throughput()).map(|it| it.section.as_str()).collect();
     paced.sort_unstable();
     paced.dedup();
     let several = jobs.iter().any(|job| job.terms.len() > 1);
@@ -208,15 +208,11 @@ pub(in crate::experiment::study) fn score_in_words(
     let (by, latency) = if several { ("of", "1/mean latency") } else { ("by", "mean latency") };
     if paced.is_empty() {
         format!("{mean}IOPS")
-    } else if terms().any(is_throughput) {
+    } else if terms().any(Term::is_throughput) {
         format!("{mean}IOPS, and {by} {latency} for {}", quoted(&paced))
     } else {
         format!("{mean}{latency}")
     }
-}
-
-fn is_throughput(term: &Term) -> bool {
-    term.figure == Figure::Iops && term.kind.is_none()
 }
 
 /// The words for a higher and an equal score.
