@@ -15,6 +15,7 @@ mod what_if;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
+use crate::probe::DeviceClassArg;
 use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::Parser as _;
@@ -143,6 +144,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BUDGET", num_args = 0..=1, require_equals = true, value_enum,
           default_missing_value = "quick", conflicts_with = "sysroot")]
     probe: Option<ProbeBudget>,
+
+    /// Kind of the disks that --probe measures [default: what the kernel says of disks with a model
+    /// name, else found by timing]
+    #[arg(long, value_enum, requires = "probe")]
+    class: Option<DeviceClassArg>,
 
     /// Take what `mirrorball bench -o DIR` measured on this array, in the place of simulations
     ///

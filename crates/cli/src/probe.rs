@@ -70,7 +70,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum DeviceClassArg {
+pub(crate) enum DeviceClassArg {
     /// A hard disk
     Hdd,
     /// A solid-state disk
@@ -87,15 +87,20 @@ enum ProbeFormat {
     Json,
 }
 
+impl From<DeviceClassArg> for DeviceClass {
+    fn from(class: DeviceClassArg) -> DeviceClass {
+        match class {
+            DeviceClassArg::Hdd => DeviceClass::Hdd,
+            DeviceClassArg::Ssd => DeviceClass::Ssd,
+            DeviceClassArg::Network => DeviceClass::Network,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let existing = check_output(args)?;
     let budget = if args.full { Budget::Full } else { Budget::Quick };
-    let class = args.class.map(|class| match class {
-        DeviceClassArg::Hdd => DeviceClass::Hdd,
-        DeviceClassArg::Ssd => DeviceClass::Ssd,
-        DeviceClassArg::Network => DeviceClass::Network,
-    });
-    let options = ProbeOptions { budget, class };
+    let options = ProbeOptions { budget, class: args.class.map(DeviceClass::from) };
     let stop = stop_at_ctrl_c("ending the measurement, and fitting a model to what was measured");
     let stop = stop.map_err(Failure::Fault)?;
     let outcome = match (&args.model, &args.target) {

@@ -58,6 +58,7 @@ pub(crate) use identity::{
     Identifiers, array_identifiers, find_md, md_members, member_identities, nvme_identifiers,
 };
 use mirrorball_disk::array_file::ModelConfidence;
+pub(crate) use model_choice::is_made_up;
 pub use model_choice::{ModelChoice, model_of_class};
 pub use stack::StackLayer;
 pub use sysroot::Sysroot;

@@ -95,7 +95,7 @@ pub(super) fn with_fitted(
     }
     let files = OutputFiles::new(args, &spec)?;
     files.check(&selection).map_err(Failure::WrongUse)?;
-    let options = ProbeOptions { budget: budget.into(), class: None };
+    let options = ProbeOptions { budget: budget.into(), class: args.class.map(DeviceClass::from) };
     let stop = stop_at_ctrl_c("ending the measurement, and keeping what was measured");
     let stop = stop.map_err(Failure::Fault)?;
     let is_guessed = |it: &&MemberSpec| it.confidence == Some(ModelConfidence::Guessed);
@@ -289,7 +289,9 @@ impl BenchCommand<'_> {
             let size = format_bytes(disk.target.size_bytes);
             screen::say(format_args!("{}: {size}", named(disk)));
             let later = Nanos(most.0 * (disks.len() - index - 1) as u64);
-            is_complete &= match measure(&disk.target, self.options, self.stop, later) {
+            let class = self.options.class.or(class_found(spec, disk.members[0].devid));
+            let options = ProbeOptions { class, ..self.options };
+            is_complete &= match measure(&disk.target, options, self.stop, later) {
                 Ok(outcome) => self.take(&named(disk), &disk.members, &outcome)?,
                 Err(error) => {
                     screen::say(format_args!("warning: {}: {error}", named(disk)));
@@ -368,6 +370,14 @@ impl BenchCommand<'_> {
         screen::say(format_args!("the array with what was measured is described in {path}"));
         Ok(AdviseTarget { array: path, ..target })
     }
+}
+
+/// The class of the disk of a member, if it was found by reading what the machine says.
+fn class_found(spec: &ArraySpec, devid: u64) -> Option<DeviceClass> {
+    let member = spec.members.iter().find(|member| member.devid == devid)?;
+    let is_found = [ModelConfidence::KnownModel, ModelConfidence::ClassDefault];
+    let rotates = if member.is_rotational() { DeviceClass::Hdd } else { DeviceClass::Ssd };
+    member.confidence.filter(|it| is_found.contains(it)).map(|_| rotates)
 }
 
 /// `devid 1, /dev/sda`.

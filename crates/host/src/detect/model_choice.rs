@@ -92,8 +92,13 @@ pub fn model_of_class(is_rotational: bool) -> &'static str {
 }
 
 /// True if the name or the vendor of a disk is that of a hypervisor or of a storage target.
+/// True if a hypervisor or a storage target made the name of a model or vendor up.
+pub(crate) fn is_made_up(name: &str) -> bool {
+    TABLE.virtual_disks.iter().any(|it| name.starts_with(it))
+}
+
 fn is_virtual(disk: &DetectedDisk) -> bool {
-    let is_made_up = |name: &String| TABLE.virtual_disks.iter().any(|it| name.starts_with(it));
+    let is_made_up = |name: &String| is_made_up(name);
     disk.model.as_ref().is_some_and(is_made_up) || disk.vendor.as_ref().is_some_and(is_made_up)
 }
 

@@ -3,6 +3,10 @@
 //! Reads go through the driver of `io` with direct I/O. Before and after, the host itself is
 //! looked at: how late it wakes up from a sleep, what a read costs that no device serves, and how
 //! much of a processor the probe used. A host that is late measures itself.
+//!
+//! Where other programs keep the processors busy, a completion wakes the probe, which then waits for
+//! its turn. The kernel counts that time for each thread, and it is subtracted from the time at
+//! which the read is seen to end.
 
 use super::machine::{MachineAction, ProbeProgress, ReadEnd, RunningProbe};
 use super::statistics::quantile;
@@ -11,8 +15,10 @@ use super::virtual_time::HostCost;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{KIB, Nanos};
 use mirrorball_io::driver::buffers::{BufferKey, Slice};
-use mirrorball_io::driver::{Driver, EventOwner, Handle, Output, Token};
+use mirrorball_io::driver::{Driver, Event, EventOwner, Handle, Output, Token};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::pread;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -38,7 +44,7 @@ pub struct ProbeControl<'a> {
 pub(super) struct HostCheck {
     /// Cost of a read that no device serves.
     pub(super) read_cost: HostCost,
-    /// How late the host woke up: the slowest hundredth.
+    /// How late the host woke up, apart from what is subtracted: the slowest hundredth.
     pub(super) lateness_p99: Nanos,
     /// Share of one processor that the probe used.
     pub(super) processor_share: f64,
@@ -66,9 +72,16 @@ impl ForeignIo {
     }
 }
 
+/// A driver that says when what it waited for happened.
+struct TimedDriver {
+    driver: Driver,
+    /// Counters of the scheduler for this thread; `None` if the kernel has none.
+    counters: Option<OwnedFd>,
+}
+
 /// The open device with a buffer for each slot of the probe.
 struct DeviceRun<'a> {
-    driver: Driver,
+    timed: TimedDriver,
     file: Handle,
     facts: DeviceFacts,
     buffers: Vec<Option<(BufferKey, u64)>>,
@@ -76,7 +89,7 @@ struct DeviceRun<'a> {
     reads: u64,
     /// Reads that the kernel may count for them.
     parts: u64,
-    events: Vec<mirrorball_io::driver::Event>,
+    events: Vec<Event>,
 }
 
 /// Runs `probe` against `target`.
@@ -91,20 +104,20 @@ pub(super) fn run(
     let failed = |error: std::io::Error| {
         Diagnostic::new(format!("cannot read `{}`: {error}", target.path.display()))
     };
-    let (mut driver, _) = Driver::new(None).map_err(failed)?;
-    let mut late = lateness(&mut driver).map_err(failed)?;
-    let read_cost = read_cost(&mut driver).map_err(failed)?;
+    let mut timed = TimedDriver::new().map_err(failed)?;
+    let mut late = lateness(&mut timed).map_err(failed)?;
+    let read_cost = read_cost(&mut timed).map_err(failed)?;
     let fd = target.fd.try_clone().map_err(failed)?;
-    let file = driver.adopt(fd).map_err(failed)?;
+    let file = timed.driver.adopt(fd).map_err(failed)?;
     let before = target.counters();
-    let (busy, started) = (processor_time(), driver.now());
+    let (busy, started) = (processor_time(), timed.driver.now());
     let facts = target.facts.clone();
     let (reads, parts, buffers, events) = (0, 0, Vec::new(), Vec::new());
-    let mut run = DeviceRun { driver, file, facts, buffers, control, reads, parts, events };
+    let mut run = DeviceRun { timed, file, facts, buffers, control, reads, parts, events };
     run.drive(probe).map_err(failed)?;
-    let elapsed = run.driver.now().saturating_sub(started).as_secs_f64();
+    let elapsed = run.timed.driver.now().saturating_sub(started).as_secs_f64();
     let busy = processor_time() - busy;
-    late.extend(lateness(&mut run.driver).map_err(failed)?);
+    late.extend(lateness(&mut run.timed).map_err(failed)?);
     let foreign = before
         .zip(target.counters())
         .map(|(before, after)| ForeignIo::new(before, after, run.reads, run.parts));
@@ -117,16 +130,40 @@ pub(super) fn run(
     })
 }
 
+impl TimedDriver {
+    fn new() -> std::io::Result<TimedDriver> {
+        let path = "/proc/thread-self/schedstat";
+        let counters = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+        Ok(TimedDriver { driver: Driver::new(None)?.0, counters })
+    }
+
+    /// Waits for events, and returns when they happened.
+    fn wait(&mut self, timeout: Duration, events: &mut Vec<Event>) -> std::io::Result<Nanos> {
+        let before = self.time_runnable();
+        self.driver.wait(Some(timeout), events)?;
+        let now = self.driver.now();
+        Ok(now.saturating_sub(self.time_runnable().saturating_sub(before)))
+    }
+
+    /// The time that this thread was runnable and did not run: the second counter.
+    fn time_runnable(&self) -> Nanos {
+        let mut bytes = [0; 64];
+        let length = self.counters.as_ref().and_then(|fd| pread(fd, &mut bytes, 0).ok());
+        let text = std::str::from_utf8(&bytes[..length.unwrap_or(0)]).unwrap_or_default();
+        Nanos(text.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0))
+    }
+}
+
 impl DeviceRun<'_> {
     fn drive(&mut self, probe: &mut RunningProbe) -> std::io::Result<()> {
         let mut reported = Nanos::ZERO;
         loop {
-            let now = self.driver.now();
+            let now = self.timed.driver.now();
             let timeout = match probe.poll(now) {
                 MachineAction::Read { slot, read } => {
                     let slice = self.slice(slot, read.length);
                     let token = Token::new(EventOwner::MemberFile, slot as u32);
-                    self.driver.read(token, self.file, read.offset, slice);
+                    self.timed.driver.read(token, self.file, read.offset, slice);
                     self.reads += 1;
                     self.parts += self.facts.most_parts(read.length);
                     continue;
@@ -148,15 +185,14 @@ impl DeviceRun<'_> {
 
     fn wait(&mut self, probe: &mut RunningProbe, timeout: Duration) -> std::io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
-        self.driver.wait(Some(timeout), &mut events)?;
-        let at = self.driver.now();
+        let at = self.timed.wait(timeout, &mut events)?;
         for event in events.drain(..) {
             let slot = event.token.key() as usize;
             let Some(Some((buffer, length))) = self.buffers.get(slot).copied() else { continue };
             let is_ok = event.result == Ok(Output::Bytes(length as usize));
             let slice = Slice::data(buffer, 0, length as usize);
             let is_blank = probe.looks_at_contents().then(|| {
-                let bytes = self.driver.bytes(slice);
+                let bytes = self.timed.driver.bytes(slice);
                 bytes.iter().all(|byte| *byte == bytes[0])
             });
             probe.complete(ReadEnd { slot, at, is_ok, is_blank });
@@ -174,12 +210,12 @@ impl DeviceRun<'_> {
             Some((buffer, held)) if held == length => buffer,
             other => {
                 if let Some((buffer, _)) = other {
-                    self.driver.release(buffer);
+                    self.timed.driver.release(buffer);
                 }
                 // A device takes memory in many pieces as several requests.
                 let buffer = match length >= LONG_READ {
-                    true => self.driver.acquire_in_one_piece(length as usize),
-                    false => self.driver.acquire(length as usize),
+                    true => self.timed.driver.acquire_in_one_piece(length as usize),
+                    false => self.timed.driver.acquire(length as usize),
                 };
                 self.buffers[slot] = Some((buffer, length));
                 buffer
@@ -190,37 +226,37 @@ impl DeviceRun<'_> {
 }
 
 /// How late the host wakes up from sleeps, in seconds.
-fn lateness(driver: &mut Driver) -> std::io::Result<Vec<f64>> {
+fn lateness(timed: &mut TimedDriver) -> std::io::Result<Vec<f64>> {
     let mut events = Vec::new();
     let mut late = Vec::new();
     for _ in 0..HOST_TRIALS {
-        let before = driver.now();
-        driver.wait(Some(SLEEP), &mut events)?;
-        let slept = driver.now().saturating_sub(before).as_secs_f64();
+        let before = timed.driver.now();
+        let slept = timed.wait(SLEEP, &mut events)?.saturating_sub(before).as_secs_f64();
         late.push((slept - SLEEP.as_secs_f64()).max(0.0));
     }
     Ok(late)
 }
 
 /// Cost of a read that no device serves: median and spread of reads of `/dev/zero`.
-fn read_cost(driver: &mut Driver) -> std::io::Result<HostCost> {
+fn read_cost(timed: &mut TimedDriver) -> std::io::Result<HostCost> {
     let zero = open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let file = driver.adopt(zero)?;
-    let buffer = driver.acquire(4096);
+    let file = timed.driver.adopt(zero)?;
+    let buffer = timed.driver.acquire(4096);
     let mut events = Vec::new();
     let mut costs = Vec::new();
     for _ in 0..HOST_TRIALS {
-        let before = driver.now();
+        let before = timed.driver.now();
         let token = Token::new(EventOwner::MemberFile, 0);
-        driver.read(token, file, 0, Slice::data(buffer, 0, 4096));
+        timed.driver.read(token, file, 0, Slice::data(buffer, 0, 4096));
+        let mut ended = before;
         while events.is_empty() {
-            driver.wait(Some(WAIT_MAX), &mut events)?;
+            ended = timed.wait(WAIT_MAX, &mut events)?;
         }
         events.clear();
-        costs.push(driver.now().saturating_sub(before).as_secs_f64());
+        costs.push(ended.saturating_sub(before).as_secs_f64());
     }
-    driver.release(buffer);
-    driver.close(file);
+    timed.driver.release(buffer);
+    timed.driver.close(file);
     let median = quantile(&costs, 0.5);
     let deviation = quantile(&costs, 0.84) - median;
     Ok(HostCost {

@@ -13,6 +13,9 @@ use mirrorball_disk::profile::ModelProfile;
 const GOOD: f64 = 0.05;
 /// Largest demerit of a model that ranks policies.
 const USABLE: f64 = 0.15;
+/// The same where the host was late, which spreads what is measured: such a model of a hard disk
+/// still is one of it, and what would stand for it is guessed.
+const USABLE_LATE: f64 = 0.3;
 /// The workload that is shown and not judged: which of several streams a disk leaves first depends
 /// on skews that no read of the probe shows, and on how far it reads ahead.
 const NOT_JUDGED: &str = "streams+random";
@@ -81,13 +84,14 @@ fn judge(
     Objections { mut doubts, lateness }: Objections,
 ) -> ProbeVerdict {
     let mut off = Vec::new();
+    let usable = if lateness.is_some() { USABLE_LATE } else { USABLE };
     for workload in workloads.iter().filter(|workload| workload.name != NOT_JUDGED) {
         let demerit = workload.demerit_of_mean();
         let floor = FLOORS * workload.floor_of_mean();
         let text = || format!("{} is off by {:.1} % of its mean", workload.name, 100.0 * demerit);
-        if demerit > USABLE.max(floor) {
+        if demerit > usable.max(floor) {
             doubts.push(text());
-        } else if demerit > USABLE {
+        } else if demerit > usable {
             // Noise is no proof that the model is right.
             off.push(text() + ", and its reads vary too much to tell why");
         } else if demerit > GOOD.max(floor) {
@@ -113,6 +117,13 @@ mod tests {
 
     /// The verdict over one workload with this demerit and floor, in fractions of its mean.
     fn verdict(name: &'static str, demerit_seconds: f64, floor_seconds: f64) -> String {
+        verdict_of((name, demerit_seconds, floor_seconds), None)
+    }
+
+    fn verdict_of(
+        (name, demerit_seconds, floor_seconds): (&'static str, f64, f64),
+        lateness: Option<String>,
+    ) -> String {
         let workload = WorkloadFit {
             name,
             is_held_out: false,
@@ -125,7 +136,7 @@ mod tests {
             floor_seconds,
             distributions: (Vec::new(), Vec::new()),
         };
-        let verdict = judge(&[workload], &[], Objections::default());
+        let verdict = judge(&[workload], &[], Objections { doubts: Vec::new(), lateness });
         serde_json::to_value(verdict).unwrap()["verdict"].as_str().unwrap().to_owned()
     }
 
@@ -137,6 +148,12 @@ mod tests {
         assert_eq!(verdict("random-qd1", 0.3, 0.05), "doubtful");
         assert_eq!(verdict("random-qd1", 0.3, 0.2), "usable-for-ranking", "not good by its noise");
         assert_eq!(verdict(NOT_JUDGED, 0.3, 0.0), "good");
+    }
+
+    #[test]
+    fn a_late_host_excuses_more() {
+        let late = |demerit| verdict_of(("streams", demerit, 0.05), Some("late".to_owned()));
+        assert_eq!([late(0.2), late(0.35)], ["late", "doubtful"]);
     }
 
     #[test]

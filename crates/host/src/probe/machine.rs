@@ -36,6 +36,8 @@ pub(super) struct ProbedDevice {
     pub(super) class: Option<DeviceClass>,
     /// Whether the kernel knows it as a device behind a network.
     pub(super) is_remote: bool,
+    /// Whether the kernel says of a disk with a model name that it rotates.
+    pub(super) may_rotate: bool,
 }
 
 /// Next action of the runner.
@@ -258,7 +260,7 @@ impl RunningProbe {
                         self.revolution(attempt + 1)
                     }
                     Some(found) if found.is_rotating() => self.measure(DeviceClass::Hdd),
-                    _ => self.measure(self.subject.class.unwrap_or(DeviceClass::Network)),
+                    _ => self.measure(self.slow_class()),
                 }
             }
             ProbeStage::Measure => (ProbeStage::Measure, Vec::new()),
@@ -273,8 +275,7 @@ impl RunningProbe {
             None => {
                 let found = self.recording.step("revolution").map(rotation::fit);
                 let rotates = found.is_some_and(|found| found.is_rotating());
-                let other = self.subject.class.unwrap_or(DeviceClass::Network);
-                self.measure(if rotates { DeviceClass::Hdd } else { other })
+                self.measure(if rotates { DeviceClass::Hdd } else { self.slow_class() })
             }
         }
     }
@@ -291,6 +292,13 @@ impl RunningProbe {
 
     fn fast_class(&self) -> DeviceClass {
         if self.subject.is_remote { DeviceClass::Network } else { DeviceClass::Ssd }
+    }
+
+    /// The class of a slow device whose reads do not show that it rotates, as where other programs
+    /// use the disk.
+    fn slow_class(&self) -> DeviceClass {
+        let found = if self.subject.may_rotate { DeviceClass::Hdd } else { DeviceClass::Network };
+        self.subject.class.unwrap_or(found)
     }
 
     fn end_step(&mut self) {

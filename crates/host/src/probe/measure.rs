@@ -10,6 +10,7 @@ use super::recording::Recording;
 use super::rotation;
 use super::target::ProbeTarget;
 use super::virtual_time::{self, HostCost};
+use crate::detect::is_made_up;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, Nanos, format_bytes};
 use mirrorball_disk::link::LinkParameters;
@@ -50,9 +51,15 @@ pub fn probe_device(
     options: ProbeOptions,
     control: ProbeControl<'_>,
 ) -> Result<ProbeOutcome, Diagnostic> {
-    let is_remote = target.facts.is_remote;
-    let subject =
-        ProbedDevice { capacity_bytes: target.size_bytes, class: options.class, is_remote };
+    let facts = &target.facts;
+    let subject = ProbedDevice {
+        capacity_bytes: target.size_bytes,
+        class: options.class,
+        is_remote: facts.is_remote,
+        // Virtual disks say that they rotate, too.
+        may_rotate: facts.rotational == Some(true)
+            && facts.model.as_ref().is_some_and(|model| !is_made_up(model)),
+    };
     let mut probe = RunningProbe::new(subject, options.budget, PLAN_SEED);
     let host = device::run(&mut probe, target, control)?;
     let name = target.path.display().to_string();
@@ -84,7 +91,8 @@ pub fn probe_model(
     options: ProbeOptions,
 ) -> Result<ProbeOutcome, Diagnostic> {
     let capacity_bytes = profile.capacity_bytes;
-    let subject = ProbedDevice { capacity_bytes, class: options.class, is_remote: link.is_some() };
+    let (class, is_remote) = (options.class, link.is_some());
+    let subject = ProbedDevice { capacity_bytes, class, is_remote, may_rotate: false };
     let mut probe = RunningProbe::new(subject, options.budget, PLAN_SEED);
     let mut models = one_device(profile.build(PROBED_SEED), link, PROBED_SEED);
     virtual_time::run(&mut probe, &mut models, MODEL_HOST, PROBED_SEED);

@@ -1,6 +1,6 @@
 //! Recording of a probe: every read with its times, by step.
 
-use super::statistics::bootstrap;
+use super::statistics::{bootstrap, mean};
 use mirrorball_core::units::Nanos;
 
 /// Share of blank blocks above which a device is taken to be empty.
@@ -96,9 +96,13 @@ impl StepRecord {
     }
 
     /// Reads per second while all slots were in use: the first reads of every slot and the end,
-    /// where slots run empty, do not count.
+    /// where slots run empty, do not count. With one slot the time does not count by which the host
+    /// was late to submit the next read.
     pub(super) fn reads_per_second(&self) -> f64 {
         let depth: usize = self.depths.iter().sum();
+        if depth == 1 && self.is_stationary {
+            return 1.0 / mean(&self.latencies()).max(1e-9);
+        }
         let counted = self.samples.len().saturating_sub(depth);
         let first = self.samples.first().map_or(Nanos::ZERO, |sample| sample.submitted_at);
         let last = self.samples.last().map_or(Nanos::ZERO, |sample| sample.submitted_at);

@@ -7,7 +7,7 @@ use mirrorball_core::units::{GIB, Nanos};
 use mirrorball_disk::profile::ModelProfile;
 
 const SUBJECT: ProbedDevice =
-    ProbedDevice { capacity_bytes: 100 * GIB, class: None, is_remote: false };
+    ProbedDevice { capacity_bytes: 100 * GIB, class: None, is_remote: false, may_rotate: false };
 
 /// Runs a probe against a device that answers each read after `latency`, until `until`.
 fn run(probe: &mut RunningProbe, latency: Nanos, until: Nanos, is_ok: bool) -> usize {
@@ -109,6 +109,11 @@ fn equal_latencies_are_no_rotation_though_their_gaps_are_coherent() {
     let mut probe = RunningProbe::new(SUBJECT, Budget::Quick, 1);
     run(&mut probe, Nanos::from_millis(5), Nanos::from_secs(9), true);
     assert_eq!(probe.class(), Some(DeviceClass::Network));
+    // The kernel says that it rotates: other programs hide its turns.
+    let mut probe =
+        RunningProbe::new(ProbedDevice { may_rotate: true, ..SUBJECT }, Budget::Quick, 1);
+    run(&mut probe, Nanos::from_millis(5), Nanos::from_secs(9), true);
+    assert_eq!(probe.class(), Some(DeviceClass::Hdd));
 }
 
 #[test]
