@@ -28,7 +28,7 @@ use mirrorball_lab::report::{FORMATS, Findings, Format, TableExtent, brief};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-const REPEATS: u32 = 5;
+const REPEATS: u32 = 6;
 const SEED: u64 = 1;
 const ALL_POLICIES: &str = "all";
 /// The policy whose runs tell how fast an array is: it makes use of all members.
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     system: Option<ChosenSystem>,
 
     /// Number of repeats of each job under each policy, from 1 to 1000, each with another seed
-    /// [default: 5, and 5 more at a time until the verdict is certain or the budget is used]
+    /// [default: 6, and 6 more at a time until the verdict is certain or the budget is used]
     #[arg(short = 'n', long, value_name = "N",
           allow_hyphen_values = true, value_parser = whole_number(1u32..=1000))]
     repeats: Option<u32>,
@@ -81,7 +81,8 @@ pub(crate) struct Args {
           allow_hyphen_values = true, value_parser = numbers::positive_duration)]
     budget: Nanos,
 
-    /// Seed of the first repeat. The second repeat uses this number plus 1, and so on
+    /// Seed of the first repeat. The others have seeds after it, such that the numbers of processes
+    /// leave every remainder equally often, on which `btrfs/pid` decides
     #[arg(short, long, default_value_t = SEED, allow_hyphen_values = true,
           value_parser = numbers::seed)]
     seed: u64,
@@ -317,15 +318,10 @@ fn plan(
     }
     let round = args.repeats.unwrap_or(REPEATS);
     let (duration, rounds) = effort(args, inputs, specs.len())?;
-    let repeats = round * rounds;
-    if args.seed.checked_add(u64::from(repeats) - 1).is_none() {
-        let most = u64::MAX - u64::from(repeats) + 1;
-        return Err(anyhow!("--seed: {repeats} repeats need a seed of at most {most}"));
-    }
+    let copies = inputs.array.chunk_map()?.copies();
     let choices = Choices {
         policies: specs.iter().map(ToString::to_string).collect(),
-        repeats,
-        seed: args.seed,
+        seeds: effort::seeds_in_rounds(args.seed, round, rounds, copies),
         duration_ns: duration.map(|duration| duration.0),
     };
     let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
@@ -333,7 +329,8 @@ fn plan(
     if args.no_oracle || inputs.has_costly_oracle() {
         plan.reference = Reference::Nothing;
     }
-    Ok((plan.with_programs(inputs.registry.programs()), round as usize))
+    let plan = plan.with_programs(inputs.registry.programs()).with_looks(rounds);
+    Ok((plan, round as usize))
 }
 
 /// The simulated time of jobs, `None` for that of the jobs, and the most rounds of repeats.

@@ -277,6 +277,7 @@ impl SweepPlan {
             programs: self.programs.clone(),
             reference: Reference::Nothing,
             seeds: (0..repeats).map(|repeat| seed.wrapping_add(repeat.into())).collect(),
+            looks: 1,
             duration_ns: self.duration_ns,
         }
     }

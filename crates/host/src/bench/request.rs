@@ -160,8 +160,7 @@ impl Bench {
         let source = InputText { name: array.name.clone(), text, fingerprint };
         let choices = Choices {
             policies,
-            repeats: rounds as u32,
-            seed: request.seed,
+            seeds: (0..rounds as u64).map(|round| request.seed.wrapping_add(round)).collect(),
             duration_ns: Some(request.times.measure.0),
         };
         let mut plan =

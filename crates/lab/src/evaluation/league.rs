@@ -211,8 +211,7 @@ fn prepare(request: &LeagueRequest, number: u32) -> Result<(Inputs, Plan)> {
         .with_context(|| format!("cannot size pairing {number} of the sample"))?;
     let choices = Choices {
         policies: request.planned(),
-        repeats: 1,
-        seed: cell_seed(request.seed, number),
+        seeds: vec![cell_seed(request.seed, number)],
         duration_ns: None,
     };
     let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());

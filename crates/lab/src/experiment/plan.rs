@@ -44,6 +44,9 @@ pub struct Plan {
     pub reference: Reference,
     /// One seed for each repeat.
     pub seeds: Vec<u64>,
+    /// Most looks at the results of which each may end the repeats.
+    #[serde(default = "one_look", skip_serializing_if = "is_one")]
+    pub looks: u32,
     /// Replaces every section's `runtime`, if given.
     pub duration_ns: Option<u64>,
 }
@@ -88,10 +91,8 @@ pub enum Reference {
 pub struct Choices {
     /// Canonical policy strings.
     pub policies: Vec<String>,
-    /// Number of repeats of each cell, each with another seed.
-    pub repeats: u32,
-    /// Seed of the first repeat; the n-th has this plus n.
-    pub seed: u64,
+    /// One seed for each repeat.
+    pub seeds: Vec<u64>,
     /// Replaces every section's `runtime`, if given.
     pub duration_ns: Option<u64>,
 }
@@ -123,7 +124,7 @@ impl Plan {
         choices: Choices,
         command: String,
     ) -> Plan {
-        let some = !jobs.is_empty() && !choices.policies.is_empty() && choices.repeats > 0;
+        let some = !jobs.is_empty() && !choices.policies.is_empty() && !choices.seeds.is_empty();
         assert!(some, "a plan without cells");
         Plan {
             schema_version: SCHEMA_VERSION,
@@ -135,7 +136,8 @@ impl Plan {
             policies: choices.policies,
             programs: Vec::new(),
             reference: Reference::Oracle,
-            seeds: (0..choices.repeats).map(|n| choices.seed.wrapping_add(n.into())).collect(),
+            seeds: choices.seeds,
+            looks: 1,
             duration_ns: choices.duration_ns,
         }
     }
@@ -154,6 +156,12 @@ impl Plan {
     pub fn with_seeds(self, seeds: Vec<u64>) -> Plan {
         assert!(!seeds.is_empty(), "a plan without cells");
         Plan { seeds, ..self }
+    }
+
+    /// Lets each of so many looks at the results end the repeats.
+    #[must_use]
+    pub fn with_looks(self, looks: u32) -> Plan {
+        Plan { looks, ..self }
     }
 
     /// `other` with the repeats of this plan, if those of one begin those of the other.
@@ -234,6 +242,14 @@ impl ProgramObject {
         let byte = |at: usize| u8::from_str_radix(self.object.get(at..at + 2)?, 16).ok();
         (0..self.object.len()).step_by(2).map(byte).collect()
     }
+}
+
+fn one_look() -> u32 {
+    1
+}
+
+fn is_one(looks: &u32) -> bool {
+    *looks == 1
 }
 
 impl Reference {

@@ -159,8 +159,7 @@ mod tests {
     fn plan(inputs: &Inputs, policies: &[&str], duration_ns: u64) -> Plan {
         let choices = Choices {
             policies: policies.iter().map(|&policy| policy.to_owned()).collect(),
-            repeats: 1,
-            seed: 7,
+            seeds: vec![7],
             duration_ns: Some(duration_ns),
         };
         let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());

@@ -242,7 +242,7 @@ impl Study {
             .jobs
             .iter()
             .zip(by_job.iter().zip(&scorings))
-            .map(|(job, (groups, scoring))| study_job(job, groups, scoring))
+            .map(|(job, (groups, scoring))| study_job(job, groups, scoring, plan.looks))
             .collect();
         let scores: Scores = by_job
             .iter()
@@ -252,7 +252,7 @@ impl Study {
         let scored: Vec<f64> =
             scores.iter().flatten().flatten().map(|repeat| repeat.score).collect();
         let matrix = Matrix::new(&policies, &jobs, &scores);
-        let verdict = Verdict::new(&policies, &jobs, &matrix, &scores, &criteria, &plan.command);
+        let verdict = Verdict::new(&policies, &jobs, &matrix, &scores, &criteria, &plan);
         for (cell, score) in cells.iter_mut().zip(scored) {
             cell.score = score;
         }
@@ -325,7 +325,7 @@ fn scoring_of(goal: &Goal, groups: &[Group<'_>]) -> Scoring {
     Scoring::new(goal, groups.iter().flat_map(|group| group.cells))
 }
 
-fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStudy {
+fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring, looks: u32) -> JobStudy {
     let scores: Vec<Vec<statistics::Scored>> =
         groups.iter().map(|group| scoring.scores(group)).collect();
     let mean = |index: usize| statistics::mean_score(&scores[index]).mean;
@@ -338,7 +338,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
     let standing = |index: usize| match (groups[index].policy, best) {
         (ORACLE, _) => Standing::Reference,
         (_, Some(best)) if best == index => Standing::Best,
-        (_, Some(best)) => standing::standing(&scores[best], &scores[index]),
+        (_, Some(best)) => standing::standing(&scores[best], &scores[index], looks),
         (_, None) => Standing::Undecided,
     };
     let sections = sections_of(groups, scoring);

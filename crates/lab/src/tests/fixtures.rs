@@ -48,8 +48,7 @@ pub(crate) fn source(name: &str) -> InputText {
 pub(crate) fn plan(jobs: &[&str], policies: &[&str], repeats: u32) -> Plan {
     let choices = Choices {
         policies: policies.iter().map(|policy| (*policy).to_owned()).collect(),
-        repeats,
-        seed: 1,
+        seeds: (1..=repeats.into()).collect(),
         duration_ns: None,
     };
     let jobs = jobs.iter().map(|name| source(name)).collect();

@@ -4,6 +4,7 @@
 //! that the answer is the same everywhere. A budget in seconds therefore is a number of I/Os.
 
 use crate::experiment::inputs::Inputs;
+use crate::experiment::study::statistics::LOOKS_MAX;
 use anyhow::Result;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::Nanos;
@@ -15,7 +16,7 @@ pub const BUDGET: Nanos = Nanos(15_000_000_000);
 /// Number of member I/Os that two cores simulate in a second.
 const IOS_PER_SECOND: u64 = 2_000_000;
 /// Most rounds of repeats: the last of them hardly make an interval narrower.
-const ROUNDS_MAX: u64 = 5;
+const ROUNDS_MAX: u64 = LOOKS_MAX as u64;
 /// Simulated times of the runs of each job that tell how many I/Os a longer one makes: the first
 /// that makes [`PILOT_IOS`] counts, else the last.
 const PILOTS: [Nanos; 2] = [Nanos(20_000_000), Nanos(2_000_000_000)];

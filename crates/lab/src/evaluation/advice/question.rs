@@ -161,9 +161,9 @@ impl AdviceQuestion {
             duration.0
         );
         let policies = specs.iter().map(ToString::to_string).collect();
-        let choices = Choices { policies, repeats: round, seed, duration_ns: Some(duration.0) };
+        let choices = Choices { policies, seeds, duration_ns: Some(duration.0) };
         let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
-        let plan = Plan::new(build, array, sources, choices, command).with_seeds(seeds);
+        let plan = Plan::new(build, array, sources, choices, command).with_looks(rounds);
         Ok(AdviceQuestion { inputs, chosen, plan, round: round as usize, offered, options, share })
     }
 

@@ -50,6 +50,7 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
         programs: Vec::new(),
         reference: if has_oracle { Reference::Oracle } else { Reference::Nothing },
         seeds,
+        looks: 1,
         duration_ns,
     }
 }

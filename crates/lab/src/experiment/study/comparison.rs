@@ -208,7 +208,7 @@ impl<'a> Side<'a> {
 fn change(first: (&Side<'_>, &Group<'_>), other: (&Side<'_>, &Group<'_>)) -> Change {
     let scores = |(side, group): (&Side<'_>, &Group<'_>)| side.scoring.scores(group);
     let matched = Matched::new(&scores(other), &scores(first));
-    let difference = matched.difference();
+    let difference = matched.difference(1);
     let base = matched.right_mean();
     let speed = (base > 0.0).then(|| {
         let end = |side: f64| {

@@ -12,7 +12,8 @@
 //!   tie. A policy whose result depends on chance, such as the parity of a process id, has a wide
 //!   interval against any other.
 //!
-//! A single repeat has no interval and decides nothing.
+//! A single repeat has no interval and decides nothing. Where results are looked at several times,
+//! the intervals are wider: see [`super::statistics`].
 
 use super::statistics::{Matched, Scored, mean_score};
 #[cfg(test)]
@@ -58,13 +59,13 @@ pub struct Spread {
     pub deviation: f64,
 }
 
-/// Compares a policy with the best one.
+/// Compares a policy with the best one, in one of `looks` looks at the results.
 ///
 /// # Panics
 /// If a side has no repeat.
-pub fn standing(best: &[Scored], other: &[Scored]) -> Standing {
+pub fn standing(best: &[Scored], other: &[Scored], looks: u32) -> Standing {
     let matched = Matched::new(best, other);
-    let difference = matched.difference();
+    let difference = matched.difference(looks);
     let Some(half_width) = difference.half_width else { return Standing::Undecided };
     let best_mean = matched.right_mean() + difference.mean;
     if difference.mean.abs() > half_width {
@@ -110,7 +111,9 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
+    use super::super::statistics::LOOKS_MAX;
     use super::*;
+    use mirrorball_core::rng::Rng;
 
     /// Seeds from one on.
     fn scored(values: &[f64]) -> Vec<Scored> {
@@ -118,7 +121,27 @@ mod tests {
     }
 
     fn stands(best: &[f64], other: &[f64]) -> Standing {
-        standing(&scored(best), &scored(other))
+        standing(&scored(best), &scored(other), 1)
+    }
+
+    /// Pairs of equal policies, whose repeats go on, five at a time, until one is decidedly behind:
+    /// at most 5 % end so, although there are five looks.
+    #[test]
+    fn many_looks_are_as_often_wrong_as_one() {
+        let mut rng = Rng::stream(1, "looks");
+        let mut noise = || 100.0 + (0..12).map(|_| rng.below(1000) as f64).sum::<f64>() / 100.0;
+        let ends = |scores: &[[f64; 2]], looks: u32| {
+            let side = |side: usize, count: usize| {
+                scored(&scores[..count].iter().map(|pair| pair[side]).collect::<Vec<_>>())
+            };
+            let at = |count| standing(&side(0, count), &side(1, count), looks);
+            (1..=LOOKS_MAX as usize).any(|look| at(5 * look) == Standing::Behind)
+        };
+        let pairs: Vec<Vec<[f64; 2]>> =
+            (0..2000).map(|_| (0..25).map(|_| [noise(), noise()]).collect()).collect();
+        let wrong = |looks| pairs.iter().filter(|scores| ends(scores, looks)).count();
+        let (uncorrected, corrected) = (wrong(1), wrong(LOOKS_MAX));
+        assert!(uncorrected > 200 && corrected <= 100, "{uncorrected}, {corrected} of 2000");
     }
 
     /// Two states, 100 and 10: the differences to a steady 90 are -10, 80, -10, 80, -10. Their mean

@@ -7,6 +7,11 @@
 //! as a simulation and a live run, are compared as independent samples of unequal variance
 //! (Welch's test: NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.3). With many
 //! policies some differences will seem real by chance at 95 %; no correction is made for that.
+//!
+//! Repeats that go on until they decide are looked at several times, and each look is a chance to be
+//! wrong: with five of them at 95 %, one of seven equal pairs is taken for unequal. Each such look
+//! therefore decides at a level of 5 % over [`LOOKS_MAX`], so that all together are wrong in at most
+//! 5 % of the cases (Bonferroni's inequality). Intervals that are shown are of 95 %.
 
 /// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (NIST/SEMATECH
 /// e-Handbook of Statistical Methods, section 1.3.6.7.2, column 0.975).
@@ -16,8 +21,19 @@ const T_95: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The same beyond the table, as (degrees of freedom from which it holds, quantile).
-const T_95_FAR: [(usize, f64); 4] = [(120, 1.980), (100, 1.984), (60, 2.000), (40, 2.021)];
+/// The same of 99 % (column 0.995).
+const T_99: [f64; 30] = [
+    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012,
+    2.977, 2.947, 2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779,
+    2.771, 2.763, 2.756, 2.750,
+];
+
+/// Both beyond the tables, as (degrees of freedom from which they hold, quantiles).
+const T_FAR: [(usize, f64, f64); 4] =
+    [(120, 1.980, 2.617), (100, 1.984, 2.626), (60, 2.000, 2.660), (40, 2.021, 2.704)];
+
+/// The most looks at results that go on until they decide: a fifth of 5 % is what `T_99` has.
+pub const LOOKS_MAX: u32 = 5;
 
 /// A mean and half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,16 +61,18 @@ pub fn mean_score(repeats: &[Scored]) -> MeanInterval {
     mean_interval(&repeats.iter().map(|repeat| repeat.score).collect::<Vec<f64>>())
 }
 
-/// The two-sided 95 % quantile of Student's t. Between the rows of the table the one below is
-/// taken, so that an interval is never too narrow.
+/// The two-sided quantile of Student's t, of 95 % over all `looks` at results. Between the rows of
+/// the table the one below is taken, so that an interval is never too narrow.
 ///
 /// # Panics
-/// If `degrees` is zero: one value has no spread.
-pub fn t_quantile(degrees: usize) -> f64 {
+/// If `degrees` is zero: one value has no spread. If there are more than [`LOOKS_MAX`] looks.
+pub fn t_quantile(degrees: usize, looks: u32) -> f64 {
     assert!(degrees > 0, "no degrees of freedom");
-    let far = || T_95_FAR.iter().find(|&&(from, _)| degrees >= from).map(|&(_, t)| t);
-    let last_row = T_95[T_95.len() - 1];
-    T_95.get(degrees - 1).copied().or_else(far).unwrap_or(last_row)
+    assert!((1..=LOOKS_MAX).contains(&looks), "{looks} looks");
+    let row = degrees.min(T_95.len()) - 1;
+    let far = T_FAR.iter().find(|(from, ..)| degrees >= *from);
+    let (once, several) = far.map_or((T_95[row], T_99[row]), |&(_, once, several)| (once, several));
+    if looks == 1 { once } else { several }
 }
 
 /// Mean and interval of independent values.
@@ -62,8 +80,12 @@ pub fn t_quantile(degrees: usize) -> f64 {
 /// # Panics
 /// If there are none.
 pub fn mean_interval(values: &[f64]) -> MeanInterval {
-    let half_width =
-        (values.len() > 1).then(|| t_quantile(values.len() - 1) * squared_error(values).sqrt());
+    interval_over_looks(values, 1)
+}
+
+fn interval_over_looks(values: &[f64], looks: u32) -> MeanInterval {
+    let half_width = (values.len() > 1)
+        .then(|| t_quantile(values.len() - 1, looks) * squared_error(values).sqrt());
     MeanInterval { mean: mean_of(values), half_width }
 }
 
@@ -94,14 +116,14 @@ impl Matched {
         Matched { left: scores(left), right: scores(right), is_paired: false }
     }
 
-    /// The mean of the left minus that of the right, with its interval. No interval if a side has
-    /// one value only.
-    pub fn difference(&self) -> MeanInterval {
+    /// The mean of the left minus that of the right, with its interval of 95 % over all `looks`. No
+    /// interval if a side has one value only.
+    pub fn difference(&self, looks: u32) -> MeanInterval {
         if !self.is_paired {
-            return independent_difference(&self.left, &self.right);
+            return independent_difference(&self.left, &self.right, looks);
         }
         let differences = self.left.iter().zip(&self.right).map(|(left, right)| left - right);
-        mean_interval(&differences.collect::<Vec<f64>>())
+        interval_over_looks(&differences.collect::<Vec<f64>>(), looks)
     }
 
     /// The mean of the right.
@@ -111,7 +133,7 @@ impl Matched {
 }
 
 /// Welch's interval, its degrees of freedom rounded down so that it is never too narrow.
-fn independent_difference(left: &[f64], right: &[f64]) -> MeanInterval {
+fn independent_difference(left: &[f64], right: &[f64], looks: u32) -> MeanInterval {
     let mean = mean_of(left) - mean_of(right);
     let half_width = (left.len() > 1 && right.len() > 1).then(|| {
         let [left_error, right_error] = [left, right].map(squared_error);
@@ -122,7 +144,7 @@ fn independent_difference(left: &[f64], right: &[f64]) -> MeanInterval {
         let part = |error: f64, count: usize| error.powi(2) / (count - 1) as f64;
         let degrees =
             both.powi(2) / (part(left_error, left.len()) + part(right_error, right.len()));
-        t_quantile((degrees as usize).max(1)) * both.sqrt()
+        t_quantile((degrees as usize).max(1), looks) * both.sqrt()
     });
     MeanInterval { mean, half_width }
 }
@@ -173,12 +195,11 @@ mod tests {
 
     #[test]
     fn quantiles_between_rows_are_never_too_small() {
-        assert_eq!(t_quantile(1), 12.706);
-        assert_eq!(t_quantile(30), 2.042);
-        assert_eq!(t_quantile(35), 2.042);
-        assert_eq!(t_quantile(45), 2.021);
-        assert_eq!(t_quantile(1_000), 1.980);
-        assert!((1..200).map(t_quantile).is_sorted_by(|a, b| a >= b));
+        let of = |degrees: usize| (t_quantile(degrees, 1), t_quantile(degrees, LOOKS_MAX));
+        assert_eq!((of(1), of(30)), ((12.706, 63.657), (2.042, 2.750)));
+        assert_eq!((of(35), of(45)), ((2.042, 2.750), (2.021, 2.704)));
+        assert_eq!(of(1_000), (1.980, 2.617));
+        assert!((1..200).map(of).is_sorted_by(|a, b| a.0 >= b.0 && a.1 >= b.1));
     }
 
     /// Seeds from one on.
@@ -191,7 +212,7 @@ mod tests {
     #[test]
     fn pairing_sees_what_overlapping_intervals_hide() {
         let left = scored(&[110.0, 511.0, 909.0]);
-        let difference = Matched::new(&left, &scored(&[100.0, 500.0, 900.0])).difference();
+        let difference = Matched::new(&left, &scored(&[100.0, 500.0, 900.0])).difference(1);
         assert_eq!(difference.mean, 10.0);
         assert!(near(difference.half_width.unwrap(), 2.4843));
     }
@@ -202,7 +223,7 @@ mod tests {
         let mut right = scored(&[100.0, 500.0, 900.0]);
         right.reverse();
         right.push(Scored { seed: 77, score: 1e6 });
-        assert_eq!(Matched::new(&left, &right).difference().mean, 10.0);
+        assert_eq!(Matched::new(&left, &right).difference(1).mean, 10.0);
     }
 
     /// By hand: means 12 and 22; squared errors 4 / 3 and 16 / 3, their root 2.582; degrees of
@@ -213,10 +234,10 @@ mod tests {
             .into_iter()
             .map(|repeat| Scored { seed: repeat.seed + 50, ..repeat })
             .collect();
-        let interval = Matched::new(&scored(&[10.0, 12.0, 14.0]), &right).difference();
+        let interval = Matched::new(&scored(&[10.0, 12.0, 14.0]), &right).difference(1);
         assert_eq!(interval.mean, -10.0);
         assert!(near(interval.half_width.unwrap(), 4.303 * 2.58199));
-        assert_eq!(Matched::new(&scored(&[10.0]), &right).difference().half_width, None);
+        assert_eq!(Matched::new(&scored(&[10.0]), &right).difference(1).half_width, None);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::matrix::{Matrix, Scores, best_mean};
 use super::standing::{Spread, Standing, standing};
 use super::statistics::{Scored, geometric_mean, mean_score};
 use super::{Criteria, JobStudy};
+use crate::experiment::plan::Plan;
 use crate::experiment::record::ORACLE;
 use mirrorball_core::policies::Spec;
 #[cfg(test)]
@@ -102,17 +103,17 @@ impl Verdict {
         matrix: &Matrix,
         scores: &Scores,
         criteria: &Criteria,
-        command: &str,
+        plan: &Plan,
     ) -> Verdict {
         let mut verdict = if jobs.iter().all(|job| job.best.is_some()) {
-            Verdict::of_leader(policies, jobs, matrix, scores, criteria)
+            Verdict::of_leader(policies, jobs, matrix, scores, criteria, plan.looks)
         } else {
             Verdict::none()
         };
         if jobs.iter().all(|job| job.had_choice == Some(false)) {
             verdict = Verdict::none();
         }
-        verdict.sentence = words::sentence(&verdict, jobs, matrix, scores, criteria, command);
+        verdict.sentence = words::sentence(&verdict, jobs, matrix, scores, criteria, &plan.command);
         verdict
     }
 
@@ -141,6 +142,7 @@ impl Verdict {
         matrix: &Matrix,
         scores: &Scores,
         criteria: &Criteria,
+        looks: u32,
     ) -> Verdict {
         let leader = index_of(policies, &matrix.rows[0].policy);
         let overall: Vec<Vec<Scored>> =
@@ -158,7 +160,7 @@ impl Verdict {
             if !is_rival || overall[index].is_empty() || overall[leader].is_empty() {
                 continue;
             }
-            match standing(&overall[leader], &overall[index]) {
+            match standing(&overall[leader], &overall[index], looks) {
                 Standing::Tied => tied.push(candidate(index)),
                 Standing::Undecided => undecided.push(candidate(index)),
                 Standing::Best | Standing::Behind | Standing::Reference => {}
