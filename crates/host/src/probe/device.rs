@@ -4,9 +4,9 @@
 //! looked at: how late it wakes up from a sleep, what a read costs that no device serves, and how
 //! much of a processor the probe used. A host that is late measures itself.
 //!
-//! Where other programs keep the processors busy, a completion wakes the probe, which then waits for
-//! its turn. The kernel counts that time for each thread, and it is subtracted from the time at
-//! which the read is seen to end.
+//! Where other programs keep the processors busy, a completion wakes the probe, which then waits
+//! for its turn. The kernel counts that time for each thread, and it is subtracted from the time
+//! at which the read is seen to end.
 
 use super::machine::{MachineAction, ProbeProgress, ReadEnd, RunningProbe};
 use super::statistics::quantile;

@@ -16,6 +16,7 @@ pub mod maintenance;
 pub mod new_layouts;
 pub mod page;
 pub mod question;
+mod served;
 pub mod state;
 pub mod text;
 
@@ -89,6 +90,8 @@ pub struct AdvisedPolicy {
     pub slower: Vec<SlowerJob>,
     /// What it takes, in words; none if nothing.
     pub takes: Option<String>,
+    /// True if `mirrorball serve` alone has it: the factors include the cost of its export.
+    pub served: bool,
     /// The widest 95 % interval over the repeats of its figures and of those of what is in force,
     /// as a fraction.
     pub spread: Option<f64>,
@@ -145,13 +148,16 @@ impl Advice {
         let conditional = best_within(Need::Condition, factor(&offered));
         let least = factor(&offered).max(factor(&conditional));
         let conditional = best_within(Need::NewVolume, least).or(conditional);
-        let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
         let least = factor(&offered).max(factor(&conditional));
+        let known_within = |most: Need| {
+            let every = study.plan.policies.iter().map(String::as_str);
+            let fits: Vec<&str> = every.filter(|spec| choice.need(spec) <= most).collect();
+            let best = choice.least_of_tied(choice.best_of(&fits)?, most)?;
+            Some(choice.advised(best)).filter(|it| choice.is_worth(it, least))
+        };
         // Only a rule for paths may choose among paths: to others they would be devices.
-        let known = if system.is_multipath { None } else { choice.best_of(&every) };
-        let known = known.and_then(|leader| choice.least_of_tied(leader));
-        let known = known.map(|best| choice.advised(best));
-        let known = known.filter(|it| choice.is_worth(it, least));
+        let needs = if system.is_multipath { &[][..] } else { &[Need::NewVolume, Need::Patch] };
+        let known = needs.iter().find_map(|&most| known_within(most));
         let now_is_assumed = stated_policy(array, system).is_none();
         Advice {
             system: system.title.clone(),
@@ -319,7 +325,7 @@ impl Chooser<'_> {
     /// Of the leader and the policies within [`TIE`] of it, the one that takes the least of the
     /// user; of several that with the fewest reads that were not needed, then the leader. `leader`
     /// has a gain over what is in force, and so has the result.
-    fn least_of_tied(&self, leader: Gaining) -> Option<Gaining> {
+    fn least_of_tied(&self, leader: Gaining, most: Need) -> Option<Gaining> {
         let mean = |policy: &str| {
             let mut rows = self.study.matrix.rows.iter();
             rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
@@ -331,7 +337,7 @@ impl Chooser<'_> {
             (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
         };
         let least = mean(&leader.0) * (1.0 - TIE);
-        let policies = self.study.plan.policies.iter();
+        let policies = self.study.plan.policies.iter().filter(|it| self.need(it) <= most);
         let tied = policies.filter(|it| mean(it) >= least && mean(it) > 0.0);
         let named = tied.min_by_key(|it| (self.need(it), extra_reads(it), **it != leader.0))?;
         if *named == leader.0 { Some(leader) } else { self.best_of(&[named, self.in_force.spec]) }
@@ -340,16 +346,21 @@ impl Chooser<'_> {
     fn advised(&self, (spec, factor): Gaining) -> AdvisedPolicy {
         let &Chooser { study, system, settings, array, in_force } = self;
         let setting = settings.iter().find(|setting| setting.spec == spec);
+        let served = setting.is_none() && served::is_needed(&spec);
         AdvisedPolicy {
-            factor,
+            factor: factor.map(|it| if served { it * served::factor(study, &spec) } else { it }),
             only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
             jobs: study.jobs.len(),
-            slower: slower(study, &spec, in_force.spec),
+            slower: slower(study, (&spec, served), in_force.spec),
+            served,
             spread: spread(study, &[&spec, in_force.spec]),
             takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
             commands: setting
                 .map_or_else(Commands::default, |it| it.commands(system, array, in_force)),
-            note: setting.and_then(|setting| note(setting.offer, array)),
+            note: match setting {
+                Some(setting) => note(setting.offer, array),
+                None => served.then(|| served::NOTE.to_owned()),
+            },
             is_unverified: setting.is_some_and(|setting| !setting.offer.verified),
             spec,
         }
@@ -362,13 +373,13 @@ fn worthwhile(spread: Option<f64>) -> f64 {
 }
 
 /// The jobs under which `spec` is slower than `now` by more than a tenth.
-fn slower(study: &Study, spec: &str, now: &str) -> Vec<SlowerJob> {
+fn slower(study: &Study, (spec, served): (&str, bool), now: &str) -> Vec<SlowerJob> {
     let jobs = study.jobs.iter().filter_map(|job| {
-        let value = |policy: &str| {
+        let speed = |policy: &str, served: bool| {
             let row = job.rows.iter().find(|row| row.policy == policy)?;
-            Some(row.score.value)
+            Some(if served { served::speed(job, row) } else { row.score.value })
         };
-        let factor = value(spec)? / value(now).filter(|now| *now > 0.0)?;
+        let factor = speed(spec, served)? / speed(now, false).filter(|now| *now > 0.0)?;
         (factor < SLOWER).then(|| SlowerJob { job: job.job.clone(), factor })
     });
     jobs.collect()

@@ -3,11 +3,12 @@
 //! Plain data, printed as JSON. [`WhatIf`] is the same for the array after a change of hardware,
 //! with the best setting of each side by side.
 
-use super::Advice;
 use super::maintenance::Maintenance;
-use crate::experiment::study::{JobStudy, Study, Yardstick};
+use super::{Advice, UNCERTAIN, served};
+use crate::experiment::study::{CellSummary, JobStudy, Study, Yardstick};
 use crate::experiment::systems::Commands;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
+use mirrorball_sim::first_stream;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,10 @@ pub struct JobFigure {
     pub spread: Option<f64>,
     /// The value as a factor of what is in force; none if that completed nothing.
     pub relative: Option<f64>,
+    /// The values by the remainder of the number of the reading process over the number of copies,
+    /// as `btrfs/pid` decides; empty if that does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_process: Vec<f64>,
 }
 
 /// The array after a change of hardware.
@@ -184,7 +189,17 @@ impl ArrayAnswer {
     /// The answer about `array`, without times of maintenance.
     pub fn new(array: &ArraySpec, study: &Study, advice: Advice) -> ArrayAnswer {
         let specs = advice.policies();
-        let jobs = study.jobs.iter().map(|job| JobAnswer::new(job, &specs)).collect();
+        let served = advice.known.as_ref().filter(|it| it.served).map(|it| it.spec.as_str());
+        let copies = array.chunk_map().map_or(1, |map| map.copies());
+        let answered = |job: &JobStudy| {
+            let mut answer = JobAnswer::new(job, &specs, served);
+            // A kernel draws the numbers of its processes.
+            for figure in answer.policies.iter_mut().filter(|_| job.had_choice.is_some()) {
+                figure.by_process = by_process(study, (&job.job, &figure.policy), copies);
+            }
+            answer
+        };
+        let jobs = study.jobs.iter().map(answered).collect();
         let member = |member: &mirrorball_disk::array_file::MemberSpec| AnsweredMember {
             devid: member.devid,
             device: member.device.clone(),
@@ -237,15 +252,43 @@ impl ArrayAnswer {
     }
 }
 
+/// The mean of a policy under a job for each remainder of the number of the process, if some
+/// remainder is always faster than another, and by more than noise.
+fn by_process(study: &Study, (job, policy): (&str, &str), copies: usize) -> Vec<f64> {
+    let mut values = vec![Vec::new(); copies];
+    let is_of = |cell: &&CellSummary| cell.identity.job == job && cell.identity.policy == policy;
+    for cell in study.cells.iter().filter(is_of) {
+        let remainder = first_stream(cell.identity.seed) % copies as u64;
+        values[remainder as usize].push(cell.score);
+    }
+    let extreme =
+        |values: &Vec<f64>, best: fn(f64, f64) -> f64| values.iter().copied().reduce(best);
+    let lows: Option<Vec<f64>> = values.iter().map(|it| extreme(it, f64::min)).collect();
+    let highs: Option<Vec<f64>> = values.iter().map(|it| extreme(it, f64::max)).collect();
+    let (Some(lows), Some(highs)) = (lows, highs) else { return Vec::new() };
+    let fastest = lows.iter().copied().fold(0.0, f64::max);
+    let slowest = highs.iter().copied().fold(f64::INFINITY, f64::min);
+    let is_single = values.iter().any(|values| values.len() < 2);
+    match is_single || fastest <= slowest * (1.0 + UNCERTAIN) {
+        true => Vec::new(),
+        false => values.iter().map(|it| it.iter().sum::<f64>() / it.len() as f64).collect(),
+    }
+}
+
 impl JobAnswer {
-    fn new(job: &JobStudy, specs: &[String]) -> JobAnswer {
+    fn new(job: &JobStudy, specs: &[String], served: Option<&str>) -> JobAnswer {
         let rows = || specs.iter().filter_map(|spec| job.rows.iter().find(|it| it.policy == *spec));
         let now = rows().next().map_or(0.0, |row| row.score.value);
-        let figures = rows().map(|row| JobFigure {
-            policy: row.policy.clone(),
-            value: row.score.value,
-            spread: row.score.relative(),
-            relative: (now > 0.0).then(|| row.score.value / now),
+        let figures = rows().map(|row| {
+            let is_served = served == Some(row.policy.as_str());
+            let value = if is_served { served::speed(job, row) } else { row.score.value };
+            JobFigure {
+                policy: row.policy.clone(),
+                value,
+                spread: row.score.relative(),
+                relative: (now > 0.0).then(|| value / now),
+                by_process: Vec::new(),
+            }
         });
         let unit = match job.yardstick {
             Yardstick::Iops => "requests/s",

@@ -119,6 +119,21 @@ fn of_policies_that_are_as_good_the_one_that_takes_the_least_is_named() {
     assert_eq!(known(&[("kakra/queue", 1250)]).as_deref(), Some("kakra/queue"));
 }
 
+/// Requests of the fixture take as long as their rate says: at 170,000 in ten seconds 111 us in the
+/// mean, at 250,000 76 us.
+#[test]
+fn what_serve_alone_has_pays_for_its_export() {
+    let known =
+        |rate| advice("md", "raid1", &[("md/raid1", 100_000), ("mirrorball/auto", rate)]).known;
+    assert_eq!(known(170_000), None, "1.7 times, and 1.1 through an export");
+    let advised = known(250_000).unwrap();
+    assert!((advised.factor.unwrap() - 2.5 * 76.0 / 136.0).abs() < 0.01, "{advised:?}");
+    assert!(advised.note.unwrap().contains("keep a backup"));
+    // A patch, or another system, needs no export.
+    let rates = [("btrfs/pid", 100_000), ("kakra/queue", 170_000)];
+    assert!((advice("btrfs", "pid", &rates).known.unwrap().factor.unwrap() - 1.7).abs() < 1e-9);
+}
+
 /// The first device of an md array is chosen when it is created.
 #[test]
 fn what_needs_a_new_array_is_named_from_thirty_percent_on() {

@@ -1,19 +1,20 @@
 //! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
-use super::answer::{Answer, AnsweredMember, ArrayAnswer, RankedChange, WhatIf, WhatIfJob};
+mod changes;
+
+use super::answer::{Answer, AnsweredMember, ArrayAnswer};
 use super::figure_text::{hours_text, number};
 use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
-use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE, WORTHWHILE_UNCERTAIN};
+use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
+use changes::{best_change, changed_array, gain, ranked};
 use mirrorball_core::units::Nanos;
 
 pub(super) const NAME_WIDTH: usize = 14;
 pub(super) const COMMANDS: [&str; 4] = ["add", "set", "check", "undo"];
 /// Before a text below the name of its entry, on a narrow terminal.
 const INDENT_NARROW: usize = 2;
-/// Below this factor a job is called slower after a change.
-const SLOWER: f64 = 0.98;
 /// A narrower terminal has no space for names before their texts.
 const NARROW: usize = 60;
 
@@ -32,6 +33,7 @@ pub fn answer(answer: &Answer, style: Style) -> String {
         + &render(&array.advice, width);
     let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
     text += &format!("\n{}", jobs(array, style));
+    text += &by_process(array, style);
     if let Some(maintenance) = &array.maintenance {
         text += &format!("\n{}", times(maintenance, &array.advice, style));
         let limited = maintenance.limited.as_ref();
@@ -118,12 +120,12 @@ pub fn render(advice: &Advice, width: usize) -> String {
 /// The entries after what is in force.
 fn choices(advice: &Advice, width: usize) -> String {
     let mut text = match &advice.offered {
-        None if !advice.has_choice => {
-            let why = "nothing to choose: each read has a single member that can serve it";
-            entry("Best offered", why, width)
-        }
         None => {
-            entry("Best offered", "not known: no read succeeded, or the jobs read nothing", width)
+            let why = match advice.has_choice {
+                true => "not known: no read succeeded, or the jobs read nothing",
+                false => "nothing to choose: each read has a single member that can serve it",
+            };
+            entry("Best offered", why, width)
         }
         Some(offered) if offered.spec == advice.now => {
             let same = format!("nothing better than {} in {}", advice.now, advice.system);
@@ -228,16 +230,19 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
         (true, factor) if factor < 10.0 => format!("about {factor:.1} times as fast"),
         (true, factor) => format!("about {factor:.0} times as fast"),
     };
-    let slower: Vec<String> =
-        candidate.slower.iter().map(|it| format!("{} ({:.2})", it.job, it.factor)).collect();
     let only_if = candidate.only_if.filter(|_| factor != 1.0);
     let only_if = only_if.map_or_else(String::new, |only_if| format!(", {only_if}"));
-    match &slower[..] {
-        [] => format!("{speed}{over}{only_if}"),
-        jobs => {
-            let jobs = jobs.join(", ");
-            format!("{speed}{over}{only_if}, but slower under {jobs}")
-        }
+    let slower = candidate.slower.iter().map(|it| (it.job.as_str(), it.factor));
+    format!("{speed}{over}{only_if}{}", slower_jobs(", but", slower))
+}
+
+/// The jobs that are slower, if there are some, behind `before`.
+fn slower_jobs<'a>(before: &str, jobs: impl Iterator<Item = (&'a str, f64)>) -> String {
+    let jobs: Vec<String> = jobs.map(|(job, factor)| format!("{job} ({factor:.2})")).collect();
+    if jobs.is_empty() {
+        String::new()
+    } else {
+        format!("{before} slower under {}", jobs.join(", "))
     }
 }
 
@@ -262,9 +267,14 @@ fn columns(advice: &Advice) -> Vec<(&'static str, &str)> {
 }
 
 /// A table with a row for each name, and its texts; several below one another where it is too wide.
-fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: Style) -> String {
+fn table<N: AsRef<str>>(
+    first: &str,
+    names: &[N],
+    rows: Vec<(String, Vec<String>)>,
+    style: Style,
+) -> String {
     let mut columns = vec![Column::left(first)];
-    columns.extend(names.iter().map(|name| Column::right(*name)));
+    columns.extend(names.iter().map(|name| Column::right(name.as_ref())));
     let row = |(name, texts): (String, Vec<String>)| GridRow {
         texts: [vec![name], texts].concat(),
         emphasis: Emphasis::None,
@@ -273,34 +283,48 @@ fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: S
     grid.folded(style.width_columns).iter().map(|part| draw(part, style)).collect()
 }
 
-/// What each candidate reaches under each job, as a factor of what is in force.
+/// What each candidate reaches under each job, as a factor of what is in force; the speed of that
+/// if there is nothing else.
 fn jobs(answer: &ArrayAnswer, style: Style) -> String {
     let columns = columns(&answer.advice);
-    if columns.len() == 1 {
-        return figures(answer, style);
-    }
+    let unit = answer.jobs.first().map_or("requests/s", |job| job.unit);
+    let is_alone = columns.len() == 1;
     let rows = answer.jobs.iter().map(|job| {
-        let factor = |(_, spec): &(&str, &str)| {
+        let text = |(_, spec): &(&str, &str)| {
             let figure = job.policies.iter().find(|it| it.policy == *spec);
-            let relative = figure.and_then(|figure| figure.relative);
-            relative.map_or("-".to_owned(), |relative| format!("{relative:.2}"))
+            let text = figure.and_then(|it| match is_alone {
+                true => Some(number(it.value)),
+                false => it.relative.map(|relative| format!("{relative:.2}")),
+            });
+            text.unwrap_or("-".to_owned())
         };
-        (job.job.clone(), columns.iter().map(factor).collect())
+        (job.job.clone(), columns.iter().map(text).collect())
     });
-    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> =
+        columns.iter().map(|(name, _)| if is_alone { unit } else { name }).collect();
+    let title = if is_alone { "Speed of what you have" } else { "Speed relative to what you have" };
     let table = table("job", &names, rows.collect(), style);
-    format!("Speed relative to what you have\n{table}{}", spread(answer, style.width_columns))
+    format!("{title}\n{table}{}", spread(answer, style.width_columns))
 }
 
-/// What is in force reaches this under each job, if nothing is compared with it.
-fn figures(answer: &ArrayAnswer, style: Style) -> String {
-    let rows = answer.jobs.iter().map(|job| {
-        let figure = job.policies.iter().find(|it| it.policy == answer.advice.now);
-        (job.job.clone(), vec![figure.map_or("-".to_owned(), |it| number(it.value))])
-    });
-    let unit = answer.jobs.first().map_or("requests/s", |job| job.unit);
-    let table = table("job", &[unit], rows.collect(), style);
-    format!("Speed of what you have\n{table}{}", spread(answer, style.width_columns))
+/// What the number of the reading process decides.
+fn by_process(answer: &ArrayAnswer, style: Style) -> String {
+    let mut text = String::new();
+    for (_, spec) in columns(&answer.advice) {
+        let rows = answer.jobs.iter().filter_map(|job| {
+            let figure = job.policies.iter().find(|figure| figure.policy == spec)?;
+            let values: Vec<String> = figure.by_process.iter().map(|it| number(*it)).collect();
+            (!values.is_empty()).then(|| (job.job.clone(), values))
+        });
+        let rows: Vec<_> = rows.collect();
+        let Some(copies) = rows.first().map(|(_, values)| values.len()) else { continue };
+        let names: Vec<String> = (0..copies).map(|it| format!("pid % {copies} = {it}")).collect();
+        let unit = answer.jobs.first().map_or("requests/s", |job| job.unit);
+        let title = format!("Under {spec} the number of the reading process decides, in {unit}");
+        let title = wrapped(&title, style.width_columns);
+        text += &format!("\n{title}\n{}", table("job", &names, rows, style));
+    }
+    text
 }
 
 /// The widest interval over the repeats.
@@ -354,20 +378,19 @@ fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
     let names: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
     let (title, extrapolated) = match maintenance.work[..] {
         [] => ("Time of a flush", String::new()),
-        _ => ("Time of a scrub, a rebuild and a flush", extrapolation(maintenance)),
+        _ => (
+            "Time of a scrub, a rebuild and a flush",
+            format!(
+                "extrapolated to all data from up to {} of simulation at three places of the \
+                 volume; ",
+                Nanos(maintenance.window_ns)
+            ),
+        ),
     };
     let note = format!("{extrapolated}flushes of a writer with a reader (fsync-writer)");
     let note = first_capital(&note);
     let table = table("", &names, rows, style);
     format!("{title}\n{table}{}\n", wrapped(&note, style.width_columns))
-}
-
-/// What the times of scrub and rebuild are taken from.
-fn extrapolation(maintenance: &Maintenance) -> String {
-    format!(
-        "extrapolated to all data from up to {} of simulation at three places of the volume; ",
-        Nanos(maintenance.window_ns)
-    )
 }
 
 /// A limit on the work: what it costs in time, and what a reader has of it.
@@ -412,86 +435,4 @@ fn hours(time: &WorkTime, width: usize) -> String {
         0..80 => length,
         _ => format!("{length} ({:.0} MB/s)", time.bytes_per_s / 1e6),
     }
-}
-
-/// The changes that were tried, the one that brings most first.
-fn ranked(changes: &[RankedChange], style: Style) -> String {
-    let Some(best) = changes.first() else { return String::new() };
-    let width = style.width_columns;
-    let percent = |part: f64| format!("{:.0} %", (part * 100.0).ceil());
-    let grid = Grid::of(changes)
-        .column(Column::left("change"), |it| it.change.clone())
-        .column(Column::right("gain"), |it| it.gain.map_or("-".to_owned(), |it| format!("{it:.2}")))
-        .column(Column::right("±"), |it| it.spread.map_or("-".to_owned(), percent))
-        .column(Column::right("least").droppable(1), |it| {
-            it.least.as_ref().map_or("-".to_owned(), |(_, gain)| format!("{gain:.2}"))
-        })
-        .column(Column::left("under").droppable(1), |it| {
-            it.least.as_ref().map_or(String::new(), |(job, _)| job.clone())
-        })
-        .column(Column::left("best setting then").droppable(2), |it| it.setting.clone());
-    let table = draw(&grid.build().fitted(width).0, style);
-    let note = "gain: best setting after over best setting now, geometric mean over the jobs; \
-                ± half the 95 % interval; a new disk has the size of the old one";
-    best_change(best, width) + &table + &wrapped(note, width) + "\n\n"
-}
-
-fn best_change(best: &RankedChange, width: usize) -> String {
-    let text = match best.gain {
-        Some(gain) if gain > WORTHWHILE => {
-            format!("--what-if {} brings most: {gain:.2} times as fast", best.change)
-        }
-        _ => "no single change brings anything".to_owned(),
-    };
-    entry("What if", &text, width)
-}
-
-/// What a change of hardware brings, and under which jobs it is a loss.
-fn gain(what_if: &WhatIf, width: usize) -> String {
-    let changes = what_if.changes.join(", ");
-    let Some(gain) = what_if.gain else {
-        let text = format!("{changes}: not known, one of the arrays completed nothing in some job");
-        return entry("What if", &text, width);
-    };
-    let percent = what_if.spread.map(|it| (it * 100.0).ceil());
-    let spread = percent.map_or_else(String::new, |it| format!(", ±{it:.0} %"));
-    let over = match what_if.jobs.len() {
-        1 => spread.trim_start_matches(", ").to_owned(),
-        jobs => format!("geometric mean over {jobs} jobs{spread}"),
-    };
-    let mut text = format!("{changes}: {gain:.2} times as fast ({over})");
-    let is_slower = |job: &&WhatIfJob| job.gain.is_some_and(|gain| gain < SLOWER);
-    let slower: Vec<String> = what_if
-        .jobs
-        .iter()
-        .filter(is_slower)
-        .map(|job| format!("{} ({:.2})", job.job, job.gain.unwrap_or_default()))
-        .collect();
-    if !slower.is_empty() {
-        text += &format!("; slower under {}", slower.join(", "));
-    }
-    entry("What if", &text, width)
-}
-
-/// The array after a change, side by side with the array as it is.
-fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
-    let width = style.width_columns;
-    let after = &what_if.array;
-    let mut text = format!("With the change: {}\n", what_if.changes.join(", "));
-    text += &what_if.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
-    text += &members(after, &before.members, width);
-    text += &entry("It would have", &after.advice.now, width);
-    text += &choices(&after.advice, width);
-    let rows = what_if.jobs.iter().map(|job| {
-        let gain = job.gain.map_or("-".to_owned(), |gain| format!("{gain:.2}"));
-        (job.job.clone(), vec![number(job.before), number(job.after), gain])
-    });
-    let unit = what_if.jobs.first().map_or("requests/s", |job| job.unit);
-    let title = format!(
-        "The best setting of each, in {unit}: {} now, {} then",
-        before.best_setting(),
-        after.best_setting()
-    );
-    let table = table("job", &["now", "then", "gain"], rows.collect(), style);
-    text + &format!("\n{}\n{table}", wrapped(&title, width))
 }

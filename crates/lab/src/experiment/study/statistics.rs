@@ -8,10 +8,10 @@
 //! (Welch's test: NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.3). With many
 //! policies some differences will seem real by chance at 95 %; no correction is made for that.
 //!
-//! Repeats that go on until they decide are looked at several times, and each look is a chance to be
-//! wrong: with five of them at 95 %, one of seven equal pairs is taken for unequal. Each such look
-//! therefore decides at a level of 5 % over [`LOOKS_MAX`], so that all together are wrong in at most
-//! 5 % of the cases (Bonferroni's inequality). Intervals that are shown are of 95 %.
+//! Repeats that go on until they decide are looked at several times, and each look is a chance to
+//! be wrong: with five of them at 95 %, one of seven equal pairs is taken for unequal. Each such
+//! look therefore decides at a level of 5 % over [`LOOKS_MAX`], so that all together are wrong in
+//! at most 5 % of the cases (Bonferroni's inequality). Intervals that are shown are of 95 %.
 
 /// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (NIST/SEMATECH
 /// e-Handbook of Statistical Methods, section 1.3.6.7.2, column 0.975).
