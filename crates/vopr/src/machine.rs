@@ -270,6 +270,10 @@ impl Machine {
             server.set_gone(true);
             server.shut_down(&self.world);
             self.world.lose_unsynced(file);
+            if self.served.is_none() {
+                // The mirrors may be synchronised from this one, as it was the first.
+                self.oracle.end_run(false);
+            }
         }
         if let DiskFault::Hangs { millis } = fault {
             self.hanging.push((self.world.now() + Nanos::from_millis(millis), file));
