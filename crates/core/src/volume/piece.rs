@@ -80,6 +80,15 @@ impl Piece {
         self.is_rewriting && !self.is_reading_back && is_repair
     }
 
+    /// Returns true if a mirror did not take what it was to get, which the piece is about. The
+    /// source of a rebuild may stay as bad as it was.
+    pub(super) fn has_missed_a_copy(&self) -> bool {
+        match self.plan.rebuilt {
+            Some(rebuilt) => self.failed.contains(rebuilt),
+            None => !self.failed.is_empty(),
+        }
+    }
+
     /// Returns true if the piece needs the lock of its range. A read takes it only once it failed:
     /// its retry may end in a repair.
     #[inline]
@@ -95,6 +104,7 @@ impl Piece {
     pub(super) fn result(&self) -> Result<(), VolumeError> {
         match self.kind {
             _ if !self.good.is_empty() || self.has_answer => Ok(()),
+            _ if self.is_rewriting => Err(VolumeError::Unwritable),
             RequestKind::Read
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)

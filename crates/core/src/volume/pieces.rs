@@ -188,9 +188,9 @@ impl<G: Gate> Volume<G> {
             || matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
         let needs_rewrite = !self.options.is_read_only && (!piece.spoiled.is_empty() || is_copied);
         match piece.kind {
-            // A mirror that stays differs as before.
-            RequestKind::Resync | RequestKind::Repair(_)
-                if piece.is_rewriting && !piece.failed.is_empty() =>
+            // A mirror that stays differs as before, and lacks what it was to get.
+            RequestKind::Resync | RequestKind::Repair(_) | RequestKind::Rebuild(_)
+                if piece.is_rewriting && piece.has_missed_a_copy() =>
             {
                 self.requests.piece_mut(key).good = TargetSet::default();
                 self.finish(key);

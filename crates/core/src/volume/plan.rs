@@ -51,7 +51,7 @@ pub struct PiecePlan {
     /// The copies, in the order of the chunk's stripes.
     mirrors: Mirrors,
     /// The copy on the member being rebuilt, which is to be written.
-    rebuilt: Option<PlanTarget>,
+    pub(super) rebuilt: Option<PlanTarget>,
 }
 
 impl Layout {

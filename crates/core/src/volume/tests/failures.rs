@@ -248,6 +248,26 @@ fn a_rebuild_fails_if_its_member_failed_and_returned_meanwhile() {
 }
 
 #[test]
+fn a_rebuild_fails_if_its_member_did_not_take_the_data_and_cannot_be_failed() {
+    let rebuilding = MemberState::Rebuilding { recovered_bytes: 16 * MIB };
+    let adjust = |config: &mut MemberConfig| match config.devid {
+        2 => config.state = rebuilding,
+        3 => config.state = MemberState::Failed,
+        _ => {}
+    };
+    for error in [IoError::Gone, IoError::Medium] {
+        let mut world = World::with(Profile::Raid1, 3, Box::new(First), adjust);
+        world.request(1, RequestKind::Rebuild(MemberIndex(1)), 16 * MIB, 8 * MIB);
+        complete_but(&mut world, 1, error);
+        complete_but(&mut world, 1, error);
+        world.settle();
+        assert_eq!(world.members_of(Op::Write, Purpose::Rebuild), [1]);
+        assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))));
+        assert_eq!(states(&world)[1], rebuilding, "nothing counts as recovered");
+    }
+}
+
+#[test]
 fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     let mut world = half_rebuilt(0);
     world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
