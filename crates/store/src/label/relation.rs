@@ -101,6 +101,13 @@ pub(super) fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
     })
 }
 
+/// Returns true if one label was the next after the other, of which a member left.
+pub(super) fn is_child(label: &Label, parent: &Label) -> bool {
+    let past = label.lineage.history.first();
+    let is_it = past.is_some_and(|it| it.id == parent.lineage.id && it.until == parent.generation);
+    is_it && label.generation == parent.generation + 1
+}
+
 /// Returns true if a label that says a member left is only on members which it does not call in
 /// sync, while one that it calls in sync has the label before, and none one that descends from it:
 /// it was not committed.
@@ -110,15 +117,24 @@ pub(super) fn reached_no_member_in_sync(
     counting: &[usize],
 ) -> bool {
     let label = &found[index].label;
-    let Some(parent) = label.lineage.history.first() else { return false };
-    let is_parent = |it: &Label| it.lineage.id == parent.id && it.generation == parent.until;
     let in_sync = || {
         let others = counting.iter().map(|&other| &found[other]);
         others.filter(|other| found[index].calls_in_sync(other.member)).map(|it| &it.label)
     };
-    label.generation == parent.until + 1
+    in_sync().any(|it| is_child(label, it))
         && !in_sync().any(|it| it.lineage.id == label.lineage.id || left_at(it, label).is_some())
-        && in_sync().any(is_parent)
+}
+
+/// How many bytes of a member are in sync, if its own label and the newest say that it is rebuilt.
+pub(super) fn rebuilt_by_both(it: &MemberLabel, newest: &Label) -> Option<u64> {
+    let state = |label: &Label| label.row(it.member).map(|row| label.members[row].state);
+    match (state(&it.label)?, state(newest)?) {
+        (
+            MemberState::Rebuilding { recovered_bytes: one },
+            MemberState::Rebuilding { recovered_bytes: other },
+        ) => Some(one.min(other)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -183,3 +183,31 @@ fn a_label_that_another_descends_from_was_committed() {
     let (standings, _) = judge_in_any_order(&labels);
     assert_eq!(standings, [stale, goes_on, stale, MemberStanding::InSync]);
 }
+
+/// It was announced by a member that is rebuilt, and reached no other: that one has what it had.
+#[test]
+fn a_member_that_announced_a_label_alone_keeps_what_was_rebuilt_of_it() {
+    let rebuilding = MemberState::Rebuilding { recovered_bytes: 4096 };
+    let before = [rebuilding, Failed, InSync, InSync];
+    let after = [rebuilding, Failed, InSync, Failed];
+    let mut labels = [
+        found(1, 40, &[3, 2, 1], &after),
+        found(2, 38, &[1], &[rebuilding, InSync, InSync, InSync]),
+        found(3, 39, &[2, 1], &before),
+        found(4, 39, &[2, 1], &before),
+    ];
+    for label in &mut labels {
+        let history = &mut label.label.lineage.history;
+        history.iter_mut().rev().zip(38..).for_each(|(past, until)| past.until = until);
+    }
+    let (current, stale) = (MemberStanding::InSync, MemberStanding::Stale);
+    let kept = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    assert_eq!(judge_in_any_order(&labels).0, [kept, stale, current, current]);
+    // The others went on without it since, or it began again.
+    labels[3].label.generation += 1;
+    assert_eq!(judge_in_any_order(&labels).0, [stale, stale, current, current]);
+    labels[3].label.generation -= 1;
+    labels[0].label.members[0].state = MemberState::Rebuilding { recovered_bytes: 0 };
+    let begun = MemberStanding::Rebuilding { recovered_bytes: 0 };
+    assert_eq!(judge_in_any_order(&labels).0, [begun, stale, current, current]);
+}

@@ -20,7 +20,7 @@ fn a_region_whose_resync_did_not_reach_a_mirror_stays_unsynced() {
         if is_copy && io.member == broken { Err(IoError::Gone) } else { Ok(()) }
     };
     let resync = (RequestKind::Resync, 0, REGION_BYTES);
-    assert_eq!(run_with(&mut volume, resync, does_not_arrive), Err(VolumeError::Unreadable));
+    assert_eq!(run_with(&mut volume, resync, does_not_arrive), Err(VolumeError::Unwritable));
     assert_eq!(store(&volume).unsynced_bytes(), REGION_BYTES);
     let states = [source, broken].map(|member| volume.members()[member].state);
     assert_eq!(states, [MemberState::InSync; 2]);
@@ -28,7 +28,7 @@ fn a_region_whose_resync_did_not_reach_a_mirror_stays_unsynced() {
     assert_eq!(store(&volume).unsynced_bytes(), 0);
     // Nor does a repair count that did not arrive.
     let repair = (RequestKind::Repair(source), 0, 4096);
-    assert_eq!(run_with(&mut volume, repair, does_not_arrive), Err(VolumeError::Unreadable));
+    assert_eq!(run_with(&mut volume, repair, does_not_arrive), Err(VolumeError::Unwritable));
 }
 
 /// The resync may be past the place.

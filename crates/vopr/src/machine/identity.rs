@@ -18,6 +18,7 @@ use mirrorball_io::assemble::LabelledError;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::sim::ObjectId;
 use mirrorball_store::label::assembly::{ArrayVerdict, MemberStanding};
+use std::collections::BTreeSet;
 
 /// In this time of service after a write, the dirty log gets two records.
 const TELLING: Nanos = Nanos::from_secs(8);
@@ -82,11 +83,11 @@ impl Machine {
         self.end(end)?;
         let member = self.rows[row];
         self.world.sync_file(member);
-        let mut devices = self.addresses(&self.rows.clone());
-        if self.has_no_fault() && self.examine(&devices[row..=row]).is_some() {
+        // Where a spare took the place of two members in turn, a disk is in two rows.
+        let disks: BTreeSet<ObjectId> = self.rows.iter().copied().collect();
+        let mut devices = self.addresses(&disks.into_iter().collect::<Vec<_>>());
+        if self.has_no_fault() && self.examine(&self.addresses(&[member])).is_some() {
             devices.push(self.path_of_copy(self.world.copy_file(member)));
-            // Where a spare took the place of two members in turn, a disk is in two rows.
-            devices.dedup();
             match self.assemble(&devices, true) {
                 Err(LabelledError::Doubtful { .. }) => self.tally.refusals += 1,
                 Err(error) => return Err(format!("of a clone the service says: {error}")),
