@@ -3,12 +3,13 @@
 
 mod clients;
 mod damage;
+mod faults;
 mod finish;
 mod identity;
 mod start;
 mod user;
 
-use crate::history::{DiskFault, End, HistoryStep};
+use crate::history::{End, HistoryStep};
 use crate::oracle::BlockOracle;
 use crate::server::MemberServer;
 use crate::service::{CommandEffect, ServedVolume};
@@ -25,7 +26,6 @@ use mirrorball_io::driver::FileId;
 use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use mirrorball_io::service::ServiceState;
 use mirrorball_store::label::{LABEL_SLOTS, METADATA_BYTES, newest_label};
-use rustix::io::Errno;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -260,79 +260,6 @@ impl Machine {
         self.disks.iter_mut().find(|disk| disk.file == file).expect("the machine knows its disks")
     }
 
-    /// Gives a member a fault.
-    fn break_member(&mut self, row: usize, fault: DiskFault) {
-        let file = self.rows[row];
-        self.on_member_lost();
-        self.disk_mut(file).is_bad = true;
-        let server = self.disk(file).server.clone();
-        if let (Some(server), DiskFault::Gone) = (&server, fault) {
-            server.set_gone(true);
-            server.shut_down(&self.world);
-            self.world.lose_unsynced(file);
-            if self.served.is_none() {
-                // The mirrors may be synchronised from this one, as it was the first.
-                self.oracle.end_run(false);
-            }
-        }
-        if let DiskFault::Hangs { millis } = fault {
-            self.hanging.push((self.world.now() + Nanos::from_millis(millis), file));
-        }
-        self.world.set_fault(
-            file,
-            match fault {
-                DiskFault::Gone => FileFault::Fails(Errno::NODEV),
-                DiskFault::Reads => FileFault::FailsReads(3),
-                DiskFault::Flush => FileFault::FailsNextSync,
-                DiskFault::Write => FileFault::FailsNextWrite,
-                DiskFault::Hangs { .. } => FileFault::Hangs,
-            },
-        );
-    }
-
-    /// Ends the faults of a disk. One that was gone without power lost what it had not flushed; the
-    /// service knows that it was gone if it failed.
-    fn mend(&mut self, file: ObjectId) {
-        if self.world.fault(file) == FileFault::SyncsNothing {
-            return;
-        }
-        let row = self.rows.iter().position(|&other| other == file);
-        let is_failed = row.is_some_and(|row| self.state(row) == Some(MemberState::Failed));
-        let is_gone = matches!(self.world.fault(file), FileFault::Fails(_));
-        if is_gone && is_failed && self.rng.below(2) == 0 {
-            self.world.lose_unsynced(file);
-        }
-        self.changes += 1;
-        let disk = self.disk_mut(file);
-        disk.is_bad = false;
-        disk.server.iter().for_each(|server| server.set_gone(false));
-        self.world.set_fault(file, FileFault::None);
-    }
-
-    /// Ends the faults of all disks, but for flushes that lie.
-    pub(crate) fn mend_all(&mut self) {
-        for file in self.disks.iter().map(|disk| disk.file).collect::<Vec<_>>() {
-            self.world.misdirect(file, None);
-            self.mend(file);
-        }
-    }
-
-    fn disconnect(&mut self, row: usize) {
-        if let Some(server) = &self.disk(self.rows[row]).server {
-            server.disconnect(&self.world);
-            self.on_member_lost();
-        }
-    }
-
-    /// Notes that a member may be lost, or serve other data than before where writes were not
-    /// flushed.
-    pub(crate) fn on_member_lost(&mut self) {
-        self.changes += 1;
-        (self.damage.has_lost_good, self.had_fault) = (true, true);
-        self.oracle.forget_reads();
-        self.on_records_lost();
-    }
-
     /// Returns true if no disk of a member has a fault.
     pub(crate) fn has_no_fault(&self) -> bool {
         !self.disks.iter().any(|disk| disk.is_bad && self.rows.contains(&disk.file))
@@ -380,17 +307,6 @@ impl Machine {
             self.on_reply(key as u32, result, &bytes)?;
         }
         Ok(state)
-    }
-
-    fn end_hangs(&mut self) {
-        let now = self.world.now();
-        for (_, file) in self.hanging.extract_if(.., |(at, _)| *at <= now) {
-            if self.world.fault(file) == FileFault::Hangs {
-                self.world.set_fault(file, FileFault::None);
-                let disk = self.disks.iter_mut().find(|disk| disk.file == file);
-                disk.into_iter().for_each(|disk| disk.is_bad = false);
-            }
-        }
     }
 
     /// Finds which local disks are members now: a spare may have taken the place of one.
