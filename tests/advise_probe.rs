@@ -24,8 +24,6 @@ fn what_cannot_be_measured_is_refused_before_anything_is_read() {
     let none = ["no disk of pair can be measured", "names no device of devid 1", "no such file"];
     folder.refuses(&probe, &none);
     folder.refuses(&[&probe[..], &["-o", "a.txt"]].concat(), &["ends in .toml", "a.txt.toml"]);
-    let one_file = [&probe[..], &["-o", "a.toml", "--report", "./a.toml"]].concat();
-    folder.refuses(&one_file, &["-o and --report name the same file"]);
     folder.refuses(&[&probe[..], &["--system", "zfs"]].concat(), &["--system zfs"]);
     folder.refuses(&["advise", "pair.toml", "-o", "a.toml"], &["--probe"]);
     folder.refuses(&["advise", "--probe", "--sysroot", "."], &["cannot be used with"]);

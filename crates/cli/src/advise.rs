@@ -291,7 +291,6 @@ fn finish(
 fn check_outputs(args: &Args) -> Result<Existing, Failure> {
     let output = args.output.as_deref().or(args.report.as_deref());
     let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
-    let outputs = [("-o", args.output.as_deref()), ("--report", args.report.as_deref())];
     for (path, what, option) in [
         (&args.output, "array file", "-o my-array.toml"),
         (&args.report, "page", "--report a.html"),
@@ -304,7 +303,6 @@ fn check_outputs(args: &Args) -> Result<Existing, Failure> {
         }
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
-    output_file::check_distinct(&outputs).map_err(Failure::WrongUse)?;
     if let Some(path) = args.output.as_deref().filter(|it| it.extension() != Some("toml".as_ref()))
     {
         let (error, path) = ("an array file has a name that ends in .toml", path.display());

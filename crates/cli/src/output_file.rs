@@ -8,7 +8,7 @@ use crate::ending::Failure;
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_lab::temporary_file::{TemporaryFile, folder_of};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -48,32 +48,6 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails if two of the options that name an output file name the same one, also by another path, or
-/// two of them standard output. Called before long work.
-pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<()> {
-    let given: Vec<(&str, &Path)> =
-        outputs.iter().filter_map(|(option, path)| Some((*option, (*path)?))).collect();
-    for (index, (option, path)) in given.iter().enumerate() {
-        let is_same = |other: &&(&str, &Path)| resolved(other.1) == resolved(path);
-        let Some((other, _)) = given[..index].iter().find(is_same) else { continue };
-        if is_stdout(path) {
-            bail!("{other} and {option} both write to standard output\n  help: give one a file");
-        }
-        let path = path.display();
-        bail!("{other} and {option} name the same file, {path}\n  help: give each its own file");
-    }
-    Ok(())
-}
-
-/// The path without links and dots; of a file that does not exist, that of its folder and its name.
-fn resolved(path: &Path) -> PathBuf {
-    if is_stdout(path) {
-        return path.to_owned();
-    }
-    let in_folder = || Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?));
-    path.canonicalize().ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
-}
-
 /// Fails if the file exists and must be kept, is a block device, or its folder does not exist.
 /// Called before long work, whose output could not be written.
 ///
@@ -99,27 +73,13 @@ pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
         return Err(exists(path, options));
     }
     match folder_of(path) {
-        folder if folder.is_dir() => check_writable(path),
+        folder if folder.is_dir() => Ok(()),
         folder if folder.exists() => {
             let folder = folder.display();
             bail!("cannot write {shown}: {folder} is not a folder\n  help: give another path")
         }
         _ => bail!("cannot write {shown}: its folder does not exist\n  help: create it first"),
     }
-}
-
-/// Fails if no file can be created in place of this one. Devices and pipes are not tried.
-fn check_writable(path: &Path) -> Result<()> {
-    if path.exists() && !path.is_file() {
-        return Ok(());
-    }
-    // It is removed at once.
-    TemporaryFile::create_next_to(path).map(drop).map_err(|error| {
-        let path = path.display();
-        anyhow!(
-            "cannot write {path}: {error}\n  help: give a path in a folder that you may write to"
-        )
-    })
 }
 
 /// Writes a file, or to standard output if the path is `-`.
@@ -163,13 +123,7 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::
 
 /// Creates a temporary file, to be written and given the name of this file.
 pub(crate) fn create(path: &Path, existing: Existing) -> io::Result<TemporaryFile> {
-    let mut temporary = TemporaryFile::create_next_to(&replaced(path, existing))?;
-    if existing == Existing::Replace
-        && let Ok(old) = fs::metadata(path)
-    {
-        temporary.file().set_permissions(old.permissions())?;
-    }
-    Ok(temporary)
+    TemporaryFile::create_next_to(&replaced(path, existing))
 }
 
 /// The file behind a symbolic link is replaced, not the link.
@@ -187,51 +141,9 @@ pub(crate) fn give_name(
     path: &Path,
     existing: Existing,
 ) -> io::Result<()> {
-    let path = &replaced(path, existing);
     temporary.file().sync_all()?;
-    match existing {
-        Existing::Replace => temporary.rename(path)?,
-        // Unlike a rename, a link fails if the name is taken. The temporary name is then removed.
-        Existing::Keep(_) => match fs::hard_link(temporary.path(), path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
-            // A file system without hard links, such as FAT.
-            Err(_) if path.symlink_metadata().is_ok() => {
-                return Err(ErrorKind::AlreadyExists.into());
-            }
-            Err(_) => temporary.rename(path)?,
-        },
+    if existing != Existing::Replace && path.symlink_metadata().is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
     }
-    // The new name survives a crash only if the folder is flushed too. Not every file system can.
-    let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_file_under_two_names_is_one_output() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        fs::write(path("there"), "").unwrap();
-        std::os::unix::fs::symlink("there", path("link")).unwrap();
-        fs::create_dir(path("below")).unwrap();
-        let check = |one: &str, other: &str| {
-            check_distinct(&[("-o", Some(&path(one))), ("--report", Some(&path(other)))])
-        };
-        for (one, other) in
-            [("there", "there"), ("there", "./link"), ("new", "below/../new"), ("new", "./new")]
-        {
-            let error = check(one, other).unwrap_err().to_string();
-            assert!(error.starts_with("-o and --report name the same file, "), "{error}");
-        }
-        check("there", "new").unwrap();
-        check("new", "below/new").unwrap();
-        let stdout = Some(Path::new("-"));
-        let error = check_distinct(&[("-o", stdout), ("--report", stdout)]).unwrap_err();
-        assert!(error.to_string().contains("both write to standard output"), "{error}");
-        check_distinct(&[("-o", stdout), ("--report", None)]).unwrap();
-    }
+    temporary.rename(&replaced(path, existing))
 }
