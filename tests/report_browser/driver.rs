@@ -71,10 +71,7 @@ impl Browser {
         self.run_async("requestAnimationFrame(() => requestAnimationFrame(() => done(true)));");
     }
 
-    /// Result of a script, asked again until it is true.
-    ///
-    /// # Panics
-    /// If it is not after many times.
+    /// Result of a script, asked again until it is true. Panics if it is not after many times.
     pub(crate) fn wait_for(&self, script: &str) {
         for _ in 0..400 {
             if self.run(script) == Value::Bool(true) {

@@ -81,10 +81,7 @@ impl Tree {
 }
 
 impl File {
-    /// Splits Rust into tokens.
-    ///
-    /// # Panics
-    /// If a Rust file is not even a sequence of tokens.
+    /// Splits Rust into tokens. Panics if a Rust file is not even a sequence of tokens.
     pub(crate) fn new(path: &str, text: String) -> File {
         let mut tokens = Vec::new();
         if path.ends_with(".rs") {

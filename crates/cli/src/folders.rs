@@ -4,10 +4,8 @@ use anyhow::{Result, anyhow, bail};
 use std::fs;
 use std::path::Path;
 
-/// Creates a folder, and those above it, unless it is there.
-///
-/// # Errors
-/// If the path, or a part of it, is a file, or the system refuses.
+/// Creates a folder, and those above it, unless it is there. Fails if the path, or a part of it, is
+/// a file, or the system refuses.
 pub(crate) fn create(path: &Path) -> Result<()> {
     let shown = path.display();
     if let Some(file) = path.ancestors().find(|part| part.exists()).filter(|part| !part.is_dir()) {

@@ -23,11 +23,9 @@ pub(crate) enum Existing {
 }
 
 impl Existing {
-    /// The choice of an option `--force`, which needs an option that names an output file.
-    ///
-    /// # Errors
-    /// If it is given without `output`; `options` are the ones that would give it, with `FILE`
-    /// where they take a name.
+    /// The choice of an option `--force`, which needs an option that names an output file. Fails if
+    /// it is given without `output`; `options` are the ones that would give it, with `FILE` where
+    /// they take a name.
     pub(crate) fn from_force(
         is_forced: bool,
         output: Option<&Path>,
@@ -49,10 +47,8 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 }
 
 /// Fails if the file exists and must be kept, is a block device, or its folder does not exist.
-/// Called before long work, whose output could not be written.
-///
-/// # Errors
-/// If the file cannot be written for one of these reasons.
+/// Called before long work, whose output could not be written. Fails if the file cannot be written
+/// for one of these reasons.
 pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
@@ -82,10 +78,8 @@ pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
     }
 }
 
-/// Writes a file, or to standard output if the path is `-`.
-///
-/// # Errors
-/// If the file exists and must be kept, or cannot be written; an existing file is then unchanged.
+/// Writes a file, or to standard output if the path is `-`. Fails if the file exists and must be
+/// kept, or cannot be written; an existing file is then unchanged.
 pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
     if is_stdout(path) {
         return screen::print(text).map_err(Failure::into_cause);
@@ -107,10 +101,8 @@ fn exists(path: &Path, options: Option<&str>) -> anyhow::Error {
     anyhow!("{path} already exists\n  help: {other}, or overwrite it with --force")
 }
 
-/// Writes bytes to a file.
-///
-/// # Errors
-/// If the system does not let it, or the file exists and must be kept.
+/// Writes bytes to a file. Fails if the system does not let it, or the file exists and must be
+/// kept.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
     let old = fs::metadata(path).ok().filter(|_| existing == Existing::Replace);
     if old.as_ref().is_some_and(|old| !old.is_file()) {
@@ -132,10 +124,8 @@ fn replaced(path: &Path, existing: Existing) -> PathBuf {
     whole.unwrap_or_else(|| path.to_owned())
 }
 
-/// Gives a file that is complete its name.
-///
-/// # Errors
-/// If the name is taken and the file that has it must be kept, or the disk fails.
+/// Gives a file that is complete its name. Fails if the name is taken and the file that has it must
+/// be kept, or the disk fails.
 pub(crate) fn give_name(
     mut temporary: TemporaryFile,
     path: &Path,

@@ -26,10 +26,8 @@ pub(crate) struct Rounds<'a> {
 
 impl Rounds<'_> {
     /// Runs rounds until `is_settled` by the cells so far, and returns how the last one ended, with
-    /// the plan of the repeats that were run.
-    ///
-    /// # Errors
-    /// If the folder holds something else, results cannot be written, or a cell fails.
+    /// the plan of the repeats that were run. Fails if the folder holds something else, results
+    /// cannot be written, or a cell fails.
     pub(crate) fn run(
         &self,
         is_settled: impl Fn(&Plan, &[CellSummary]) -> bool,

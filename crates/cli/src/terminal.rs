@@ -61,10 +61,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Opens the terminal at stdin and stdout.
-    ///
-    /// # Errors
-    /// If stdin is not a terminal, or stdout cannot be written.
+    /// Opens the terminal at stdin and stdout. Fails if stdin is not a terminal, or stdout cannot
+    /// be written.
     pub(crate) fn take() -> io::Result<Terminal> {
         let input = stdin();
         let saved = tcgetattr(&input)?;
@@ -90,10 +88,8 @@ impl Terminal {
         write(&paint(frame))
     }
 
-    /// Waits up to `timeout` for input, and returns the bytes of the key or keys, if any.
-    ///
-    /// # Errors
-    /// If stdin cannot be read or is at its end.
+    /// Waits up to `timeout` for input, and returns the bytes of the key or keys, if any. Fails if
+    /// stdin cannot be read or is at its end.
     pub(crate) fn read_keys(&self, timeout: Duration) -> io::Result<Vec<u8>> {
         let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
         let mut fds = [PollFd::new(&self.input, PollFlags::IN)];

@@ -180,10 +180,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members of an array at the start of its volume.
-    ///
-    /// # Panics
-    /// If there are more than 2^16 members.
+    /// The members of an array at the start of its volume. Panics if there are more than 2^16
+    /// members.
     pub fn new(configs: impl IntoIterator<Item = MemberConfig>) -> Members {
         let list: Vec<Member> = configs.into_iter().map(Member::new).collect();
         assert!(list.len() <= 1 << 16, "{} members do not fit an index", list.len());

@@ -184,10 +184,7 @@ impl StripeRead {
 }
 
 impl MirrorSet {
-    /// All of `mirrors`.
-    ///
-    /// # Panics
-    /// If there is none, or more than 16.
+    /// All of `mirrors`. Panics if there is none, or more than 16.
     pub fn all(mirrors: &[Mirror]) -> MirrorSet {
         assert!((1..=16).contains(&mirrors.len()), "{} mirrors do not fit", mirrors.len());
         MirrorSet(u16::MAX >> (16 - mirrors.len()))
@@ -198,10 +195,7 @@ impl MirrorSet {
         (bits != 0).then_some(MirrorSet(bits))
     }
 
-    /// Two mirrors.
-    ///
-    /// # Panics
-    /// If they are the same, or an index is not below 16.
+    /// Two mirrors. Panics if they are the same, or an index is not below 16.
     pub fn pair(first: usize, second: usize) -> MirrorSet {
         assert!(first.max(second) < 16, "a slice of mirrors has at most 16");
         assert!(first != second, "a pair has two different mirrors");

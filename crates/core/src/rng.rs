@@ -45,10 +45,7 @@ impl Rng {
         result
     }
 
-    /// A uniform integer in `0..bound`.
-    ///
-    /// # Panics
-    /// If `bound` is zero.
+    /// A uniform integer in `0..bound`. Panics if `bound` is zero.
     #[inline(always)]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "cannot draw from an empty range");

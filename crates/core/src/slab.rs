@@ -85,10 +85,7 @@ impl<K: SlabKey, V> Slab<K, V> {
         slot.take()
     }
 
-    /// Removes the value under `key`, which may be large.
-    ///
-    /// # Panics
-    /// If the value was removed.
+    /// Removes the value under `key`, which may be large. Panics if the value was removed.
     #[inline(always)]
     pub fn discard(&mut self, key: K) {
         let slot = &mut self.slots[key.slot() as usize];
@@ -109,28 +106,19 @@ impl<K: SlabKey, V> Slab<K, V> {
         self.slots.get_mut(key.slot() as usize)?.as_mut()
     }
 
-    /// The value under `key`.
-    ///
-    /// # Panics
-    /// If the value was removed.
+    /// The value under `key`. Panics if the value was removed.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> &mut V {
         self.slots[key.slot() as usize].as_mut().expect("the value of this key was not removed")
     }
 
-    /// The value under `key`.
-    ///
-    /// # Panics
-    /// If the value was removed.
+    /// The value under `key`. Panics if the value was removed.
     #[inline]
     pub fn get(&self, key: K) -> &V {
         self.slots[key.slot() as usize].as_ref().expect("the value of this key was not removed")
     }
 
-    /// The values under two keys.
-    ///
-    /// # Panics
-    /// If the keys are equal, or a value was removed.
+    /// The values under two keys. Panics if the keys are equal, or a value was removed.
     pub fn get_two_mut(&mut self, first: K, second: K) -> [&mut V; 2] {
         let slots = [first.slot() as usize, second.slot() as usize];
         let slots = self.slots.get_disjoint_mut(slots).expect("two keys of values");

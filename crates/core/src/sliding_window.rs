@@ -31,10 +31,7 @@ pub struct WindowMedian {
 
 impl WindowQuantile {
     /// A window whose quantile is the smallest value that `permille` thousandths of its samples do
-    /// not exceed.
-    ///
-    /// # Panics
-    /// If `permille` is not from 1 to 1000.
+    /// not exceed. Panics if `permille` is not from 1 to 1000.
     pub fn new(permille: usize) -> WindowQuantile {
         assert!((1..=1000).contains(&permille), "{permille} is not a quantile in thousandths");
         WindowQuantile {

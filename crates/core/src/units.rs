@@ -275,10 +275,8 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Reads a duration such as `15us`, `1.5ms`, `10s` or `2m`.
-///
-/// # Errors
-/// If the number or the unit is missing or unknown, or the value is too large for a [`Nanos`].
+/// Reads a duration such as `15us`, `1.5ms`, `10s` or `2m`. Fails if the number or the unit is
+/// missing or unknown, or the value is too large for a [`Nanos`].
 pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
     let text = text.trim();
     if text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0) {
@@ -289,18 +287,14 @@ pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
     parse_scaled(text, text, &DURATION).map(Nanos)
 }
 
-/// Reads a size in bytes such as `4096`, `256K`, `50GiB` or `2TB`.
-///
-/// # Errors
-/// If the number or the unit is missing or unknown, or the value is too large.
+/// Reads a size in bytes such as `4096`, `256K`, `50GiB` or `2TB`. Fails if the number or the unit
+/// is missing or unknown, or the value is too large.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     parse_scaled(text, text, &SIZE)
 }
 
-/// Reads a rate in bytes per second such as `1.2GB/s` or `190MB/s`.
-///
-/// # Errors
-/// If `/s` is missing, or the text before it is not a size.
+/// Reads a rate in bytes per second such as `1.2GB/s` or `190MB/s`. Fails if `/s` is missing, or
+/// the text before it is not a size.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     let size = text.trim().strip_suffix("/s").ok_or_else(|| malformed(text, &RATE))?;
     parse_scaled(text, size, &RATE)

@@ -125,10 +125,8 @@ impl ArrayFile {
         BUILTINS.iter().map(|&(name, _)| name)
     }
 
-    /// The array compiled in under `name`, with or without `arrays/` and `.toml` around it.
-    ///
-    /// # Errors
-    /// If there is none; the help has the nearest name.
+    /// The array compiled in under `name`, with or without `arrays/` and `.toml` around it. Fails
+    /// if there is none; the help has the nearest name.
     pub fn builtin(name: &str) -> Result<ArrayFile, Diagnostic> {
         let bare = name.strip_prefix("arrays/").unwrap_or(name);
         let bare = bare.strip_suffix(".toml").unwrap_or(bare);
@@ -144,11 +142,8 @@ impl ArrayFile {
     }
 
     /// Reads an array from `text`. `file_name` names it in messages; paths of model files are
-    /// relative to its folder.
-    ///
-    /// # Errors
-    /// If it is not TOML, a key is unknown or missing or has the wrong kind of value, a name is
-    /// unknown, or the profile does not allow these members.
+    /// relative to its folder. Fails if it is not TOML, a key is unknown or missing or has the
+    /// wrong kind of value, a name is unknown, or the profile does not allow these members.
     pub fn parse(text: &str, file_name: &str) -> Result<ArrayFile, Diagnostic> {
         let source = TomlSource { file: file_name, text };
         let table = DeTable::parse(text).map_err(|error| source.syntax_error(&error))?;

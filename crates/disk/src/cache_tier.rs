@@ -245,10 +245,8 @@ impl CacheTier {
     }
 
     /// Records the end of an I/O of a device. Returns the end of the request that waited for it, if
-    /// it was the last part of one. Further I/Os may be ready afterwards.
-    ///
-    /// # Panics
-    /// If no I/O of this tag is in flight.
+    /// it was the last part of one. Further I/Os may be ready afterwards. Panics if no I/O of this
+    /// tag is in flight.
     pub fn end(&mut self, part: Completion) -> Option<Completion> {
         let key = PartKey::from_slot(part.tag as u32);
         let TierPart { purpose, .. } = self.parts.remove(key).expect("an I/O completes once");

@@ -84,10 +84,8 @@ pub fn compare(profile: &ModelProfile, seed: u64) -> Vec<FigureCheck> {
 
 /// The demerit figure of `simulated` against published `quantiles`: pairs of fraction and seconds,
 /// both rising. Each quantile has the weight of the I/Os that are closer to it than to its
-/// neighbours, so that a table with many quantiles in the tail does not overweight the tail.
-///
-/// # Panics
-/// If `quantiles` is empty.
+/// neighbours, so that a table with many quantiles in the tail does not overweight the tail. Panics
+/// if `quantiles` is empty.
 pub fn demerit(quantiles: &[(f64, f64)], simulated: &Histogram) -> Demerit {
     assert!(!quantiles.is_empty(), "a distribution has quantiles");
     let border = |left: f64, right: f64| (left + right) / 2.0;

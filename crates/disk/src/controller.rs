@@ -198,10 +198,7 @@ impl WriteBackCache {
         self.ready.pop_front()
     }
 
-    /// Reports the end of a write-back.
-    ///
-    /// # Panics
-    /// If none of this number is in flight.
+    /// Reports the end of a write-back. Panics if none of this number is in flight.
     pub fn end_write_back(&mut self, number: u64, is_ok: bool) {
         let ended = self.in_flight.remove(&number).expect("a write-back ends once");
         self.in_flight_bytes -= ended.end - ended.offset;

@@ -107,10 +107,7 @@ struct Planned {
 }
 
 impl Delay {
-    /// An idle disk.
-    ///
-    /// # Panics
-    /// If there is no server.
+    /// An idle disk. Panics if there is no server.
     pub fn new(parameters: DelayParameters) -> Delay {
         assert!(parameters.servers > 0, "a disk without a server never completes anything");
         let mut servers = TimeQueue::default();

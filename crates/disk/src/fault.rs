@@ -66,10 +66,7 @@ struct FaultyIo {
 }
 
 impl Faulty {
-    /// `inner` with `faults` over it. Equal seeds give equal errors.
-    ///
-    /// # Panics
-    /// If a factor is below 1.
+    /// `inner` with `faults` over it. Equal seeds give equal errors. Panics if a factor is below 1.
     pub fn new(inner: Box<dyn Model>, faults: &[Fault], seed: u64) -> Faulty {
         let mut faulty = Faulty {
             inner,

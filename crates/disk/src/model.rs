@@ -128,10 +128,8 @@ pub trait ModelParameters: fmt::Debug + Send + Sync {
     /// at the speed of the cache, whatever the medium does. Zero without a cache.
     fn write_cache_bytes(&self) -> u64;
 
-    /// Builds the model. Equal seeds build equal models.
-    ///
-    /// # Panics
-    /// If [`ModelParameters::check`] would refuse, or the size is out of range.
+    /// Builds the model. Equal seeds build equal models. Panics if [`ModelParameters::check`] would
+    /// refuse, or the size is out of range.
     fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model>;
 }
 

@@ -56,10 +56,8 @@ struct Earliest {
 }
 
 impl ModelArray {
-    /// Returns a model array of idle members.
-    ///
-    /// # Panics
-    /// If a member names a link that is not there, or there are more than 2^16 members.
+    /// Returns a model array of idle members. Panics if a member names a link that is not there, or
+    /// there are more than 2^16 members.
     pub fn new(members: Vec<ModelMember>, links: Vec<Link>) -> ModelArray {
         assert!(members.len() <= 1 << 16, "{} members do not fit an index", members.len());
         let slot = |ModelMember { model, link }| {
@@ -87,9 +85,7 @@ impl ModelArray {
     }
 
     /// Hands an I/O to a member. Its tag must be unique among those in flight on that member.
-    ///
-    /// # Panics
-    /// If the model array has an event before `now` that it was not advanced to.
+    /// Panics if the model array has an event before `now` that it was not advanced to.
     #[inline]
     pub fn submit(&mut self, now: Nanos, member: MemberIndex, io: DiskIo) {
         assert!(now <= self.earliest.at, "advance to {} before {now}", self.earliest.at);
@@ -105,10 +101,8 @@ impl ModelArray {
     }
 
     /// Cancels an I/O of a member if possible. Returns true if it is cancelled: it does not
-    /// complete, and its tag is free. The time that it has spent on a link remains spent.
-    ///
-    /// # Panics
-    /// If the model array has an event before `now` that it was not advanced to.
+    /// complete, and its tag is free. The time that it has spent on a link remains spent. Panics if
+    /// the model array has an event before `now` that it was not advanced to.
     pub fn cancel(&mut self, now: Nanos, member: MemberIndex, tag: u64) -> bool {
         assert!(now <= self.earliest.at, "advance to {} before {now}", self.earliest.at);
         let slot = &mut self.members[member.get()];
@@ -122,10 +116,8 @@ impl ModelArray {
         is_cancelled
     }
 
-    /// Adds a fault to a member that was built with one. It begins now or later.
-    ///
-    /// # Panics
-    /// If the member was built without faults.
+    /// Adds a fault to a member that was built with one. It begins now or later. Panics if the
+    /// member was built without faults.
     pub fn add_fault(&mut self, member: MemberIndex, fault: Fault) {
         let slot = &mut self.members[member.get()];
         assert!(slot.model.add_fault(fault), "{member:?} was built without faults");

@@ -109,10 +109,7 @@ impl ModelProfile {
         })
     }
 
-    /// The built-in profile called `name`.
-    ///
-    /// # Errors
-    /// If there is none; the help has the closest name.
+    /// The built-in profile called `name`. Fails if there is none; the help has the closest name.
     pub fn builtin(name: &str) -> Result<ModelProfile, Diagnostic> {
         match BUILTINS.iter().find(|(candidate, _)| *candidate == name) {
             Some((name, text)) => ModelProfile::parse(text, name),
@@ -134,10 +131,8 @@ impl ModelProfile {
         (kin.len() > 1).then(|| format!("the models {name}-* are {}", kin.join(", ")))
     }
 
-    /// Reads a profile. `origin` names the text in error messages; usually it is a path.
-    ///
-    /// # Errors
-    /// If it is not TOML, a key is missing, unknown or has the wrong kind of value, or no disk can
+    /// Reads a profile. `origin` names the text in error messages; usually it is a path. Fails if
+    /// it is not TOML, a key is missing, unknown or has the wrong kind of value, or no disk can
     /// have these parameters.
     pub fn parse(text: &str, origin: &str) -> Result<ModelProfile, Diagnostic> {
         let locate = |error: toml::de::Error| from_toml(text, origin, &error);
@@ -211,10 +206,8 @@ impl ModelProfile {
     }
 
     /// Replaces some parameters, as `set` in an array file does. Removes the published figures,
-    /// because they describe the original. Does not check the capacity.
-    ///
-    /// # Errors
-    /// If a parameter is unknown or its value does not fit.
+    /// because they describe the original. Does not check the capacity. Fails if a parameter is
+    /// unknown or its value does not fit.
     pub fn with_overrides(mut self, overrides: toml::Table) -> Result<ModelProfile, Diagnostic> {
         if overrides.is_empty() {
             return Ok(self);

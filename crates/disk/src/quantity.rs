@@ -7,10 +7,8 @@ use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use std::fmt;
 
-/// Reads a duration such as `"1.4ms"`.
-///
-/// # Errors
-/// If the value is not a string that [`parse_duration`] takes.
+/// Reads a duration such as `"1.4ms"`. Fails if the value is not a string that [`parse_duration`]
+/// takes.
 pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     deserializer.deserialize_str(Quantity {
         expected: "a duration such as \"1.4ms\"",
@@ -18,10 +16,8 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nan
     })
 }
 
-/// Reads a rate in bytes per second such as `"205MB/s"`.
-///
-/// # Errors
-/// If the value is not a string that [`parse_rate`] takes.
+/// Reads a rate in bytes per second such as `"205MB/s"`. Fails if the value is not a string that
+/// [`parse_rate`] takes.
 pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_str(Quantity {
         expected: "a rate such as \"205MB/s\"",
@@ -29,10 +25,8 @@ pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D:
     })
 }
 
-/// Reads a size in bytes such as `"2TB"` or `4096`.
-///
-/// # Errors
-/// If the value is neither a non-negative integer nor a string that [`parse_bytes`] takes.
+/// Reads a size in bytes such as `"2TB"` or `4096`. Fails if the value is neither a non-negative
+/// integer nor a string that [`parse_bytes`] takes.
 pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_any(Size(Quantity {
         expected: "a size such as \"256MiB\", \"2TB\" or 4096",

@@ -186,10 +186,8 @@ pub struct Controller {
 
 impl Controller {
     /// A controller under the first of the alternatives, the usual setting. Those that would leave
-    /// no member to read are left out.
-    ///
-    /// # Panics
-    /// If there is no alternative, or they are not for the same members.
+    /// no member to read are left out. Panics if there is no alternative, or they are not for the
+    /// same members.
     pub fn new(
         settings: Vec<ReadSetting>,
         limits: ChangeLimits,

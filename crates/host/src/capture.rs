@@ -87,10 +87,7 @@ impl CaptureTarget {
         Ok(())
     }
 
-    /// Where a btrfs has its data; `None` for other arrays.
-    ///
-    /// # Errors
-    /// If the kernel does not say.
+    /// Where a btrfs has its data; `None` for other arrays. Fails if the kernel does not say.
     pub fn chunks(&self) -> Result<Option<ChunkTable>, Diagnostic> {
         let Some(folder) = &self.btrfs else { return Ok(None) };
         let chunks = btrfs_chunks(folder).map_err(|error| {

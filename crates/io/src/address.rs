@@ -186,10 +186,8 @@ impl ListenAddress {
         }
     }
 
-    /// Listens for clients of exports. The socket file of a killed server is removed first.
-    ///
-    /// # Errors
-    /// If another server listens there, or the system refuses.
+    /// Listens for clients of exports. The socket file of a killed server is removed first. Fails
+    /// if another server listens there, or the system refuses.
     pub fn bind(&self) -> Result<BoundSocket, AddressError> {
         let system = |error| AddressError::Export { address: self.clone(), error };
         match self {
@@ -203,10 +201,7 @@ impl ListenAddress {
     }
 
     /// Listens for clients of the control socket at `path`. The socket file of a killed server is
-    /// removed first.
-    ///
-    /// # Errors
-    /// If another server listens there, or the system refuses.
+    /// removed first. Fails if another server listens there, or the system refuses.
     pub fn bind_control(path: &Path) -> Result<BoundSocket, AddressError> {
         bind_unix(path, "--control", |error| AddressError::Control { path: path.to_owned(), error })
     }
@@ -244,10 +239,7 @@ impl fmt::Display for ListenAddress {
 }
 
 impl PathTooLong {
-    /// Checks the length of the path of a socket.
-    ///
-    /// # Errors
-    /// If it is too long.
+    /// Checks the length of the path of a socket. Fails if it is too long.
     pub fn check(path: &Path) -> Result<(), PathTooLong> {
         let bytes = path.as_os_str().len();
         if bytes <= SOCKET_PATH_BYTES_MAX { Ok(()) } else { Err(PathTooLong { bytes }) }

@@ -167,10 +167,8 @@ pub enum AssembleError {
     System(#[from] io::Error),
 }
 
-/// Assembles an array of emulated disks.
-///
-/// # Errors
-/// If a member is real, or a backing file cannot be used.
+/// Assembles an array of emulated disks. Fails if a member is real, or a backing file cannot be
+/// used.
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
     let EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend } =
         emulation;
@@ -225,9 +223,7 @@ fn refuse_array_cache(array: &ArraySpec) -> Result<(), Diagnostic> {
 }
 
 /// Refuses to export the members of an array with a controller, whose cache is in front of them.
-///
-/// # Errors
-/// If members are exported and the array has a controller.
+/// Fails if members are exported and the array has a controller.
 fn refuse_controller_of_members(array: &ArraySpec, shape: ExportMode) -> Result<(), Diagnostic> {
     if array.controller.is_none() || shape == ExportMode::Volume {
         return Ok(());

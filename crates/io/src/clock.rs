@@ -13,10 +13,7 @@ pub struct Speed(u64);
 impl Speed {
     pub const REAL: Speed = Speed(1000);
 
-    /// Reads `10x`, `2.5` or `0.5x`.
-    ///
-    /// # Errors
-    /// If it is no number from 0.001 to 1000; the text says so.
+    /// Reads `10x`, `2.5` or `0.5x`. Fails if it is no number from 0.001 to 1000; the text says so.
     pub fn parse(text: &str) -> Result<Speed, String> {
         let text = text.trim();
         let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();

@@ -16,10 +16,7 @@ pub enum DeviceAddress {
 
 impl DeviceAddress {
     /// Reads a path, or a URI if the text has `://` in it. A text that begins as a URI of NBD and
-    /// is not the path of a file is meant for one, too.
-    ///
-    /// # Errors
-    /// If a URI is invalid.
+    /// is not the path of a file is meant for one, too. Fails if a URI is invalid.
     pub fn parse(text: &str) -> Result<DeviceAddress, UriError> {
         let is_like_uri = ["nbd:", "nbds:", "nbd+unix:", "nbds+unix:"]
             .iter()

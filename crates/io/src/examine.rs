@@ -46,10 +46,7 @@ impl ExaminedDevice {
         ExaminedDevice { spare: spare.filter(|_| self.metadata.is_err()), ..self }
     }
 
-    /// The label.
-    ///
-    /// # Errors
-    /// If there is none that can be used.
+    /// The label. Fails if there is none that can be used.
     pub fn label(&self) -> Result<&NewestLabel, &DeviceError> {
         self.metadata.as_ref().map(|found| &found.newest)
     }
@@ -190,10 +187,8 @@ fn volume(
     Some(ExaminedVolume { uuid, devices: group, assembly, verdict })
 }
 
-/// The chunk map of an assembled volume.
-///
-/// # Errors
-/// If it is not the one that the volume was created with.
+/// The chunk map of an assembled volume. Fails if it is not the one that the volume was created
+/// with.
 pub(crate) fn chunk_map(
     assembly: &LabelAssembly,
 ) -> Result<mirrorball_core::geometry::ChunkMap, MapError> {

@@ -14,10 +14,8 @@ const ESCAPES: [(&str, &str); 4] = [("%2C", ","), ("%2B", "+"), ("%3F", "?"), ("
 
 /// Loads the programs that a policy string, or a list of them separated by commas, names by file.
 /// Returns the text with the canonical names in place of the files. A path ends at a comma, a plus
-/// or a question mark; within a path these are written `%2C`, `%2B` and `%3F`.
-///
-/// # Errors
-/// If a file cannot be read, or is not a program that this build can run.
+/// or a question mark; within a path these are written `%2C`, `%2B` and `%3F`. Fails if a file
+/// cannot be read, or is not a program that this build can run.
 pub fn load_programs(text: &str, registry: &mut Registry) -> Result<String, Diagnostic> {
     let mut items = Vec::new();
     for item in text.split(',') {
@@ -57,10 +55,7 @@ impl ProgramReference {
         ProgramReference { path: path.unwrap_or(self.path), rest: self.rest }
     }
 
-    /// Reads the object.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or is longer than an object may be.
+    /// Reads the object. Fails if the file cannot be read, or is longer than an object may be.
     pub fn read(&self) -> Result<Vec<u8>, Diagnostic> {
         let path = &self.path;
         if path.is_empty() {
@@ -89,10 +84,8 @@ impl ProgramReference {
         Ok(object)
     }
 
-    /// Loads an object; returns the policy string with its canonical name.
-    ///
-    /// # Errors
-    /// If it is not a program that this build can run.
+    /// Loads an object; returns the policy string with its canonical name. Fails if it is not a
+    /// program that this build can run.
     pub fn load(&self, object: &[u8], registry: &mut Registry) -> Result<String, Diagnostic> {
         let program = registry.load(object).map_err(|error| {
             let message = format!("the program `{}`: {}", self.path, error.message);

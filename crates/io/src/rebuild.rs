@@ -164,10 +164,8 @@ impl Rebuild {
         self.rate
     }
 
-    /// Starts to rebuild a member.
-    ///
-    /// # Errors
-    /// If the member needs no rebuild, or has no mirror in sync. Nothing has changed then.
+    /// Starts to rebuild a member. Fails if the member needs no rebuild, or has no mirror in sync.
+    /// Nothing has changed then.
     pub fn begin(
         &mut self,
         request: RebuildRequest,

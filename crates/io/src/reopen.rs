@@ -64,16 +64,11 @@ pub struct SpareRequest {
 
 /// Opens the members of a volume again.
 pub trait OpenMember: Send + Sync {
-    /// Opens a member.
-    ///
-    /// # Errors
-    /// If the member cannot be opened, or cannot replace what was open; the text says why.
+    /// Opens a member. Fails if the member cannot be opened, or cannot replace what was open; the
+    /// text says why.
     fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String>;
 
-    /// Makes a spare of a device.
-    ///
-    /// # Errors
-    /// If it cannot be one; the text says why.
+    /// Makes a spare of a device. Fails if it cannot be one; the text says why.
     fn prepare_spare(&self, request: &SpareRequest) -> Result<LabelledSpare, String>;
 
     /// Where the storage of a member was at the start; `None` if it was not found then.

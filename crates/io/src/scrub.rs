@@ -125,10 +125,8 @@ impl Scrub {
         self.bad.list()
     }
 
-    /// Starts a scrub from the beginning of the volume.
-    ///
-    /// # Errors
-    /// If one is under way, the volume has nothing to compare, or nothing can be repaired.
+    /// Starts a scrub from the beginning of the volume. Fails if one is under way, the volume has
+    /// nothing to compare, or nothing can be repaired.
     pub fn start(
         &mut self,
         request: ScrubRequest,
@@ -155,10 +153,7 @@ impl Scrub {
         Ok(())
     }
 
-    /// Pauses the scrub.
-    ///
-    /// # Errors
-    /// If none is running.
+    /// Pauses the scrub. Fails if none is running.
     pub fn pause(&mut self, executor: &mut Executor) -> Result<(), ScrubError> {
         let refused = match self.state() {
             Some(ScrubState::Paused) => ScrubError::Paused,
@@ -167,20 +162,14 @@ impl Scrub {
         self.change(ScrubState::Running, ScrubState::Paused, executor).map_err(|()| refused)
     }
 
-    /// Goes on with a scrub that was paused.
-    ///
-    /// # Errors
-    /// If none is paused.
+    /// Goes on with a scrub that was paused. Fails if none is paused.
     pub fn resume(&mut self, executor: &mut Executor) -> Result<(), ScrubError> {
         self.next_step = executor.driver.now();
         self.change(ScrubState::Paused, ScrubState::Running, executor)
             .map_err(|()| ScrubError::NotPaused)
     }
 
-    /// Gives up the scrub, and what is not repaired yet.
-    ///
-    /// # Errors
-    /// If none is under way.
+    /// Gives up the scrub, and what is not repaired yet. Fails if none is under way.
     pub fn cancel(&mut self, executor: &mut Executor) -> Result<(), ScrubError> {
         let running = self.change(ScrubState::Running, ScrubState::Cancelled, executor);
         running

@@ -183,10 +183,8 @@ impl Spares {
         }
     }
 
-    /// Begins to make a spare of a device, for a client of the control socket.
-    ///
-    /// # Errors
-    /// If the volume cannot have it; the text says why.
+    /// Begins to make a spare of a device, for a client of the control socket. Fails if the volume
+    /// cannot have it; the text says why.
     pub fn add(
         &mut self,
         (address, occupied): (DeviceAddress, Occupied),
@@ -254,10 +252,8 @@ impl Spares {
         ))
     }
 
-    /// Gives up a spare, by its device or UUID.
-    ///
-    /// # Errors
-    /// If there is none; the text lists those that there are.
+    /// Gives up a spare, by its device or UUID. Fails if there is none; the text lists those that
+    /// there are.
     pub fn remove(&mut self, name: &str, executor: &mut Executor) -> Result<String, String> {
         let address = DeviceAddress::parse(name).map_err(|error| error.to_string())?;
         let found = self.found.iter().position(|(spare, _)| spare.address.is_same(&address));

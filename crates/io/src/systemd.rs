@@ -54,10 +54,7 @@ pub fn passed_count() -> Option<usize> {
 }
 
 /// Returns the sockets that were passed to this process; none if it was started otherwise. They can
-/// be taken once.
-///
-/// # Errors
-/// If one of them is not a socket that listens at an address of an export.
+/// be taken once. Fails if one of them is not a socket that listens at an address of an export.
 pub fn passed_sockets() -> Result<Vec<BoundSocket>, PassedSocketError> {
     match passed_count() {
         None => return Ok(Vec::new()),
@@ -96,10 +93,8 @@ fn unix_address(listener: &UnixListener) -> Option<ListenAddress> {
     path.or_else(|| address.as_abstract_name().map(name)).map(ListenAddress::Unix)
 }
 
-/// Reports to systemd that clients can connect; does nothing if it did not ask.
-///
-/// # Errors
-/// If systemd cannot be reached.
+/// Reports to systemd that clients can connect; does nothing if it did not ask. Fails if systemd
+/// cannot be reached.
 pub fn notify_ready() -> io::Result<()> {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match path.as_bytes() {

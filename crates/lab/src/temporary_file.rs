@@ -31,10 +31,8 @@ impl TemporaryFile {
         &mut self.file
     }
 
-    /// Gives the file the name `target`, in place of a file that has it.
-    ///
-    /// # Errors
-    /// If it cannot be renamed.
+    /// Gives the file the name `target`, in place of a file that has it. Fails if it cannot be
+    /// renamed.
     pub fn rename(mut self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.is_renamed = true;

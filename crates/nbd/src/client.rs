@@ -125,10 +125,8 @@ impl ClientHandshake {
     }
 
     /// Parses one message of `input`, appends options to `output`, and returns how many bytes were
-    /// consumed.
-    ///
-    /// # Errors
-    /// If the peer is no NBD server, has no such export, or the export cannot be a member.
+    /// consumed. Fails if the peer is no NBD server, has no such export, or the export cannot be a
+    /// member.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -193,10 +191,8 @@ impl ClientHandshake {
     }
 }
 
-/// Negotiates over a blocking stream until TLS is to be started or an export is attached.
-///
-/// # Errors
-/// If the connection breaks, or as [`ClientHandshake::advance`].
+/// Negotiates over a blocking stream until TLS is to be started or an export is attached. Fails if
+/// the connection breaks, or as [`ClientHandshake::advance`].
 pub fn negotiate(
     stream: &mut (impl Read + Write),
     handshake: &mut ClientHandshake,
@@ -343,10 +339,8 @@ impl<T> ClientConnection<T> {
     }
 
     /// Parses the header of a reply; returns the key of its request, and the error of the server if
-    /// there is one. The data of a read follow the header of its success.
-    ///
-    /// # Errors
-    /// If it is no reply to a request in flight.
+    /// there is one. The data of a read follow the header of its success. Fails if it is no reply
+    /// to a request in flight.
     pub fn receive(
         &mut self,
         header: &[u8; SIMPLE_REPLY_BYTES],
@@ -366,10 +360,7 @@ impl<T> ClientConnection<T> {
         self.in_flight.find_mut(key).map(|request| &mut request.value)
     }
 
-    /// Removes a request, and returns its value.
-    ///
-    /// # Panics
-    /// If it has ended.
+    /// Removes a request, and returns its value. Panics if it has ended.
     pub fn end(&mut self, key: CookieKey) -> T {
         self.in_flight.remove(key).expect("a request ends once").value
     }

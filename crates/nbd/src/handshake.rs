@@ -311,10 +311,8 @@ impl ServerHandshake {
 }
 
 /// Negotiates with a client over a blocking stream until it starts TLS; returns its flags. Reads no
-/// byte after the option that starts TLS.
-///
-/// # Errors
-/// If it closes the connection, violates the protocol, or does not start TLS.
+/// byte after the option that starts TLS. Fails if it closes the connection, violates the protocol,
+/// or does not start TLS.
 pub fn await_tls(stream: &mut (impl Read + Write)) -> io::Result<ClientFlags> {
     stream.write_all(&greeting())?;
     let mut handshake = ServerHandshake::requiring_tls();

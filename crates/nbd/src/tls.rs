@@ -60,10 +60,8 @@ pub enum TlsError {
 }
 
 impl ServerTls {
-    /// Reads `ca-cert.pem`, `server-cert.pem` and `server-key.pem` of a folder.
-    ///
-    /// # Errors
-    /// If one is missing or malformed, or the key belongs to another certificate.
+    /// Reads `ca-cert.pem`, `server-cert.pem` and `server-key.pem` of a folder. Fails if one is
+    /// missing or malformed, or the key belongs to another certificate.
     pub fn load(folder: &Path) -> Result<ServerTls, TlsError> {
         let Files { roots, chain, key } = Files::read(folder, "server")?;
         let unfit = |error| unfit(folder, error);
@@ -85,10 +83,8 @@ impl ServerTls {
 }
 
 impl ClientTls {
-    /// Reads `ca-cert.pem`, `client-cert.pem` and `client-key.pem` of a folder.
-    ///
-    /// # Errors
-    /// If one is missing or malformed, or the key belongs to another certificate.
+    /// Reads `ca-cert.pem`, `client-cert.pem` and `client-key.pem` of a folder. Fails if one is
+    /// missing or malformed, or the key belongs to another certificate.
     pub fn load(folder: &Path) -> Result<ClientTls, TlsError> {
         let Files { roots, chain, key } = Files::read(folder, "client")?;
         let unfit = |error| unfit(folder, error);
@@ -101,10 +97,8 @@ impl ClientTls {
         Ok(ClientTls(Arc::new(config)))
     }
 
-    /// A connection to the server of this name, before its TLS handshake.
-    ///
-    /// # Errors
-    /// If a certificate cannot have that name.
+    /// A connection to the server of this name, before its TLS handshake. Fails if a certificate
+    /// cannot have that name.
     pub fn connection(&self, host: &str) -> io::Result<ClientConnection> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;

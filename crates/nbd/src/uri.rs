@@ -42,10 +42,7 @@ pub struct UriError {
 }
 
 impl NbdUri {
-    /// Parses a URI.
-    ///
-    /// # Errors
-    /// If the text is not the URI of an export.
+    /// Parses a URI. Fails if the text is not the URI of an export.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
         let error = |what| UriError { text: text.to_owned(), what };
         let (scheme, rest) = text.split_once("://").ok_or(error("it has no `://`"))?;

@@ -27,10 +27,8 @@ pub struct StripeBytes<'a> {
 }
 
 impl<'a> StripeBytes<'a> {
-    /// A stripe with so many columns of data and parity.
-    ///
-    /// # Panics
-    /// If there are no data, no or more than two parities, or the bytes do not divide into columns.
+    /// A stripe with so many columns of data and parity. Panics if there are no data, no or more
+    /// than two parities, or the bytes do not divide into columns.
     pub fn new(bytes: &'a mut [u8], data: usize, parities: usize) -> StripeBytes<'a> {
         assert!(data > 0 && (1..=2).contains(&parities), "a stripe has data, P and Q");
         let column_bytes = bytes.len() / (data + parities);
@@ -47,10 +45,8 @@ impl<'a> StripeBytes<'a> {
     }
 
     /// Recovers the columns in `wanted` from all but those in `missing`, of which there are as many
-    /// as parities at most. Other columns in `missing` have any bytes afterwards.
-    ///
-    /// # Panics
-    /// If there are more.
+    /// as parities at most. Other columns in `missing` have any bytes afterwards. Panics if there
+    /// are more.
     pub fn recover(&mut self, rows: Range<usize>, missing: &[usize], wanted: &[usize]) {
         assert!(missing.len() <= self.parities, "{missing:?} of {} parities", self.parities);
         let mut lost = missing.to_vec();

@@ -69,10 +69,8 @@ impl OperationCost {
     }
 }
 
-/// Runs a program on random reads.
-///
-/// # Errors
-/// If it cannot be started with these values of its parameters.
+/// Runs a program on random reads. Fails if it cannot be started with these values of its
+/// parameters.
 pub fn check(program: &Program, values: &[u64]) -> Result<CheckReport, Diagnostic> {
     let mut costs = costs_of(program);
     let fault = run(program, values, READS, &mut costs)?;
@@ -93,9 +91,7 @@ pub fn check(program: &Program, values: &[u64]) -> Result<CheckReport, Diagnosti
 }
 
 /// Runs a program on `reads` random reads of each array; returns the first fault, which ends it.
-///
-/// # Errors
-/// If it cannot be started with these values of its parameters.
+/// Fails if it cannot be started with these values of its parameters.
 pub fn try_reads(
     program: &Program,
     values: &[u64],

@@ -58,10 +58,7 @@ const OPERATIONS: [OperationType; 5] = [
 ];
 
 impl Loader {
-    /// A loader with an engine of its own.
-    ///
-    /// # Errors
-    /// If this machine cannot run compiled programs.
+    /// A loader with an engine of its own. Fails if this machine cannot run compiled programs.
     pub fn new() -> Result<Loader, Diagnostic> {
         let made = engine().and_then(|engine| Ok((linker(&engine)?, engine)));
         let (linker, engine) = made.map_err(|error| {
@@ -96,10 +93,8 @@ impl Loader {
         })
     }
 
-    /// Checks an object as [`Loader::load_program`] does, up to where it would be compiled.
-    ///
-    /// # Errors
-    /// If it is refused before it is compiled.
+    /// Checks an object as [`Loader::load_program`] does, up to where it would be compiled. Fails
+    /// if it is refused before it is compiled.
     pub fn check_object(&self, object: &[u8]) -> Result<(), Diagnostic> {
         self.describe(object).map(|_| ())
     }

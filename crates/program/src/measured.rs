@@ -36,9 +36,7 @@ struct MeasuredPolicy {
 
 impl MeasuringLoader {
     /// A loader whose programs add to `costs`, of which there is one for each operation to measure.
-    ///
-    /// # Errors
-    /// If this machine cannot run compiled programs.
+    /// Fails if this machine cannot run compiled programs.
     pub fn new(costs: Vec<OperationCost>) -> Result<MeasuringLoader, Diagnostic> {
         Ok(MeasuringLoader { loader: Loader::new()?, costs: Arc::new(Mutex::new(costs)) })
     }

@@ -20,12 +20,9 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// Reads `mb_program` from its bytes.
-    ///
-    /// # Errors
-    /// If it is for another version of the interface, a text does not end or is not UTF-8, the
-    /// name is empty or has characters that names of policies have not, or the fallback is not a
-    /// policy.
+    /// Reads `mb_program` from its bytes. Fails if it is for another version of the interface, a
+    /// text does not end or is not UTF-8, the name is empty or has characters that names of
+    /// policies have not, or the fallback is not a policy.
     pub(crate) fn read(bytes: &[u8; PROGRAM_BYTES]) -> Result<Metadata, Diagnostic> {
         let abi = u32_at(bytes, 0);
         if abi != VERSION {
@@ -54,10 +51,8 @@ impl Metadata {
     }
 }
 
-/// Reads a `struct mb_param`.
-///
-/// # Errors
-/// If its range is empty or does not hold its default, or its text is malformed.
+/// Reads a `struct mb_param`. Fails if its range is empty or does not hold its default, or its text
+/// is malformed.
 pub(crate) fn read_parameter(
     name: &str,
     bytes: &[u8; PARAMETER_BYTES],

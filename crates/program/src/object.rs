@@ -112,10 +112,8 @@ impl<'a> ObjectFile<'a> {
         self.memory_bytes
     }
 
-    /// Address and bytes of exported data, as they are at the start.
-    ///
-    /// # Errors
-    /// If nothing of this name is exported, or it lies outside of the memory.
+    /// Address and bytes of exported data, as they are at the start. Fails if nothing of this name
+    /// is exported, or it lies outside of the memory.
     pub(crate) fn data<const N: usize>(&self, name: &str) -> Result<(u32, [u8; N]), Diagnostic> {
         let place = self.place(name, N)?;
         let mut bytes = [0; N];

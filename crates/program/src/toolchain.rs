@@ -72,10 +72,8 @@ pub enum ToolchainError {
     },
 }
 
-/// Compiles a file: the ending `.rs` means Rust, any other C.
-///
-/// # Errors
-/// If a tool is missing, the file cannot be read, or a tool refuses it.
+/// Compiles a file: the ending `.rs` means Rust, any other C. Fails if a tool is missing, the file
+/// cannot be read, or a tool refuses it.
 pub fn compile(source: &Path) -> Result<Compiled, ToolchainError> {
     if source.extension().is_some_and(|ending| ending == "rs") {
         RustToolchain::find()?.compile(source)
@@ -115,10 +113,7 @@ impl Toolchain {
     }
 
     /// Compiles a file. It finds `mirrorball_policy.h` next to itself, or else the one of this
-    /// build.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or a tool refuses it.
+    /// build. Fails if the file cannot be read, or a tool refuses it.
     pub fn compile(&self, source: &Path) -> Result<Compiled, ToolchainError> {
         let source = source_of(source)?;
         let folder = WorkFolder::new()?;

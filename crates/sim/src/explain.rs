@@ -107,19 +107,13 @@ impl From<&ScoreTerm> for NamedValue {
 }
 
 impl ExplainedChoice {
-    /// The mirror that was read first.
-    ///
-    /// # Panics
-    /// If none was.
+    /// The mirror that was read first. Panics if none was.
     pub fn first(&self) -> &MirrorChoice {
         let first = self.mirrors.iter().find(|mirror| mirror.taken == ReadOrder::First);
         first.expect("one is read first")
     }
 
-    /// The mirror that the oracle would have read.
-    ///
-    /// # Panics
-    /// If there is none.
+    /// The mirror that the oracle would have read. Panics if there is none.
     pub fn of_oracle(&self) -> &MirrorChoice {
         self.mirrors.iter().find(|mirror| mirror.oracle).expect("it would have read one")
     }

@@ -102,10 +102,8 @@ struct OtherPolicy {
 
 impl Lockstep {
     /// `policy` with those of `alike`, on `array`. `seed` is that of the volume. The policies that
-    /// chose the same are left in `alike` when the volume is dropped.
-    ///
-    /// # Errors
-    /// If there is no such policy, or it does not fit the array.
+    /// chose the same are left in `alike` when the volume is dropped. Fails if there is no such
+    /// policy, or it does not fit the array.
     pub(crate) fn new(
         policy: Box<dyn ReadPolicy>,
         array: &ArraySpec,

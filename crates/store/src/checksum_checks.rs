@@ -46,10 +46,8 @@ pub(crate) struct Findings {
 type TargetRead = (PlanTarget, Box<[BlockDigest]>);
 
 impl StoreGate {
-    /// Keeps the checksums of the data of a write, in order, before its request is opened.
-    ///
-    /// # Panics
-    /// If the volume has none.
+    /// Keeps the checksums of the data of a write, in order, before its request is opened. Panics
+    /// if the volume has none.
     pub(crate) fn begin_write(&mut self, request: RequestKey, checksums: Box<[u32]>) {
         self.checksums_mut().begin_write(request, checksums);
     }

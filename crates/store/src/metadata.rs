@@ -87,10 +87,8 @@ impl StoreGate {
         *self.metadata.in_flight.get(JobKey::from_slot(token))
     }
 
-    /// The bytes that the I/O with this token writes to a member.
-    ///
-    /// # Panics
-    /// If it writes nothing, or is not in flight.
+    /// The bytes that the I/O with this token writes to a member. Panics if it writes nothing, or
+    /// is not in flight.
     pub(crate) fn metadata_bytes(
         &self,
         token: u32,
@@ -113,9 +111,7 @@ impl StoreGate {
     }
 
     /// Handles the bytes of a read of metadata that succeeded, before the volume handles its end.
-    ///
-    /// # Panics
-    /// If the I/O with this token reads no page of checksums.
+    /// Panics if the I/O with this token reads no page of checksums.
     pub(crate) fn on_metadata_read(&mut self, token: u32, bytes: &[u8]) {
         let LiveMetadata { job: MetadataJob::Checksums(number), member, offset } = self.job(token)
         else {

@@ -25,10 +25,7 @@ impl ScrubKeeper {
         ScrubKeeper { record, in_flight: 0, next: None }
     }
 
-    /// The record to write.
-    ///
-    /// # Panics
-    /// If there is none.
+    /// The record to write. Panics if there is none.
     pub(crate) fn record(&self) -> &ScrubRecord {
         self.record.as_ref().expect("a record is written after it was made")
     }

@@ -94,10 +94,7 @@ impl StaleRegions {
         }
     }
 
-    /// The map, while it is written.
-    ///
-    /// # Panics
-    /// If there is none.
+    /// The map, while it is written. Panics if there is none.
     pub(crate) fn written_map(&self) -> &StaleMap {
         self.map.as_ref().expect("the map is not dropped while it is written")
     }

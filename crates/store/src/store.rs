@@ -62,10 +62,8 @@ pub struct StoreGate {
 }
 
 impl StoreGate {
-    /// The store of a volume that starts with these labels. A read-only one writes nothing.
-    ///
-    /// # Panics
-    /// If the label has other members than the volume, or the volume has parity.
+    /// The store of a volume that starts with these labels. A read-only one writes nothing. Panics
+    /// if the label has other members than the volume, or the volume has parity.
     pub fn new(
         labels: VolumeLabels,
         map: &ChunkMap,

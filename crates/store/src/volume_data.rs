@@ -8,10 +8,7 @@ use mirrorball_core::volume::Volume;
 pub trait StoreVolume {
     fn submit_write(&mut self, request: Request, data: &[u8]);
 
-    /// The bytes that a member I/O of metadata writes.
-    ///
-    /// # Panics
-    /// If it is none, or writes nothing.
+    /// The bytes that a member I/O of metadata writes. Panics if it is none, or writes nothing.
     fn metadata_bytes(&self, io: &MemberIo) -> Box<[u8]>;
 
     /// Handles the data of a member read that succeeded. To be called before

@@ -25,10 +25,8 @@ const SHORTEST: Nanos = Nanos::from_millis(1);
 /// Cost of a cell without its requests, in requests.
 const CELL: f64 = 1_000.0;
 
-/// The plan with what the cells of each pair cost.
-///
-/// # Errors
-/// If the inputs of a pair do not fit each other.
+/// The plan with what the cells of each pair cost. Fails if the inputs of a pair do not fit each
+/// other.
 pub(crate) fn with_costs(mut plan: SweepPlan) -> Result<SweepPlan> {
     let cost = |pair| Ok(of_cell(&plan, &plan.inputs(pair)?));
     let costs: Vec<u32> =

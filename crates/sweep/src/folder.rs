@@ -57,11 +57,8 @@ impl DoneCells {
 }
 
 impl SweepFolder {
-    /// Writes a plan to a folder, which is created, is empty or has the same plan.
-    ///
-    /// # Errors
-    /// If two cells of the plan are the same, or the folder holds something else or cannot be
-    /// written.
+    /// Writes a plan to a folder, which is created, is empty or has the same plan. Fails if two
+    /// cells of the plan are the same, or the folder holds something else or cannot be written.
     pub fn create(path: &Path, plan: SweepPlan) -> Result<SweepFolder> {
         let folder = SweepFolder::new(path, plan);
         folder.refuse_equal_cells()?;
@@ -81,10 +78,8 @@ impl SweepFolder {
         Ok(folder)
     }
 
-    /// Checks that a folder is empty or missing, before a plan is made that would go there.
-    ///
-    /// # Errors
-    /// If it holds something.
+    /// Checks that a folder is empty or missing, before a plan is made that would go there. Fails
+    /// if it holds something.
     fn check_free(path: &Path) -> Result<()> {
         let shown = path.display();
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
@@ -93,10 +88,7 @@ impl SweepFolder {
         Ok(())
     }
 
-    /// Opens the folder of a sweep.
-    ///
-    /// # Errors
-    /// If there is no plan, or this version cannot read it.
+    /// Opens the folder of a sweep. Fails if there is no plan, or this version cannot read it.
     pub fn open(path: &Path) -> Result<SweepFolder> {
         let (shown, file) = (path.display(), path.join(PLAN_FILE));
         let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
@@ -127,10 +119,8 @@ impl SweepFolder {
         Ok(())
     }
 
-    /// Refuses to run the plan by another build, whose figures may differ.
-    ///
-    /// # Errors
-    /// If the plan is of another build.
+    /// Refuses to run the plan by another build, whose figures may differ. Fails if the plan is of
+    /// another build.
     pub fn check_build(&self, build: &BuildIdentity) -> Result<()> {
         if self.plan.build == *build {
             return Ok(());
@@ -159,10 +149,7 @@ impl SweepFolder {
         format!("{key:032x}: {} on {} under {policy}, seed {seed}{vary}", job.name, array.name)
     }
 
-    /// Reads which cells are done.
-    ///
-    /// # Errors
-    /// If a file belongs to something else than this sweep.
+    /// Reads which cells are done. Fails if a file belongs to something else than this sweep.
     pub fn done(&self) -> Result<DoneCells> {
         let is_done = vec![false; self.cells.len()];
         let mut done = DoneCells { is_done, ..DoneCells::default() };
@@ -193,10 +180,7 @@ impl SweepFolder {
         Ok(())
     }
 
-    /// Opens a part that [`SweepFolder::done`] has found.
-    ///
-    /// # Errors
-    /// If it was removed or changed since.
+    /// Opens a part that [`SweepFolder::done`] has found. Fails if it was removed or changed since.
     pub fn part(&self, path: &Path) -> Result<PartReader> {
         PartReader::open(path, &self.plan, &self.hash).map_err(|error| match error {
             NoPart::Damaged(error) => error.context(path.display().to_string()),

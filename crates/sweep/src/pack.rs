@@ -36,10 +36,8 @@ impl PackFormat {
     }
 }
 
-/// Writes the rows of all cells that are done.
-///
-/// # Errors
-/// If a part cannot be read, the file cannot be written, or two parts disagree on a cell.
+/// Writes the rows of all cells that are done. Fails if a part cannot be read, the file cannot be
+/// written, or two parts disagree on a cell.
 pub fn pack(folder: &SweepFolder, done: &DoneCells, path: &Path, format: PackFormat) -> Result<()> {
     write_durably(path, |file| match format {
         PackFormat::Parquet => pack_parquet(folder, done, file),

@@ -242,10 +242,7 @@ pub enum NoPart {
 }
 
 impl PartReader {
-    /// Opens a file of rows of `plan`.
-    ///
-    /// # Errors
-    /// If it is damaged or belongs to another plan.
+    /// Opens a file of rows of `plan`. Fails if it is damaged or belongs to another plan.
     pub fn open(path: &Path, plan: &SweepPlan, plan_hash: &str) -> Result<PartReader, NoPart> {
         let file = File::open(path).map_err(|error| NoPart::Damaged(error.into()))?;
         let reader = SerializedFileReader::new(file);
@@ -271,18 +268,12 @@ impl PartReader {
         self.reader.num_row_groups()
     }
 
-    /// The key of each row of a row group.
-    ///
-    /// # Errors
-    /// If the file is damaged.
+    /// The key of each row of a row group. Fails if the file is damaged.
     pub fn keys(&self, group: usize) -> Result<Vec<CellKey>> {
         self.column(group, KEY)?.iter().map(key_of).collect()
     }
 
-    /// The rows of a row group.
-    ///
-    /// # Errors
-    /// If the file is damaged.
+    /// The rows of a row group. Fails if the file is damaged.
     pub fn rows(&self, group: usize) -> Result<Vec<CellRow>> {
         let mut rows: Vec<CellRow> = Vec::new();
         for place in 0..self.columns.len() {
@@ -310,10 +301,7 @@ impl PartReader {
     }
 }
 
-/// The key of a row.
-///
-/// # Errors
-/// If the field is none.
+/// The key of a row. Fails if the field is none.
 pub fn key_of(field: &Field) -> Result<CellKey> {
     match field {
         Field::Text(text) => parse_key(text),

@@ -140,10 +140,8 @@ impl SweepPlan {
         SweepPlan { programs, registry, ..self }
     }
 
-    /// Loads its programs into a registry, without which no cell of theirs can run.
-    ///
-    /// # Errors
-    /// If the registry cannot load them.
+    /// Loads its programs into a registry, without which no cell of theirs can run. Fails if the
+    /// registry cannot load them.
     pub fn load_programs(&mut self, mut registry: Registry) -> Result<()> {
         for program in &self.programs {
             let loaded = program.bytes().map(|object| registry.load(&object)).transpose()?;
@@ -155,10 +153,7 @@ impl SweepPlan {
         Ok(())
     }
 
-    /// Reads a plan from its text.
-    ///
-    /// # Errors
-    /// If this version cannot read it.
+    /// Reads a plan from its text. Fails if this version cannot read it.
     pub fn parse(text: &str) -> Result<SweepPlan> {
         let plan: SweepPlan = serde_json::from_str(text).context("is not a plan of a sweep")?;
         let is_inside = |pair: &SweepPair| {
@@ -228,11 +223,8 @@ impl SweepPlan {
         u128::from_str_radix(&key, 16).expect("a key is 32 hexadecimal digits")
     }
 
-    /// The inputs of a pair, parsed.
-    ///
-    /// # Errors
-    /// If they do not fit each other, or are not on this machine what they were where the plan was
-    /// made.
+    /// The inputs of a pair, parsed. Fails if they do not fit each other, or are not on this
+    /// machine what they were where the plan was made.
     pub fn inputs(&self, pair: u32) -> Result<Inputs> {
         let (array, job) = self.texts(pair);
         let about = || format!("job `{}` on array `{}`", job.name, array.name);

@@ -109,10 +109,8 @@ struct Work<'a> {
     batch: Mutex<Batch>,
 }
 
-/// Runs those of the cells at `places` that are not done.
-///
-/// # Errors
-/// If a part cannot be written, or the folder has foreign files.
+/// Runs those of the cells at `places` that are not done. Fails if a part cannot be written, or the
+/// folder has foreign files.
 pub fn run(
     folder: &SweepFolder,
     places: &[usize],

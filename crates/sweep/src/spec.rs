@@ -107,10 +107,8 @@ impl SpecInput {
 }
 
 impl SweepSpec {
-    /// Reads a sweep from its text.
-    ///
-    /// # Errors
-    /// If it is not TOML, or a key is unknown, missing or has the wrong kind of value.
+    /// Reads a sweep from its text. Fails if it is not TOML, or a key is unknown, missing or has
+    /// the wrong kind of value.
     pub fn parse(text: &str) -> Result<SweepSpec> {
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))
     }
@@ -121,11 +119,8 @@ impl SweepSpec {
     }
 
     /// The plan of this build, whose policies may name the programs of `registry`. Files are
-    /// relative to `folder`.
-    ///
-    /// # Errors
-    /// If an input cannot be read or understood, is not whole without other files, or does not fit
-    /// another; and if there are no cells or too many.
+    /// relative to `folder`. Fails if an input cannot be read or understood, is not whole without
+    /// other files, or does not fit another; and if there are no cells or too many.
     pub fn plan(
         &self,
         folder: &Path,

@@ -11,10 +11,8 @@ use toml::{Table, Value};
 /// The word for all entries of a list.
 const ALL: &str = "all";
 
-/// The text of an array with the parameter `path` set to `value`.
-///
-/// # Errors
-/// If the text is not TOML, or has nothing at the path.
+/// The text of an array with the parameter `path` set to `value`. Fails if the text is not TOML, or
+/// has nothing at the path.
 pub fn array_text(text: &str, path: &str, value: &Value) -> Result<String> {
     let mut root = Value::Table(text.parse::<Table>()?);
     let steps: Vec<&str> = path.split('.').collect();
@@ -50,10 +48,8 @@ fn set(place: &mut Value, steps: &[&str], path: &str, value: &Value) -> Result<(
     }
 }
 
-/// The text of a job with the option `path` set to `value`.
-///
-/// # Errors
-/// If the job has no such section, or an option cannot have such a value.
+/// The text of a job with the option `path` set to `value`. Fails if the job has no such section,
+/// or an option cannot have such a value.
 pub fn job_text(text: &str, path: &str, value: &Value) -> Result<String> {
     let (wanted, option) = match path.rsplit_once('.') {
         Some((section, option)) => (Some(section), option),

@@ -55,10 +55,8 @@ impl CountedLoad {
         self.operations.iter().all(|counted| counted.requests == 0)
     }
 
-    /// The text of a job file that resembles the load: see [`TraceSummary::fit`].
-    ///
-    /// # Errors
-    /// If nothing was read or written.
+    /// The text of a job file that resembles the load: see [`TraceSummary::fit`]. Fails if nothing
+    /// was read or written.
     pub fn fit(&self, origin: &str) -> Result<String, Diagnostic> {
         let mut summary = TraceSummary::empty();
         summary.duration = self.time;

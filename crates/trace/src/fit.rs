@@ -47,10 +47,8 @@ enum Pace {
 
 impl TraceSummary {
     /// The text of a job file that resembles the trace, within the first `limit_bytes` of a volume.
-    /// `origin` names the trace in a comment.
-    ///
-    /// # Errors
-    /// If the trace neither reads nor writes, or all of it arrives at once.
+    /// `origin` names the trace in a comment. Fails if the trace neither reads nor writes, or all
+    /// of it arrives at once.
     pub fn fit(&self, origin: &str, limit_bytes: u64) -> Result<String, Diagnostic> {
         if self.kinds.iter().all(|kind| kind.requests == 0) {
             let error = Diagnostic::new("the trace neither reads nor writes, so no job fits it");

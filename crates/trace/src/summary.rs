@@ -60,10 +60,7 @@ pub struct TraceSummary {
 }
 
 impl TraceSummary {
-    /// Reads a whole trace.
-    ///
-    /// # Errors
-    /// If the trace cannot be read or understood, or has no request.
+    /// Reads a whole trace. Fails if the trace cannot be read or understood, or has no request.
     pub fn of(file: &TraceFile) -> Result<TraceSummary, Diagnostic> {
         let mut reader = file.open(0)?;
         let mut count = Counting::new();

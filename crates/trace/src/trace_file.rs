@@ -24,9 +24,7 @@ type FormatVersion = (u64, Option<SystemTime>);
 
 impl TraceFile {
     /// The trace at `path`, in the format of this name, or in the one that its first lines are in.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or its format is unknown or cannot be detected.
+    /// Fails if the file cannot be read, or its format is unknown or cannot be detected.
     pub fn new(
         path: impl Into<PathBuf>,
         format: Option<&str>,
@@ -48,10 +46,8 @@ impl TraceFile {
     }
 
     /// A reader at the start of the trace. `seed` decides the times within a second if the trace
-    /// has whole seconds only.
-    ///
-    /// # Errors
-    /// If the file cannot be opened, or was changed since [`TraceFile::new`].
+    /// has whole seconds only. Fails if the file cannot be opened, or was changed since
+    /// [`TraceFile::new`].
     pub fn open(&self, seed: u64) -> Result<TraceReader, Diagnostic> {
         let file = File::open(&self.path).map_err(|error| unreadable(&self.path, &error))?;
         let metadata = file.metadata().map_err(|error| unreadable(&self.path, &error))?;

@@ -48,10 +48,8 @@ impl NbdClient {
         self.send_queue();
     }
 
-    /// The replies that have come.
-    ///
-    /// # Errors
-    /// If the server does not keep to the protocol, or closed the connection.
+    /// The replies that have come. Fails if the server does not keep to the protocol, or closed the
+    /// connection.
     pub(crate) fn take_replies(&mut self) -> Result<Vec<ClientReply>, String> {
         self.input.extend(self.world.receive(self.socket));
         let mut replies = Vec::new();

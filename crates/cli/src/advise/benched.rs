@@ -14,11 +14,8 @@ use mirrorball_lab::experiment::results::{self, ResultSet};
 use mirrorball_lab::experiment::study::Criteria;
 use std::path::Path;
 
-/// The answer, and whether a job completed nothing.
-///
-/// # Errors
-/// If the folder has no results of a `bench` of this array, or the setting in force was not
-/// measured.
+/// The answer, and whether a job completed nothing. Fails if the folder has no results of a `bench`
+/// of this array, or the setting in force was not measured.
 pub(super) fn answer(
     args: &Args,
     target: &AdviseTarget,

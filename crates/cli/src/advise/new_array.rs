@@ -42,10 +42,7 @@ struct OfferedLayout {
     layout: String,
 }
 
-/// Answers `--new`.
-///
-/// # Errors
-/// If a disk is not known, or a cell fails.
+/// Answers `--new`. Fails if a disk is not known, or a cell fails.
 pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
     let disks = disks(args).map_err(Failure::WrongUse)?;
     let jobs: Vec<String> = [&READS[..], &WRITES].concat().into_iter().map(str::to_owned).collect();

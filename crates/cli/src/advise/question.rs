@@ -32,10 +32,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The question about a target.
-    ///
-    /// # Errors
-    /// If the array, a job or an option cannot be used, or no read of the array has a choice.
+    /// The question about a target. Fails if the array, a job or an option cannot be used, or no
+    /// read of the array has a choice.
     pub(super) fn new(
         args: &Args,
         target: &AdviseTarget,
@@ -58,10 +56,8 @@ impl Question {
         Ok(Question { out_of_service, ..question })
     }
 
-    /// Checks what can be checked before the disks of a target are measured.
-    ///
-    /// # Errors
-    /// If the system, a job or an option cannot be used, or members are paths to one device.
+    /// Checks what can be checked before the disks of a target are measured. Fails if the system, a
+    /// job or an option cannot be used, or members are paths to one device.
     pub(super) fn check(
         args: &Args,
         target: &AdviseTarget,
@@ -107,10 +103,7 @@ impl Question {
     }
 
     /// Runs the question, and returns the answer and whether a job completed nothing; `None` if it
-    /// was interrupted.
-    ///
-    /// # Errors
-    /// If results cannot be written or a cell fails.
+    /// was interrupted. Fails if results cannot be written or a cell fails.
     pub(super) fn answer(&self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
         let (plan, inputs) = (&self.asked.plan, &self.asked.inputs);
         // A folder of its own for each question: other jobs or repeats are another plan.

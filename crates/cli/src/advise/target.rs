@@ -148,10 +148,8 @@ fn not_detected(path: &str, error: DetectError) -> Failure {
 }
 
 /// The only array of a machine, or why an example is answered for: a machine without an array is
-/// one to try the program on. A recorded machine is there for its arrays.
-///
-/// # Errors
-/// If there are several, or one cannot be read.
+/// one to try the program on. A recorded machine is there for its arrays. Fails if there are
+/// several, or one cannot be read.
 fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, String>, Failure> {
     let mut found = Vec::new();
     let mut unreadable = Vec::new();
@@ -273,10 +271,8 @@ pub(super) fn read(array: &str) -> Result<ArrayFile> {
     Ok(ArrayFile::parse(&source.text, array)?)
 }
 
-/// Checks that some reads have a choice of members.
-///
-/// # Errors
-/// If each block is on one member only, of those that are in service.
+/// Checks that some reads have a choice of members. Fails if each block is on one member only, of
+/// those that are in service.
 pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure> {
     let failed: Vec<String> = devids_for_choice(spec).iter().map(ToString::to_string).collect();
     if failed.is_empty() {

@@ -151,10 +151,8 @@ pub(super) fn with_missing_replaced(
     Ok((target, left))
 }
 
-/// The question about the changed array; `None` if no change is asked for.
-///
-/// # Errors
-/// If there is no such member or model, or the array cannot be changed like this.
+/// The question about the changed array; `None` if no change is asked for. Fails if there is no
+/// such member or model, or the array cannot be changed like this.
 pub(super) fn changed(
     args: &Args,
     changes: &[ArrayChange],

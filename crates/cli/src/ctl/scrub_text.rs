@@ -140,10 +140,8 @@ fn next_steps(scrub: &ScrubReport, left: u64) -> String {
     text
 }
 
-/// Checks that the last scrub shows that the volume is well.
-///
-/// # Errors
-/// If it does not; the reason, where the text about the scrub does not say it.
+/// Checks that the last scrub shows that the volume is well. Fails if it does not; the reason,
+/// where the text about the scrub does not say it.
 pub(super) fn check_scrub(scrub: Option<&ScrubReport>) -> Result<(), Option<&'static str>> {
     let scrub = scrub.filter(|scrub| scrub.is_well()).ok_or(None)?;
     match scrub.state {

@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 /// Folder of the control sockets of volumes that systemd serves.
 pub(super) const RUN_FOLDER: &str = "/run/mirrorball";
 
-/// The only control socket in a folder.
-///
-/// # Errors
-/// If there are none or several.
+/// The only control socket in a folder. Fails if there are none or several.
 pub(super) fn only_control(folder: &Path) -> Result<PathBuf, Failure> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_control = |path: &PathBuf| path.extension().is_some_and(|it| it == "ctl");

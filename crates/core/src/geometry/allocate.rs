@@ -79,10 +79,8 @@ struct FreeSpace {
 
 impl Allocator {
     /// An allocator for an empty array. `stripe_width_max` limits how many members a chunk of a
-    /// striped profile spans; other profiles have a fixed width and ignore it.
-    ///
-    /// # Errors
-    /// If the profile does not fit the number or the sizes of the members, or the width.
+    /// striped profile spans; other profiles have a fixed width and ignore it. Fails if the profile
+    /// does not fit the number or the sizes of the members, or the width.
     pub(super) fn new(
         profile: Profile,
         stripe_width_max: Option<usize>,

@@ -56,10 +56,8 @@ pub(super) fn existing_copies(
     Arranged { copies: members, start_bytes, strip_bytes: cut_bytes, allocations }
 }
 
-/// Lays out an array of `members`.
-///
-/// # Errors
-/// If the layout does not allow their number, or a member is too small.
+/// Lays out an array of `members`. Fails if the layout does not allow their number, or a member is
+/// too small.
 pub(super) fn arrange(
     layout: ArrayLayout,
     members: &[MemberConfig],
@@ -102,10 +100,7 @@ pub(super) fn arrange(
 
 impl ArrayLayout {
     /// Checks that the layout allows this number of members; not for btrfs, where that is a matter
-    /// of the profile.
-    ///
-    /// # Errors
-    /// If there are too few or too many, or they do not make whole groups.
+    /// of the profile. Fails if there are too few or too many, or they do not make whole groups.
     pub fn check_members(self, members: usize) -> Result<(), GeometryError> {
         let layout = self;
         let copies = self.copies(members);

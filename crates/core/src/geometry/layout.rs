@@ -209,10 +209,7 @@ impl ArrayLayout {
         TABLE.map(|rules| rules.name)
     }
 
-    /// The same with another chunk size.
-    ///
-    /// # Errors
-    /// If the layout has no chunk size, or not this one.
+    /// The same with another chunk size. Fails if the layout has no chunk size, or not this one.
     pub fn with_chunk(self, chunk_bytes: u64) -> Result<ArrayLayout, LayoutError> {
         if self.chunk_bytes == 0 {
             return Err(LayoutError {

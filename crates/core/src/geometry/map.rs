@@ -104,12 +104,10 @@ pub(super) struct MemberZone {
 }
 
 impl ChunkMap {
-    /// Allocates an array of `members` whole. `stripe_width_max` limits how many members a chunk
-    /// of raid0 or raid10 spans, rounded down to whole groups; the width of the other profiles is
-    /// fixed. Only the devid and the size of each member count.
-    ///
-    /// # Errors
-    /// If the profile does not fit the number or the sizes of the members, or the width.
+    /// Allocates an array of `members` whole. `stripe_width_max` limits how many members a chunk of
+    /// raid0 or raid10 spans, rounded down to whole groups; the width of the other profiles is
+    /// fixed. Only the devid and the size of each member count. Fails if the profile does not fit
+    /// the number or the sizes of the members, or the width.
     pub fn allocate(
         profile: Profile,
         stripe_width_max: Option<usize>,
@@ -126,13 +124,8 @@ impl ChunkMap {
     }
 
     /// Lays out an array of `members` as a system other than btrfs does. Only the devid and the
-    /// size of each member count.
-    ///
-    /// # Errors
-    /// If the layout does not fit the number or the sizes of the members.
-    ///
-    /// # Panics
-    /// If the layout is that of btrfs, which needs a profile.
+    /// size of each member count. Fails if the layout does not fit the number or the sizes of the
+    /// members. Panics if the layout is that of btrfs, which needs a profile.
     pub fn arrange(
         layout: ArrayLayout,
         members: &[MemberConfig],
@@ -141,10 +134,8 @@ impl ChunkMap {
     }
 
     /// The map of an md raid1 whose metadata say where the data are: on each of `members` members,
-    /// `length` bytes from the byte `start_bytes` on.
-    ///
-    /// # Panics
-    /// If there are no members, more than [`MAX_COPIES`](super::MAX_COPIES), or no data.
+    /// `length` bytes from the byte `start_bytes` on. Panics if there are no members, more than
+    /// [`MAX_COPIES`](super::MAX_COPIES), or no data.
     pub fn md_raid1(members: usize, start_bytes: u64, length: u64) -> ChunkMap {
         assert!((1..=super::MAX_COPIES).contains(&members), "{members} members have no map");
         assert!(length > 0, "an array has data");
@@ -239,10 +230,8 @@ impl ChunkMap {
     }
 
     /// The longest beginning of the range that is one piece on each of its mirrors: up to the end
-    /// of the strip where data are striped, else up to the end of the chunk.
-    ///
-    /// # Panics
-    /// If the range is empty or not within the volume.
+    /// of the strip where data are striped, else up to the end of the chunk. Panics if the range is
+    /// empty or not within the volume.
     #[inline(always)]
     pub fn map(&self, offset: u64, length: u64) -> MappedRange {
         let within_volume =
@@ -266,10 +255,7 @@ impl ChunkMap {
     }
 
     /// The range of the volume that a member holds from `offset` on; `None` if nothing is allocated
-    /// there, or parity.
-    ///
-    /// # Panics
-    /// If there is no such member.
+    /// there, or parity. Panics if there is no such member.
     pub fn locate(&self, member: MemberIndex, offset: u64) -> Option<VolumeRange> {
         if self.parity.is_some() {
             return self.locate_with_parity(member, offset);
@@ -295,10 +281,8 @@ impl ChunkMap {
         Some(VolumeRange { volume_offset, length: piece_bytes.min(left) })
     }
 
-    /// The allocated part of a member, which has no gap; empty if there is none.
-    ///
-    /// # Panics
-    /// If there is no such member.
+    /// The allocated part of a member, which has no gap; empty if there is none. Panics if there is
+    /// no such member.
     pub fn allocated(&self, member: MemberIndex) -> Range<u64> {
         let end = self.zones[member.get()].last().map_or(self.start_bytes, |zone| {
             let chunk = &self.chunks[zone.chunk as usize];

@@ -54,10 +54,8 @@ impl ChunkMap {
         self.copies() - 1 + self.parities()
     }
 
-    /// The full stripe that holds a byte of the volume; `None` without parity.
-    ///
-    /// # Panics
-    /// If the byte is not within the volume.
+    /// The full stripe that holds a byte of the volume; `None` without parity. Panics if the byte
+    /// is not within the volume.
     pub fn full_stripe(&self, offset: u64) -> Option<FullStripe> {
         let parity = self.parity?;
         assert!(offset < self.capacity_bytes(), "byte {offset} is outside the volume");
@@ -67,10 +65,8 @@ impl ChunkMap {
         Some(self.stripe_of(parity, chunk, row))
     }
 
-    /// The member that holds a column of a full stripe, and the first byte there.
-    ///
-    /// # Panics
-    /// If there is no such column.
+    /// The member that holds a column of a full stripe, and the first byte there. Panics if there
+    /// is no such column.
     pub fn column(&self, stripe: &FullStripe, column: u8) -> (MemberIndex, u64) {
         let row = &stripe.row;
         let position = match column.checked_sub(stripe.data) {
@@ -83,10 +79,7 @@ impl ChunkMap {
     }
 
     /// The full stripe and the column to which a byte of a member belongs; `None` if nothing is
-    /// allocated there, or without parity.
-    ///
-    /// # Panics
-    /// If there is no such member.
+    /// allocated there, or without parity. Panics if there is no such member.
     pub fn column_at(
         &self,
         member: MemberIndex,

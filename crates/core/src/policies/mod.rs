@@ -208,10 +208,7 @@ impl PolicyInfo {
 }
 
 impl Build<'_> {
-    /// Finds the member with this devid.
-    ///
-    /// # Errors
-    /// If the array has no such member.
+    /// Finds the member with this devid. Fails if the array has no such member.
     pub fn member(&self, devid: u64) -> Result<MemberIndex, Diagnostic> {
         match self.devids.iter().position(|&other| other == devid) {
             Some(index) => Ok(MemberIndex(index as u16)),

@@ -46,10 +46,8 @@ pub fn names_program(text: &str, policy: &str) -> bool {
 }
 
 pub trait ProgramLoader: fmt::Debug + Send + Sync {
-    /// Checks an object and compiles it.
-    ///
-    /// # Errors
-    /// If the object is not a program that this build can run.
+    /// Checks an object and compiles it. Fails if the object is not a program that this build can
+    /// run.
     fn load(&self, object: &[u8]) -> Result<Arc<dyn PolicyProgram>, Diagnostic>;
 }
 
@@ -67,10 +65,8 @@ pub trait PolicyProgram: fmt::Debug + Send + Sync {
     fn parameters(&self) -> &[ProgramParameter];
 
     /// Builds a policy with its own state; `values` holds a value for each of the parameters, and
-    /// `devids` those of the array in the order of its members.
-    ///
-    /// # Errors
-    /// If the program cannot be started, or its fallback does not fit the array.
+    /// `devids` those of the array in the order of its members. Fails if the program cannot be
+    /// started, or its fallback does not fit the array.
     fn build(&self, values: &[u64], devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic>;
 }
 

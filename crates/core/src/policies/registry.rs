@@ -36,10 +36,7 @@ impl Registry {
     }
 
     /// Loads a program from its object, unless it is loaded already, so that policy strings can
-    /// name it.
-    ///
-    /// # Errors
-    /// If this build runs no programs, or the object is refused.
+    /// name it. Fails if this build runs no programs, or the object is refused.
     pub fn load(&mut self, object: &[u8]) -> Result<Arc<dyn PolicyProgram>, Diagnostic> {
         if let Some(known) = self.programs.iter().find(|program| program.object() == object) {
             return Ok(Arc::clone(known));

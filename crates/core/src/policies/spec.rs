@@ -115,11 +115,8 @@ impl Spec {
 
     /// Parses `name`, `name:value` or `name:value:value`, where the name is canonical or an alias,
     /// optionally followed by modifiers, each `+name`, `+name:value` and so on. Programs are named
-    /// by [`super::Registry::parse`].
-    ///
-    /// # Errors
-    /// If a name is unknown, a parameter does not accept its value, there are too many values, or
-    /// two modifiers contradict each other.
+    /// by [`super::Registry::parse`]. Fails if a name is unknown, a parameter does not accept its
+    /// value, there are too many values, or two modifiers contradict each other.
     pub fn parse(text: &str) -> Result<Spec, Diagnostic> {
         parse_with(&[], text)
     }
@@ -156,10 +153,7 @@ impl Spec {
     }
 
     /// The fallback of a program, with the same modifiers unless they contradict it. `None` for a
-    /// policy of the table.
-    ///
-    /// # Errors
-    /// If the fallback is no policy of the table.
+    /// policy of the table. Fails if the fallback is no policy of the table.
     pub fn fallback(&self) -> Result<Option<Spec>, Diagnostic> {
         let Some(program) = self.program() else { return Ok(None) };
         let fallback = Spec::parse(program.fallback())?;
@@ -189,11 +183,8 @@ impl Spec {
         basis as u32 * 10_000 + modifiers * 100 + parameters.min(99) as u32
     }
 
-    /// Builds the policy for an array with these devids.
-    ///
-    /// # Errors
-    /// If the array has no member with a devid, or two modifiers contradict each other once omitted
-    /// devids have their default.
+    /// Builds the policy for an array with these devids. Fails if the array has no member with a
+    /// devid, or two modifiers contradict each other once omitted devids have their default.
     pub fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
         let spec = self.with_all_values(devids);
         // The default of an omitted devid may be one that was given to another modifier.

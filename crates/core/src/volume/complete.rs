@@ -77,10 +77,8 @@ impl LiveIos {
 }
 
 impl<G: Gate> Volume<G> {
-    /// Reports the end of a member I/O, and returns that I/O with its outcome.
-    ///
-    /// # Panics
-    /// If `id` is not in flight, or `now` is before its submission.
+    /// Reports the end of a member I/O, and returns that I/O with its outcome. Panics if `id` is
+    /// not in flight, or `now` is before its submission.
     #[inline(always)]
     pub fn complete(
         &mut self,

@@ -173,10 +173,8 @@ impl<G: Gate> Volume<G> {
         self.stripes.as_mut()?.pop_step()
     }
 
-    /// Place of the data of a member I/O whose role is [`ReadRole::Stripe`].
-    ///
-    /// # Panics
-    /// If it is not in flight.
+    /// Place of the data of a member I/O whose role is [`ReadRole::Stripe`]. Panics if it is not in
+    /// flight.
     pub fn stripe_place(&self, io: &MemberIo) -> StripePlace {
         let in_flight = self.in_flight.find(io.id).expect("the I/O is in flight");
         let stripes = self.stripes.as_ref().expect("the volume has parity");

@@ -53,10 +53,7 @@ impl HeldRanges {
         }
     }
 
-    /// Removes a range.
-    ///
-    /// # Panics
-    /// If the set does not have exactly this range.
+    /// Removes a range. Panics if the set does not have exactly this range.
     #[inline]
     pub(super) fn remove(&mut self, range: &Range<u64>) {
         match granules(range) {

@@ -207,10 +207,8 @@ impl<G: Gate> Volume<G> {
     }
 
     /// Sets the block size of the volume: the largest of its members. Requests must be aligned to
-    /// it, and then all member I/O is.
-    ///
-    /// # Panics
-    /// If it is no power of two, or less than a block of 512 bytes.
+    /// it, and then all member I/O is. Panics if it is no power of two, or less than a block of 512
+    /// bytes.
     pub fn with_block_bytes(mut self, block_bytes: u64) -> Volume<G> {
         let is_block = block_bytes.is_power_of_two() && block_bytes >= BLOCK_BYTES;
         assert!(is_block, "a block has a power of two of at least {BLOCK_BYTES} bytes");

@@ -26,10 +26,8 @@ impl<K> Default for RangeLocks<K> {
 }
 
 impl<K: Copy> RangeLocks<K> {
-    /// Locks `range` and returns true, or queues it for `owner` and returns false.
-    ///
-    /// # Panics
-    /// If the range is empty.
+    /// Locks `range` and returns true, or queues it for `owner` and returns false. Panics if the
+    /// range is empty.
     #[must_use]
     pub(super) fn acquire(&mut self, range: Range<u64>, owner: K) -> bool {
         assert!(!range.is_empty(), "a lock needs a range: {range:?}");
@@ -42,10 +40,7 @@ impl<K: Copy> RangeLocks<K> {
     }
 
     /// Releases a held lock and returns the owners of the waiting locks that are granted by it, in
-    /// the order in which they were asked for.
-    ///
-    /// # Panics
-    /// If no lock with exactly this range is held.
+    /// the order in which they were asked for. Panics if no lock with exactly this range is held.
     #[must_use]
     pub(super) fn release(&mut self, range: Range<u64>) -> Vec<K> {
         self.held.remove(&range);
@@ -103,10 +98,8 @@ impl<K: Copy> RangeLocks<K> {
         is_free
     }
 
-    /// Divides the held lock around `offset` into two, each of which is released by itself.
-    ///
-    /// # Panics
-    /// If no held lock contains `offset` behind its start.
+    /// Divides the held lock around `offset` into two, each of which is released by itself. Panics
+    /// if no held lock contains `offset` behind its start.
     pub(super) fn divide(&mut self, offset: u64) {
         let whole = self.held.around(offset).expect("a lock is divided inside its range");
         self.held.remove(&whole);

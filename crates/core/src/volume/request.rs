@@ -67,10 +67,7 @@ impl LiveRequests {
         whole
     }
 
-    /// The request of this key.
-    ///
-    /// # Panics
-    /// If it was replied to.
+    /// The request of this key. Panics if it was replied to.
     #[inline]
     pub(super) fn get(&self, key: RequestKey) -> &LiveRequest {
         self.slots.get(first_piece(key)).request.as_ref().expect("the request was not replied to")
@@ -123,10 +120,7 @@ impl LiveRequests {
         self.slots.insert(RequestSlot { request: None, piece: Some(piece) })
     }
 
-    /// The piece of this key.
-    ///
-    /// # Panics
-    /// If it ended.
+    /// The piece of this key. Panics if it ended.
     #[inline]
     pub(super) fn piece(&self, key: PieceKey) -> &Piece {
         self.slots.get(key).piece.as_ref().expect("the piece did not end")
@@ -147,10 +141,8 @@ impl LiveRequests {
         self.slots.get_mut(key).piece.as_mut().expect("the piece did not end")
     }
 
-    /// Removes a piece that ended, or goes on as an operation on its stripe.
-    ///
-    /// # Panics
-    /// If I/O of the piece is queued or in flight.
+    /// Removes a piece that ended, or goes on as an operation on its stripe. Panics if I/O of the
+    /// piece is queued or in flight.
     #[inline]
     pub(super) fn remove_piece(&mut self, key: PieceKey) {
         let slot = self.slots.get_mut(key);

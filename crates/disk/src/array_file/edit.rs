@@ -51,10 +51,7 @@ const OF_DISK: [&str; 16] = [
 ];
 
 impl ArrayEdit {
-    /// Begins to edit a file.
-    ///
-    /// # Panics
-    /// If the file was not read from its text.
+    /// Begins to edit a file. Panics if the file was not read from its text.
     pub fn new(file: &ArrayFile) -> ArrayEdit {
         let mut table: Table = file.text.parse().expect("the file was read from this text");
         let folder = Path::new(&file.file_name).parent().unwrap_or(Path::new(""));
@@ -114,10 +111,8 @@ impl ArrayEdit {
         }
     }
 
-    /// Puts a disk of this model, whole and without faults, in the place of a member.
-    ///
-    /// # Errors
-    /// If there is no such member, or no such model.
+    /// Puts a disk of this model, whole and without faults, in the place of a member. Fails if
+    /// there is no such member, or no such model.
     pub fn replace(&mut self, devid: u64, model: &str) -> Result<(), Diagnostic> {
         let model = model_name(model)?;
         let index = self.index_of(devid)?;
@@ -129,10 +124,8 @@ impl ArrayEdit {
         Ok(())
     }
 
-    /// States which model the disk of a member is. All else that is known of the disk stays.
-    ///
-    /// # Errors
-    /// If there is no such member, or no such model.
+    /// States which model the disk of a member is. All else that is known of the disk stays. Fails
+    /// if there is no such member, or no such model.
     pub fn state_model(&mut self, devid: u64, model: &str) -> Result<(), Diagnostic> {
         let model = model_name(model)?;
         let index = self.index_of(devid)?;
@@ -166,10 +159,8 @@ impl ArrayEdit {
         }
     }
 
-    /// Lays the same members out in another way: a layout, or a profile of btrfs.
-    ///
-    /// # Errors
-    /// If there is neither of this name.
+    /// Lays the same members out in another way: a layout, or a profile of btrfs. Fails if there is
+    /// neither of this name.
     pub fn lay_out(&mut self, name: &str) -> Result<(), Diagnostic> {
         if name.parse::<Profile>().is_ok() {
             put(&mut self.file, "profile", name);

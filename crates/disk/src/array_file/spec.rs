@@ -162,28 +162,20 @@ impl HostOverhead {
 }
 
 impl ArraySpec {
-    /// The configuration of each member for the volume.
-    ///
-    /// # Errors
-    /// If a member is real.
+    /// The configuration of each member for the volume. Fails if a member is real.
     pub fn member_configs(&self) -> Result<Vec<MemberConfig>, Diagnostic> {
         self.modelled().map(|member| Ok(member?.0)).collect()
     }
 
-    /// The layout of the volume.
-    ///
-    /// # Errors
-    /// If a member is real, or the members do not fit the profile.
+    /// The layout of the volume. Fails if a member is real, or the members do not fit the profile.
     pub fn chunk_map(&self) -> Result<ChunkMap, Diagnostic> {
         let configs = self.member_configs()?;
         self.allocate(&configs).map_err(|error| self.error(None, error.to_string()))
     }
 
     /// The modelled members, idle, with their links and faults. The random numbers of a member
-    /// follow from `seed` and its devid, so that adding members does not change the others.
-    ///
-    /// # Errors
-    /// If a member is real.
+    /// follow from `seed` and its devid, so that adding members does not change the others. Fails
+    /// if a member is real.
     pub fn model_array(&self, seed: u64) -> Result<ModelArray, Diagnostic> {
         let links = self.links.iter().map(|link| Link::new(link.clone(), seed)).collect();
         let members = self.modelled().map(|member| {
@@ -222,10 +214,7 @@ impl ArraySpec {
         used - used % GIB
     }
 
-    /// The layout for these members.
-    ///
-    /// # Errors
-    /// If they do not fit the profile or the layout.
+    /// The layout for these members. Fails if they do not fit the profile or the layout.
     pub fn allocate(&self, configs: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
         match self.layout.kind() {
             LayoutKind::Btrfs => ChunkMap::allocate(self.profile, self.stripe_width_max, configs),

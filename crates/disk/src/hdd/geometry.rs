@@ -135,10 +135,7 @@ impl Geometry {
         self.head_skew.max(self.cylinder_skew) + 1
     }
 
-    /// Where `length` bytes from `offset` lie.
-    ///
-    /// # Panics
-    /// If they do not lie on the disk.
+    /// Where `length` bytes from `offset` lie. Panics if they do not lie on the disk.
     #[inline]
     pub(super) fn extent(&self, offset: u64, length: u64) -> TrackSpan {
         let length = length.max(1);

@@ -148,10 +148,7 @@ struct Flush {
 
 impl Hdd {
     /// A disk at rest, its caches empty. The seed decides where the spindle stands and which
-    /// commands meet a recovery.
-    ///
-    /// # Panics
-    /// If the parameters make no disk (see [`HddParameters`]).
+    /// commands meet a recovery. Panics if the parameters make no disk (see [`HddParameters`]).
     pub fn new(parameters: &HddParameters, capacity_bytes: u64, seed: u64) -> Hdd {
         parameters.check().expect("parameters are checked before a disk is built");
         assert!(parameters.capacities().contains(&capacity_bytes), "so is its size");

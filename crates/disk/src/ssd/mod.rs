@@ -75,10 +75,7 @@ struct SsdCosts {
 
 impl Ssd {
     /// An idle, full drive. The seed draws where pages are fast, which dies come first, and when
-    /// suspension is refused.
-    ///
-    /// # Panics
-    /// If [`SsdParameters::fault`] finds one.
+    /// suspension is refused. Panics if [`SsdParameters::fault`] finds one.
     pub fn new(parameters: &SsdParameters, seed: u64) -> Ssd {
         if let Some(rule) = parameters.fault() {
             panic!("no such solid-state disk: {rule}");

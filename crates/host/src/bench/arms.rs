@@ -47,10 +47,8 @@ pub(crate) struct ArmSet {
 
 impl ArmSet {
     /// The settings of `list`, or one of each kind, on `array`, which `detected` describes; those
-    /// that are in files of the kernel.
-    ///
-    /// # Errors
-    /// If `list` names a policy that the running system does not offer.
+    /// that are in files of the kernel. Fails if `list` names a policy that the running system does
+    /// not offer.
     pub(crate) fn new(
         sysroot: &Sysroot,
         detected: &DetectedArray,

@@ -31,10 +31,7 @@ impl Drop for ArrayLock {
 }
 
 impl ArrayLock {
-    /// Locks an array.
-    ///
-    /// # Errors
-    /// If another process holds the lock, or its folder cannot be written.
+    /// Locks an array. Fails if another process holds the lock, or its folder cannot be written.
     pub(crate) fn take(
         sysroot: &Sysroot,
         array: &DetectedArray,
@@ -57,10 +54,8 @@ impl ArrayLock {
         ArrayLock::of_journal(&folder.join(format!("{name}.journal")), false)
     }
 
-    /// Locks the array of a journal. If another process holds the lock, waits or fails.
-    ///
-    /// # Errors
-    /// If another process holds the lock, or the file cannot be opened.
+    /// Locks the array of a journal. If another process holds the lock, waits or fails. Fails if
+    /// another process holds the lock, or the file cannot be opened.
     pub(crate) fn of_journal(journal: &Path, waits: bool) -> Result<ArrayLock, Diagnostic> {
         let path = journal.with_extension("lock");
         let failed = |error: io::Error| {

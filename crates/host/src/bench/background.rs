@@ -68,10 +68,7 @@ pub(super) struct RunningLoad<'a> {
 
 impl LoadMethod {
     /// How `load` runs on an array; none for no load. `has_folder` says that there are files of
-    /// `bench`.
-    ///
-    /// # Errors
-    /// If bench cannot have that load on this array.
+    /// `bench`. Fails if bench cannot have that load on this array.
     pub(super) fn new(
         load: BackgroundLoad,
         array: &DetectedArray,
@@ -169,10 +166,7 @@ impl RunningLoad<'_> {
         }
     }
 
-    /// Begins it again if it has ended.
-    ///
-    /// # Errors
-    /// If it failed, or cannot be started.
+    /// Begins it again if it has ended. Fails if it failed, or cannot be started.
     pub(super) fn keep_up(&mut self) -> io::Result<()> {
         let has_ended = match (&mut self.child, self.method) {
             (Some(child), LoadMethod::Program { start, .. }) => match child.try_wait()? {

@@ -25,10 +25,7 @@ pub(crate) struct ChangedArray {
 
 impl ChangedArray {
     /// Starts the watchdog, and writes the journal: a process that is killed between them leaves
-    /// none.
-    ///
-    /// # Errors
-    /// If either fails; nothing is changed then.
+    /// none. Fails if either fails; nothing is changed then.
     pub(crate) fn new(
         sysroot: &Sysroot,
         lock: ArrayLock,
@@ -106,10 +103,8 @@ impl ChangedArray {
         self.write()
     }
 
-    /// Records on the disk, and with the watchdog, that fio is about to run in this process.
-    ///
-    /// # Errors
-    /// If the journal cannot be written, or the watchdog has ended.
+    /// Records on the disk, and with the watchdog, that fio is about to run in this process. Fails
+    /// if the journal cannot be written, or the watchdog has ended.
     pub(crate) fn fio_starts(&self, process: u32) -> io::Result<()> {
         let start_time = start_time(process).unwrap_or_default();
         self.journal.borrow_mut().fio = Some(StartedProcess { process, start_time });

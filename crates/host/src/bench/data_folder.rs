@@ -44,10 +44,7 @@ pub(super) struct DataFolder {
 }
 
 impl DataFolder {
-    /// Creates the folder.
-    ///
-    /// # Errors
-    /// If there is one, or it cannot be created.
+    /// Creates the folder. Fails if there is one, or it cannot be created.
     pub(super) fn create(path: &Path) -> io::Result<DataFolder> {
         mkdir(path, Mode::RWXU)?;
         let (open, stat) = open_own(path)?;
@@ -97,10 +94,8 @@ fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
 
 /// Writes a file of `bytes` that does not compress, and flushes its file system: a scrub of btrfs
 /// reads what the last transaction had, and `fsync` of a file does not end that. Calls `on_written`
-/// with the bytes so far. Returns false if `is_stopped` said so.
-///
-/// # Errors
-/// If the file exists, or cannot be written.
+/// with the bytes so far. Returns false if `is_stopped` said so. Fails if the file exists, or
+/// cannot be written.
 pub(super) fn write_data(
     path: &Path,
     bytes: u64,
@@ -128,10 +123,8 @@ pub(super) fn write_data(
     Ok(true)
 }
 
-/// Writes a file in pieces that lie apart, by fio: each direct write of btrfs is an extent.
-///
-/// # Errors
-/// If fio cannot be started, or fails.
+/// Writes a file in pieces that lie apart, by fio: each direct write of btrfs is an extent. Fails
+/// if fio cannot be started, or fails.
 pub(super) fn write_fragmented(folder: &Path, data_bytes: u64) -> io::Result<()> {
     let bytes = (data_bytes / FRAGMENTED_PART).min(FRAGMENTED_BYTES_MAX);
     let status = Command::new("fio")
@@ -149,10 +142,8 @@ pub(super) fn write_fragmented(folder: &Path, data_bytes: u64) -> io::Result<()>
 }
 
 /// Removes a folder that `bench` created, with the files that `bench` creates in it. A folder that
-/// is gone is no error. `inode` is its number, if that is known.
-///
-/// # Errors
-/// If it is another folder, has other files, or cannot be removed.
+/// is gone is no error. `inode` is its number, if that is known. Fails if it is another folder, has
+/// other files, or cannot be removed.
 pub(super) fn remove(path: &Path, inode: Option<u64>) -> io::Result<()> {
     let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
     if !is_ours {

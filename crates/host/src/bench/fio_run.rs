@@ -76,10 +76,8 @@ pub(super) struct FioWatch<'a> {
     pub(super) accepts: &'a dyn Fn(&[u32]) -> bool,
 }
 
-/// Runs fio to its end, and calls `on_sample` twice a second.
-///
-/// # Errors
-/// If fio cannot be started, or fails.
+/// Runs fio to its end, and calls `on_sample` twice a second. Fails if fio cannot be started, or
+/// fails.
 pub(super) fn run(
     command: &FioCommand<'_>,
     watch: &FioWatch<'_>,

@@ -209,10 +209,8 @@ impl Journal {
         }
     }
 
-    /// Writes the journal so that it survives a crash of the machine.
-    ///
-    /// # Errors
-    /// If the folder or the file cannot be written, or the journal could not be read again.
+    /// Writes the journal so that it survives a crash of the machine. Fails if the folder or the
+    /// file cannot be written, or the journal could not be read again.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         self.check().map_err(io::Error::other)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
@@ -291,10 +289,8 @@ pub(crate) fn folder(sysroot: &Sysroot) -> PathBuf {
 }
 
 /// Creates the folder of the journals so that it survives a crash of the machine. Other users can
-/// neither write to it, nor hold its locks.
-///
-/// # Errors
-/// If it cannot be created, or belongs to another user.
+/// neither write to it, nor hold its locks. Fails if it cannot be created, or belongs to another
+/// user.
 pub(crate) fn create_folder(sysroot: &Sysroot) -> io::Result<PathBuf> {
     let folder = folder(sysroot);
     let mut missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();

@@ -196,10 +196,8 @@ impl Knob {
         self.raw(sysroot).map(|raw| self.kind.value(&raw)).ok_or_else(missing)
     }
 
-    /// Sets a value and reads it back.
-    ///
-    /// # Errors
-    /// If the kernel refuses it, or shows another value after it.
+    /// Sets a value and reads it back. Fails if the kernel refuses it, or shows another value after
+    /// it.
     pub(crate) fn set(&self, sysroot: &Sysroot, value: &str) -> io::Result<()> {
         self.write(sysroot, &self.kind.text_for(value))?;
         let shown = self.value(sysroot)?;
@@ -209,10 +207,8 @@ impl Knob {
         Err(io::Error::other(format!("{} shows `{shown}` after `{value}` was set", self.path)))
     }
 
-    /// Writes a text to the file.
-    ///
-    /// # Errors
-    /// If the file cannot be written, or the kernel refuses the text.
+    /// Writes a text to the file. Fails if the file cannot be written, or the kernel refuses the
+    /// text.
     pub(crate) fn write(&self, sysroot: &Sysroot, text: &str) -> io::Result<()> {
         if matches!(self.kind, KnobKind::Tool | KnobKind::Text) {
             return tool_knob::write(sysroot, &self.path, text);

@@ -61,10 +61,7 @@ impl KnobLoss {
 }
 
 /// A knob of the array with this identity, and of the member with that one if it is of a member, at
-/// its present path.
-///
-/// # Errors
-/// If the array or the member is not there; with what to do.
+/// its present path. Fails if the array or the member is not there; with what to do.
 pub(crate) fn locate(
     sysroot: &Sysroot,
     identity: &Identifiers,
@@ -144,10 +141,8 @@ fn device_now(
     })
 }
 
-/// Identity of the member that a knob belongs to; nothing for a knob of the array.
-///
-/// # Errors
-/// If nothing tells the member from the others.
+/// Identity of the member that a knob belongs to; nothing for a knob of the array. Fails if nothing
+/// tells the member from the others.
 pub(crate) fn identity_of_member(
     sysroot: &Sysroot,
     array: &DetectedArray,

@@ -85,10 +85,8 @@ pub(super) fn rates(windows: Windows, samples: &[CounterSample]) -> Vec<Vec<f64>
     windows.places(samples).into_iter().map(of_window).collect()
 }
 
-/// The record of `cell`.
-///
-/// # Errors
-/// If the output is none of fio 3, or has no latencies; the message follows the name of the file.
+/// The record of `cell`. Fails if the output is none of fio 3, or has no latencies; the message
+/// follows the name of the file.
 pub(super) fn record(
     cell: &Cell<'_>,
     run: &FioRun,

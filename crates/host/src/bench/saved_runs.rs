@@ -72,10 +72,7 @@ impl Conditions {
 
 impl Bench {
     /// Number of runs that `folder` has from an earlier bench with this plan, and that are not run
-    /// again. Writes nothing.
-    ///
-    /// # Errors
-    /// If the folder cannot hold the results, because it has others.
+    /// again. Writes nothing. Fails if the folder cannot hold the results, because it has others.
     pub fn saved_runs(&self, folder: &Path) -> Result<usize, Diagnostic> {
         Results::check(folder, &self.plan).map_err(unusable)?;
         if !folder.join(CONDITIONS_FILE).exists() {
@@ -102,10 +99,7 @@ impl Bench {
         })
     }
 
-    /// Opens the folder for runs of this benchmark.
-    ///
-    /// # Errors
-    /// If it holds others, or cannot be written.
+    /// Opens the folder for runs of this benchmark. Fails if it holds others, or cannot be written.
     pub(super) fn open_results(&self, folder: &Path) -> Result<Results, Diagnostic> {
         let results = Results::open(folder, &self.plan).map_err(unusable)?;
         let path = folder.join(CONDITIONS_FILE);

@@ -15,11 +15,8 @@ use mirrorball_core::diagnostic::Diagnostic;
 use std::path::Path;
 
 impl Bench {
-    /// Runs all of it, and restores the settings.
-    ///
-    /// # Errors
-    /// If the array is locked or was changed since the request was checked. Nothing is changed
-    /// then.
+    /// Runs all of it, and restores the settings. Fails if the array is locked or was changed since
+    /// the request was checked. Nothing is changed then.
     pub fn run<'a>(&'a self, control: BenchControl<'a>) -> Result<BenchOutcome, Diagnostic> {
         let lock = ArrayLock::take(&self.sysroot, &self.array, &self.identity)?;
         if Journal::read(lock.journal())?.is_some() {
@@ -41,10 +38,8 @@ impl Bench {
         Ok(BenchOutcome { restored, ..outcome })
     }
 
-    /// The journal of what may be changed.
-    ///
-    /// # Errors
-    /// If a setting is not the one that the request was checked with, or could not be restored.
+    /// The journal of what may be changed. Fails if a setting is not the one that the request was
+    /// checked with, or could not be restored.
     fn journal(&self) -> Result<Journal, Diagnostic> {
         let knobs = self.journal_knobs()?;
         let mut journal = Journal::new(&self.sysroot, &self.target, self.identity.clone(), knobs);

@@ -52,10 +52,8 @@ pub(super) fn read(sysroot: &Sysroot, path: &str) -> Option<String> {
     }
 }
 
-/// Sets a place that is no file of the kernel.
-///
-/// # Errors
-/// If it is none, the value is none of its own, or the tool or the file system refuses.
+/// Sets a place that is no file of the kernel. Fails if it is none, the value is none of its own,
+/// or the tool or the file system refuses.
 pub(super) fn write(sysroot: &Sysroot, path: &str, value: &str) -> io::Result<()> {
     let unknown = || io::Error::other(format!("`{value}` is no value of {path}"));
     match KnobPath::of(path) {

@@ -28,10 +28,8 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts `command`, which must call [`watch`], and waits until it is ready.
-    ///
-    /// # Errors
-    /// If it cannot be started, or ends at once.
+    /// Starts `command`, which must call [`watch`], and waits until it is ready. Fails if it cannot
+    /// be started, or ends at once.
     pub(crate) fn start(command: &[OsString]) -> io::Result<Watchdog> {
         let [program, arguments @ ..] = command else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -49,10 +47,8 @@ impl Watchdog {
         }
     }
 
-    /// Says that a process was started, which leads its group.
-    ///
-    /// # Errors
-    /// If the watchdog does not run any more.
+    /// Says that a process was started, which leads its group. Fails if the watchdog does not run
+    /// any more.
     pub(crate) fn started(&self, process: u32) -> io::Result<()> {
         self.say(&format!("+{process} {}\n", start_time(process).unwrap_or_default()))
     }

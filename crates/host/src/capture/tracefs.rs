@@ -30,10 +30,8 @@ pub struct TraceSession {
 }
 
 impl TraceSession {
-    /// A session that can record the requests of these devices.
-    ///
-    /// # Errors
-    /// If tracefs cannot be mounted or used, as without root.
+    /// A session that can record the requests of these devices. Fails if tracefs cannot be mounted
+    /// or used, as without root.
     pub fn new(devices: &[CapturedDevice]) -> Result<TraceSession, Diagnostic> {
         let is_there = |folder: &&&str| Path::new(folder).join("instances").is_dir();
         let mut session = TraceSession { instance: PathBuf::new(), mounted: None, pipe: None };

@@ -96,10 +96,7 @@ impl<'a> Btrfs<'a> {
         self.text("label").unwrap_or_else(|| self.fsid.clone())
     }
 
-    /// Describes it as an array.
-    ///
-    /// # Errors
-    /// If its data have no copies, or its devices cannot be read.
+    /// Describes it as an array. Fails if its data have no copies, or its devices cannot be read.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
         let mut notes = Vec::new();
         let profile = self.profile(&mut notes)?;
@@ -282,10 +279,7 @@ impl<'a> Btrfs<'a> {
         Some(DetectedLimit { kib: set.min()? / 1024, is_own: true })
     }
 
-    /// Which device has which devid.
-    ///
-    /// # Errors
-    /// If it cannot be read; with what is assumed.
+    /// Which device has which devid. Fails if it cannot be read; with what is assumed.
     fn devices(
         &self,
         mount: Option<&MountEntry>,

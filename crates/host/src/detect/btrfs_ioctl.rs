@@ -43,10 +43,8 @@ const SCRUB_PROGRESS: ioctl::Opcode = opcode::read_write::<BtrfsScrub>(0x94, 29)
 const FS_INFO: ioctl::Opcode = opcode::read::<FsInfo>(0x94, 31);
 const DEVICE_INFO: ioctl::Opcode = opcode::read_write::<DeviceInfo>(0x94, 30);
 
-/// The devices of the btrfs that `folder` is on, missing ones included.
-///
-/// # Errors
-/// If the folder cannot be opened, or the kernel refuses.
+/// The devices of the btrfs that `folder` is on, missing ones included. Fails if the folder cannot
+/// be opened, or the kernel refuses.
 pub(crate) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, Errno> {
     let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut info = FsInfo([0; 1024]);
@@ -76,10 +74,8 @@ pub(crate) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, Errno> {
     Ok(devices)
 }
 
-/// True if the kernel scrubs one of these devids of the btrfs that `folder` is on.
-///
-/// # Errors
-/// If the folder cannot be opened, or the kernel does not say, as to a user without privileges.
+/// True if the kernel scrubs one of these devids of the btrfs that `folder` is on. Fails if the
+/// folder cannot be opened, or the kernel does not say, as to a user without privileges.
 pub(super) fn is_scrubbed(folder: &Path, devids: &[u64]) -> Result<bool, Errno> {
     let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     for devid in devids {
@@ -99,10 +95,8 @@ pub(super) fn is_scrubbed(folder: &Path, devids: &[u64]) -> Result<bool, Errno> 
     Ok(false)
 }
 
-/// The chunks of the btrfs that `folder` is on, without those with parity.
-///
-/// # Errors
-/// If the folder cannot be opened, or the kernel does not say, as to a user without privileges.
+/// The chunks of the btrfs that `folder` is on, without those with parity. Fails if the folder
+/// cannot be opened, or the kernel does not say, as to a user without privileges.
 pub(crate) fn chunks(folder: &Path) -> Result<Vec<BtrfsChunk>, Errno> {
     let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let (mut chunks, mut from) = (Vec::new(), 0_u64);

@@ -70,10 +70,7 @@ impl<'a> Mapped<'a> {
         Some(Mapped { sysroot, device: device.clone(), name, kind })
     }
 
-    /// Describes it.
-    ///
-    /// # Errors
-    /// If its level cannot be read or has no copies.
+    /// Describes it. Fails if its level cannot be read or has no copies.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
         match self.kind {
             MappedKind::Multipath => self.multipath(),

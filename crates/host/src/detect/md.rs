@@ -56,10 +56,8 @@ impl Raid10Layout {
         }
     }
 
-    /// As array files have it.
-    ///
-    /// # Errors
-    /// If array files do not have it for this many members; with the reason.
+    /// As array files have it. Fails if array files do not have it for this many members; with the
+    /// reason.
     pub(super) fn array_layout(
         self,
         members: usize,
@@ -105,10 +103,8 @@ impl<'a> Md<'a> {
         self.sysroot.number(&self.device.file(&format!("md/{file}")))
     }
 
-    /// Describes it.
-    ///
-    /// # Errors
-    /// If the number of its members, or its layout, cannot be read or has no profile.
+    /// Describes it. Fails if the number of its members, or its layout, cannot be read or has no
+    /// profile.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
         let name = &self.device.name;
         let Some(slots) = self.number("raid_disks").filter(|slots| *slots <= MEMBERS_MAX) else {

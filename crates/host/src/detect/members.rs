@@ -132,10 +132,8 @@ pub(super) fn is_kernel_since(sysroot: &Sysroot, wanted: (u32, u32)) -> Option<b
 /// Advice if there are more copies than can be described.
 pub(super) const COPIES_HELP: &str = "arrays of 2 to 16 copies or paths can be described";
 
-/// The profile with this many copies, and the layout if no profile of btrfs has as many.
-///
-/// # Errors
-/// If there are too few or too many; with the reason.
+/// The profile with this many copies, and the layout if no profile of btrfs has as many. Fails if
+/// there are too few or too many; with the reason.
 pub(super) fn layout_of_copies(
     copies: usize,
 ) -> Result<(&'static str, Option<ArrayLayout>), String> {

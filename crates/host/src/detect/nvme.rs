@@ -65,10 +65,7 @@ impl<'a> NvmePaths<'a> {
         self.sysroot.text(&format!("/sys/class/nvme-subsystem/{}/{file}", self.subsystem))
     }
 
-    /// Describes it.
-    ///
-    /// # Errors
-    /// If no profile has as many members as there are paths.
+    /// Describes it. Fails if no profile has as many members as there are paths.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
         let states: Vec<PathState> = self.paths.iter().map(|path| self.state(path)).collect();
         // Paths of a worse state serve only if no better one is left.

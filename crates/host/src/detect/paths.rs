@@ -6,10 +6,7 @@ use super::members::no_mirror;
 pub(super) const PATHS_NOTE: &str =
     "the members are paths to one device: a simulation has a device for each";
 
-/// Notes which paths stand by.
-///
-/// # Errors
-/// If all but one do: then there is nothing to choose.
+/// Notes which paths stand by. Fails if all but one do: then there is nothing to choose.
 pub(super) fn note_standby(
     name: &str,
     serving: usize,

@@ -52,10 +52,8 @@ struct VdevLeaf {
     is_resilvering: bool,
 }
 
-/// The pools of the machine. Empty where ZFS is not loaded.
-///
-/// # Errors
-/// If ZFS is loaded but its pools cannot be listed.
+/// The pools of the machine. Empty where ZFS is not loaded. Fails if ZFS is loaded but its pools
+/// cannot be listed.
 pub(super) fn pools(sysroot: &Sysroot) -> Result<Vec<ZfsPool>, DetectError> {
     let is_loaded = sysroot.exists("/sys/module/zfs") || sysroot.exists("/proc/spl/kstat/zfs");
     if !is_loaded && !mounts(sysroot).iter().any(|mount| mount.kind == "zfs") {
@@ -68,10 +66,7 @@ pub(super) fn pools(sysroot: &Sysroot) -> Result<Vec<ZfsPool>, DetectError> {
 }
 
 impl ZfsPool {
-    /// Describes it.
-    ///
-    /// # Errors
-    /// If its data vdevs are no mirrors, or their disks cannot be read.
+    /// Describes it. Fails if its data vdevs are no mirrors, or their disks cannot be read.
     pub(super) fn array(&self, sysroot: &Sysroot) -> Result<DetectedArray, DetectError> {
         let mut notes = Vec::new();
         let mirrors: Vec<&Vdev> =

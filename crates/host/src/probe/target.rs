@@ -64,10 +64,8 @@ pub(super) struct DeviceCounters {
 }
 
 impl ProbeTarget {
-    /// Opens the device or file at `path` for reading.
-    ///
-    /// # Errors
-    /// If there is none, it cannot be opened for direct reads, or it cannot be measured.
+    /// Opens the device or file at `path` for reading. Fails if there is none, it cannot be opened
+    /// for direct reads, or it cannot be measured.
     pub fn open(path: &Path, sysroot: &Sysroot) -> Result<ProbeTarget, Diagnostic> {
         let refuse = |message: &str, help: &str| {
             let error = Diagnostic::new(format!("cannot probe `{}`: {message}", path.display()));

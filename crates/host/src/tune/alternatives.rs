@@ -32,10 +32,8 @@ pub(super) struct AlternativeSet {
     pub(super) cost: ChangeCost,
 }
 
-/// The alternatives of an array whose setting `now` is in force.
-///
-/// # Errors
-/// If the system has no setting that keeps reads away from a member.
+/// The alternatives of an array whose setting `now` is in force. Fails if the system has no setting
+/// that keeps reads away from a member.
 pub(super) fn alternatives(
     sysroot: &Sysroot,
     array: &DetectedArray,

@@ -22,11 +22,9 @@ const RELOAD_MAX: Duration = Duration::from_secs(10);
 
 impl TunePlan {
     /// Applies the setting, which stays until [`undo`]. `watchdog` is the command, but for the
-    /// journal, that restores the old setting if this process is killed meanwhile.
-    ///
-    /// # Errors
-    /// If the array is in use by `bench`, was changed by another program, or does not show the
-    /// setting afterwards. What was in force before the first `tune` is restored then.
+    /// journal, that restores the old setting if this process is killed meanwhile. Fails if the
+    /// array is in use by `bench`, was changed by another program, or does not show the setting
+    /// afterwards. What was in force before the first `tune` is restored then.
     pub fn apply(&self, watchdog: &[OsString]) -> Result<(), Diagnostic> {
         let (lock, earlier) = self.lock(journal::OF_TUNE)?;
         let journal = self.journal(earlier.as_ref(), &self.spec)?;
@@ -119,10 +117,8 @@ impl TunePlan {
         Ok(journal)
     }
 
-    /// Adds values that a knob may get to a journal.
-    ///
-    /// # Errors
-    /// If nothing tells the member of the knob from the others.
+    /// Adds values that a knob may get to a journal. Fails if nothing tells the member of the knob
+    /// from the others.
     pub(super) fn add_values(
         &self,
         journal: &mut Journal,
@@ -239,10 +235,8 @@ fn continue_entry(
 /// An array by its name, or a journal that cannot be read by its path, with what was restored.
 pub type Undone = (String, Result<RestoreReport, Diagnostic>);
 
-/// Restores what was in force before `tune`, on the array at `target` or on all.
-///
-/// # Errors
-/// If `target` is given, and nothing was applied to it.
+/// Restores what was in force before `tune`, on the array at `target` or on all. Fails if `target`
+/// is given, and nothing was applied to it.
 pub fn undo(sysroot: &Sysroot, target: Option<&str>) -> Result<Vec<Undone>, Diagnostic> {
     // A service began with what was applied.
     let mut all = undo_journals(sysroot, target, journal::OF_AUTO);

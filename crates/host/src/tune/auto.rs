@@ -41,10 +41,7 @@ pub struct AutoState {
 }
 
 impl AutoState {
-    /// The state in a text.
-    ///
-    /// # Errors
-    /// If the text is too long or no state.
+    /// The state in a text. Fails if the text is too long or no state.
     pub fn parse(text: &str) -> Result<AutoState, String> {
         if text.len() as u64 > STATE_BYTES_MAX {
             return Err(format!("it is longer than {STATE_BYTES_MAX} bytes"));
@@ -106,10 +103,8 @@ pub struct AutoTune {
 }
 
 impl AutoTune {
-    /// A service for the array that was detected at `target`.
-    ///
-    /// # Errors
-    /// If the array is not complete and idle, or has no setting to choose.
+    /// A service for the array that was detected at `target`. Fails if the array is not complete
+    /// and idle, or has no setting to choose.
     pub fn new(
         sysroot: &Sysroot,
         target: &str,
@@ -219,10 +214,8 @@ impl AutoTune {
         self.event(now, decision, obstacle)
     }
 
-    /// Ends the service; returns what was restored.
-    ///
-    /// # Errors
-    /// If the setting is to be kept, and that cannot be recorded.
+    /// Ends the service; returns what was restored. Fails if the setting is to be kept, and that
+    /// cannot be recorded.
     pub fn end(mut self) -> Result<Option<RestoreReport>, Diagnostic> {
         let is_usual = self.controller.current() == 0;
         match self.changed.take() {

@@ -12,10 +12,8 @@ use mirrorball_core::diagnostic::Diagnostic;
 
 const ZFS_PARAMETERS: &str = "/sys/module/zfs/parameters/";
 
-/// The files for knobs with these values: paths and texts.
-///
-/// # Errors
-/// If a name cannot be written into a file as it is.
+/// The files for knobs with these values: paths and texts. Fails if a name cannot be written into a
+/// file as it is.
 pub(super) fn files(
     array: &DetectedArray,
     values: &[(&Knob, &str)],

@@ -65,9 +65,8 @@ fn arms(
 
 impl TunePlan {
     /// The plan of the setting `spec`, with the files that keep it over restarts if it `persists`.
-    ///
-    /// # Errors
-    /// If the array is not complete and idle, or the running system does not offer the setting.
+    /// Fails if the array is not complete and idle, or the running system does not offer the
+    /// setting.
     pub fn new(
         sysroot: &Sysroot,
         target: &str,
@@ -141,10 +140,7 @@ impl TunePlan {
         }
     }
 
-    /// Canonical policy string of the setting in force.
-    ///
-    /// # Errors
-    /// If the array cannot be described.
+    /// Canonical policy string of the setting in force. Fails if the array cannot be described.
     pub fn setting_in_force(
         sysroot: &Sysroot,
         array: &DetectedArray,

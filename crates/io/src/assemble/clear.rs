@@ -37,10 +37,8 @@ pub enum ClearError {
 }
 
 /// Removes the labels of devices. All are opened and checked before the first is written to.
-/// Returns what each of them was, in words.
-///
-/// # Errors
-/// If a device has no label, is in use, or cannot be written.
+/// Returns what each of them was, in words. Fails if a device has no label, is in use, or cannot be
+/// written.
 pub fn clear(
     devices: &[DeviceAddress],
     options: OpenOptions,

@@ -87,10 +87,8 @@ struct Candidates {
     notes: Vec<String>,
 }
 
-/// Creates a volume. What the members held is lost.
-///
-/// # Errors
-/// If the array cannot be labelled, a device is in use or holds data, or cannot be written.
+/// Creates a volume. What the members held is lost. Fails if the array cannot be labelled, a device
+/// is in use or holds data, or cannot be written.
 pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
     let candidates = open_candidates(creation)?;
     let members = candidates.members.iter().map(|(_, open)| open).zip(&candidates.devices);

@@ -73,10 +73,8 @@ pub struct LabelledOptions {
     pub platform: Platform,
 }
 
-/// Serves a volume by the labels of its members.
-///
-/// # Errors
-/// If the labels do not agree, members are missing, or a device cannot be used.
+/// Serves a volume by the labels of its members. Fails if the labels do not agree, members are
+/// missing, or a device cannot be used.
 pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledError> {
     let mut notes = Vec::new();
     let Opened { devices, opened, spares } = open_devices(&serving, &mut notes)?;

@@ -261,10 +261,8 @@ impl MemberOpener {
         Ok((config, open))
     }
 
-    /// The map of the volume over members with these sizes.
-    ///
-    /// # Errors
-    /// If a member is too small, or they do not fit the array file.
+    /// The map of the volume over members with these sizes. Fails if a member is too small, or they
+    /// do not fit the array file.
     pub(super) fn allocate(
         &self,
         array: &ArraySpec,

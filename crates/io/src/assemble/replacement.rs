@@ -16,10 +16,8 @@ use mirrorball_store::label::{Label, LabelledSpare, OwnData, SpareBlock, Uuid, o
 use std::io;
 
 impl MemberOpener {
-    /// Opens a member of a running volume again.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or cannot take the place of what it was.
+    /// Opens a member of a running volume again. Fails if it cannot be opened, or cannot take the
+    /// place of what it was.
     fn open_replacement(
         &self,
         request: &OpenRequest,

@@ -43,11 +43,9 @@ pub fn saved_label(label: &MemberLabel) -> Box<[u8]> {
     label.label.encode(label.member, LABEL_SLOTS[0])
 }
 
-/// Restores a label from its bytes. Returns the label as it is now.
-///
-/// # Errors
-/// If the bytes are no label of a member in sync, the device has a label or is too small, or the
-/// volume needs more than one member.
+/// Restores a label from its bytes. Returns the label as it is now. Fails if the bytes are no label
+/// of a member in sync, the device has a label or is too small, or the volume needs more than one
+/// member.
 pub fn restore(
     saved: &[u8],
     device: &DeviceAddress,

@@ -12,11 +12,8 @@ use mirrorball_store::label::{Label, LabelledSpare};
 use std::io;
 
 impl MemberOpener {
-    /// Makes a spare of a device.
-    ///
-    /// # Errors
-    /// If it cannot be opened, is too small for every member, or contains something that is not
-    /// given up.
+    /// Makes a spare of a device. Fails if it cannot be opened, is too small for every member, or
+    /// contains something that is not given up.
     pub(super) fn prepare(&self, request: &SpareRequest) -> Result<LabelledSpare, String> {
         let SpareRequest { address, occupied, label } = request;
         let options = OpenOptions { occupied: *occupied, ..self.options };
@@ -57,10 +54,8 @@ impl MemberOpener {
     }
 }
 
-/// Contents of a device that would be lost if it became a spare.
-///
-/// # Errors
-/// If it is a member or a spare of the volume, or cannot be read.
+/// Contents of a device that would be lost if it became a spare. Fails if it is a member or a spare
+/// of the volume, or cannot be read.
 pub(crate) fn refusal(
     label: &Label,
     read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,

@@ -20,11 +20,9 @@ pub(super) struct StartPolicy {
     pub(super) note: Option<String>,
 }
 
-/// The policy that the user asks for, or the one that is kept.
-///
-/// # Errors
-/// If the policy is unknown or does not fit the members. A program that is kept and cannot be used
-/// is no error: its fallback decides.
+/// The policy that the user asks for, or the one that is kept. Fails if the policy is unknown or
+/// does not fit the members. A program that is kept and cannot be used is no error: its fallback
+/// decides.
 pub(super) fn start_policy(
     asked: Option<&str>,
     kept: &KeptPolicy,

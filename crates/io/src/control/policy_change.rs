@@ -15,10 +15,8 @@ pub(super) struct ChangeRequest {
     pub(super) kept: Option<String>,
 }
 
-/// Records a policy, which the user named by `reference`, in the labels of a volume.
-///
-/// # Errors
-/// If the volume has no labels, or these have no room for it, or are not written.
+/// Records a policy, which the user named by `reference`, in the labels of a volume. Fails if the
+/// volume has no labels, or these have no room for it, or are not written.
 pub(super) fn keep_policy(
     spec: &Spec,
     reference: &str,

@@ -40,11 +40,8 @@ impl PolicyLoader {
     }
 
     /// Queues a request to load the program that a policy string names by file; `object` holds its
-    /// digits.
-    ///
-    /// # Errors
-    /// If the service has no loader, the object is missing or malformed, too many programs are
-    /// being loaded, or the system cannot start a thread.
+    /// digits. Fails if the service has no loader, the object is missing or malformed, too many
+    /// programs are being loaded, or the system cannot start a thread.
     pub(super) fn load(
         loader: Option<&mut PolicyLoader>,
         request: ChangeRequest,

@@ -139,10 +139,7 @@ impl Buffers {
         self.slab.insert(Buffer::new(memory))
     }
 
-    /// Frees a buffer.
-    ///
-    /// # Panics
-    /// If an operation in flight uses it.
+    /// Frees a buffer. Panics if an operation in flight uses it.
     pub(super) fn release(&mut self, key: BufferKey) {
         let buffer = self.slab.get(key);
         // Before it is removed: unwinding would free memory that the kernel uses.
@@ -151,10 +148,7 @@ impl Buffers {
         self.free.keep(buffer.memory);
     }
 
-    /// The bytes of a slice.
-    ///
-    /// # Panics
-    /// If an operation in flight may write to the buffer.
+    /// The bytes of a slice. Panics if an operation in flight may write to the buffer.
     #[inline]
     pub(super) fn bytes(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer);
@@ -163,9 +157,7 @@ impl Buffers {
     }
 
     /// The bytes of a slice of a buffer to other parts of which operations in flight may write.
-    ///
-    /// # Panics
-    /// If an operation in flight may write to the slice.
+    /// Panics if an operation in flight may write to the slice.
     pub(super) fn bytes_of_part(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer);
         let wanted = slice.start..slice.start + slice.length;
@@ -175,10 +167,7 @@ impl Buffers {
         buffer.memory.slice(slice.start, slice.length)
     }
 
-    /// The bytes of a slice, to be changed.
-    ///
-    /// # Panics
-    /// If an operation in flight uses the buffer.
+    /// The bytes of a slice, to be changed. Panics if an operation in flight uses the buffer.
     #[inline]
     pub(super) fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
         let buffer = self.slab.get_mut(slice.buffer);
@@ -190,21 +179,15 @@ impl Buffers {
         buffer.memory.slice_mut(slice.start, slice.length)
     }
 
-    /// Copies the bytes of a slice to another buffer.
-    ///
-    /// # Panics
-    /// If the lengths or the buffers do not allow it: as [`Buffers::bytes`] and
-    /// [`Buffers::bytes_mut`].
+    /// Copies the bytes of a slice to another buffer. Panics if the lengths or the buffers do not
+    /// allow it: as [`Buffers::bytes`] and [`Buffers::bytes_mut`].
     pub(super) fn copy(&mut self, from: Slice, to: Slice) {
         self.bytes_mut(to);
         self.deliver(from, to);
     }
 
     /// Copies the bytes of a slice to another buffer, of which operations in flight may use other
-    /// parts.
-    ///
-    /// # Panics
-    /// If it is the same buffer, or an operation in flight may write to the first.
+    /// parts. Panics if it is the same buffer, or an operation in flight may write to the first.
     pub(super) fn deliver(&mut self, from: Slice, to: Slice) {
         let [source, target] = self.slab.get_two_mut(from.buffer, to.buffer);
         assert_eq!(source.targets, 0, "no access to a buffer that the kernel writes");
@@ -289,55 +272,38 @@ impl Driver {
         self.buffers.held()
     }
 
-    /// Frees a buffer.
-    ///
-    /// # Panics
-    /// If an operation in flight uses it.
+    /// Frees a buffer. Panics if an operation in flight uses it.
     #[inline]
     pub fn release(&mut self, key: BufferKey) {
         self.buffers.release(key);
     }
 
-    /// The bytes of a slice.
-    ///
-    /// # Panics
-    /// If an operation in flight may write to the buffer.
+    /// The bytes of a slice. Panics if an operation in flight may write to the buffer.
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
         self.buffers.bytes(slice)
     }
 
     /// The bytes of a slice of a buffer to other parts of which operations in flight may write.
-    ///
-    /// # Panics
-    /// If an operation in flight may write to the slice.
+    /// Panics if an operation in flight may write to the slice.
     pub(crate) fn bytes_of_part(&self, slice: Slice) -> &[u8] {
         self.buffers.bytes_of_part(slice)
     }
 
-    /// The bytes of a slice, to be changed.
-    ///
-    /// # Panics
-    /// If an operation in flight uses the buffer.
+    /// The bytes of a slice, to be changed. Panics if an operation in flight uses the buffer.
     #[inline]
     pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
         self.buffers.bytes_mut(slice)
     }
 
-    /// Copies the bytes of a slice to another buffer.
-    ///
-    /// # Panics
-    /// If the lengths or the buffers do not allow it: as [`Driver::bytes`] and
-    /// [`Driver::bytes_mut`].
+    /// Copies the bytes of a slice to another buffer. Panics if the lengths or the buffers do not
+    /// allow it: as [`Driver::bytes`] and [`Driver::bytes_mut`].
     pub fn copy(&mut self, from: Slice, to: Slice) {
         self.buffers.copy(from, to);
     }
 
     /// Copies the bytes of a slice to another buffer, of which operations in flight may use other
-    /// parts.
-    ///
-    /// # Panics
-    /// If it is the same buffer, or an operation in flight may write to the first.
+    /// parts. Panics if it is the same buffer, or an operation in flight may write to the first.
     pub(crate) fn deliver(&mut self, from: Slice, to: Slice) {
         self.buffers.deliver(from, to);
     }

@@ -135,10 +135,7 @@ impl SharedMemory {
         Ok(SharedMemory { address, bytes })
     }
 
-    /// Reads words, from the one at `index` on.
-    ///
-    /// # Panics
-    /// If they lie outside.
+    /// Reads words, from the one at `index` on. Panics if they lie outside.
     #[inline]
     pub fn words<const N: usize>(&self, index: usize) -> [u64; N] {
         let end = index.checked_add(N).and_then(|end| end.checked_mul(size_of::<u64>()));

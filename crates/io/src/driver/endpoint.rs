@@ -51,10 +51,8 @@ pub(crate) enum BlockingStream {
 }
 
 impl Endpoint {
-    /// Another descriptor of the same file or socket.
-    ///
-    /// # Errors
-    /// If the process is out of file descriptors, or the endpoint is simulated.
+    /// Another descriptor of the same file or socket. Fails if the process is out of file
+    /// descriptors, or the endpoint is simulated.
     pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
         match self {
             Endpoint::Fd(fd) => fd.try_clone(),

@@ -96,10 +96,8 @@ pub struct Driver {
 
 impl Driver {
     /// A driver with this kind of backend; with `None`, io_uring if available, else threads.
-    /// Returns why io_uring is not available, too.
-    ///
-    /// # Errors
-    /// If the requested backend is not available, or threads cannot be started.
+    /// Returns why io_uring is not available, too. Fails if the requested backend is not available,
+    /// or threads cannot be started.
     pub fn new(wanted: Option<BackendKind>) -> io::Result<(Driver, Option<io::Error>)> {
         let (backend, refusal) = match wanted {
             Some(BackendKind::Ring) => (Backend::Ring(Box::new(Ring::new()?)), None),
@@ -165,10 +163,7 @@ impl Driver {
         }
     }
 
-    /// Becomes the owner of a descriptor.
-    ///
-    /// # Errors
-    /// If its mode cannot be set.
+    /// Becomes the owner of a descriptor. Fails if its mode cannot be set.
     pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<Handle> {
         if let Backend::Threads(_) = self.backend {
             // Operations start when `poll` reports the socket, and must not block. Ignored by
@@ -181,20 +176,15 @@ impl Driver {
     }
 
     /// Becomes the owner of a descriptor of a socket that other processes use as well, such as a
-    /// listener that systemd passed. When it is closed, the socket stays as it is.
-    ///
-    /// # Errors
-    /// If its mode cannot be set.
+    /// listener that systemd passed. When it is closed, the socket stays as it is. Fails if its
+    /// mode cannot be set.
     pub fn adopt_shared(&mut self, fd: OwnedFd) -> io::Result<Handle> {
         let handle = self.adopt(fd)?;
         self.descriptors.get_mut(handle).is_shared = true;
         Ok(handle)
     }
 
-    /// Becomes the owner of a file or socket.
-    ///
-    /// # Errors
-    /// If its mode cannot be set.
+    /// Becomes the owner of a file or socket. Fails if its mode cannot be set.
     pub fn adopt_endpoint(&mut self, endpoint: Endpoint) -> io::Result<Handle> {
         match endpoint {
             Endpoint::Fd(fd) => self.adopt(fd),
@@ -246,9 +236,7 @@ impl Driver {
     }
 
     /// Reports an event with this token each time the waker is set, until the handle is closed.
-    ///
-    /// # Errors
-    /// If the mode of its descriptor cannot be set.
+    /// Fails if the mode of its descriptor cannot be set.
     pub fn add_waker(&mut self, token: Token, waker: &Waker) -> io::Result<Handle> {
         let handle = self.insert(Resource::Fd(waker.eventfd().clone()), false);
         self.descriptors.get_mut(handle).waker = Some(waker.clone());
@@ -272,10 +260,8 @@ impl Driver {
         self.start(token, socket, OperationKind::Hangup);
     }
 
-    /// Sends all bytes of these slices, in order.
-    ///
-    /// # Panics
-    /// If there are none, or more than [`SLICES_MAX`].
+    /// Sends all bytes of these slices, in order. Panics if there are none, or more than
+    /// [`SLICES_MAX`].
     pub fn send(&mut self, token: Token, socket: Handle, slices: &[Slice]) {
         assert!((1..=SLICES_MAX).contains(&slices.len()), "one send takes {SLICES_MAX} slices");
         let mut list = self.spare_lists.pop().unwrap_or_default();

@@ -17,10 +17,8 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// A driver, and why it does not use io_uring if that is not available.
-    ///
-    /// # Errors
-    /// If the backend is not available, or threads cannot be started.
+    /// A driver, and why it does not use io_uring if that is not available. Fails if the backend is
+    /// not available, or threads cannot be started.
     pub(crate) fn driver(&self) -> io::Result<(Driver, Option<io::Error>)> {
         match self {
             Platform::System(backend) => Driver::new(*backend),
@@ -28,10 +26,7 @@ impl Platform {
         }
     }
 
-    /// Random bytes, for identifiers.
-    ///
-    /// # Errors
-    /// If the system has no source of them.
+    /// Random bytes, for identifiers. Fails if the system has no source of them.
     pub(crate) fn random_bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
         match self {
             Platform::System(_) => {

@@ -265,10 +265,7 @@ impl Executor {
     }
 
     /// True if discarded ranges of a target read as zeroes. Becomes false when a discard ends that
-    /// did not zero its range.
-    ///
-    /// # Panics
-    /// If there is no such target.
+    /// did not zero its range. Panics if there is no such target.
     pub fn discards_zero(&self, target: Target) -> bool {
         match target {
             Target::Volume => {

@@ -112,10 +112,8 @@ impl Executor {
         self.volume.as_ref().is_some_and(|volume| volume.states().is_failing(member, now))
     }
 
-    /// Fails a member on request. Returns false if the volume cannot do without it.
-    ///
-    /// # Panics
-    /// If there is no volume.
+    /// Fails a member on request. Returns false if the volume cannot do without it. Panics if there
+    /// is no volume.
     pub fn fail_on_request(&mut self, member: MemberIndex) -> bool {
         let before = self.slots[member.get()].fault;
         self.note_fault(member, MemberFault::Requested);

@@ -135,13 +135,8 @@ pub struct Executor {
 
 impl Executor {
     /// An executor of these members, and of the volume on them if there is one; `model_array` holds
-    /// the models of the emulated members, in the same order, if there are any.
-    ///
-    /// # Errors
-    /// If the driver cannot adopt the files.
-    ///
-    /// # Panics
-    /// If there are emulated members without a model.
+    /// the models of the emulated members, in the same order, if there are any. Fails if the driver
+    /// cannot adopt the files. Panics if there are emulated members without a model.
     pub fn new(
         mut driver: Driver,
         clock: Clock,
@@ -223,10 +218,7 @@ impl Executor {
         }
     }
 
-    /// The size of a target in bytes.
-    ///
-    /// # Panics
-    /// If there is no such target.
+    /// The size of a target in bytes. Panics if there is no such target.
     pub fn size_bytes(&self, target: Target) -> u64 {
         match target {
             Target::Volume => self.volume.as_ref().expect("there is a volume").capacity_bytes(),

@@ -28,11 +28,8 @@ impl RangeHold {
 }
 
 impl Executor {
-    /// Starts a read, and keeps others from changing its range until [`Executor::change_held`]
-    /// and [`Executor::end_hold`].
-    ///
-    /// # Panics
-    /// If a range is held.
+    /// Starts a read, and keeps others from changing its range until [`Executor::change_held`] and
+    /// [`Executor::end_hold`]. Panics if a range is held.
     pub(crate) fn read_and_hold(&mut self, read: IoRequest) {
         assert!(self.hold.is_none(), "one range is held at a time");
         let range = read.offset..read.offset + read.length;

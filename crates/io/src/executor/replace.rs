@@ -14,10 +14,7 @@ use std::io;
 
 impl Executor {
     /// Closes the storage of a real member that failed, so that it can be opened again. Does
-    /// nothing to an emulated member.
-    ///
-    /// # Errors
-    /// If it has I/Os in flight; the text says so.
+    /// nothing to an emulated member. Fails if it has I/Os in flight; the text says so.
     pub fn detach(&mut self, member: MemberIndex) -> Result<(), &'static str> {
         let slot = &mut self.slots[member.get()];
         if slot.stats.in_flight > 0 {
@@ -38,9 +35,7 @@ impl Executor {
     }
 
     /// Closes the device of a real member that failed, which is used again only if one is attached.
-    ///
-    /// # Errors
-    /// If it has I/Os in flight; the text says so.
+    /// Fails if it has I/Os in flight; the text says so.
     pub fn remove(&mut self, member: MemberIndex) -> Result<(), &'static str> {
         self.detach(member)?;
         self.slots[member.get()].is_missing = true;
@@ -73,10 +68,7 @@ impl Executor {
     }
 
     /// Replaces the storage of a member, of which the volume must know before the next turn. I/Os
-    /// in flight end on the old storage.
-    ///
-    /// # Errors
-    /// If the driver cannot adopt it.
+    /// in flight end on the old storage. Fails if the driver cannot adopt it.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
         match (&mut slot.store, source) {

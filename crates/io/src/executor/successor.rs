@@ -18,13 +18,8 @@ use mirrorball_core::slab::SlabKey;
 use std::io;
 
 impl Executor {
-    /// Gives a member a successor, to which nothing is copied yet.
-    ///
-    /// # Errors
-    /// If the driver cannot adopt it.
-    ///
-    /// # Panics
-    /// If it is no file or device of this machine.
+    /// Gives a member a successor, to which nothing is copied yet. Fails if the driver cannot adopt
+    /// it. Panics if it is no file or device of this machine.
     pub fn add_successor(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let Source::Real(file) = source else { unreachable!("a successor is a file or device") };
         let handle = self.driver.adopt_endpoint(file)?;
@@ -46,10 +41,7 @@ impl Executor {
     }
 
     /// Puts the successor of a member in its place; the volume must know before the next turn. I/Os
-    /// in flight end on the old storage.
-    ///
-    /// # Panics
-    /// If it has none.
+    /// in flight end on the old storage. Panics if it has none.
     pub fn use_successor(&mut self, member: MemberIndex) {
         let successor = self.slots[member.get()].successor.take();
         let handle = successor.expect("it has a successor").handle;

@@ -164,10 +164,8 @@ impl MemberAccess {
 }
 
 impl RealMember {
-    /// Opens the file or block device at `path` of a platform.
-    ///
-    /// # Errors
-    /// If it does not exist, cannot be opened, or is in use or with contents.
+    /// Opens the file or block device at `path` of a platform. Fails if it does not exist, cannot
+    /// be opened, or is in use or with contents.
     pub fn open_on(
         platform: &Platform,
         path: &Path,
@@ -192,10 +190,8 @@ impl RealMember {
         })
     }
 
-    /// Opens the file or block device at `path`.
-    ///
-    /// # Errors
-    /// If it does not exist, cannot be opened, or is a block device in use or with contents.
+    /// Opens the file or block device at `path`. Fails if it does not exist, cannot be opened, or
+    /// is a block device in use or with contents.
     pub fn open(path: &Path, options: OpenOptions) -> Result<RealMember, OpenError> {
         let system = |error| OpenError::System { path: path.to_owned(), error };
         let kind = rustix::fs::stat(path).map_err(|error| match error {

@@ -44,10 +44,8 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|&(name, _)| name)
 }
 
-/// Loads a recipe by the path of its folder or by its built-in name.
-///
-/// # Errors
-/// If there is none, or it cannot be read or understood; the message has the file and a hint.
+/// Loads a recipe by the path of its folder or by its built-in name. Fails if there is none, or it
+/// cannot be read or understood; the message has the file and a hint.
 pub fn load(name: &str) -> Result<Recipe> {
     let folder = Path::new(name);
     if folder.is_file() {

@@ -9,9 +9,7 @@ use mirrorball_sim::record::RunRecord;
 
 /// Runs cells, several at a time.
 pub trait CellExecutor: Sync {
-    /// Runs one cell to its end. Equal cells give equal records.
-    ///
-    /// # Errors
-    /// If the cell cannot be run, or the simulation broke one of its own rules.
+    /// Runs one cell to its end. Equal cells give equal records. Fails if the cell cannot be run,
+    /// or the simulation broke one of its own rules.
     fn run(&self, cell: &Cell<'_>) -> Result<RunRecord>;
 }

@@ -69,12 +69,8 @@ pub struct Explained {
 pub const WINDOW_START: Nanos = Nanos::from_secs(1);
 
 /// Runs the one job of `inputs` to the end of the window, and explains the choices made in it.
-///
-/// # Errors
-/// If the policy does not fit the array, or no choice was made in the window.
-///
-/// # Panics
-/// If there is not exactly one job.
+/// Fails if the policy does not fit the array, or no choice was made in the window. Panics if there
+/// is not exactly one job.
 pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explained> {
     let ([jobs], [job]) = (&inputs.jobs[..], &inputs.job_sources[..]) else {
         panic!("explain takes one job");

@@ -36,10 +36,7 @@ pub struct Added {
 }
 
 /// Whether `folder` may take imported cells of the array: it is absent or empty, or holds such
-/// cells.
-///
-/// # Errors
-/// If the folder has other contents; the message lists them and says what to do.
+/// cells. Fails if the folder has other contents; the message lists them and says what to do.
 pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     let hint = "choose another folder with -o";
     if folder.join(SAMPLE_FILE).exists() {

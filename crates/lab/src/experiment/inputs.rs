@@ -78,11 +78,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Loads an array and jobs by path or built-in name.
-    ///
-    /// # Errors
-    /// If one cannot be read or understood, or they do not fit each other; the message has the
-    /// file, the line and a hint.
+    /// Loads an array and jobs by path or built-in name. Fails if one cannot be read or understood,
+    /// or they do not fit each other; the message has the file, the line and a hint.
     pub fn load(array_name: &str, jobs: &[String]) -> Result<Inputs> {
         let loaded = load_array(array_name);
         let (array_source, array) = loaded.map_err(|error| swapped(array_name, jobs, error))?;
@@ -118,9 +115,7 @@ impl Inputs {
     }
 
     /// An array and jobs, each a name and a text, without other files and variables around them.
-    ///
-    /// # Errors
-    /// If one cannot be understood, or they do not fit each other.
+    /// Fails if one cannot be understood, or they do not fit each other.
     pub fn from_texts(array: (&str, &str), jobs: &[(&str, &str)]) -> Result<Inputs> {
         let spec = array_of_text(array.0, array.1)?;
         let source = |(name, text): (&str, &str), fingerprint| InputText {
@@ -181,11 +176,9 @@ impl Inputs {
 }
 
 /// Checks that the jobs of a file can run on an array. Errors call it `array_name`, the file or
-/// name that the user wrote.
-///
-/// # Errors
-/// If the array has a real member, a job does not fit the free part of the volume, or the work
-/// next to the jobs asks for what the array has not; the message has the file, the line and a hint.
+/// name that the user wrote. Fails if the array has a real member, a job does not fit the free part
+/// of the volume, or the work next to the jobs asks for what the array has not; the message has the
+/// file, the line and a hint.
 pub fn check_fit(array_name: &str, array: &ArraySpec, jobs: &JobFile) -> Result<()> {
     let capacity_bytes = array.chunk_map()?.capacity_bytes();
     // Jobs begin behind the older data.

@@ -40,10 +40,8 @@ pub struct Results {
 
 impl Results {
     /// Checks that `folder` may hold the results of `plan`: it is absent or empty, or holds the
-    /// same plan, of as many repeats, fewer or more. Writes nothing.
-    ///
-    /// # Errors
-    /// If it holds another plan or something else; the message says what differs.
+    /// same plan, of as many repeats, fewer or more. Writes nothing. Fails if it holds another plan
+    /// or something else; the message says what differs.
     pub fn check(folder: &Path, plan: &Plan) -> Result<()> {
         let shown = folder.display();
         let plan_path = folder.join(PLAN_FILE);
@@ -158,10 +156,7 @@ impl Results {
     }
 }
 
-/// The text of the file of a record, in one line.
-///
-/// # Panics
-/// If the record is not plain data.
+/// The text of the file of a record, in one line. Panics if the record is not plain data.
 pub fn record_text(record: &impl Serialize) -> String {
     digest::seal(&serde_json::to_string(record).expect("a record is plain data"))
 }

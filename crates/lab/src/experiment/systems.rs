@@ -219,10 +219,7 @@ pub fn all() -> &'static [System] {
     &SYSTEMS
 }
 
-/// The system of this name.
-///
-/// # Errors
-/// If there is none; the message suggests a name.
+/// The system of this name. Fails if there is none; the message suggests a name.
 pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
     let names = || all().iter().map(|system| system.name);
     all().iter().find(|system| system.name == name).ok_or_else(|| {
@@ -349,10 +346,8 @@ impl System {
     }
 
     /// The spec of the policy in force if nothing was set, where the system offers `settings`: the
-    /// default, or the first rule of a release or a profile that does not have it.
-    ///
-    /// # Panics
-    /// If the system's file names a policy that is not in the table; a test holds that it does not.
+    /// default, or the first rule of a release or a profile that does not have it. Panics if the
+    /// system's file names a policy that is not in the table; a test holds that it does not.
     pub fn default_spec(&self, settings: &[Setting]) -> String {
         let default = Spec::parse(&self.default).expect("a system's default is a policy");
         let default = default.to_string();
@@ -369,10 +364,8 @@ impl System {
     }
 
     /// The system whose rule serves `array`: this one, unless it has another for arrays of that
-    /// profile, as md has for RAID10.
-    ///
-    /// # Panics
-    /// If the system's file names a system that does not exist; a test holds that it does not.
+    /// profile, as md has for RAID10. Panics if the system's file names a system that does not
+    /// exist; a test holds that it does not.
     pub fn serving(&'static self, array: &ArraySpec) -> &'static System {
         let other = self.instead.get(array.profile.name());
         other.map_or(self, |name| find(name).expect("the files name systems that exist"))
@@ -384,10 +377,7 @@ impl System {
     }
 
     /// Checks that this system serves `array`, if it is one that serves only some profiles of
-    /// another.
-    ///
-    /// # Errors
-    /// If the array has another profile.
+    /// another. Fails if the array has another profile.
     pub fn check_profile(&self, array: &ArraySpec) -> Result<(), Diagnostic> {
         let profile = array.profile.name();
         let index = all().iter().position(|system| system.name == self.name).unwrap_or(0);

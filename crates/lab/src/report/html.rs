@@ -37,10 +37,7 @@ use gather::JobView;
 use maud::{Markup, html};
 use series_styles::SeriesStyles;
 
-/// The page for one set of results or several side by side.
-///
-/// # Panics
-/// If there is none.
+/// The page for one set of results or several side by side. Panics if there is none.
 pub fn render(parts: &[ResultSet]) -> String {
     render_with(None, parts)
 }
@@ -52,10 +49,7 @@ pub(crate) struct Lead {
     pub(crate) policies: Vec<String>,
 }
 
-/// The same with a decision in front.
-///
-/// # Panics
-/// If there is no set of results.
+/// The same with a decision in front. Panics if there is no set of results.
 pub(crate) fn render_with(lead: Option<Lead>, parts: &[ResultSet]) -> String {
     assert!(!parts.is_empty(), "a report about nothing");
     let named = lead.as_ref().map_or(&[][..], |lead| &lead.policies);

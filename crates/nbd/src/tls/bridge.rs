@@ -51,10 +51,8 @@ impl Bridge {
     }
 
     /// Moves the bytes that can be moved without waiting: `outer` is the socket of TLS, `inner` the
-    /// plain stream. Returns true if there were any.
-    ///
-    /// # Errors
-    /// If the connection is broken, or the peer violates the protocol of TLS.
+    /// plain stream. Returns true if there were any. Fails if the connection is broken, or the peer
+    /// violates the protocol of TLS.
     pub fn step(
         &mut self,
         outer: &mut (impl Read + Write),

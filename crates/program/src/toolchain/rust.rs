@@ -43,10 +43,8 @@ pub struct RustToolchain {
 }
 
 impl RustToolchain {
-    /// Finds the compiler: the variable `RUSTC`, or else `rustc` in the folders of `PATH`.
-    ///
-    /// # Errors
-    /// If it, the target or a linker is missing.
+    /// Finds the compiler: the variable `RUSTC`, or else `rustc` in the folders of `PATH`. Fails if
+    /// it, the target or a linker is missing.
     pub fn find() -> Result<RustToolchain, ToolchainError> {
         let named = std::env::var_os("RUSTC").map(PathBuf::from);
         let rustc = named.or_else(|| find("rustc")).ok_or(ToolchainError::NoRust)?;
@@ -60,10 +58,8 @@ impl RustToolchain {
         Ok(RustToolchain { rustc, linker })
     }
 
-    /// Compiles a file, which may use the crate `mirrorball_policy`.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or the compiler refuses it.
+    /// Compiles a file, which may use the crate `mirrorball_policy`. Fails if the file cannot be
+    /// read, or the compiler refuses it.
     pub fn compile(&self, source: &Path) -> Result<Compiled, ToolchainError> {
         let source = source_of(source)?;
         let folder = WorkFolder::new()?;

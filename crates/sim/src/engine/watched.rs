@@ -38,10 +38,8 @@ pub struct Step {
 }
 
 impl WatchedRun {
-    /// A run of the first group of a job, which has not begun.
-    ///
-    /// # Errors
-    /// If the array, the job and the policy do not fit each other.
+    /// A run of the first group of a job, which has not begun. Fails if the array, the job and the
+    /// policy do not fit each other.
     pub fn new(
         array: &ArraySpec,
         job: &JobFile,
@@ -72,10 +70,8 @@ impl WatchedRun {
         self.engine.now
     }
 
-    /// Advances to a time, or a little beyond: to the first event at or after it.
-    ///
-    /// # Errors
-    /// If the policy is a program that had a fault.
+    /// Advances to a time, or a little beyond: to the first event at or after it. Fails if the
+    /// policy is a program that had a fault.
     pub fn advance_to(&mut self, time: Nanos) -> Result<Step, SimError> {
         self.log().pause_at = time;
         self.engine.run_group(&NEVER)?;
@@ -90,10 +86,7 @@ impl WatchedRun {
         })
     }
 
-    /// Replaces the policy, from the next choice on.
-    ///
-    /// # Errors
-    /// If it does not fit the array.
+    /// Replaces the policy, from the next choice on. Fails if it does not fit the array.
     pub fn set_policy(&mut self, policy: &Spec) -> Result<(), SimError> {
         let devids: Vec<u64> = self.array.members.iter().map(|member| member.devid).collect();
         self.engine.volume.set_policy(policy.build(&devids)?);
@@ -113,10 +106,7 @@ impl WatchedRun {
         self.engine.volume.lose_member(member);
     }
 
-    /// Begins the background work of a job file, such as a scrub.
-    ///
-    /// # Errors
-    /// If the array cannot do it.
+    /// Begins the background work of a job file, such as a scrub. Fails if the array cannot do it.
     pub fn start_background(&mut self, work: &JobFile) -> Result<(), SimError> {
         let policy = PolicyUnderTest::Canary;
         let (array, seed, checks) = (&self.array, self.seed, Checks::Off);

@@ -91,10 +91,8 @@ pub struct DamagedPage;
 
 /// The newest valid version of the page with this number, from both of its slots on a member, which
 /// begin at `offset`; `None` if they have no blocks of this program: the page was never written.
-///
-/// # Errors
-/// If there is none, and a block with a wrong checksum, or with the UUIDs of volume and member.
-/// What overwrote these is not found.
+/// Fails if there is none, and a block with a wrong checksum, or with the UUIDs of volume and
+/// member. What overwrote these is not found.
 pub fn newest_page(
     slots: &[u8],
     number: u32,

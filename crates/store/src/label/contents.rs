@@ -239,10 +239,8 @@ impl Lineage {
 }
 
 impl Label {
-    /// Encodes the label for a slot of a member.
-    ///
-    /// # Panics
-    /// If there are more members than fit, or a text is too long: `create` refuses both.
+    /// Encodes the label for a slot of a member. Panics if there are more members than fit, or a
+    /// text is too long: `create` refuses both.
     pub fn encode(&self, member: Uuid, offset: u64) -> Box<[u8]> {
         let count = self.members.len();
         assert!((1..=LABELLED_MEMBERS_MAX).contains(&count), "{count} members");
@@ -298,10 +296,8 @@ impl Label {
         bytes
     }
 
-    /// Decodes the label in a slot of a member.
-    ///
-    /// # Errors
-    /// If there is none, it is damaged, or of a newer format.
+    /// Decodes the label in a slot of a member. Fails if there is none, it is damaged, or of a
+    /// newer format.
     pub fn decode(bytes: &[u8], offset: u64) -> Result<MemberLabel, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::Label, offset)?;
         let past = (0..HISTORY).map(|index| PastData::decode(&page, index));
@@ -369,10 +365,8 @@ impl Label {
         Ok(())
     }
 
-    /// Refuses offsets that are not on the volume, which is laid out by `map`.
-    ///
-    /// # Errors
-    /// If there is one.
+    /// Refuses offsets that are not on the volume, which is laid out by `map`. Fails if there is
+    /// one.
     pub fn check_map(&self, map: &ChunkMap) -> Result<(), BlockError> {
         match self.resync_from {
             Some(from) if from > map.capacity_bytes() => {

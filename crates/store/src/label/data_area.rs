@@ -8,10 +8,8 @@ use mirrorball_core::geometry::{ArrayLayout, ChunkMap, GeometryError};
 use mirrorball_core::member::MemberConfig;
 
 impl LabelledArray {
-    /// The chunk map over members of these devids and sizes.
-    ///
-    /// # Errors
-    /// If the profile does not fit the members.
+    /// The chunk map over members of these devids and sizes. Fails if the profile does not fit the
+    /// members.
     pub fn chunk_map(&self, members: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
         let members = self.data_configs(members);
         match self.layout {

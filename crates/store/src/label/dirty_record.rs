@@ -51,10 +51,7 @@ impl DirtyRecord {
         DIRTY_LOG_OFFSET + self.sequence % DIRTY_LOG_SLOTS * METADATA_BYTES as u64
     }
 
-    /// Encodes the record for a member.
-    ///
-    /// # Panics
-    /// If there are more regions than fit.
+    /// Encodes the record for a member. Panics if there are more regions than fit.
     pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
         assert!(self.regions.len() <= DIRTY_REGIONS_MAX, "{} regions", self.regions.len());
         assert!(self.regions.is_sorted_by(|one, next| one < next), "regions ascend");
@@ -100,10 +97,8 @@ impl DirtyRecord {
     }
 }
 
-/// The newest record of a member, from the bytes of its log; `None` if there is none.
-///
-/// # Errors
-/// If a record of the member has contents that are not possible.
+/// The newest record of a member, from the bytes of its log; `None` if there is none. Fails if a
+/// record of the member has contents that are not possible.
 pub fn newest_record(
     log: &[u8],
     volume: Uuid,

@@ -61,10 +61,7 @@ impl SpareBlock {
         bytes
     }
 
-    /// Decodes the block.
-    ///
-    /// # Errors
-    /// If there is none, it is damaged, or of a newer format.
+    /// Decodes the block. Fails if there is none, it is damaged, or of a newer format.
     pub fn decode(bytes: &[u8]) -> Result<SpareBlock, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::Spare, SPARE_OFFSET)?;
         let name = page.text(NAME, TEXT_ROOM)?;

@@ -129,10 +129,7 @@ impl TraceFormat {
         })
     }
 
-    /// The one format that understands the head of a file.
-    ///
-    /// # Errors
-    /// If none does, or several do.
+    /// The one format that understands the head of a file. Fails if none does, or several do.
     pub(crate) fn detect(head: &[u8]) -> Result<&'static TraceFormat, Diagnostic> {
         let names = || FORMATS.each_ref().map(|format| format.name).join(", ");
         let fits: Vec<_> =

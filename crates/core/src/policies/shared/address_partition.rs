@@ -11,10 +11,8 @@ use super::smallest::first_smallest;
 use crate::member::Members;
 use crate::policy::Mirror;
 
-/// Position of the mirror that serves the read, if the address space has this many parts.
-///
-/// # Panics
-/// If there are fewer mirrors than parts.
+/// Position of the mirror that serves the read, if the address space has this many parts. Panics if
+/// there are fewer mirrors than parts.
 #[inline]
 pub(crate) fn mirror_of_partition(mirrors: &[Mirror], members: &Members, parts: usize) -> usize {
     let first = &mirrors[first_smallest(mirrors, |mirror| mirror.member)];

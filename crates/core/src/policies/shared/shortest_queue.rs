@@ -8,10 +8,8 @@
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Mirror, Read};
 
-/// Position of the candidate with the shortest queue; `previous` is the member chosen last.
-///
-/// # Panics
-/// If no mirror is a candidate.
+/// Position of the candidate with the shortest queue; `previous` is the member chosen last. Panics
+/// if no mirror is a candidate.
 #[inline]
 pub(crate) fn shortest_queue(
     read: &Read,

@@ -6,19 +6,15 @@
 use crate::policies::MIRRORS_MAX;
 use crate::policy::Mirror;
 
-/// Positions in `mirrors`, ordered by member index. Allocates nothing.
-///
-/// # Panics
-/// If there are more than [`MIRRORS_MAX`].
+/// Positions in `mirrors`, ordered by member index. Allocates nothing. Panics if there are more
+/// than [`MIRRORS_MAX`].
 #[inline]
 pub(crate) fn slot_order(mirrors: &[Mirror]) -> impl Iterator<Item = usize> + use<> {
     order_by(mirrors, |mirror| mirror.member)
 }
 
-/// Positions in `mirrors`, the smallest key first; equals in the order of the slice.
-///
-/// # Panics
-/// If there are more than [`MIRRORS_MAX`].
+/// Positions in `mirrors`, the smallest key first; equals in the order of the slice. Panics if
+/// there are more than [`MIRRORS_MAX`].
 #[inline]
 pub(crate) fn order_by<K: Ord, F: Fn(&Mirror) -> K>(
     mirrors: &[Mirror],

@@ -9,10 +9,7 @@ use super::slot_order::slot_order;
 use crate::policy::Mirror;
 
 /// Position of the mirror with the smallest key. If several have it, `which` gets their number and
-/// returns the index of the one to take.
-///
-/// # Panics
-/// If `which` returns an index that is too large.
+/// returns the index of the one to take. Panics if `which` returns an index that is too large.
 #[inline]
 pub(crate) fn smallest_with_tie_break(
     mirrors: &[Mirror],

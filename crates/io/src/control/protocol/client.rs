@@ -76,10 +76,8 @@ pub enum AskError {
     Refused(#[from] RequestError),
 }
 
-/// Sends a request to the service whose control socket is at `path`, and returns its answer.
-///
-/// # Errors
-/// If there is no service, or it does not carry out the request.
+/// Sends a request to the service whose control socket is at `path`, and returns its answer. Fails
+/// if there is no service, or it does not carry out the request.
 pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result<T, AskError> {
     let malformed = |error| AskError::Malformed { path: path.to_owned(), error };
     let line = serde_json::to_string(request).map_err(malformed)?;
@@ -97,10 +95,7 @@ pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result
 
 /// Gives each event of the service whose control socket is at `path` to `take`, with its line: the
 /// last ones and, if `follows`, those that happen from then on. Ends when the service closes the
-/// connection, or `take` returns false.
-///
-/// # Errors
-/// If there is no service, or it does not send events.
+/// connection, or `take` returns false. Fails if there is no service, or it does not send events.
 pub fn follow_events(
     path: &Path,
     follows: bool,

@@ -7,10 +7,8 @@ use crate::driver::operation::OperationKind;
 
 impl Driver {
     /// Cuts the power of a simulated machine: what is in flight ends nowhere, and files lose what
-    /// was not synced, sector by sector. The driver is of no more use.
-    ///
-    /// # Panics
-    /// If it is not simulated.
+    /// was not synced, sector by sector. The driver is of no more use. Panics if it is not
+    /// simulated.
     pub fn cut_power(&self) {
         let simulation = self.simulation().expect("only a simulation loses power on request");
         let world = &mut *simulation.world();
@@ -23,10 +21,8 @@ impl Driver {
     }
 
     /// Kills the program of a simulated machine: each operation in flight happens or not, and files
-    /// keep what completed, synced or not. The driver is of no more use.
-    ///
-    /// # Panics
-    /// If it is not simulated.
+    /// keep what completed, synced or not. The driver is of no more use. Panics if it is not
+    /// simulated.
     pub fn kill(&self) {
         let simulation = self.simulation().expect("only a simulation is killed on request");
         simulation.world().end_operations(&self.buffers);

@@ -92,10 +92,8 @@ enum Stage {
 
 impl Fuse {
     /// Mounts files for these exports in `folder`, which is created if missing. Mounts and loop
-    /// devices that a killed server left there are removed; the second value lists them.
-    ///
-    /// # Errors
-    /// If the folder is in use or holds files, or the system refuses.
+    /// devices that a killed server left there are removed; the second value lists them. Fails if
+    /// the folder is in use or holds files, or the system refuses.
     pub fn mount(
         folder: &Path,
         exports: Vec<Export>,

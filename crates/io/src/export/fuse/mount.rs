@@ -132,10 +132,8 @@ impl Mount {
 }
 
 /// Attaches a file to a free loop device with direct I/O, and returns the device, which the kernel
-/// shows as rotational or not. The service that answers for the file must be running.
-///
-/// # Errors
-/// If there is no loop device, or no `losetup`.
+/// shows as rotational or not. The service that answers for the file must be running. Fails if
+/// there is no loop device, or no `losetup`.
 pub fn attach(file: &Path, block_bytes: u32, is_rotational: bool) -> Result<PathBuf, MountError> {
     let failed = |reason| MountError::Loop { file: file.to_owned(), reason };
     let mut command = Command::new("losetup");

@@ -63,11 +63,8 @@ struct PendingHandshakes {
 }
 
 impl Acceptor {
-    /// Accepts connections of these listeners, for
-    /// [`super::server::Server::with_accepted`].
-    ///
-    /// # Errors
-    /// If the system has no socket or thread to spare.
+    /// Accepts connections of these listeners, for [`super::server::Server::with_accepted`]. Fails
+    /// if the system has no socket or thread to spare.
     pub fn new(
         tls: ServerTls,
         listeners: Vec<TcpListener>,

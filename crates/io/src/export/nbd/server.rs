@@ -95,10 +95,7 @@ struct Listener {
 }
 
 impl Server {
-    /// Creates a server of these exports at `listeners`.
-    ///
-    /// # Panics
-    /// If there is no export.
+    /// Creates a server of these exports at `listeners`. Panics if there is no export.
     pub fn new(
         exports: Vec<Export>,
         listeners: Vec<Handle>,

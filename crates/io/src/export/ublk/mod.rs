@@ -113,10 +113,8 @@ impl Ublk {
     }
 
     /// Adds devices for these exports, which [`DeviceStarter`]s then start. Devices that a killed
-    /// server left are removed; the second value lists them.
-    ///
-    /// # Errors
-    /// If there is no driver, or it refuses.
+    /// server left are removed; the second value lists them. Fails if there is no driver, or it
+    /// refuses.
     pub fn add(
         exports: Vec<Export>,
         executor: &mut Executor,

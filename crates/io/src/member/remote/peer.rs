@@ -55,16 +55,12 @@ pub struct Peer {
 
 /// Connects to a remote export. May block, so it runs in a `BlockingWorker`.
 pub trait ConnectPeer: fmt::Debug + Send + Sync {
-    /// Connects, and negotiates.
-    ///
-    /// # Errors
-    /// If the server does not answer in time, or its export cannot be a member.
+    /// Connects, and negotiates. Fails if the server does not answer in time, or its export cannot
+    /// be a member.
     fn connect(&self) -> Result<(Endpoint, RemoteExport), ClientError>;
 
-    /// Locks the export against other services of this machine, where that is possible.
-    ///
-    /// # Errors
-    /// If another service has locked it.
+    /// Locks the export against other services of this machine, where that is possible. Fails if
+    /// another service has locked it.
     fn lock(&self) -> Result<Option<PeerLock>, ClientError> {
         Ok(None)
     }
@@ -140,28 +136,22 @@ pub(crate) fn connector(platform: &Platform, uri: &NbdUri, text: &str) -> Arc<dy
 }
 
 impl Peer {
-    /// Connects to an export.
-    ///
-    /// # Errors
-    /// If the server does not answer in time, or its export cannot be a member.
+    /// Connects to an export. Fails if the server does not answer in time, or its export cannot be
+    /// a member.
     pub fn open(connect: Arc<dyn ConnectPeer>) -> Result<Peer, ClientError> {
         let lock = connect.lock()?;
         Ok(Peer { lock, ..Peer::open_unlocked(connect)? })
     }
 
-    /// Connects to an export that another service may use, to read from it.
-    ///
-    /// # Errors
-    /// If the server does not answer in time, or its export cannot be a member.
+    /// Connects to an export that another service may use, to read from it. Fails if the server
+    /// does not answer in time, or its export cannot be a member.
     pub fn open_unlocked(connect: Arc<dyn ConnectPeer>) -> Result<Peer, ClientError> {
         let (socket, export) = connect.connect()?;
         Ok(Peer { connect, socket, export, timeout: REPLY_TIMEOUT, lock: None })
     }
 
-    /// Reads a range, blocking, before the driver owns the connection.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the server cannot read the range.
+    /// Reads a range, blocking, before the driver owns the connection. Fails if the connection
+    /// breaks, or the server cannot read the range.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         let raw = RawRequest { flags: 0, kind: request::READ, cookie: 0, offset, length };
         let mut data = vec![0; length as usize];
@@ -169,10 +159,8 @@ impl Peer {
         Ok(data)
     }
 
-    /// Makes earlier writes durable, blocking, before the driver owns the connection.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the server cannot flush.
+    /// Makes earlier writes durable, blocking, before the driver owns the connection. Fails if the
+    /// connection breaks, or the server cannot flush.
     pub fn flush(&self) -> io::Result<()> {
         let mut socket = self.socket.stream()?;
         let result = self.flush_socket(&mut socket);
@@ -180,10 +168,8 @@ impl Peer {
         result
     }
 
-    /// Writes a range and makes it durable, blocking, before the driver owns the connection.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the server cannot write the range.
+    /// Writes a range and makes it durable, blocking, before the driver owns the connection. Fails
+    /// if the connection breaks, or the server cannot write the range.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let length = data.len() as u32;
         let raw = RawRequest { flags: 0, kind: request::WRITE, cookie: 0, offset, length };

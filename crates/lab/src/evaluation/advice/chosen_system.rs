@@ -77,10 +77,8 @@ impl ChosenSystem {
     }
 
     /// The offer for an array. Flags of its members are settings to compare: the inputs that are
-    /// returned have them in the policy in force.
-    ///
-    /// # Errors
-    /// If the system has no policy for an array of this profile.
+    /// returned have them in the policy in force. Fails if the system has no policy for an array of
+    /// this profile.
     pub fn offered(&self, inputs: Inputs) -> Result<(Inputs, Offered)> {
         let inputs = self.without_flags(inputs)?;
         let array = &inputs.array;
@@ -126,10 +124,7 @@ impl Offered {
     }
 
     /// The policy in force, what the system offers, and the policies of `list`, which may name
-    /// programs of `registry`; none twice.
-    ///
-    /// # Errors
-    /// If the list names what is no policy.
+    /// programs of `registry`; none twice. Fails if the list names what is no policy.
     pub fn with(&self, list: &str, registry: &Registry) -> Result<Vec<Spec>, Diagnostic> {
         let own = self.settings.iter().map(|setting| setting.spec.as_str());
         let mut specs: Vec<Spec> = Vec::new();

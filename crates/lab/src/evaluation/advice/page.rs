@@ -10,10 +10,7 @@ use maud::{Markup, html};
 /// Width of a text whose entries are a line each.
 const ENDLESS: usize = 100_000;
 
-/// The page. `sets` are the results of the arrays of the answer.
-///
-/// # Panics
-/// If there are no results.
+/// The page. `sets` are the results of the arrays of the answer. Panics if there are no results.
 pub fn render(answer: &Answer, sets: &[ResultSet]) -> String {
     let decision = text::decision(answer, ENDLESS);
     let decision = html! {

@@ -24,10 +24,8 @@ pub struct Bounded {
     pub high: f64,
 }
 
-/// A statistic of `values` with its interval. Equal inputs give equal intervals.
-///
-/// # Panics
-/// If there are no values.
+/// A statistic of `values` with its interval. Equal inputs give equal intervals. Panics if there
+/// are no values.
 pub(super) fn bounded(values: &[f64], statistic: fn(&[f64]) -> f64) -> Bounded {
     let mut rng = Rng::stream(values.len() as u64, "bootstrap");
     let mut resample = Vec::with_capacity(values.len());

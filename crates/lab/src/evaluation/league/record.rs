@@ -106,10 +106,8 @@ pub struct SectionFigures {
 }
 
 impl Folder {
-    /// Creates a results folder for the sample of a request, or opens it.
-    ///
-    /// # Errors
-    /// If the folder holds something else or another sample, or cannot be written.
+    /// Creates a results folder for the sample of a request, or opens it. Fails if the folder holds
+    /// something else or another sample, or cannot be written.
     pub fn open(path: &Path, request: &LeagueRequest) -> Result<Folder> {
         let own = SampleMark::of(request);
         let shown = path.display();

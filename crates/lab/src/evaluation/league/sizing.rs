@@ -69,10 +69,8 @@ fn requests(section: &SectionRecord) -> f64 {
     counts.iter().sum::<u64>().max(1) as f64
 }
 
-/// The array and the job as files, sized for each other. `name` is what results call both.
-///
-/// # Errors
-/// If a run under way fails, or one of the files is not what it should be: a defect of the draws.
+/// The array and the job as files, sized for each other. `name` is what results call both. Fails if
+/// a run under way fails, or one of the files is not what it should be: a defect of the draws.
 pub(super) fn sized(
     array: &DrawnArray,
     job: &DrawnJob,

@@ -198,10 +198,7 @@ impl Standings {
         }
     }
 
-    /// The row of a policy.
-    ///
-    /// # Panics
-    /// If it takes no part.
+    /// The row of a policy. Panics if it takes no part.
     pub fn row(&self, policy: &str) -> &LeagueRow {
         self.rows.iter().find(|row| row.policy == policy).expect("every policy has a row")
     }
@@ -414,10 +411,7 @@ impl Pairing {
         }
     }
 
-    /// What a policy achieved.
-    ///
-    /// # Panics
-    /// If it takes no part.
+    /// What a policy achieved. Panics if it takes no part.
     pub fn entry(&self, policy: &str) -> &PairingEntry {
         let found = self.entries.iter().find(|entry| entry.policy == policy);
         found.expect("a policy that takes part is in every pairing")

@@ -34,10 +34,8 @@ pub fn count(recipe: &Recipe) -> usize {
     sequences(recipe, &keys).iter().map(Vec::len).sum()
 }
 
-/// Runs a recipe and calls `on_run` after each run.
-///
-/// # Errors
-/// If a run cannot start; the message names it.
+/// Runs a recipe and calls `on_run` after each run. Fails if a run cannot start; the message names
+/// it.
 pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a>> {
     let keys = keys(recipe);
     let records = sequences(recipe, &keys).into_par_iter().map(|sequence| {

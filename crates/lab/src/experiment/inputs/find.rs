@@ -26,10 +26,8 @@ impl InputKind {
         Path::new(name).exists() || name.contains('/') || name.ends_with(self.ending)
     }
 
-    /// The text of a file.
-    ///
-    /// # Errors
-    /// If it cannot be read; the message suggests a similar name if the file does not exist.
+    /// The text of a file. Fails if it cannot be read; the message suggests a similar name if the
+    /// file does not exist.
     pub(super) fn read(&self, path: &str) -> Result<String> {
         let kind = self.name;
         read_text(path, self.allows_latin1).map_err(|error| {

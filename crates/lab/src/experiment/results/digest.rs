@@ -19,10 +19,7 @@ pub(crate) enum Integrity {
     Unknown,
 }
 
-/// Adds the digest to the text of a JSON object.
-///
-/// # Panics
-/// If the text is no object, or an empty one.
+/// Adds the digest to the text of a JSON object. Panics if the text is no object, or an empty one.
 pub(crate) fn seal(text: &str) -> String {
     let fields = text.strip_prefix('{').expect("a record is an object");
     assert!(!fields.starts_with('}'), "a record has fields");

@@ -74,8 +74,7 @@ const DEFAULT_GOAL: &str =
     "geometric mean over sections of IOPS, or of 1/mean latency where the job sets the rate";
 
 impl Goal {
-    /// # Errors
-    /// If there is no such figure; the message names those that there are.
+    /// Fails if there is no such figure; the message names those that there are.
     pub fn parse(text: &str) -> Result<Goal> {
         match FIGURES.iter().find(|(name, _)| *name == text) {
             Some(&(_, figure)) => Ok(Goal { figure: Some(figure) }),

@@ -41,10 +41,7 @@ struct Factor {
 }
 
 impl Scoring {
-    /// The scoring of a job by `goal`, from all its cells.
-    ///
-    /// # Panics
-    /// If there is no cell.
+    /// The scoring of a job by `goal`, from all its cells. Panics if there is no cell.
     pub fn new<'a>(goal: &Goal, cells: impl Iterator<Item = &'a CellSummary> + Clone) -> Scoring {
         let first = cells.clone().next().expect("a job has a cell");
         let is_alive = |section: &&SectionRecord| {

@@ -4,10 +4,8 @@ use super::{System, Version};
 use mirrorball_core::diagnostic::Diagnostic;
 
 impl System {
-    /// Checks that a policy is known for `version`.
-    ///
-    /// # Errors
-    /// If none is; the help names the versions that have one.
+    /// Checks that a policy is known for `version`. Fails if none is; the help names the versions
+    /// that have one.
     pub fn check_version(&self, version: &Version) -> Result<(), Diagnostic> {
         if self.offers.iter().any(|offer| offer.is_in(Some(version))) {
             return Ok(());

@@ -74,10 +74,7 @@ impl SeriesStyles {
         &self.styles[number]
     }
 
-    /// The number of a policy.
-    ///
-    /// # Panics
-    /// If no set has it in its matrix.
+    /// The number of a policy. Panics if no set has it in its matrix.
     pub(super) fn number(&self, name: &str) -> usize {
         let found = self.styles.iter().position(|style| style.name == name);
         found.expect("every policy of a study is in its matrix")

@@ -70,10 +70,8 @@ const KINDS: [(&str, LogKind); 5] = [
 ];
 
 impl Log {
-    /// The log at a path, whose name is `PREFIX_KIND.NUMBER.log` or `PREFIX_KIND.log`.
-    ///
-    /// # Errors
-    /// If the name does not contain the kind of log, or a line cannot be read.
+    /// The log at a path, whose name is `PREFIX_KIND.NUMBER.log` or `PREFIX_KIND.log`. Fails if the
+    /// name does not contain the kind of log, or a line cannot be read.
     pub fn open(path: &Path) -> Result<Log> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let stem = name.strip_suffix(".log").unwrap_or(&name);
@@ -136,10 +134,7 @@ impl Log {
         Ok(hasher.finish())
     }
 
-    /// Hands out the same again.
-    ///
-    /// # Errors
-    /// If the log has changed.
+    /// Hands out the same again. Fails if the log has changed.
     fn read_again(&self, from_ns: u64, each: impl FnMut(&Entry)) -> Result<()> {
         if self.read(from_ns, each)? != self.content {
             bail!("{}: changed while it was read\n  help: wait until fio has ended", self.name);
