@@ -126,10 +126,6 @@ fn what_is_not_there_is_named_with_what_to_give() {
 fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
     refuses_each(&[
         (
-            &["compare", "pair.toml", "-p", "pid zfs/mirror"],
-            &["unknown policy `pid zfs/mirror`", "separate several policies by commas: pid,zfs"],
-        ),
-        (
             &["compare", "pair.toml", "-p", "md/raid1,zfs/mirror", "--baseline", "pid"],
             &["--baseline: `btrfs/pid` is not one of the compared policies", "add it to --policy"],
         ),
@@ -139,10 +135,6 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
                 "--report takes no file, so `x.html` is read as an array or a job",
                 "in the results folder",
             ],
-        ),
-        (
-            &["compare", "pair.toml", "-d", "1M"],
-            &["it has an unknown unit\n  help: write 1m for minutes, or 1ms"],
         ),
         (
             &["compare", "pair.toml", "behind.fio"],

@@ -35,38 +35,14 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         )
         .with_help("`compare` adds it to every table; `explain --policy oracle` explains it");
     }
-    if name.contains(',') {
-        let message = format!("`{name}` is a list of policies, but only one is allowed here");
-        return Diagnostic::new(message).with_help("run the command once for each policy");
-    }
     if name.ends_with(".wasm") {
         return Diagnostic::new(format!("unknown policy `{name}`"))
             .with_help(format!("a program is named by its file: program:{name}"));
     }
-    if name.contains(char::is_whitespace) {
-        let list = name.split_whitespace().collect::<Vec<&str>>().join(",");
-        return Diagnostic::new(format!("unknown policy `{name}`"))
-            .with_help(format!("separate several policies by commas: {list}"));
-    }
-    let family = name.strip_suffix("/*");
-    if name == "all" || family.is_some_and(|family| families().contains(&family)) {
-        let message = format!("`{name}` means several policies, but only one is allowed here");
-        return Diagnostic::new(message).with_help(match family {
-            Some(family) => policies_of(family),
-            None => "name one policy; `mirrorball policies` lists all of them".to_owned(),
-        });
-    }
-    if families().contains(&name) {
-        return Diagnostic::new(format!("`{name}` is a family of policies, not one policy"))
-            .with_help(format!("in a list, `{name}/*` means all of them; {}", policies_of(name)));
-    }
-    if name.contains('*') {
-        let families = families();
-        let meant = name.split(['/', '*']).next().unwrap_or_default();
-        let example = closest_name(meant, families.iter().copied()).unwrap_or("btrfs");
-        return Diagnostic::new(format!("no policy matches `{name}`")).with_help(format!(
-            "the only patterns are FAMILY/*, such as `{example}/*`, and `all`"
-        ));
+    if name.contains([',', '*']) || name == "all" || families().contains(&name) {
+        return Diagnostic::new(format!("`{name}` does not name one policy")).with_help(
+            "`mirrorball policies` lists the policies; in a list, FAMILY/* means all of a family",
+        );
     }
     let unknown = Diagnostic::new(format!("unknown policy `{name}`"));
     let meant = similar_names(name);
@@ -214,31 +190,23 @@ pub(super) fn repeated_parameter(program: &str, parameter: &str) -> Diagnostic {
         .with_help("remove one of them")
 }
 
-/// Policies that `name` may have meant, the more likely kind only: the same name in another case;
-/// policies whose part after the slash is `name`; a name with a typing error.
+/// Policies that `name` may have meant: those whose part after the slash is `name`, else one with a
+/// typing error.
 fn similar_names(name: &str) -> Vec<String> {
-    let name = name.to_lowercase();
     let with_second_part = |part: &str| -> Vec<String> {
         let names = all().map(|info| info.name);
         names.filter(|name| second_part(name) == part).map(str::to_owned).collect()
     };
-    let aliases = all().flat_map(|info| info.aliases.iter().copied());
-    let names = || all().map(|info| info.name).chain(aliases.clone());
-    if name == "all" || families().contains(&name.as_str()) && !names().any(|it| it == name) {
-        return vec![if name == "all" { name } else { name + "/*" }];
-    }
-    if let Some(same) = names().find(|&it| it == name) {
-        return vec![same.to_owned()];
-    }
-    let exact = with_second_part(&name);
+    let exact = with_second_part(&name.to_lowercase());
     if !exact.is_empty() {
         return exact;
     }
-    let parts = all().map(|info| second_part(info.name));
-    match closest_name(&name, names().chain(parts)) {
+    let aliases = all().flat_map(|info| info.aliases.iter().copied());
+    let names = || all().map(|info| info.name).chain(aliases.clone());
+    match closest_name(name, names().chain(all().map(|info| second_part(info.name)))) {
         Some(near) if names().any(|it| it == near) => vec![near.to_owned()],
         Some(part) => with_second_part(part),
-        None => with_second_part(second_part(&name)),
+        None => with_second_part(second_part(name)),
     }
 }
 

@@ -193,12 +193,7 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
         ("zfs/pid", "did you mean `btrfs/pid`?"),
         ("latecny-rr", "did you mean `latency-rr`?"),
         ("brtfs/pid", "did you mean `btrfs/pid`?"),
-        ("Pid", "did you mean `pid`?"),
-        ("PID", "did you mean `pid`?"),
-        ("Auto", "did you mean `auto`?"),
         ("BTRFS/Round-Robin", "did you mean `btrfs/round-robin`?"),
-        ("NVMe", "did you mean `nvme/*`?"),
-        ("ALL", "did you mean `all`?"),
     ] {
         assert_eq!(refusal(name), (format!("unknown policy `{name}`"), help.to_owned()));
     }
@@ -207,22 +202,14 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
     assert_eq!(help, "did you mean `gmirror/*`?");
     assert_eq!(refusal("BTRFS/*").1, "did you mean `btrfs/*`?");
     assert!(refusal("btrfs/zzzzzz").1.starts_with("the policies of btrfs are btrfs/pid, btrfs/"));
-    for (several, help) in [("all", "name one policy"), ("md/*", "the policies of md are md/raid1")]
-    {
+    for several in ["all", "md/*", "pid,queue", "btrfs"] {
         let error = Spec::parse(several).unwrap_err();
-        let message = format!("`{several}` means several policies, but only one is allowed here");
-        assert_eq!(error.message, message);
-        assert!(error.help.unwrap().starts_with(help));
+        assert_eq!(error.message, format!("`{several}` does not name one policy"));
     }
     let (message, _) = refusal("btrfs/*:4K");
     assert_eq!(message, "`btrfs/*:4K`: a pattern takes no values");
-    let (message, help) = refusal("btrfs");
-    assert_eq!(message, "`btrfs` is a family of policies, not one policy");
-    assert!(help.contains("`btrfs/*` means all of them; the policies of btrfs are btrfs/pid,"));
-    for (pattern, example) in [("btrfs/x*", "btrfs"), ("p*", "btrfs"), ("zfs*", "zfs")] {
-        let (message, help) = refusal(pattern);
-        assert_eq!(message, format!("no policy matches `{pattern}`"));
-        assert!(help.contains(&format!("such as `{example}/*`")), "{help}");
+    for pattern in ["btrfs", "btrfs/x*", "p*"] {
+        assert_eq!(refusal(pattern).0, format!("`{pattern}` does not name one policy"));
     }
     for info in all() {
         let (_, part) = info.name.split_once('/').unwrap();
