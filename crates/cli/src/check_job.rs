@@ -41,11 +41,16 @@ fn background_line(work: &Background) -> String {
 }
 
 fn pauses(job: &Section) -> String {
-    match (job.think_time, job.think_ios) {
+    let flow = job.flow.map(|flow| format!(", {} parts of flow {}", flow.weight, flow.id));
+    let goal = job.depth_goal.map(|goal| {
+        format!(", the depth at which {} % take at most {}", goal.percentile, goal.latency)
+    });
+    let pause = match (job.think_time, job.think_ios) {
         (Nanos::ZERO, _) => String::new(),
         (time, 1) => format!(", a pause of {time} after each request"),
         (time, ios) => format!(", a pause of {time} after every {ios} requests"),
-    }
+    };
+    pause + &flow.unwrap_or_default() + &goal.unwrap_or_default()
 }
 
 fn job_line(job: &Section) -> String {
@@ -87,7 +92,7 @@ fn job_line(job: &Section) -> String {
         (Some(runtime), false) => format!(", for {runtime} at most"),
         (None, _) => String::new(),
     };
-    let end = if job.ends_others { ", and the first to end ends all" } else { "" };
+    let end = if job.ends.is_some() { ", and the first to end ends its group" } else { "" };
     let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
     format!(
         "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{}{cache}{until}\

@@ -55,6 +55,9 @@ pub(crate) enum Action {
     Sleep(Nanos),
     /// Does nothing until a reply arrives.
     Wait,
+    /// Leaves out of the results what its section did so far; the engine asks for the next action
+    /// at once.
+    ForgetResults,
     /// Submits no further request.
     End,
 }

@@ -8,10 +8,10 @@ use crate::background::{Defrag, RateLimit, RebuildClient, ScrubClient};
 use crate::client::Client;
 use crate::file_client::{FileClient, make_file};
 use crate::job::{Background, BackgroundKind, Rebuilder, Section};
-use crate::job_client::{BufferedClient, DirectClient, RequestSource};
+use crate::job_client::{BufferedClient, RequestSource, RequestStream};
 use crate::read_ahead::IoRange;
 use crate::simulation::Simulation;
-use crate::workload::{CloneSpec, ReplayStream, Workload};
+use crate::workload::{CloneSpec, Flows, ReplayStream, Workload};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberIndex, MemberState, Members};
 use mirrorball_core::rng::Rng;
@@ -74,6 +74,7 @@ impl<'a> ClientFactory<'a> {
         &self,
         section: &Section,
         now: Nanos,
+        flows: &Flows,
     ) -> Result<Vec<ClientSlot>, Diagnostic> {
         let earlier = &self.run.job.sections[..section.index];
         let before: u32 = earlier.iter().map(|section| section.clones).sum();
@@ -81,7 +82,7 @@ impl<'a> ClientFactory<'a> {
         let slot = |clone| {
             let number = before + clone;
             let stream = first_stream + u64::from(number);
-            let client = self.clone_of(section, clone, now)?;
+            let client = self.clone_of(section, clone, now, flows)?;
             let mut slot = self.slot(client, stream, "clone", number);
             slot.section = Some(section.index);
             slot.base = self.used_bytes;
@@ -124,12 +125,16 @@ impl<'a> ClientFactory<'a> {
         section: &Section,
         clone: u32,
         now: Nanos,
+        flows: &Flows,
     ) -> Result<Box<dyn Client>, Diagnostic> {
         let free_bytes = self.volume.capacity_bytes() - self.used_bytes;
         let seed = if section.random_repeat { self.run.seed } else { self.seed_in_series };
         let clone_spec = CloneSpec { clone, volume_bytes: free_bytes, group_start: now, seed };
         let source = match &section.replay {
-            None => RequestSource::Generated(Box::new(Workload::new(section, clone_spec))),
+            None => {
+                let workload = Workload::new(section, clone_spec).in_flow(section, flows);
+                RequestSource::Generated(Box::new(workload))
+            }
             Some(replay) => {
                 let stream = ReplayStream::new(section, replay, clone_spec)?;
                 RequestSource::Replayed(Box::new(stream))
@@ -137,20 +142,21 @@ impl<'a> ClientFactory<'a> {
         };
         let exclusive = section.file.is_some_and(|file| file.is_exclusive);
         let depth = if exclusive { 1 } else { section.depth };
+        let requests = RequestStream::new(source, depth, section, now);
         if let Some(file) = section.file.filter(|file| !file.is_raw()) {
             let region = section.regions(clone, free_bytes)[0];
             let made = make_file(&file, free_bytes, region.offset + region.bytes);
             let at_line =
                 |error: Diagnostic| error.in_file(&self.run.job.file).at_line(section.line);
-            return Ok(Box::new(FileClient::new(source, depth, made.map_err(at_line)?)));
+            return Ok(Box::new(FileClient::new(requests, made.map_err(at_line)?)));
         }
         if section.direct {
-            return Ok(Box::new(DirectClient::new(source, depth)));
+            return Ok(Box::new(requests));
         }
         let regions = section.regions(clone, free_bytes).into_iter();
         let files = regions.map(|it| IoRange { offset: it.offset, length: it.bytes });
         let read_ahead_kib = self.run.array.host.read_ahead_kb;
-        Ok(Box::new(BufferedClient::new(source, depth, read_ahead_kib, files.collect())))
+        Ok(Box::new(BufferedClient::new(requests, read_ahead_kib, files.collect())))
     }
 
     fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {

@@ -30,6 +30,7 @@ use crate::progress::SectionProgress;
 use crate::record::RunRecord;
 use crate::recorder::Recorder;
 use crate::watcher::Watcher;
+use crate::workload::Flows;
 use crate::write_caches::RunWrites;
 use front_caches::FrontCaches;
 use mirrorball_core::geometry::ChunkMap;
@@ -215,10 +216,11 @@ impl Engine {
         sections: &[Section],
         stop: &AtomicBool,
     ) -> Result<(), SimError> {
+        let flows = Flows::of(sections);
         for section in sections {
             self.sections.push(SectionProgress::new(section, self.now));
             let factory = ClientFactory::new(run, &self.volume, self.seed_in_series);
-            let slots = factory.clones(section, self.now)?;
+            let slots = factory.clones(section, self.now, &flows)?;
             for slot in slots {
                 // A clone submits its whole depth here, which takes time if both are large.
                 if stop.load(Ordering::Relaxed) {
@@ -419,6 +421,11 @@ impl Engine {
                     return;
                 }
                 Action::Wait => return,
+                Action::ForgetResults => {
+                    if let Some(section) = client_slot.section {
+                        self.sections[section].restart(self.now);
+                    }
+                }
                 Action::End => client_slot.ended = true,
             }
         }
@@ -428,18 +435,18 @@ impl Engine {
         {
             self.foreground_left -= 1;
             self.sections[section].on_clone_end(self.now);
-            if self.sections[section].ends_others {
-                self.end_clones();
+            if let Some(ends) = self.sections[section].ends {
+                self.end_clones(ends);
             }
         }
     }
 
-    /// Lets no clone submit a further request.
+    /// Lets no clone of these sections submit a further request.
     #[cold]
-    fn end_clones(&mut self) {
+    fn end_clones(&mut self, [first, last]: [usize; 2]) {
         for number in 0..self.slots.len() {
             let slot = &mut self.slots[number];
-            if slot.section.is_some() && !slot.ended {
+            if slot.section.is_some_and(|it| (first..=last).contains(&it)) && !slot.ended {
                 slot.ended = true;
                 self.run_client(number as u32);
             }

@@ -5,7 +5,7 @@
 
 use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd};
 use crate::job::{Allocation, FileSpec};
-use crate::job_client::{RequestSource, RequestStream};
+use crate::job_client::RequestStream;
 use crate::xfs_file::{XfsFile, XfsGeometry};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::RequestKind;
@@ -50,14 +50,8 @@ pub(crate) fn make_file(
 }
 
 impl FileClient {
-    pub(crate) fn new(source: RequestSource, depth: u32, file: XfsFile) -> FileClient {
-        FileClient {
-            requests: RequestStream::new(source, depth),
-            file,
-            ready: VecDeque::new(),
-            waiting: Vec::new(),
-            error: None,
-        }
+    pub(crate) fn new(requests: RequestStream, file: XfsFile) -> FileClient {
+        FileClient { requests, file, ready: VecDeque::new(), waiting: Vec::new(), error: None }
     }
 
     /// The parts of a request on the volume; none of a read of holes.
@@ -110,7 +104,7 @@ impl Client for FileClient {
 
     fn on_reply(&mut self, part: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {
         if end == RequestEnd::CacheHit {
-            self.requests.on_end(part.kind, end, now);
+            self.requests.on_end(part, end, now);
             return EndedRequest::Same;
         }
         let mut waiting = self.waiting.iter_mut().enumerate();
@@ -126,7 +120,7 @@ impl Client for FileClient {
             return EndedRequest::None;
         }
         let (request, _) = self.waiting.swap_remove(index);
-        self.requests.on_end(request.kind, end, now);
+        self.requests.on_end(&request, end, now);
         EndedRequest::Other(request)
     }
 }

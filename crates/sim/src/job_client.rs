@@ -1,21 +1,18 @@
 //! The clones of a job section as clients: a workload, and its path to the volume.
 //!
-//! [`DirectClient`] submits each request to the volume. [`BufferedClient`] reads through the page
-//! cache: sequential reads are answered from read-ahead windows, and the volume sees only the
+//! A [`RequestStream`] submits each request to the volume. [`BufferedClient`] reads through the
+//! page cache: sequential reads are answered from read-ahead windows, and the volume sees only the
 //! windows; all other requests go to the volume as they are. Like fio, both end at their first
 //! failed request.
 
 use crate::client::{Action, Client, ClientRequest, EndedRequest, RequestEnd, RequestOrigin};
+use crate::depth_search::{DepthSearch, DepthStep};
+use crate::job::Section;
 use crate::read_ahead::{IoRange, ReadAhead};
 use crate::workload::{Issue, Next, ReplayStream, Workload};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::units::Nanos;
-
-/// A clone that bypasses the page cache.
-pub(crate) struct DirectClient {
-    requests: RequestStream,
-}
 
 /// A clone that reads through the page cache.
 pub(crate) struct BufferedClient {
@@ -37,13 +34,23 @@ pub(crate) enum RequestSource {
 pub(crate) struct RequestStream {
     source: RequestSource,
     depth: u32,
+    search: Option<DepthSearch>,
     in_flight: u32,
     failed: bool,
 }
 
 impl RequestStream {
-    pub(crate) fn new(source: RequestSource, depth: u32) -> RequestStream {
-        RequestStream { source, depth, in_flight: 0, failed: false }
+    /// The requests of a clone of a section whose group starts at `now`.
+    pub(crate) fn new(
+        source: RequestSource,
+        depth: u32,
+        section: &Section,
+        now: Nanos,
+    ) -> RequestStream {
+        let start = now.max(section.start_delay);
+        let search =
+            section.depth_goal.map(|goal| DepthSearch::new(goal, depth, start, section.ramp));
+        RequestStream { source, depth, search, in_flight: 0, failed: false }
     }
 
     /// Submits no further request, as after one that failed.
@@ -52,12 +59,42 @@ impl RequestStream {
     }
 
     /// The next request, as an action that submits it.
+    #[inline]
+    pub(crate) fn on_end(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) {
+        let kind = request.kind;
+        self.in_flight -= 1;
+        self.failed |= end == RequestEnd::Failed;
+        if let Some(search) = self.search.as_mut().filter(|_| kind != RequestKind::Flush) {
+            self.failed |= !search.on_end(now - request.intended);
+        }
+        match &mut self.source {
+            RequestSource::Generated(workload) => workload.complete(kind, now),
+            RequestSource::Replayed(stream) => stream.complete(now),
+        }
+    }
+}
+
+/// A clone that bypasses the page cache.
+impl Client for RequestStream {
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
     #[inline(always)]
-    pub(crate) fn next_action(&mut self, now: Nanos) -> Action {
+    fn next_action(&mut self, now: Nanos) -> Action {
         if self.failed {
             return Action::End;
         }
-        if self.in_flight >= self.depth {
+        let depth = match &mut self.search {
+            None => self.depth,
+            Some(search) => match search.step(now, self.in_flight) {
+                DepthStep::AtMost(depth) => depth,
+                DepthStep::Drain => return Action::Wait,
+                DepthStep::ForgetResults => return Action::ForgetResults,
+                DepthStep::End => return Action::End,
+            },
+        };
+        if self.in_flight >= depth {
             return Action::Wait;
         }
         let next = match &mut self.source {
@@ -76,7 +113,7 @@ impl RequestStream {
         }
     }
 
-    pub(crate) fn take_error(&mut self) -> Option<Diagnostic> {
+    fn take_error(&mut self) -> Option<Diagnostic> {
         match &mut self.source {
             RequestSource::Generated(_) => None,
             RequestSource::Replayed(stream) => stream.take_error(),
@@ -84,39 +121,8 @@ impl RequestStream {
     }
 
     #[inline]
-    pub(crate) fn on_end(&mut self, kind: RequestKind, end: RequestEnd, now: Nanos) {
-        self.in_flight -= 1;
-        self.failed |= end == RequestEnd::Failed;
-        match &mut self.source {
-            RequestSource::Generated(workload) => workload.complete(kind, now),
-            RequestSource::Replayed(stream) => stream.complete(now),
-        }
-    }
-}
-
-impl DirectClient {
-    pub(crate) fn new(source: RequestSource, depth: u32) -> DirectClient {
-        DirectClient { requests: RequestStream::new(source, depth) }
-    }
-}
-
-impl Client for DirectClient {
-    fn depth(&self) -> u32 {
-        self.requests.depth
-    }
-
-    #[inline]
-    fn next_action(&mut self, now: Nanos) -> Action {
-        self.requests.next_action(now)
-    }
-
-    fn take_error(&mut self) -> Option<Diagnostic> {
-        self.requests.take_error()
-    }
-
-    #[inline]
     fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {
-        self.requests.on_end(request.kind, end, now);
+        self.on_end(request, end, now);
         EndedRequest::Same
     }
 }
@@ -124,19 +130,13 @@ impl Client for DirectClient {
 impl BufferedClient {
     /// Reads `files`, ranges of the volume, through windows of at most `read_ahead_kib`.
     pub(crate) fn new(
-        source: RequestSource,
-        depth: u32,
+        requests: RequestStream,
         read_ahead_kib: u64,
         mut files: Vec<IoRange>,
     ) -> BufferedClient {
         files.sort_by_key(|file| file.offset);
         let files = files.into_iter().map(|file| ReadAhead::new(read_ahead_kib, file)).collect();
-        BufferedClient {
-            requests: RequestStream::new(source, depth),
-            files,
-            last: 0,
-            waiting: Vec::new(),
-        }
+        BufferedClient { requests, files, last: 0, waiting: Vec::new() }
     }
 
     fn file_at(&self, offset: u64) -> usize {
@@ -194,7 +194,7 @@ impl Client for BufferedClient {
 
     fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {
         if request.origin == RequestOrigin::Application {
-            self.requests.on_end(request.kind, end, now);
+            self.requests.on_end(request, end, now);
             return EndedRequest::Same;
         }
         let ended = if end == RequestEnd::Failed {
@@ -211,7 +211,7 @@ impl Client for BufferedClient {
             self.take_ready()
         };
         let Some(read) = ended else { return EndedRequest::None };
-        self.requests.on_end(read.kind, end, now);
+        self.requests.on_end(&read, end, now);
         EndedRequest::Other(read)
     }
 }

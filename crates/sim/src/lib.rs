@@ -9,6 +9,7 @@ mod canary;
 mod checkers;
 mod client;
 mod client_slot;
+mod depth_search;
 pub mod engine;
 mod error;
 pub mod explain;

@@ -14,6 +14,19 @@ const WRITES_TO_COMPARE: u64 = 100;
 pub(crate) struct SectionProgress {
     /// Start of the measured window: the end of the ramp.
     from: Nanos,
+    tallies: Tallies,
+    /// The last completion, or the end of the last clone.
+    last: Nanos,
+    /// The end of its runtime, if it has one.
+    planned_end: Option<Nanos>,
+    /// First and last of the sections that end with a clone.
+    pub(crate) ends: Option<[usize; 2]>,
+    /// The middle of the measured window that is planned; never, without a runtime.
+    middle: Nanos,
+}
+
+#[derive(Default)]
+struct Tallies {
     read: RequestTally,
     write: RequestTally,
     trim: RequestTally,
@@ -21,14 +34,6 @@ pub(crate) struct SectionProgress {
     /// Those bytes of writes that completed in the first half of the planned window. Without a
     /// runtime there is no planned window, and all bytes count.
     first_half_written: u64,
-    /// The last completion, or the end of the last clone.
-    last: Nanos,
-    /// The end of its runtime, if it has one.
-    planned_end: Option<Nanos>,
-    /// Whether the end of a clone ends all others.
-    pub(crate) ends_others: bool,
-    /// The middle of the measured window that is planned; never, without a runtime.
-    middle: Nanos,
 }
 
 /// Requests of one kind so far.
@@ -46,16 +51,18 @@ impl SectionProgress {
         let half = |runtime: Nanos| from.saturating_add(Nanos(runtime.0 / 2));
         SectionProgress {
             from,
-            read: RequestTally::default(),
-            write: RequestTally::default(),
-            trim: RequestTally::default(),
-            flush: RequestTally::default(),
-            first_half_written: 0,
+            tallies: Tallies::default(),
             last: now,
             planned_end: section.runtime.map(|runtime| from.saturating_add(runtime)),
-            ends_others: section.ends_others,
+            ends: section.ends,
             middle: section.runtime.map_or(Nanos::MAX, half),
         }
+    }
+
+    /// Forgets what was measured so far.
+    #[cold]
+    pub(crate) fn restart(&mut self, now: Nanos) {
+        (self.from, self.last, self.tallies) = (now, now, Tallies::default());
     }
 
     /// Counts a request that ended, with a latency of this bin.
@@ -76,10 +83,10 @@ impl SectionProgress {
             return;
         }
         let tally = match request.kind {
-            RequestKind::Read => &mut self.read,
-            RequestKind::Write => &mut self.write,
-            RequestKind::Discard => &mut self.trim,
-            RequestKind::Flush => &mut self.flush,
+            RequestKind::Read => &mut self.tallies.read,
+            RequestKind::Write => &mut self.tallies.write,
+            RequestKind::Discard => &mut self.tallies.trim,
+            RequestKind::Flush => &mut self.tallies.flush,
             _ => unreachable!("sections do not scrub or rebuild"),
         };
         if !ok {
@@ -89,7 +96,7 @@ impl SectionProgress {
         tally.bytes += request.length;
         tally.latency.record_in(bin, now - request.intended);
         if request.kind == RequestKind::Write && now < self.middle {
-            self.first_half_written += request.length;
+            self.tallies.first_half_written += request.length;
         }
     }
 
@@ -105,7 +112,7 @@ impl SectionProgress {
 
     /// Returns true if a flush succeeded.
     pub(crate) fn has_flushes(&self) -> bool {
-        self.flush.latency.count() > 0
+        self.tallies.flush.latency.count() > 0
     }
 
     /// The record of the section, which `declared` describes as the job file has it.
@@ -123,18 +130,22 @@ impl SectionProgress {
             has_rate,
             asked_iops: offered_iops(declared, measured).or(asked_iops),
             write_rate_change,
-            writes_fit_cache: writes_fit_cache && self.write.bytes > 0,
-            read: direction(self.read),
-            write: direction(self.write),
-            trim: direction(self.trim),
-            flush: direction(self.flush),
+            writes_fit_cache: writes_fit_cache && self.tallies.write.bytes > 0,
+            read: direction(self.tallies.read),
+            write: direction(self.tallies.write),
+            trim: direction(self.tallies.trim),
+            flush: direction(self.tallies.flush),
         }
     }
 
     /// A disk whose cache fills up, or whose garbage collection begins, slows down.
     fn write_rate_change(&self) -> Option<f64> {
-        let (first, second) = (self.first_half_written, self.write.bytes - self.first_half_written);
-        let is_enough = self.write.latency.count() >= WRITES_TO_COMPARE && first > 0 && second > 0;
+        let (first, second) = (
+            self.tallies.first_half_written,
+            self.tallies.write.bytes - self.tallies.first_half_written,
+        );
+        let is_enough =
+            self.tallies.write.latency.count() >= WRITES_TO_COMPARE && first > 0 && second > 0;
         is_enough.then(|| second as f64 / first as f64 - 1.0)
     }
 }

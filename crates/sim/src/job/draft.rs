@@ -6,17 +6,16 @@ use super::group::GroupDraft;
 use super::layout::FileDraft;
 use super::replay_draft::ReplayDraft;
 use super::spec::{
-    Access, AddressModifier, Arrivals, Direction, Distribution, FileOrder, Mix, PerDirection,
+    Access, AddressModifier, Arrivals, DepthGoal, Direction, Distribution, Flow, Mix, PerDirection,
     Section, SizeOrPercent, SizeShare, StridedZones,
 };
-use super::target::JobTarget;
 use super::value::KbBase;
 use super::{JobContext, Note};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub(super) job: Section,
     pub(super) kb_base: KbBase,
@@ -33,6 +32,10 @@ pub(super) struct Draft {
     pub(super) verify: Verify,
     pub(super) zones: ZoneDraft,
     pub(super) repeats_address: bool,
+    /// Whether a sequence of blocks moves on after each turn.
+    pub(super) strides: bool,
+    /// Ranges of a discard.
+    pub(super) ranges: u64,
     /// Sizes of `bssplit` and `bsrange`, which go before `bs`.
     pub(super) listed_sizes: PerDirection<Option<Vec<SizeShare>>>,
     /// The file and the line of each option that is set, by the first name in its row.
@@ -57,80 +60,6 @@ pub(super) struct ZoneDraft {
     pub(super) skip_bytes: u64,
 }
 
-/// fio's own defaults.
-impl Default for Draft {
-    fn default() -> Draft {
-        let sizes = vec![SizeShare { bytes: 4096, weight: 100 }];
-        let job = Section {
-            name: String::new(),
-            line: 0,
-            index: 0,
-            group: 0,
-            description: None,
-            target: JobTarget::VOLUME,
-            file_order: FileOrder::RoundRobin,
-            file_ios: 1,
-            open_files: None,
-            mix: Mix::Only(Direction::Read),
-            access: Access::Sequential,
-            sizes: PerDirection([sizes.clone(), sizes.clone(), sizes]),
-            modifier: AddressModifier::None,
-            zones: None,
-            align_bytes: PerDirection([None; 3]),
-            size: None,
-            offset: SizeOrPercent::Bytes(0),
-            offset_increment: SizeOrPercent::Bytes(0),
-            offset_align: None,
-            pass_bytes: None,
-            io_bytes: None,
-            io_percent: None,
-            number_ios: None,
-            loops: 1,
-            depth: 1,
-            clones: 1,
-            runtime: None,
-            time_based: false,
-            ramp: Nanos::ZERO,
-            start_delay: Nanos::ZERO,
-            random_percent: PerDirection([100; 3]),
-            distribution: Distribution::Uniform,
-            random_map: true,
-            random_seed: None,
-            random_repeat: true,
-            rate_bytes_per_s: PerDirection([None; 3]),
-            rate_ios_per_s: PerDirection([None; 3]),
-            arrivals: Arrivals::Linear,
-            think_time: Nanos::ZERO,
-            think_ios: 1,
-            direct: false,
-            fsync: 0,
-            fdatasync: 0,
-            final_flush: false,
-            counts: true,
-            ends_others: false,
-            group_reporting: false,
-            replay: None,
-            file: None,
-        };
-        Draft {
-            job,
-            kb_base: KbBase(1024),
-            group: GroupDraft::default(),
-            engine: Engine::DEFAULT,
-            read_percent: 50,
-            replay: ReplayDraft::default(),
-            files: FileDraft::default(),
-            is_offloaded: false,
-            is_synchronous: false,
-            verify: Verify::default(),
-            zones: ZoneDraft::default(),
-            repeats_address: false,
-            listed_sizes: PerDirection::default(),
-            places: BTreeMap::new(),
-        }
-    }
-}
-
 pub(super) struct Finished {
     pub(super) job: Section,
     pub(super) files: FileDraft,
@@ -138,6 +67,36 @@ pub(super) struct Finished {
 }
 
 impl Draft {
+    /// fio's own defaults.
+    pub(super) fn new() -> Draft {
+        let sizes = vec![SizeShare { bytes: 4096, weight: 100 }];
+        let job = Section {
+            sizes: PerDirection([sizes.clone(), sizes.clone(), sizes]),
+            random_percent: PerDirection([100; 3]),
+            file_ios: 1,
+            loops: 1,
+            depth: 1,
+            clones: 1,
+            think_ios: 1,
+            random_map: true,
+            random_repeat: true,
+            counts: true,
+            ..Section::default()
+        };
+        Draft { job, read_percent: 50, ..Draft::default() }
+    }
+
+    /// The flow that it is in; its weight is zero if it is in none.
+    pub(super) fn flow(&mut self) -> &mut Flow {
+        self.job.flow.get_or_insert_default()
+    }
+
+    /// The goal for its depth; its latency is zero if there is none.
+    pub(super) fn goal(&mut self) -> &mut DepthGoal {
+        let none = DepthGoal { percentile: 100.0, ..DepthGoal::default() };
+        self.job.depth_goal.get_or_insert(none)
+    }
+
     /// The finished job, at its place in the file, with what the user should know of it.
     pub(super) fn finish(
         mut self,
@@ -161,6 +120,7 @@ impl Draft {
         self.finish_verify(&mut notes);
         self.finish_order()?;
         self.finish_time_and_depth(&mut notes);
+        self.finish_pace(&mut notes)?;
         let has_depth = self.places.contains_key("iodepth");
         self.note_odd_sizes(&mut notes);
         std::mem::take(&mut self.replay).finish(&mut self.job, has_depth, context)?;
@@ -204,6 +164,9 @@ impl Draft {
             AddressModifier::Skip(0) => AddressModifier::None,
             modifier => modifier,
         };
+        if let Distribution::Sequence { strides, .. } = &mut self.job.distribution {
+            *strides = self.strides;
+        }
         if !is_random {
             self.job.align_bytes = PerDirection::default();
         }
@@ -244,6 +207,27 @@ impl Draft {
             notes.push(("iodepth", reason));
             job.depth = 1;
         }
+    }
+
+    /// Settles pauses, flows and goals, and discards of several ranges.
+    fn finish_pace(&mut self, notes: &mut Notes) -> Result<(), Diagnostic> {
+        let job = &mut self.job;
+        job.flow = job.flow.filter(|flow| flow.weight > 0);
+        job.depth_goal = job.depth_goal.filter(|goal| goal.latency > Nanos::ZERO);
+        match (job.mix, self.ranges) {
+            (_, 0 | 1) => {}
+            (Mix::TrimWrite, _) => {
+                return Err(job_error("num_range with rw=trimwrite: fio refuses it", "remove it"));
+            }
+            (Mix::Only(Direction::Trim), ranges) => {
+                job.depth = job.depth.saturating_mul(ranges as u32);
+                job.number_ios = job.number_ios.map(|ios| ios.saturating_mul(ranges));
+                let reason = "each range is a discard of its own, and iodepth counts them";
+                notes.push(("num_range", reason.to_owned()));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Settles the way of the requests to the volume: page cache and flushes.

@@ -1,7 +1,7 @@
 //! The table of fio's I/O engines, with the facts about each that decide a simulation.
 //!
 //! The names are those of fio 3.42 and of engines that were removed before it. **To add an engine,
-//! add one row.**
+//! add its name to one row.**
 
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -36,103 +36,75 @@ pub(super) enum EnginePath {
 /// An I/O engine of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Engine {
-    pub(super) name: &'static str,
     pub(super) depth: EngineDepth,
     pub(super) path: EnginePath,
 }
 
-const NETWORK: &str = "it sends data to another host, and does no block I/O";
-const METADATA: &str = "it creates, queries or deletes files, and does no block I/O";
-const OBJECTS: &str = "it stores objects in a service, and does no block I/O";
-const EXTENTS: &str = "it changes where a file system has its blocks, and transfers no data";
-const MEMORY: &str = "it touches pages of memory, and does no block I/O";
-const ZONED: &str = "it writes zoned devices by their own commands, which are not modelled";
-const FLASH: &str = "it erases and writes raw flash chips, which are not modelled";
-
-const TABLE: &[Engine] = &[
-    row("psync", EngineDepth::One, EnginePath::PageCache),
-    row("sync", EngineDepth::One, EnginePath::PageCache),
-    row("vsync", EngineDepth::One, EnginePath::PageCache),
-    row("pvsync", EngineDepth::One, EnginePath::PageCache),
-    row("pvsync2", EngineDepth::One, EnginePath::PageCache),
-    row("mmap", EngineDepth::One, EnginePath::PageCache),
-    row("splice", EngineDepth::One, EnginePath::PageCache),
-    row("libcufile", EngineDepth::One, EnginePath::PageCache),
-    row("libhipfile", EngineDepth::One, EnginePath::PageCache),
-    row("fusion-aw-sync", EngineDepth::One, EnginePath::PageCache),
-    row("libaio", EngineDepth::DirectOnly, EnginePath::PageCache),
-    row("io_uring", EngineDepth::Full, EnginePath::PageCache),
-    row("posixaio", EngineDepth::Full, EnginePath::PageCache),
-    row("windowsaio", EngineDepth::Full, EnginePath::PageCache),
-    row("solarisaio", EngineDepth::Full, EnginePath::PageCache),
-    row("guasi", EngineDepth::Full, EnginePath::PageCache),
-    row("syslet-rw", EngineDepth::Full, EnginePath::PageCache),
-    row("sg", EngineDepth::CharacterDevice, EnginePath::Device),
-    row("io_uring_cmd", EngineDepth::Full, EnginePath::Device),
-    row("nbd", EngineDepth::Full, EnginePath::Device),
-    row("rbd", EngineDepth::Full, EnginePath::Device),
-    row("libiscsi", EngineDepth::Full, EnginePath::Device),
-    row("libblkio", EngineDepth::Full, EnginePath::Device),
-    row("xnvme", EngineDepth::Full, EnginePath::Device),
-    row("spdk", EngineDepth::Full, EnginePath::Device),
-    row("spdk_bdev", EngineDepth::Full, EnginePath::Device),
-    row("dev-dax", EngineDepth::One, EnginePath::Device),
-    row("libpmem", EngineDepth::One, EnginePath::Uncached),
-    row("pmemblk", EngineDepth::One, EnginePath::Uncached),
-    row("null", EngineDepth::Full, EnginePath::Uncached),
-    row("cpp_null", EngineDepth::Full, EnginePath::Uncached),
-    row("gfapi", EngineDepth::One, EnginePath::Uncached),
-    row("gfapi_async", EngineDepth::Full, EnginePath::Uncached),
-    row("nfs", EngineDepth::Full, EnginePath::Uncached),
-    row("dfs", EngineDepth::Full, EnginePath::Uncached),
-    row("ime_psync", EngineDepth::One, EnginePath::Uncached),
-    row("ime_psyncv", EngineDepth::One, EnginePath::Uncached),
-    row("ime_aio", EngineDepth::Full, EnginePath::Uncached),
+/// Names with the same facts, separated by blanks.
+const TABLE: [(&str, EngineDepth, EnginePath); 17] = [
+    (
+        "psync sync vsync pvsync pvsync2 mmap splice libcufile libhipfile fusion-aw-sync",
+        EngineDepth::One,
+        EnginePath::PageCache,
+    ),
+    ("libaio", EngineDepth::DirectOnly, EnginePath::PageCache),
+    (
+        "io_uring posixaio windowsaio solarisaio guasi syslet-rw",
+        EngineDepth::Full,
+        EnginePath::PageCache,
+    ),
+    ("sg", EngineDepth::CharacterDevice, EnginePath::Device),
+    (
+        "io_uring_cmd nbd rbd libiscsi libblkio xnvme spdk spdk_bdev",
+        EngineDepth::Full,
+        EnginePath::Device,
+    ),
+    ("dev-dax", EngineDepth::One, EnginePath::Device),
+    ("libpmem pmemblk gfapi ime_psync ime_psyncv", EngineDepth::One, EnginePath::Uncached),
+    ("null cpp_null gfapi_async nfs dfs ime_aio", EngineDepth::Full, EnginePath::Uncached),
     refused("cpuio", "it only uses the CPU, and does no block I/O"),
     refused("exec", "it runs a program, and does no block I/O"),
-    refused("net", NETWORK),
-    refused("netsplice", NETWORK),
-    refused("rdma", NETWORK),
-    refused("librpma_apm_client", NETWORK),
-    refused("librpma_apm_server", NETWORK),
-    refused("librpma_gpspm_client", NETWORK),
-    refused("librpma_gpspm_server", NETWORK),
-    refused("ftruncate", METADATA),
-    refused("filecreate", METADATA),
-    refused("filestat", METADATA),
-    refused("filedelete", METADATA),
-    refused("dircreate", METADATA),
-    refused("dirstat", METADATA),
-    refused("dirdelete", METADATA),
-    refused("falloc", EXTENTS),
-    refused("e4defrag", EXTENTS),
-    refused("rados", OBJECTS),
-    refused("http", OBJECTS),
-    refused("libhdfs", OBJECTS),
-    refused("page_fault", MEMORY),
-    refused("libzbc", ZONED),
-    refused("mtd", FLASH),
+    refused(
+        "net netsplice rdma librpma_apm_client librpma_apm_server librpma_gpspm_client \
+         librpma_gpspm_server",
+        "it sends data to another host, and does no block I/O",
+    ),
+    refused(
+        "ftruncate filecreate filestat filedelete dircreate dirstat dirdelete",
+        "it creates, queries or deletes files, and does no block I/O",
+    ),
+    refused(
+        "falloc e4defrag",
+        "it changes where a file system has its blocks, and transfers no data",
+    ),
+    refused("rados http libhdfs", "it stores objects in a service, and does no block I/O"),
+    refused("page_fault", "it touches pages of memory, and does no block I/O"),
+    refused("libzbc", "it writes zoned devices by their own commands, which are not modelled"),
+    refused("mtd", "it erases and writes raw flash chips, which are not modelled"),
 ];
 
-const fn row(name: &'static str, depth: EngineDepth, path: EnginePath) -> Engine {
-    Engine { name, depth, path }
+const fn refused(
+    names: &'static str,
+    reason: &'static str,
+) -> (&'static str, EngineDepth, EnginePath) {
+    (names, EngineDepth::One, EnginePath::None(reason))
 }
 
-const fn refused(name: &'static str, reason: &'static str) -> Engine {
-    row(name, EngineDepth::One, EnginePath::None(reason))
+/// fio's default on Linux.
+impl Default for Engine {
+    fn default() -> Engine {
+        Engine { depth: EngineDepth::One, path: EnginePath::PageCache }
+    }
 }
 
 impl Engine {
-    /// fio's default on Linux.
-    pub(super) const DEFAULT: Engine = TABLE[0];
-
     /// The engine that fio would load for a value of `ioengine`.
     pub(super) fn find(text: &str) -> Result<Engine, Diagnostic> {
         let name = Engine::name_in(text);
-        let found = TABLE.iter().find(|engine| engine.name == name);
-        let engine = *found.ok_or_else(|| {
-            let known = TABLE.iter().map(|engine| engine.name);
-            let help = match closest_name(name, known) {
+        let names = |row: &(&'static str, _, _)| row.0.split(' ');
+        let found = TABLE.iter().find(|row| names(row).any(|known| known == name));
+        let &(_, depth, path) = found.ok_or_else(|| {
+            let help = match closest_name(name, TABLE.iter().flat_map(names)) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "write the engine that it resembles, for example io_uring if it keeps \
                          `iodepth` requests in flight, else psync"
@@ -140,13 +112,13 @@ impl Engine {
             };
             job_error(format!("`{name}` is no engine of fio 3.42"), help)
         })?;
-        match engine.path {
+        match path {
             EnginePath::None(reason) => Err(job_error(
                 format!("`{name}` is not supported: {reason}"),
                 "remove the section, or name an engine that reads and writes blocks, such as \
                  io_uring",
             )),
-            _ => Ok(engine),
+            _ => Ok(Engine { depth, path }),
         }
     }
 

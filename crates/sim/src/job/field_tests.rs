@@ -77,6 +77,18 @@ fn options_of_public_job_files_are_understood() {
         ),
         ("size=1g\nrw=randwrite\nverify=md5\ndirect=1", "1 direct 4/100 at 0+1024", "verify"),
         ("size=1g\nrw=write", read, "rw"),
+        ("size=1g\nprio=4\nprioclass=2\ncmdprio=0", read, "prio prioclass"),
+        (
+            "size=1g\nrw=randtrim\nnum_range=8\niodepth=4\nioengine=io_uring_cmd",
+            { "32 direct 4/100 at 0+1024" },
+            "num_range",
+        ),
+        ("size=1g\nlatency_target=500\nlatency_percentile=99.9", read, "latency_target"),
+        (
+            "size=1g\nrw=randwrite\ndirect=1\nsprandom=1\nspr_op=0.15",
+            { "1 direct 4/100 at 0+1024" },
+            "sprandom spr_op",
+        ),
         ("size=1g\nrw=write\nsync=dsync", read, "sync"),
     ] {
         match parse(&format!("[job]\n{options}")) {
@@ -95,7 +107,7 @@ fn sections_wait_for_others_and_end_together() {
         let file = parse(text).unwrap();
         let section = |it: &Section| format!("{}{}", it.name, it.group);
         let sections: Vec<String> = file.sections.iter().map(section).collect();
-        (sections.join(" "), file.sections[0].ends_others, noted(&file))
+        (sections.join(" "), file.sections[0].ends.is_some(), noted(&file))
     };
     let (all, ..) = groups("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n[d]\nwait_for=c\nstonewall");
     assert_eq!(all, "a0 b1 c1 d2");

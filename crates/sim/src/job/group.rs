@@ -59,24 +59,23 @@ impl GroupDraft {
 
 /// Applies `exitall`. Returns the number of sections that run: those behind a group that ends
 /// everything never do.
-pub(super) fn end_together(
-    sections: &mut [Section],
-    drafts: &[GroupDraft],
-) -> Result<usize, Diagnostic> {
+pub(super) fn end_together(sections: &mut [Section], drafts: &[GroupDraft]) -> usize {
     if !drafts.iter().any(|draft| draft.ends_together) {
-        return Ok(sections.len());
+        return sections.len();
     }
-    for (index, (section, draft)) in sections.iter_mut().zip(drafts).enumerate() {
-        section.ends_others = true;
-        if draft.end == GroupEnd::Reported && draft.is_new && index > 0 {
-            let message =
-                format!("`exitall` with new_group in [{}] is not supported", section.name);
-            let help = "remove new_group, or write exit_what=stonewall to end all that run";
-            return Err(job_error(message, help));
-        }
+    let begins = |draft: &GroupDraft| draft.stonewall || draft.is_new;
+    let reported = |index: usize| drafts[1..=index].iter().filter(|draft| begins(draft)).count();
+    for (index, draft) in drafts.iter().enumerate() {
+        let is_ended = |other: &usize| match draft.end {
+            GroupEnd::Reported => reported(*other) == reported(index),
+            _ => sections[*other].group == sections[index].group,
+        };
+        let first = (0..index).find(is_ended).unwrap_or(index);
+        let last = (index..sections.len()).rfind(is_ended).unwrap_or(index);
+        sections[index].ends = Some([first, last]);
     }
     let mut ending = sections.iter().zip(drafts);
     let last = ending.find(|(_, draft)| draft.end == GroupEnd::Everything);
     let last = last.map(|(section, _)| section.group);
-    Ok(last.map_or(sections.len(), |last| sections.partition_point(|it| it.group <= last)))
+    last.map_or(sections.len(), |last| sections.partition_point(|it| it.group <= last))
 }

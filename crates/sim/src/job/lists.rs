@@ -115,8 +115,13 @@ fn parse_distribution(text: &str, base: KbBase) -> Result<Distribution, Diagnost
             Distribution::Zoned(of_directions)
         }
         "sequence" => {
-            let help = "write read_iolog=FILE with a trace of these addresses";
-            return Err(job_error("a list of addresses is not supported", help));
+            let block = |part: &str| value::integer(part.trim(), KbBase(1024));
+            let blocks = parameters.split(',').map(block).collect::<Result<Vec<_>, _>>()?;
+            if blocks.len() > SPLITS_MAX {
+                let message = format!("{} blocks in one list", blocks.len());
+                return Err(job_error(message, format!("fio accepts {SPLITS_MAX} or fewer")));
+            }
+            Distribution::Sequence { blocks, strides: false }
         }
         _ => return Err(unknown(name, &["random", "zipf", "pareto", "normal", "zoned"])),
     })

@@ -50,8 +50,8 @@ pub use declared::Declared;
 pub use pragma::{Background, BackgroundKind, Rebuilder};
 pub use replay::{Replay, ReplayPace};
 pub use spec::{
-    Access, AddressModifier, Allocation, Arrivals, Direction, Distribution, FileOrder, FileSpec,
-    Mix, PerDirection, Section, SizeOrPercent, SizeShare, StridedZones, Zone,
+    Access, AddressModifier, Allocation, Arrivals, DepthGoal, Direction, Distribution, FileOrder,
+    FileSpec, Flow, Mix, PerDirection, Section, SizeOrPercent, SizeShare, StridedZones, Zone,
 };
 pub use target::{FileLayout, JobTarget, Region};
 
@@ -209,7 +209,7 @@ impl<'a> JobReader<'a> {
             background: Vec::new(),
             notes: Vec::new(),
         };
-        let (environment, defaults) = (*environment, Draft::default());
+        let (environment, defaults) = (*environment, Draft::new());
         let (files, groups, faults) = (Vec::new(), Vec::new(), Vec::new());
         let (section, group, includes) = (None, 0, 0);
         JobReader { environment, defaults, section, group, includes, result, files, groups, faults }
@@ -400,8 +400,7 @@ impl<'a> JobReader<'a> {
             let fault = job_error("the file has no job", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
         }
-        let running = group::end_together(&mut self.result.sections, &self.groups)
-            .map_err(|fault| fault.in_file(&self.result.file).at_line(1))?;
+        let running = group::end_together(&mut self.result.sections, &self.groups);
         if let [never, ..] = &self.result.sections[running..] {
             let (name, line) = (never.name.clone(), never.line);
             let reason = format!("[{name}] and those below never run: a job above ends all");

@@ -130,14 +130,13 @@ const MERGE: &str = "traces are not merged\nuse one section for each trace";
 const REPLAY: &str = "the trace decides: rw, bs, size and offset have no effect; iodepth is 1024 \
                       unless it is set or the replay is closed";
 const ZBD: &str = "has no effect without zonemode=zbd";
-const PRIORITY: &str = "priorities are not modelled\nremove it: all requests are then equal";
+const PRIORITY: &str = "all requests have one priority: disks and schedulers that heed it are not \
+                        modelled";
 const PLACEMENT: &str = "disks do not use hints about the placement of data";
 const BATCHES: &str = "requests are submitted and completed one by one";
 const EARLY_END: &str = "the job is not ended early: it ends after its size or its runtime";
-const TARGET: &str =
-    "the depth does not follow the latency\nremove it, and set iodepth to what fio settles on";
-const FLOW: &str = "jobs do not wait for each other's progress\nremove it, and give each job a \
-                    rate, such as rate_iops=1000,500";
+const GOAL: &str = "the requests before the depth is found do not count, as in fio; the job ends \
+                    if one misses latency_percentile=100 at a depth of 1";
 const PROFILE: &str = "an option of fio's profiles, without effect on a job";
 const OF_ENGINE: &str = "an option of the ioengine: only its name decides, see `ioengine`";
 
@@ -191,6 +190,7 @@ const ROWS: &[OptionRow] = &[
     takes("rwmixwrite", Setter::Number(PERCENT, |draft, value| draft.read_percent = 100 - value)),
     takes("percentage_random", Setter::Text(setters::random_percent)),
     takes("random_distribution", Setter::Text(lists::distribution)),
+    takes("random_sequence_stride", Setter::Truth(|draft, on| draft.strides = on)),
     takes("norandommap", Setter::Flag(|draft, on| draft.job.random_map = !on)),
     takes("randseed", Setter::Number(WIDE, |draft, seed| draft.job.random_seed = Some(seed))),
     takes("randrepeat allrandrepeat", Setter::Truth(|draft, on| draft.job.random_repeat = on)),
@@ -212,6 +212,7 @@ const ROWS: &[OptionRow] = &[
     takes("io_size io_limit", Setter::Text(setters::io_size)),
     takes("number_ios", Setter::Number(WIDE, |draft, ios| draft.job.number_ios = some(ios))),
     takes("loops", Setter::Number(COUNT, |draft, loops| draft.job.loops = loops)),
+    takes("num_range", Setter::Number(COUNT, |draft, ranges| draft.ranges = ranges)),
     takes("zonemode", Setter::Text(setters::zone_mode)),
     takes("zonesize", Setter::Size(|draft, bytes| draft.zones.size_bytes = bytes)),
     takes("zonerange", Setter::Size(|draft, bytes| draft.zones.range_bytes = bytes)),
@@ -236,6 +237,18 @@ const ROWS: &[OptionRow] = &[
     takes("rate_process", Setter::Text(setters::arrivals)),
     takes("thinktime", Setter::Time(MICROSECOND, |draft, time| draft.job.think_time = time)),
     takes("thinktime_blocks", Setter::Number(COUNT, |draft, ios| draft.job.think_ios = ios)),
+    takes("rate_ignore_thinktime", Setter::Truth(|draft, on| draft.job.rate_skips_pauses = on)),
+    takes("flow", Setter::Number(ANY, |draft, weight| draft.flow().weight = weight)),
+    takes("flow_id", Setter::Number(WIDE, |draft, id| draft.flow().id = id)),
+    takes("flow_sleep", Setter::Time(MICROSECOND, |draft, time| draft.flow().pause = time)),
+    noted(
+        "latency_target",
+        Setter::Time(MICROSECOND, |draft, time| draft.goal().latency = time),
+        GOAL,
+    ),
+    takes("latency_window", Setter::Time(MICROSECOND, |draft, time| draft.goal().window = time)),
+    takes("latency_percentile", Setter::Text(setters::latency_percentile)),
+    takes("latency_run", Setter::Truth(|draft, on| draft.goal().is_endless = on)),
     takes("group_reporting", Setter::Flag(|draft, on| draft.job.group_reporting = on)),
     // Options without an effect.
     ignored("random_generator", OWN_SEEDS),
@@ -341,6 +354,17 @@ const ROWS: &[OptionRow] = &[
     left_out("file_append", OFF, "files are empty before a simulated job starts"),
     left_out("lockfile", OFF, "clones do not lock their files"),
     left_out("trim_percentage", OFF, "the discards of verified blocks are left out"),
+    left_out(
+        "prio prioclass priohint cgroup_weight cmdprio cmdprio_percentage cmdprio_class \
+         cmdprio_hint cmdprio_bssplit",
+        OFF,
+        PRIORITY,
+    ),
+    left_out(
+        "sprandom spr_num_regions spr_op spr_cs",
+        OFF,
+        "the addresses are random; the blocks that fio writes twice are left out",
+    ),
     left_out("ioscheduler", OFF, "the only scheduler is the one inside the disk"),
     // Options that would change the result.
     refused("opendir", OFF, "the simulation has no directory to list\nwrite nrfiles and filesize"),
@@ -357,25 +381,11 @@ const ROWS: &[OptionRow] = &[
         "the only types are `complete` and `issue`, which have the same effect",
     ),
     refused(
-        "thinktime_iotime rate_ignore_thinktime",
+        "thinktime_iotime",
         OFF,
-        "a pause starts after a number of requests, and rates include pauses",
+        "a pause starts after a number of requests\nwrite thinktime_blocks",
     ),
-    refused("latency_target latency_window latency_percentile latency_run", OFF, TARGET),
-    refused("flow flow_id flow_sleep", OFF, FLOW),
-    refused(
-        "prio prioclass priohint cgroup_weight cmdprio cmdprio_percentage cmdprio_class \
-         cmdprio_hint cmdprio_bssplit",
-        OFF,
-        PRIORITY,
-    ),
-    refused("num_range", &["1"], "a discard has one range\nremove it, and multiply bs by it"),
     refused("ramp_size", OFF, "a ramp ends after a time\nwrite ramp_time"),
-    refused(
-        "sprandom spr_num_regions spr_op spr_cs random_sequence_stride",
-        OFF,
-        "the order of preconditioning by fio is not modelled\nwrite rw=randwrite",
-    ),
     refused("merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters", OFF, MERGE),
     refused(
         "profile",

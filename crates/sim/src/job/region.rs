@@ -2,7 +2,7 @@
 //! or files.
 
 use super::error::job_error;
-use super::spec::{Section, SizeOrPercent};
+use super::spec::{Distribution, Section, SizeOrPercent};
 use super::target::{FileLayout, JobTarget, Region};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{SECTOR_BYTES, format_bytes};
@@ -101,6 +101,13 @@ impl Section {
                 self.name
             );
             return Err(job_error(message, format!("make size {largest} or larger")));
+        }
+        if let Distribution::Sequence { blocks, .. } = &self.distribution
+            && let Some(block) = blocks.iter().find(|&&block| block >= bytes / block_bytes)
+        {
+            let count = bytes / block_bytes;
+            let message = format!("the sequence of job `{}` has a block {block}", self.name);
+            return Err(job_error(message, format!("the region has {count} blocks, from 0 on")));
         }
         Ok(Region { offset, bytes: whole(bytes) })
     }

@@ -67,7 +67,7 @@ impl Setter {
             return Ok(());
         }
         let Some(text) = text.filter(|text| !text.is_empty()) else {
-            let help = format!("write for example `{option}={}`", self.example(option));
+            let help = format!("write `{option}=` and its value");
             return Err(job_error(format!("`{option}` has no value"), help));
         };
         let base = draft.kb_base;
@@ -93,38 +93,6 @@ impl Setter {
             Setter::Text(set) => set(draft, text).map_err(within)?,
         }
         Ok(())
-    }
-}
-
-impl Setter {
-    /// A valid value of `option`, for its help.
-    fn example(self, option: &str) -> String {
-        let text = match (self, option) {
-            (Setter::Flag(_) | Setter::Truth(_), _) => "1",
-            (Setter::Number([least, _], _), _) => return least.max(1).to_string(),
-            (Setter::Time(..) | Setter::IdleTime(_), _) => "500ms",
-            (Setter::Name(_), "filename") => "/dev/sdb",
-            (Setter::Name(_), _) => "text",
-            (Setter::Size(_), _) => "4k",
-            (Setter::Extent(_), _) => "10g",
-            (Setter::Text(_), "bs" | "blocksize") => "4k",
-            (Setter::Text(_), "bssplit") => "4k/60:64k/40",
-            (Setter::Text(_), "bsrange" | "blocksize_range") => "4k-64k",
-            (Setter::Text(_), "blockalign" | "ba") => "4k",
-            (Setter::Text(_), "ioengine") => "libaio",
-            (Setter::Text(_), "kb_base") => "1024",
-            (Setter::Text(_), "percentage_random") => "50",
-            (Setter::Text(_), "random_distribution") => "zipf:1.1",
-            (Setter::Text(_), "rate") => "10m",
-            (Setter::Text(_), "rate_iops") => "200",
-            (Setter::Text(_), "rate_process") => "poisson",
-            (Setter::Text(_), "rw" | "readwrite") => "randread",
-            (Setter::Text(_), "read_iolog") => "web.csv",
-            (Setter::Text(_), "replay_skip") => "write,sync",
-            (Setter::Text(_), "size" | "filesize") => "10g",
-            (Setter::Text(_), _) => "text",
-        };
-        text.to_owned()
     }
 }
 
@@ -161,6 +129,11 @@ pub(super) fn submit_mode(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
 pub(super) fn synchronous(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let known = [("0", false), ("none", false), ("1", true), ("sync", true), ("dsync", true)];
     draft.is_synchronous = choose(text, &known)?;
+    Ok(())
+}
+
+pub(super) fn latency_percentile(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.goal().percentile = value::real(text, [0.0, 100.0])?;
     Ok(())
 }
 

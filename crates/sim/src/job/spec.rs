@@ -6,8 +6,9 @@ use mirrorball_core::units::Nanos;
 use serde::{Serialize, Serializer};
 use std::ops::{Index, IndexMut};
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub enum Direction {
+    #[default]
     Read,
     Write,
     Trim,
@@ -30,9 +31,10 @@ pub enum Mix {
 }
 
 /// Order of the addresses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub enum Access {
     /// Each request starts where the one before it in its direction ended.
+    #[default]
     Sequential,
     /// By [`Section::distribution`].
     Random,
@@ -81,10 +83,11 @@ pub struct StridedZones {
 }
 
 /// Order in which the requests of a clone go to its files.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub enum FileOrder {
     /// One file after the other.
     Sequential,
+    #[default]
     RoundRobin,
     Drawn(Distribution),
 }
@@ -101,9 +104,10 @@ pub struct Zone {
 
 /// Distribution of random addresses. `center` is the position of the hottest block as a fraction of
 /// the region, or `None` for a position drawn from the seed.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub enum Distribution {
     /// All blocks are equally likely.
+    #[default]
     Uniform,
     /// Zipf's law with exponent `theta`, scattered over the region.
     Zipf {
@@ -128,12 +132,19 @@ pub enum Distribution {
     },
     /// Uniform within each of several zones of a direction.
     Zoned(PerDirection<Vec<Zone>>),
+    /// These blocks, in their order, again and again.
+    Sequence {
+        blocks: Vec<u64>,
+        /// Whether each turn begins as many blocks further on as there are in the sequence.
+        strides: bool,
+    },
 }
 
 /// How a rate limit spaces the requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub enum Arrivals {
     /// Evenly; late requests are caught up.
+    #[default]
     Linear,
     /// As a Poisson process: an open loop, bounded by the queue depth.
     Poisson,
@@ -142,7 +153,7 @@ pub enum Arrivals {
 /// One section of a job file, with its defaults from `global` resolved.
 ///
 /// Serialises to its canonical form: all that decides the results of a run, and nothing else.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Section {
     /// The section's name, or `name=`.
     pub name: String,
@@ -239,6 +250,9 @@ pub struct Section {
     pub think_time: Nanos,
     /// See [`Section::think_time`]; at least 1.
     pub think_ios: u64,
+    /// Whether a rate is not caught up after a pause.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rate_skips_pauses: bool,
     /// Whether requests bypass the page cache.
     pub direct: bool,
     /// Number of writes between flushes; zero for no flushes.
@@ -250,9 +264,14 @@ pub struct Section {
     /// Whether the section counts for the score of a policy. Background load does not: see the
     /// pragma `; mirrorball: counts=no`.
     pub counts: bool,
-    /// Whether the first of its clones to end ends the group (`exitall`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub ends_others: bool,
+    /// First and last of the sections that end with the first clone of this one that ends
+    /// (`exitall`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends: Option<[usize; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth_goal: Option<DepthGoal>,
     /// Whether fio would join the section with others in its output. Results are always kept per
     /// section.
     #[serde(skip)]
@@ -263,6 +282,33 @@ pub struct Section {
     /// The file that it works on in place of the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<FileSpec>,
+}
+
+/// Share of a section's clones in the requests of all clones of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Flow {
+    /// `flow_id`.
+    pub id: u64,
+    /// Requests of a clone in proportion to the weights of all clones.
+    pub weight: u64,
+    /// Pause of a clone that is ahead, after its requests have ended; it only waits if zero.
+    #[serde(serialize_with = "nanos")]
+    pub pause: Nanos,
+}
+
+/// Search for the largest depth at which a share of the requests is fast enough
+/// (`latency_target`).
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct DepthGoal {
+    #[serde(serialize_with = "nanos")]
+    pub latency: Nanos,
+    /// Time at a depth before the next one.
+    #[serde(serialize_with = "nanos")]
+    pub window: Nanos,
+    /// Percent of the requests that are not slower.
+    pub percentile: f64,
+    /// Whether the search goes on when a depth was found.
+    pub is_endless: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -296,6 +342,18 @@ impl FileSpec {
     /// Whether there is a filesystem.
     pub fn is_raw(&self) -> bool {
         self.allocation == Allocation::Raw
+    }
+}
+
+impl Default for Mix {
+    fn default() -> Mix {
+        Mix::Only(Direction::Read)
+    }
+}
+
+impl Default for SizeOrPercent {
+    fn default() -> SizeOrPercent {
+        SizeOrPercent::Bytes(0)
     }
 }
 

@@ -28,6 +28,12 @@ pub struct FileLayout {
     pub sets: Vec<Vec<Region>>,
 }
 
+impl Default for JobTarget {
+    fn default() -> JobTarget {
+        JobTarget::VOLUME
+    }
+}
+
 impl JobTarget {
     pub const VOLUME: JobTarget = JobTarget::Devices { parts: Vec::new(), of: 1 };
 

@@ -15,6 +15,12 @@ use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KbBase(pub(super) u64);
 
+impl Default for KbBase {
+    fn default() -> KbBase {
+        KbBase(1024)
+    }
+}
+
 const SIZE_HINT: &str =
     "write a whole number, with or without k, m, g, t or p, such as 4096, 4k or 50g";
 /// An upper bound from here on is no bound that a user would reach.

@@ -13,6 +13,8 @@ use mirrorball_core::units::Nanos;
 #[derive(Clone, Debug)]
 pub(super) struct ArrivalSchedule {
     rule: ArrivalRule,
+    /// Time of the smallest request at a linear rate.
+    operation: Option<Nanos>,
     start: Nanos,
     due: Nanos,
 }
@@ -46,12 +48,27 @@ impl ArrivalSchedule {
                 ArrivalRule::Poisson { mean_ns: 1e9 / per_s as f64 }
             }
         };
-        ArrivalSchedule { rule, start, due: start }
+        let operation = match rule {
+            ArrivalRule::Bytes { per_s, .. } => {
+                Some(Nanos::transfer(job.block_bytes(direction), per_s))
+            }
+            ArrivalRule::Ios { per_s, .. } => Some(Nanos::transfer(1, per_s)),
+            _ => None,
+        };
+        ArrivalSchedule { rule, operation, start, due: start }
     }
 
     /// Whether there is a rate to keep.
     pub(super) fn is_rated(&self) -> bool {
         !matches!(self.rule, ArrivalRule::Free)
+    }
+
+    /// Moves what is due later by a pause. As in fio, a request is due at its end.
+    pub(super) fn skip(&mut self, pause: Nanos) {
+        let early = self.operation.filter(|&operation| operation <= pause);
+        let time = pause.saturating_sub(early.unwrap_or_default());
+        self.start = self.start.saturating_add(time);
+        self.due = self.due.saturating_add(time);
     }
 
     /// When the next request may start.

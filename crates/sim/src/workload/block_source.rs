@@ -32,6 +32,8 @@ pub(super) enum BlockSource {
     Skewed { rank: BlockRank, scatter: Scatter },
     /// Zones, each uniform.
     Zoned(Vec<BlockSpan>),
+    /// Blocks in this order, again and again.
+    Sequence { blocks: Vec<u64>, strides: bool, drawn: u64, count: u64 },
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +98,9 @@ impl BlockSource {
                 let width = deviation.min(50.0) / 100.0;
                 scattered(BlockRank::Bell { count, width }, count / 2, center, rng)
             }
+            Distribution::Sequence { ref blocks, strides } => {
+                BlockSource::Sequence { blocks: blocks.clone(), strides, drawn: 0, count }
+            }
             Distribution::Zoned(ref zones) if zones[direction].is_empty() => {
                 BlockSource::Uniform { count }
             }
@@ -106,18 +111,24 @@ impl BlockSource {
     }
 
     #[inline]
-    pub(super) fn draw(&self, maps: &mut Maps, rng: &mut Rng) -> u64 {
+    pub(super) fn draw(&mut self, maps: &mut Maps, rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
             other => other.draw_mapped(maps, rng),
         }
     }
 
-    fn draw_mapped(&self, maps: &mut Maps, rng: &mut Rng) -> u64 {
+    fn draw_mapped(&mut self, maps: &mut Maps, rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
             BlockSource::Map(index) => maps.draw(*index, rng),
             BlockSource::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
+            BlockSource::Sequence { blocks, strides, drawn, count } => {
+                let (turn, place) = (*drawn / blocks.len() as u64, *drawn % blocks.len() as u64);
+                let begin = if *strides { turn * blocks.len() as u64 } else { 0 };
+                *drawn += 1;
+                (begin + blocks[place as usize]) % *count
+            }
             BlockSource::Zoned(spans) => {
                 let access = rng.below(100);
                 let span = spans.iter().find(|span| access < span.access_end);
@@ -244,7 +255,7 @@ mod tests {
                 laws.push(Distribution::Zipf { theta, center: None });
             }
             for law in laws {
-                let place = BlockSource::new(&law, count, &mut rng);
+                let mut place = BlockSource::new(&law, count, &mut rng);
                 let worst = (0..2000).map(|_| place.draw(&mut Maps::default(), &mut rng)).max();
                 assert!(worst < Some(count), "{law:?} on {count}: {worst:?}");
             }

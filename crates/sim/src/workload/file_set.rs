@@ -150,7 +150,7 @@ impl FileSet {
             self.ios_left -= 1;
             return;
         }
-        self.current = match (&self.draw, &self.order) {
+        self.current = match (&mut self.draw, &self.order) {
             (Some(draw), _) => draw.draw(&mut Maps::default(), rng) as usize % count,
             (None, FileOrder::Sequential) => 0,
             (None, _) => (self.current + 1) % count,

@@ -28,6 +28,7 @@ pub(super) struct Pauses {
     final_flush: bool,
     think_time: Nanos,
     think_ios: u64,
+    rate_skips_pauses: bool,
     ios: u64,
     pub(super) flush_due: bool,
     pub(super) flush_in_flight: bool,
@@ -107,6 +108,7 @@ impl Pauses {
             final_flush: job.final_flush,
             think_time: job.think_time,
             think_ios: job.think_ios,
+            rate_skips_pauses: job.rate_skips_pauses,
             ios: 0,
             flush_due: false,
             flush_in_flight: false,
@@ -130,6 +132,12 @@ impl Pauses {
         }
         self.ios += 1;
         self.thinking = self.think_time > Nanos::ZERO && self.ios.is_multiple_of(self.think_ios);
+    }
+
+    /// Ends a pause. Returns how much later that makes the requests of a rate.
+    pub(super) fn stop_thinking(&mut self) -> Nanos {
+        self.thinking = false;
+        if self.rate_skips_pauses { self.think_time } else { Nanos::ZERO }
     }
 
     /// Counts a completion.

@@ -33,6 +33,7 @@ mod block_map;
 mod block_source;
 mod direction_stream;
 mod file_set;
+mod flow;
 mod limits;
 mod map;
 mod permutation;
@@ -49,6 +50,8 @@ use crate::job::{AddressModifier, Direction, Section, SizeOrPercent};
 use arrivals::ArrivalSchedule;
 use direction_stream::DirectionDraw;
 use file_set::{FileSet, FileTarget};
+use flow::FlowShare;
+pub(crate) use flow::Flows;
 use limits::{Pauses, RequestBudget};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::rng::Rng;
@@ -109,6 +112,7 @@ pub struct Workload {
     stop: Nanos,
     budget: RequestBudget,
     pauses: Pauses,
+    flow: Option<FlowShare>,
     /// Whether anything but the budget and the stop may hold a request back.
     gated: bool,
     in_flight: u32,
@@ -147,8 +151,15 @@ impl Workload {
             gated: rated || pauses.any() || start > Nanos::ZERO,
             schedules,
             pauses,
+            flow: None,
             in_flight: 0,
         }
+    }
+
+    /// The same in the flow of its section, if it has one.
+    pub(crate) fn in_flow(self, job: &Section, flows: &Flows) -> Workload {
+        let flow = flows.share(job);
+        Workload { gated: self.gated || flow.is_some(), flow, ..self }
     }
 
     /// When it starts: the later of its group's start and its own delay.
@@ -259,7 +270,8 @@ impl Workload {
             if now < self.pauses.wakes_at() {
                 return sleep(self.pauses.wakes_at().min(self.stop));
             }
-            self.pauses.thinking = false;
+            let skipped = self.pauses.stop_thinking();
+            self.schedules.iter_mut().for_each(|schedule| schedule.skip(skipped));
         }
         let mut direction = match self.drawn {
             Some(direction) => direction,
@@ -276,7 +288,13 @@ impl Workload {
             }
         }
         self.drawn = Some(direction);
-        if due > now { sleep(due.min(self.stop)) } else { None }
+        if due > now {
+            return sleep(due.min(self.stop));
+        }
+        match self.flow.as_mut().and_then(|flow| flow.admit(now, self.in_flight)) {
+            Some(Next::NotBefore(until)) => sleep(until.min(self.stop)),
+            held => held,
+        }
     }
 
     fn flush(&mut self, now: Nanos) -> Next {
@@ -287,6 +305,9 @@ impl Workload {
 
     /// The end: at once, or behind a last flush if the job asks for one.
     fn end(&mut self, now: Nanos) -> Next {
+        if let Some(flow) = self.flow.take() {
+            flow.leave();
+        }
         if !self.pauses.wants_final_flush() {
             return Next::Done;
         }

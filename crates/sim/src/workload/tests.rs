@@ -225,6 +225,29 @@ fn thinking_starts_when_all_is_complete() {
     assert_eq!(workload.next(wakes), Next::Wait);
 }
 
+/// As fio 3.33 logs them.
+#[test]
+fn a_rate_catches_up_after_a_pause_or_skips_it() {
+    let starts = |options: &str| -> Vec<u64> {
+        let pause = "rate_iops=10\nthinktime=1s\nthinktime_blocks=4";
+        let reads = requests(&format!("size=1m\n{pause}\n{options}"), 9);
+        reads.iter().map(|read| read.intended.0 / 1_000_000).collect()
+    };
+    assert_eq!(starts(""), [0, 100, 200, 300, 1300, 1300, 1300, 1300, 2300]);
+    let skipped = starts("rate_ignore_thinktime=1");
+    assert_eq!(skipped, [0, 100, 200, 300, 1300, 1400, 1500, 1600, 2600]);
+}
+
+#[test]
+fn a_sequence_of_blocks_repeats_or_moves_on() {
+    let sequence = "rw=randread\nrandom_distribution=sequence:2,0,1\nsize=48k\nio_size=24k\n";
+    assert_eq!(log(sequence), "r8 r0 r4 r8 r0 r4");
+    assert_eq!(log(&format!("{sequence}random_sequence_stride=1")), "r8 r0 r4 r20 r12 r16");
+    let behind = JobFile::parse(&format!("[a]\n{sequence}size=8k"), "a", &JobContext::empty());
+    let error = behind.unwrap().validate_against(GIB).unwrap_err();
+    assert_eq!(error.message, "the sequence of job `a` has a block 2");
+}
+
 #[test]
 fn a_clone_runs_from_its_delay_to_its_runtime() {
     let options = "startdelay=5\nruntime=10\nramp_time=2\ntime_based";

@@ -6,6 +6,7 @@ mod files;
 mod layouts;
 mod md_parity;
 mod measuring;
+mod pace;
 mod parity;
 mod replay;
 
