@@ -347,14 +347,17 @@ impl Chooser<'_> {
         let &Chooser { study, system, settings, array, in_force } = self;
         let setting = settings.iter().find(|setting| setting.spec == spec);
         let served = setting.is_none() && served::is_needed(&spec);
+        let through_export = factor.map(|it| it * served::factor(study, &spec));
+        let is_serve_worth = through_export.is_none_or(|it| it >= WORTH_A_NEW_VOLUME);
         AdvisedPolicy {
-            factor: factor.map(|it| if served { it * served::factor(study, &spec) } else { it }),
+            factor: if served { through_export } else { factor },
             only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
             jobs: study.jobs.len(),
             slower: slower(study, (&spec, served), in_force.spec),
             served,
             spread: spread(study, &[&spec, in_force.spec]),
-            takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
+            takes: setting
+                .map_or_else(|| elsewhere(&spec, system, is_serve_worth), |it| takes(it, system)),
             commands: setting
                 .map_or_else(Commands::default, |it| it.commands(system, array, in_force)),
             note: match setting {
@@ -407,21 +410,23 @@ fn note(offer: &Offer, array: &ArraySpec) -> Option<String> {
     }
 }
 
-/// What it takes to have a policy that the array's system does not offer.
-fn elsewhere(spec: &str, own: &System) -> Option<String> {
+/// What it takes to have a policy that the array's system does not offer. `serve` is named next to
+/// another way if it is worth its export.
+fn elsewhere(spec: &str, own: &System, is_serve_worth: bool) -> Option<String> {
     const MOVE: &str = "a new volume, to which the data must be copied";
     let info = Spec::parse(spec).ok()?.info()?;
     let offers: Vec<(&System, &Offer)> = offers_of(info.name).collect();
     let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
     let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());
-    Some(match release.or(patch) {
-        Some((system, offer)) if system.name == own.name => {
-            format!("{}; or `mirrorball serve`: {MOVE}", offer.availability(system))
-        }
-        Some((system, offer)) => {
-            format!("{}, or `mirrorball serve`: either is {MOVE}", offer.availability(system))
-        }
-        None => format!("`mirrorball serve` (no other system has it): {MOVE}"),
+    let Some((system, offer)) = release.or(patch) else {
+        return Some(format!("`mirrorball serve` (no other system has it): {MOVE}"));
+    };
+    let way = offer.availability(system);
+    Some(match (system.name == own.name, is_serve_worth) {
+        (true, true) => format!("{way}; or `mirrorball serve`: {MOVE}"),
+        (true, false) => way,
+        (false, true) => format!("{way}, or `mirrorball serve`: either is {MOVE}"),
+        (false, false) => format!("{way}: {MOVE}"),
     })
 }
 

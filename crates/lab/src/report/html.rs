@@ -44,6 +44,7 @@ pub fn render(parts: &[ResultSet]) -> String {
 
 /// A decision of its own in the place of a report's verdict.
 pub(crate) struct Lead {
+    pub(crate) title: String,
     pub(crate) decision: Markup,
     /// The policies that it names, which are shown from the start.
     pub(crate) policies: Vec<String>,

@@ -83,13 +83,14 @@ pub(super) fn warnings(job: &JobStudy) -> Vec<String> {
 /// The legend of marks and columns: lines of remarks that may be printed on one line.
 pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
     let merged = "latencies: from the merged histograms of all repeats";
+    let ties = match study.plan.looks {
+        1 => "= ties with it: the 95 % interval of the difference is within 5 % of 0",
+        _ => "= ties with it: the 99 % interval of the difference is within 5 % of 0",
+    };
     let mut lines = match study.plan.seeds.len() {
         1 => vec![vec!["* best of the job", ONE_REPEAT]],
         _ => vec![
-            vec![
-                "* best of the job",
-                "= ties with it: the 95 % interval of the difference is within 5 % of 0",
-            ],
+            vec!["* best of the job", ties],
             vec!["? undecided: that interval contains zero, and also differences over 5 %"],
         ],
     };

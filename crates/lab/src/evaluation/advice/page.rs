@@ -22,7 +22,8 @@ pub fn render(answer: &Answer, sets: &[ResultSet]) -> String {
     };
     let changed = answer.what_if.iter().flat_map(|it| it.array.advice.policies());
     let policies = answer.array.advice.policies().into_iter().chain(changed).collect();
-    html::render_with(Some(Lead { decision, policies }), sets)
+    let title = answer.array.name.clone();
+    html::render_with(Some(Lead { title, decision, policies }), sets)
 }
 
 /// A line of the decision: a name and a text, a command with its name, or what goes on from above.

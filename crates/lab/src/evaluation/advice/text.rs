@@ -186,24 +186,24 @@ pub(super) fn lines(name: &str, commands: &[String], width: usize) -> String {
         let indent = " ".repeat(NAME_WIDTH);
         return commands.iter().map(|it| format!("{indent}{name:<6} {it}\n")).collect();
     }
-    let continued = |command: &String| continued(command, width).join(" \\\n    ");
-    commands
-        .iter()
-        .map(|it| format!("{:INDENT_NARROW$}{name}\n  {}\n", "", continued(it)))
-        .collect()
+    let named = |command: &String| {
+        let (command, remark) = command.split_once("  # ").unwrap_or((command, ""));
+        let remark = if remark.is_empty() { String::new() } else { entry("", remark, width) };
+        let lines = continued(command, width).join(" \\\n    ");
+        format!("{:INDENT_NARROW$}{name}\n  {lines}\n{remark}", "")
+    };
+    commands.iter().map(named).collect()
 }
 
-/// A command in lines that a shell joins again, where it can be broken: not within quotes, and not
-/// before a remark.
+/// A command in lines that a shell joins again, where it can be broken: not within quotes.
 fn continued(command: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut quotes = 0;
     for word in command.split(' ') {
         let line = lines.last_mut().expect("there is a line");
-        let is_remark = line.split(' ').any(|word| word == "#") || word == "#";
         // Four blanks in front and a backslash behind.
         let is_long = line.chars().count() + 1 + word.chars().count() + 6 > width;
-        if line.is_empty() || !is_long || quotes % 2 == 1 || is_remark {
+        if line.is_empty() || !is_long || quotes % 2 == 1 {
             *line += if line.is_empty() { "" } else { " " };
             *line += word;
         } else {

@@ -30,6 +30,16 @@ pub(crate) fn line(places: impl IntoIterator<Item = Option<Point>>) -> String {
     pen.text
 }
 
+/// A line through the middles of equal columns with these heights; across a single one.
+pub(crate) fn through_columns(heights: impl ExactSizeIterator<Item = Option<f64>>) -> String {
+    let (count, heights) = (heights.len(), heights.enumerate());
+    let place = |at: f64, height: Option<f64>| Some((at / count as f64, height?));
+    match count {
+        1 => line(heights.flat_map(|(_, height)| [place(0.0, height), place(1.0, height)])),
+        _ => line(heights.map(|(index, height)| place(index as f64 + 0.5, height))),
+    }
+}
+
 /// The stretch between two lines over the same points, each as (place, lower, upper).
 pub(crate) fn band(points: &[Option<(f64, f64, f64)>]) -> String {
     let mut pen = Pen::default();

@@ -58,6 +58,8 @@ fn paths_are_short_and_end_where_they_should() {
     let line = [Some((0.0, 0.0)), Some((0.5, 0.0)), Some((0.5, 1.0)), Some((1.0, 0.25)), None];
     assert_eq!(path::line(line), "M0 500h250v-500l250 375");
     assert_eq!(path::line([Some((0.0, 0.5)), None, Some((1.0, 0.5))]), "M0 250M500 250");
+    assert_eq!(path::through_columns([Some(0.5)].into_iter()), "M0 250h500");
+    assert_eq!(path::through_columns([Some(0.5); 2].into_iter()), "M125 250h250");
     assert_eq!(path::line([]), "");
     let band = [Some((0.0, 0.1, 0.2)), Some((1.0, 0.1, 0.3)), None];
     assert_eq!(path::band(&band), "M0 400l500-50v100h-500z");

@@ -39,6 +39,9 @@ pub(super) fn page(view: &View<'_>) -> String {
 }
 
 fn title(view: &View<'_>) -> String {
+    if let Some(lead) = &view.lead {
+        return lead.title.clone();
+    }
     let mut names: Vec<&str> = Vec::new();
     for part in view.parts {
         let name = part.study.plan.array.name.as_str();

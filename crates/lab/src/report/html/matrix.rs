@@ -117,8 +117,8 @@ pub(super) fn legend(view: &View<'_>) -> Markup {
             @if one_repeat {
                 "With one repeat there is no interval, and ties cannot be tested. "
             } @else {
-                "= tied with the best: the 95 % interval of the paired differences contains zero \
-                 and is small. ? not decided by these repeats. "
+                "= tied with the best: the interval of the paired differences contains zero and \
+                 is small. ? not decided by these repeats. "
             }
             @if has_oracle {
                 "The oracle reads from the disk that will answer first; it is not ranked. "

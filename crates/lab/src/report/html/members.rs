@@ -86,9 +86,7 @@ pub(super) fn lines(
     }
     let line = |member: &MemberCurves| {
         let line = pick(member);
-        let middle = |column: usize| (column as f64 + 0.5) / line.len() as f64;
-        let places = line.iter().enumerate();
-        let path = path::line(places.map(|(at, value)| Some((middle(at), y.place((*value)?)))));
+        let path = path::through_columns(line.iter().map(|value| Some(y.place((*value)?))));
         let class = class(job, member.devid);
         html! {
             g data-name={ "devid " (member.devid) } data-class=(class)

@@ -76,12 +76,13 @@ fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, rate: &Rate) -> O
 
 fn shapes(run: &PolicyRun<'_>, ranges: &[Option<RateRange>], y: Scale, classes: &str) -> Markup {
     let middle = |column: usize| (column as f64 + 0.5) / ranges.len() as f64;
-    let places = ranges.iter().enumerate();
-    let means = places.clone().map(|(at, range)| Some((middle(at), y.place((*range)?.mean))));
-    let spans: Vec<Option<(f64, f64, f64)>> = places
+    let means = path::through_columns(ranges.iter().map(|it| Some(y.place((*it)?.mean))));
+    let spans: Vec<Option<(f64, f64, f64)>> = ranges
+        .iter()
+        .enumerate()
         .map(|(at, range)| range.map(|r| (middle(at), y.place(r.least), y.place(r.most))))
         .collect();
-    let (means, spans) = (path::line(means), path::band(&spans));
+    let spans = path::band(&spans);
     html! {
         g data-policy=(run.policy)
             data-values=(values(ranges.iter().map(|range| Some((*range)?.mean))))
