@@ -20,7 +20,6 @@ fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// Interrupts a program and returns its exit code.
 fn interrupt(mut program: Child) -> Option<i32> {
     let id = program.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());

@@ -3,7 +3,6 @@
 use crate::common::{Folder, stderr, stdout};
 use std::path::Path;
 
-/// A recorded copy.
 fn sysroot(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots").join(name);
     folder.canonicalize().unwrap().to_str().unwrap().to_owned()

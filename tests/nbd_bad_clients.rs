@@ -41,7 +41,6 @@ impl Place {
         UnixStream::connect(self.folder.path("socket")).unwrap()
     }
 
-    /// A client past its handshake.
     fn client(&self) -> UnixStream {
         let mut socket = self.connect();
         socket.read_exact(&mut [0; 18]).unwrap();

@@ -16,7 +16,6 @@ pub(crate) enum NbdRequest {
 pub(crate) struct NbdClient(UnixStream);
 
 impl NbdClient {
-    /// Connects to the first export.
     pub(crate) fn connect(folder: &Folder, socket: &str) -> NbdClient {
         let mut stream = UnixStream::connect(folder.path(socket)).unwrap();
         stream.read_exact(&mut [0; 18]).unwrap();

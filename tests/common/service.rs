@@ -64,7 +64,6 @@ impl Service {
         self.exit_code()
     }
 
-    /// Waits for its end and returns the exit code.
     pub(crate) fn exit_code(mut self) -> Option<i32> {
         self.process.wait().unwrap().code()
     }

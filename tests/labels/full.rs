@@ -20,7 +20,6 @@ impl SmallFilesystem {
         is_mounted.then_some(SmallFilesystem(path))
     }
 
-    /// Makes it larger.
     fn enlarge(&self, folder: &Folder) {
         let mount = ["-o", "remount,size=64m", &self.0];
         assert!(try_run(&folder.path("."), "mount", &mount).unwrap().status.success());

@@ -29,7 +29,6 @@ pub(crate) fn files(tree: &Tree) -> Vec<Offence> {
     offences
 }
 
-/// A path as it begins in the source.
 struct WrittenPath<'a> {
     text: &'a str,
     line: usize,

@@ -29,7 +29,6 @@ const REQUIREMENTS: [Requirement; 4] = [
     Requirement { chapter: "docs/serving.md", what: "condition", names: conditions },
 ];
 
-/// Names that their chapter lacks.
 pub(crate) fn names(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for required in &REQUIREMENTS {

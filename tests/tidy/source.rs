@@ -29,7 +29,6 @@ pub(crate) struct File {
     pub(crate) tokens: Vec<Token>,
 }
 
-/// One token of a flattened stream.
 pub(crate) struct Token {
     /// Line on which it starts, counted from 1.
     pub(crate) line: usize,

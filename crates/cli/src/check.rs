@@ -129,7 +129,6 @@ impl FileKind {
 }
 
 impl CheckedFiles {
-    /// Reads a file and returns its summary.
     fn add(&mut self, file: &str) -> Result<String> {
         match FileKind::of(file)? {
             FileKind::Array => {

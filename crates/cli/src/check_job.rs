@@ -108,7 +108,6 @@ fn job_line(job: &Section) -> String {
 /// Sizes beyond this number are given as a range.
 const SIZES_MAX: usize = 6;
 
-/// The sizes of a section's requests.
 fn sizes(job: &Section) -> String {
     let sizes = &job.sizes[job.mix.directions()[0]];
     let text: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();

@@ -105,7 +105,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The policy in its canonical form.
 fn canonical(policy: &str, inputs: &Inputs) -> Result<String> {
     if [ORACLE, FAIR_ORACLE].contains(&policy) {
         return Ok(policy.to_owned());

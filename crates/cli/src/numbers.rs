@@ -29,7 +29,6 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("expected a seed: a whole number from 0 to {}", u64::MAX))
 }
 
-/// Parses the devid of a member.
 pub(crate) fn devid(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(devid) if devid > 0 => Ok(devid),
@@ -53,7 +52,6 @@ pub(crate) fn positive_duration(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Parses a size in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(with_help)
 }

@@ -56,7 +56,6 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// Output format.
 enum Form {
     Html,
     Text(&'static Format),

@@ -43,7 +43,6 @@ pub(crate) fn say_later(line: impl Display) {
     LATER.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_string());
 }
 
-/// Writes the notes that were kept.
 pub(crate) fn say_kept() {
     let kept = std::mem::take(&mut *LATER.lock().unwrap_or_else(PoisonError::into_inner));
     kept.iter().for_each(say);

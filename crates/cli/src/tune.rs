@@ -227,7 +227,6 @@ fn json_text(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Prints what was applied.
 fn show_status(args: &Args, sysroot: &Sysroot) -> Result<Ending, Failure> {
     let mut ending = Ending::Done;
     let mut arrays = Vec::new();

@@ -36,7 +36,6 @@ impl ColumnSet {
         self.0 |= 1 << column;
     }
 
-    /// Returns true if a column is in the set.
     pub fn contains(self, column: u8) -> bool {
         self.0 & 1 << column != 0
     }
@@ -50,7 +49,6 @@ impl ColumnSet {
         self.0.count_ones() as usize
     }
 
-    /// The columns in both sets.
     pub fn and(self, other: ColumnSet) -> ColumnSet {
         ColumnSet(self.0 & other.0)
     }
@@ -59,12 +57,10 @@ impl ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
-    /// The columns that are not in the other set.
     pub fn without(self, other: ColumnSet) -> ColumnSet {
         ColumnSet(self.0 & !other.0)
     }
 
-    /// Returns true if all columns are in the other set.
     pub fn is_within(self, other: ColumnSet) -> bool {
         self.without(other).is_empty()
     }

@@ -105,7 +105,6 @@ impl Diagnostic {
         self
     }
 
-    /// Adds what to do.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());

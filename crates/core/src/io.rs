@@ -91,7 +91,6 @@ pub enum ReadRole {
     Stripe,
 }
 
-/// One I/O to one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberIo {
     /// Returned to the volume on completion.
@@ -118,7 +117,6 @@ pub struct MemberIo {
     pub submitted_at: Nanos,
 }
 
-/// Error of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoError {
     /// The medium could not be read or written there; other ranges may be readable.
@@ -158,7 +156,6 @@ pub enum VolumeError {
     Unwritable,
     /// The member named by a rebuild is not being rebuilt.
     NotRebuilding,
-    /// The volume is read-only.
     ReadOnly,
 }
 

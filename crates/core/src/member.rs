@@ -68,7 +68,6 @@ pub struct Member {
     pub reads_in_flight: u32,
     /// Writes, flushes and discards in flight.
     pub writes_in_flight: u32,
-    /// Bytes of all I/O in flight.
     pub bytes_in_flight: u64,
     /// End offset of the last I/O submitted.
     pub submitted_end: u64,
@@ -78,11 +77,9 @@ pub struct Member {
     pub submitted_at: Nanos,
     /// Wait of the last I/O completed, of any kind; zero before the first.
     pub last_wait: Nanos,
-    /// Reads completed successfully.
     pub reads_completed: u64,
     pub read_bytes: u64,
     pub read_wait: Nanos,
-    /// Writes completed successfully.
     pub writes_completed: u64,
     pub written_bytes: u64,
     pub write_wait: Nanos,

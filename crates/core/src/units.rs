@@ -15,17 +15,11 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 pub const BLOCK_BYTES: u64 = 512;
 /// The sector of btrfs, the unit of its read counters.
 pub const SECTOR_BYTES: u64 = 4096;
-/// One kibibyte in bytes.
 pub const KIB: u64 = 1 << 10;
-/// One mebibyte in bytes.
 pub const MIB: u64 = 1 << 20;
-/// One gibibyte in bytes.
 pub const GIB: u64 = 1 << 30;
-/// One tebibyte in bytes.
 pub const TIB: u64 = 1 << 40;
-/// One pebibyte in bytes.
 pub const PIB: u64 = 1 << 50;
-/// One exbibyte in bytes.
 const EIB: u64 = 1 << 60;
 
 /// An instant or a duration, in nanoseconds.
@@ -58,7 +52,6 @@ impl Nanos {
         Nanos((secs * 1e9).round() as u64)
     }
 
-    /// The value in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

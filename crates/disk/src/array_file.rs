@@ -117,7 +117,6 @@ const BUILTINS: [(&str, &str); 9] = [
 ];
 
 impl ArrayFile {
-    /// The name of the default array.
     pub const DEFAULT: &str = BUILTINS[0].0;
 
     /// The names of the arrays compiled in, the default first.

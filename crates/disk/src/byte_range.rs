@@ -2,7 +2,6 @@
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ByteRange {
-    /// First byte on the disk.
     pub(crate) offset: u64,
     pub(crate) length: u64,
 }

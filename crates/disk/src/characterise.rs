@@ -26,7 +26,6 @@ pub struct FigureCheck {
 /// The distance of a model's latencies from a published distribution.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demerit {
-    /// Root mean square distance in seconds.
     pub root_mean_square: f64,
     /// Root mean square distance as a fraction of the published mean.
     pub fraction_of_mean: f64,

@@ -80,7 +80,6 @@ pub enum Admission {
     Done,
     /// A write that waits for space; [`WriteBackCache::poll_admitted`] returns it.
     Waits,
-    /// The volume is to serve it.
     PassedOn,
 }
 

@@ -28,7 +28,6 @@ use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
 
-/// A disk with faults.
 #[derive(Clone)]
 pub struct Faulty {
     inner: Box<dyn Model>,

@@ -47,7 +47,6 @@ pub enum Fault {
         offset: u64,
         length: u64,
     },
-    /// The disk is gone.
     Dead {
         /// When; it returns at the end.
         during: FaultWindow,

@@ -16,7 +16,6 @@ pub enum Dimension {
     Rate,
 }
 
-/// A unit of published figures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FigureUnit {
     pub name: &'static str,
@@ -26,7 +25,6 @@ pub struct FigureUnit {
     pub scale: f64,
 }
 
-/// A statistic of the measurements of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistic {
     /// Name in a figure: the part after the slash.
@@ -55,12 +53,10 @@ pub struct Expectation {
     pub statistic: &'static Statistic,
     /// The published figure, in `unit`.
     pub value: f64,
-    /// The unit it was published in.
     pub unit: &'static FigureUnit,
     /// Largest deviation of the model, as a fraction of `value`.
     pub tolerance: f64,
     pub measured_at: MeasuredAt,
-    /// The publication.
     pub source: String,
     /// Why this figure was chosen, or why the model misses it; may be empty.
     pub note: String,
@@ -73,7 +69,6 @@ pub struct LatencyDistribution {
     /// Pairs of fraction and latency in seconds, both ascending.
     pub quantiles: Vec<(f64, f64)>,
     pub measured_at: MeasuredAt,
-    /// The publication.
     pub source: String,
 }
 

@@ -19,7 +19,6 @@
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 
-/// Fixed figures of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkParameters {
     /// By which members refer to it.
@@ -43,7 +42,6 @@ pub enum LinkDirection {
     ToDisk,
 }
 
-/// A link and the transfers it has promised.
 #[derive(Clone, Debug)]
 pub struct Link {
     parameters: LinkParameters,

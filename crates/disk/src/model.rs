@@ -13,13 +13,11 @@ use mirrorball_core::units::Nanos;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// One I/O to one disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskIo {
     /// Chosen by the submitter, returned on completion; unique among the I/Os in flight.
     pub tag: u64,
     pub op: Op,
-    /// First byte on the disk.
     pub offset: u64,
     /// Number of bytes; zero for a flush.
     pub length: u64,
@@ -30,7 +28,6 @@ pub struct DiskIo {
 pub struct Completion {
     /// The I/O that ended.
     pub tag: u64,
-    /// When it ended.
     pub at: Nanos,
     /// Whether it succeeded.
     pub result: Result<(), IoError>,

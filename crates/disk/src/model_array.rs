@@ -30,7 +30,6 @@ pub struct ModelMember {
     pub link: Option<usize>,
 }
 
-/// The modelled members of an array.
 pub struct ModelArray {
     members: Vec<ModelSlot>,
     links: Vec<Link>,

@@ -62,7 +62,6 @@ pub struct ModelProfile {
     pub optimal_io_bytes: u64,
     /// Published figures that it must meet.
     pub expectations: Vec<Expectation>,
-    /// Published distributions of its latency.
     pub distributions: Vec<LatencyDistribution>,
     parameters: Arc<dyn ModelParameters>,
     table: toml::Table,
@@ -281,7 +280,6 @@ impl ModelProfile {
         self.parameters.write_cache_bytes()
     }
 
-    /// Builds the model. Equal seeds build equal models.
     pub fn build(&self, seed: u64) -> Box<dyn Model> {
         self.parameters.build(self.capacity_bytes, seed)
     }

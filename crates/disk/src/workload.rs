@@ -21,13 +21,11 @@ pub struct ModelWorkload {
     pub summary: &'static str,
     /// Number of I/Os of the measured kind before counting starts, so that caches are full.
     warm_up: u64,
-    /// Number of I/Os counted.
     count: u64,
     measured: Op,
     agents: &'static [Agent],
 }
 
-/// The measurements of one run of a workload.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Waits of the counted I/Os.

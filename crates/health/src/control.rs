@@ -115,22 +115,17 @@ pub enum StayReason {
     NothingSlow,
     /// No alternative keeps reads away from the slow members.
     NoAlternative,
-    /// The predicted gain is too small.
     SmallGain,
     /// The last change was a moment ago.
     TooSoon,
     DayUsedUp,
-    /// A change is being judged.
     Judging,
-    /// The alternative holds.
     Holds,
-    /// The array is not at rest.
     NotAtRest,
     /// Too many changes of the last day were taken back.
     GivenUp,
 }
 
-/// Result of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ControlDecision {
     Stay(StayReason),
@@ -158,7 +153,6 @@ pub struct ControlMemory {
     trial_after_ns: u64,
 }
 
-/// How a change is judged.
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     /// The usual setting is in force, and no change is judged.

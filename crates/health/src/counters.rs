@@ -19,13 +19,11 @@ pub struct DiskCounters {
     pub merged_reads: u64,
     /// Sectors of 512 bytes read.
     pub read_sectors: u64,
-    /// Sum of the waits of reads.
     pub read_ms: u64,
     pub writes: u64,
     /// Writes that were merged.
     pub merged_writes: u64,
     pub written_sectors: u64,
-    /// Sum of the waits of writes.
     pub write_ms: u64,
     /// Time with I/O in flight.
     pub busy_ms: u64,

@@ -86,7 +86,6 @@ pub enum DiskState {
     CannotTell,
     /// There is no history yet, and no peer of its model.
     Learning,
-    /// As fast as expected.
     Fine,
     /// Waits are longer than they used to be, and the load explains it.
     Busy {
@@ -132,13 +131,9 @@ struct JudgedDisk {
 /// The figures of the last evaluation, for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskFigures {
-    /// Reads a second.
     pub reads_per_s: f64,
-    /// Writes a second.
     pub writes_per_s: f64,
-    /// Mean wait of reads in milliseconds.
     pub read_wait_ms: f64,
-    /// Mean wait of writes in milliseconds.
     pub write_wait_ms: f64,
     /// Mean number in flight while any was.
     pub depth: f64,

@@ -102,7 +102,6 @@ impl DiskService {
         class.service_max_ns(self.bytes) * (1.0 + others)
     }
 
-    /// Sum of the waits in milliseconds.
     pub fn waits_ms(&self) -> f64 {
         self.wait_ns * self.count as f64 / 1e6
     }

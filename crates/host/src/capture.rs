@@ -97,7 +97,6 @@ impl CaptureTarget {
         Ok(Some(ChunkTable::new(chunks, &self.devices)))
     }
 
-    /// The counters of the devices at this moment.
     pub fn counters(&self, sysroot: &Sysroot) -> DiskCounters {
         let text = sysroot.raw_text("/proc/diskstats").unwrap_or_default();
         let all = self.names.iter().filter_map(|name| DiskCounters::of(&text, name));

@@ -57,7 +57,6 @@ pub struct CountedDisk {
 }
 
 impl WatchedDisk {
-    /// The disk, as it is judged.
     pub fn facts(&self) -> DiskFacts {
         DiskFacts {
             name: self.name.clone(),

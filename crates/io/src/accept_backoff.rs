@@ -28,7 +28,6 @@ impl AcceptBackoff {
         self.0.take_if(|at| *at <= now).is_some()
     }
 
-    /// The rest of the delay.
     pub(crate) fn remaining(&self, now: Nanos) -> Option<Nanos> {
         self.0.map(|at| at.saturating_sub(now))
     }

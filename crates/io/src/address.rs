@@ -164,7 +164,6 @@ impl ListenAddress {
         }
     }
 
-    /// Parses the address of an NBD server.
     pub fn parse(text: &str) -> Result<ListenAddress, AddressError> {
         let malformed = |what: &str, help| AddressError::Malformed { what: what.to_owned(), help };
         let Some(rest) = text.strip_prefix("nbd").filter(|it| it.is_empty() || it.starts_with(':'))

@@ -77,7 +77,6 @@ pub enum ExportMode {
 pub struct EmulateOptions<'a> {
     pub array: &'a ArraySpec,
     pub shape: ExportMode,
-    /// The policy of the volume, if there is one.
     pub policy: Box<dyn ReadPolicy>,
     pub policy_name: Option<String>,
     pub backing: Backing,
@@ -104,10 +103,8 @@ pub struct Assembly {
 /// Why an array cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// The array file is invalid.
     #[error(transparent)]
     Array(#[from] Diagnostic),
-    /// A member cannot be opened.
     #[error("{error}{help}")]
     Open {
         error: OpenError,
@@ -130,7 +127,6 @@ pub enum AssembleError {
          more\n  help: reduce it, or enlarge the file", path.display()
     )]
     TooShort { devid: u64, path: PathBuf, size_bytes: u64 },
-    /// The URI of a member is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
     /// A remote member cannot be attached to.

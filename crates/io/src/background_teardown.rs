@@ -49,7 +49,6 @@ impl<T: Clone + Send + Sync + 'static> BackgroundTeardown<T> {
         self.0.get().cloned()
     }
 
-    /// True if the teardown is done.
     pub(crate) fn is_done(&self) -> bool {
         self.0.get().is_some()
     }

@@ -23,7 +23,6 @@ pub(crate) const SEGMENTS_MAX: usize = 512;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtentKind {
-    /// It may hold data.
     Data,
     /// It is not allocated, and reads as zeroes.
     Hole,
@@ -32,7 +31,6 @@ pub enum ExtentKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusExtent {
     pub length: u64,
-    /// Data or hole.
     pub kind: ExtentKind,
 }
 

@@ -140,7 +140,6 @@ pub enum Situation {
     /// The volume is served, and members without labels are rebuilt where they are.
     Emulated,
     Served {
-        /// True if it has spares.
         has_spares: bool,
         /// True if a scrub left blocks that differ or do not match.
         has_left_blocks: bool,
@@ -161,7 +160,6 @@ pub struct ConditionSubject {
 }
 
 impl ConditionSubject {
-    /// A member on a device, if it has one.
     pub fn member(devid: u64, device: Option<String>) -> ConditionSubject {
         ConditionSubject { devid: Some(devid), device }
     }

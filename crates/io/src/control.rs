@@ -101,7 +101,6 @@ pub struct Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     JsonLines,
-    /// An HTTP request for metrics.
     Http,
 }
 

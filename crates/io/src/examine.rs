@@ -55,7 +55,6 @@ impl ExaminedDevice {
 /// Why a device has no usable label.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// The label cannot be used.
@@ -63,7 +62,6 @@ pub enum DeviceError {
     Label(BlockError),
 }
 
-/// The devices of one volume, assembled.
 pub struct ExaminedVolume {
     pub uuid: Uuid,
     /// Indexes of its devices among all that were examined.
@@ -281,7 +279,6 @@ pub fn foreign_contents(address: &DeviceAddress) -> Option<&'static str> {
 /// Reads a length from an offset on.
 type Reader = Box<dyn Fn(u64, u32) -> io::Result<Vec<u8>>>;
 
-/// Opens a device to read from it.
 fn reader(platform: &Platform, address: &DeviceAddress) -> Result<Reader, DeviceError> {
     let unreadable = |error: String| DeviceError::Unreadable(error);
     match address {

@@ -38,7 +38,6 @@ impl MemberPlace {
     }
 }
 
-/// A request to open a member of a running volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenRequest {
     pub member: MemberIndex,
@@ -62,7 +61,6 @@ pub struct SpareRequest {
     pub label: Label,
 }
 
-/// Opens the members of a volume again.
 pub trait OpenMember: Send + Sync {
     /// Opens a member. Fails if the member cannot be opened, or cannot replace what was open; the
     /// text says why.
@@ -75,7 +73,6 @@ pub trait OpenMember: Send + Sync {
     fn device(&self, member: MemberIndex) -> Option<DeviceAddress>;
 }
 
-/// The storage of a member that was opened again.
 pub struct OpenedMember {
     pub source: Source,
     /// The label and dirty log on it, if they are those of this member.
@@ -93,7 +90,6 @@ pub struct ReopenedMember {
     pub result: Result<OpenedMember, String>,
 }
 
-/// Opens members in the background.
 pub struct Reopener {
     opener: Arc<dyn OpenMember>,
     worker: BlockingWorker<ReopenedMember>,
@@ -107,7 +103,6 @@ impl Reopener {
         Ok(Reopener { opener, worker, moved: BTreeMap::new() })
     }
 
-    /// Where a member is now.
     pub fn place(&self, member: MemberIndex) -> MemberPlace {
         let moved = self.moved.get(&member).cloned();
         moved.map_or(MemberPlace::Original, MemberPlace::Moved)
@@ -127,7 +122,6 @@ impl Reopener {
         }
     }
 
-    /// Queues a request to open a member.
     pub fn open(&mut self, request: OpenRequest) -> io::Result<()> {
         let opener = Arc::clone(&self.opener);
         let task = move || ReopenedMember {

@@ -56,7 +56,6 @@ pub struct ScrubRequest {
 
 #[derive(Default)]
 pub struct Scrub {
-    /// The last scrub, if there was one.
     progress: Option<ScrubProgress>,
     /// Offset before which everything is repaired as far as it can be.
     settled_bytes: u64,
@@ -104,7 +103,6 @@ impl Scrub {
         }
     }
 
-    /// The progress of the last scrub, if there was one.
     pub fn progress(&self) -> Option<&ScrubProgress> {
         self.progress.as_ref()
     }

@@ -36,7 +36,6 @@ pub struct FoundSpare {
     pub size_bytes: u64,
 }
 
-/// Something that happened to a spare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SpareChange {
     Added(String),

@@ -73,7 +73,6 @@ pub struct Style {
 /// Whether text uses colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColourMode {
-    /// No colours.
     Plain,
     /// Terminal colours, in formats for terminals.
     Coloured,

@@ -42,7 +42,6 @@ impl RemoteExport {
 /// The reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The connection failed.
     #[error("{0}")]
     System(#[from] io::Error),
     /// The peer is no NBD server, or an incompatible one.
@@ -58,7 +57,6 @@ pub enum ClientError {
     Unfit(&'static str),
 }
 
-/// The message of the server, if it sent one.
 fn server_message(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }

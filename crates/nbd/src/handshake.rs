@@ -64,7 +64,6 @@ pub enum StatusContext {
 /// The state of the handshake after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// More bytes are needed.
     More,
     /// The TLS handshake follows. The negotiation goes on behind TLS, with options.
     StartTls,

@@ -36,7 +36,6 @@ pub struct ExportRequest {
     pub structured: bool,
     /// The client's identifier of the request, returned with the reply.
     pub cookie: u64,
-    /// First byte.
     pub offset: u64,
     pub length: u32,
     /// Limit of extents in the reply to a block status request.
@@ -54,7 +53,6 @@ pub enum Received {
     },
     /// A valid request to the export of this index. The data of a write follow it.
     Request(ExportRequest, usize),
-    /// An invalid request.
     Rejected {
         reply: ReplyHead,
         /// Number of bytes that follow the request, and are to be skipped.

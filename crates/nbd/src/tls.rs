@@ -30,11 +30,9 @@ use std::sync::Arc;
 /// The certificate of the authority that signs those of the other side.
 const AUTHORITY: &str = "ca-cert.pem";
 
-/// The certificates and the key of a server.
 #[derive(Clone, Debug)]
 pub struct ServerTls(Arc<ServerConfig>);
 
-/// The certificates and the key of a client.
 #[derive(Clone, Debug)]
 pub struct ClientTls(Arc<ClientConfig>);
 

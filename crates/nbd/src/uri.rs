@@ -9,7 +9,6 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// The default port.
 const PORT: u16 = 10809;
 
 /// An export of another machine.

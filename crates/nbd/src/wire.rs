@@ -8,7 +8,6 @@ pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 /// The first bytes of a reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// The first bytes of a request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 /// The first bytes of a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
@@ -45,12 +44,10 @@ pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
     pub const LIST: u32 = 3;
-    /// Continue behind TLS.
     pub const START_TLS: u32 = 5;
     pub const INFO: u32 = 6;
     /// Describe an export, and attach to it.
     pub const GO: u32 = 7;
-    /// Use structured replies.
     pub const STRUCTURED_REPLY: u32 = 8;
     /// List the contexts of block status.
     pub const LIST_META_CONTEXT: u32 = 9;
@@ -92,15 +89,12 @@ pub mod transmission_flag {
     pub const HAS_FLAGS: u16 = 1;
     /// The export cannot be written.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// Flush requests are supported.
     pub const SEND_FLUSH: u16 = 1 << 2;
     /// FUA requests are supported: durable before the reply.
     pub const SEND_FUA: u16 = 1 << 3;
     /// The export is a rotating disk.
     pub const ROTATIONAL: u16 = 1 << 4;
-    /// Trim requests are supported.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// Write-zeroes requests are supported.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     /// Reads in one chunk are supported.
     pub const SEND_DF: u16 = 1 << 7;
@@ -115,7 +109,6 @@ pub mod request {
     pub const DISCONNECT: u16 = 2;
     /// Make replied writes durable.
     pub const FLUSH: u16 = 3;
-    /// Discard a range.
     pub const TRIM: u16 = 4;
     pub const WRITE_ZEROES: u16 = 6;
     /// Report which parts of a range are allocated.
@@ -153,7 +146,6 @@ pub mod status_flag {
 pub enum WireError {
     /// The export is read-only.
     NotPermitted = 1,
-    /// The device failed.
     Io = 5,
     Invalid = 22,
     /// A write is outside the export.
@@ -216,7 +208,6 @@ pub struct RawRequest {
     pub kind: u16,
     /// Returned with the reply.
     pub cookie: u64,
-    /// First byte.
     pub offset: u64,
     pub length: u32,
 }
@@ -251,7 +242,6 @@ impl RawRequest {
     }
 }
 
-/// The header of a simple reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawReply {
     /// Zero, or an error number.

@@ -31,7 +31,6 @@ pub const COUNTERS: usize = 16;
 
 /// Highest number of bytes of a program's memory: stack, constants and variables.
 pub const MEMORY_BYTES_MAX: usize = 256 << 10;
-/// Highest number of parameters.
 pub const PARAMETERS_MAX: usize = 32;
 /// Fuel of one `choose`; a unit is about one instruction.
 pub const CHOOSE_FUEL: u64 = 16_384;

@@ -73,7 +73,6 @@ const COLUMNS: usize = 96;
 /// Columns by which a line within braces is indented.
 const INDENT: usize = 4;
 
-/// The context of a choice.
 pub(crate) fn choose_text(
     read: &Read,
     mirrors: &[Mirror],

@@ -43,7 +43,6 @@ impl InstanceSource {
 }
 
 impl ProgramInstance {
-    /// Starts a program. Its exports were checked.
     pub(crate) fn start(
         engine: &Engine,
         module: &InstancePre<HostState>,
@@ -105,7 +104,6 @@ impl ProgramInstance {
         self.memory.data_mut(&mut self.store)
     }
 
-    /// The context, as the program sees it.
     pub(crate) fn context_mut(&mut self) -> &mut [u8] {
         let start = self.context as usize;
         &mut self.memory.data_mut(&mut self.store)[start..start + CONTEXT_BYTES]

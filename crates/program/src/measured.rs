@@ -41,7 +41,6 @@ impl MeasuringLoader {
         Ok(MeasuringLoader { loader: Loader::new()?, costs: Arc::new(Mutex::new(costs)) })
     }
 
-    /// The costs so far.
     pub fn costs(&self) -> Vec<OperationCost> {
         self.costs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -23,7 +23,6 @@ pub(crate) struct ObjectFile<'a> {
     /// Value of each global variable that is a constant of 32 bits.
     constants: Vec<Option<u32>>,
     exports: Vec<wasmparser::Export<'a>>,
-    /// Size of the memory, if the object has one.
     memory_bytes: Option<u64>,
     /// True if a function runs at the start.
     pub(crate) has_start: bool,

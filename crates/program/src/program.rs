@@ -12,7 +12,6 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ParameterPlace(pub(crate) u32);
 
-/// A program that was checked and compiled.
 pub struct Program {
     /// `program/NAME@HASH`.
     pub(crate) name: String,
@@ -26,7 +25,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Version, as the program states it.
     pub fn version(&self) -> &str {
         &self.metadata.version
     }

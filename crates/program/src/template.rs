@@ -10,7 +10,6 @@ pub enum Language {
     Rust,
 }
 
-/// A file of a new policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TemplateFile {
     /// Name, in the folder of the policy.

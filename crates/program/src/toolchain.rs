@@ -57,7 +57,6 @@ pub enum ToolchainError {
          `rustup target add wasm32v1-none`, or set RUSTC to a compiler that has it"
     )]
     NoRustTarget,
-    /// The source cannot be read.
     #[error("cannot read `{path}`: {error}")]
     Source { path: PathBuf, error: io::Error },
     /// The compiler or the linker refused its input.
@@ -132,7 +131,6 @@ impl Toolchain {
     }
 }
 
-/// The path of a source that can be read.
 fn source_of(path: &Path) -> Result<&Path, ToolchainError> {
     let read = fs::File::open(path);
     read.map_err(|error| ToolchainError::Source { path: path.to_owned(), error })?;

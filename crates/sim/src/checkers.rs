@@ -17,7 +17,6 @@ use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
 
-/// Checks one run.
 #[derive(Debug, Default)]
 pub(crate) struct Checkers {
     now: Nanos,

@@ -43,7 +43,6 @@ pub(crate) enum EndedRequest {
     None,
 }
 
-/// Next action of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     /// Submits a request; the engine asks for the next action at once.

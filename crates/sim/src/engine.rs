@@ -119,7 +119,6 @@ mirrorball_core::slab_key! {
 #[derive(Clone, Copy, Debug)]
 struct PendingRequest {
     slot: u32,
-    /// Costs in the host.
     overhead: Nanos,
     request: ClientRequest,
 }

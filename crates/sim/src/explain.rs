@@ -61,7 +61,6 @@ pub struct ExplainedChoice {
     pub cost_ns: Option<u64>,
 }
 
-/// One eligible mirror of a choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MirrorChoice {
     pub devid: u64,
@@ -85,9 +84,7 @@ pub struct MirrorChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadOrder {
-    /// It was not read.
     No,
-    /// It was read first.
     First,
     /// It was read as well: a part of a split, or a second read of a race.
     Further,

@@ -6,13 +6,11 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArraySpec;
 
-/// One run to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation<'a> {
     pub array: &'a ArraySpec,
     /// The job file: sections and background work.
     pub job: &'a JobFile,
-    /// The policy that chooses mirrors.
     pub policy: PolicyUnderTest<'a>,
     /// Seed of every random draw in the run.
     pub seed: u64,

@@ -8,7 +8,6 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::model_array::ModelArray;
 
-/// A follower of a run.
 pub(crate) enum Watcher {
     Decisions(DecisionTrace),
     /// Records I/O of members.

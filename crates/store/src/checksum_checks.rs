@@ -36,7 +36,6 @@ pub struct DifferingBlock {
 /// Digests of what scrubs and resyncs read, until they are judged, and the findings of scrubs.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Digests of the mirrors of each piece.
     read: BTreeMap<PieceKey, Vec<TargetRead>>,
     differing: Vec<DifferingBlock>,
     mismatched: Vec<(MemberIndex, u64)>,

@@ -41,7 +41,6 @@ struct Resident {
     is_dirty: bool,
     /// True if it was used since the clock came by.
     is_used: bool,
-    /// Number of pieces that use it.
     users: u32,
     waiting: Vec<PageUser>,
 }
@@ -50,7 +49,6 @@ struct Resident {
 #[derive(Debug)]
 pub(crate) struct ChecksumStore {
     pub(crate) checksummer: Checksummer,
-    /// Where the table begins on each member.
     tables: Vec<u64>,
     pages: BTreeMap<u32, Resident>,
     /// The pages in the order in which the clock comes by.
@@ -241,7 +239,6 @@ impl ChecksumStore {
         is_other
     }
 
-    /// Forgets the checksums of a range.
     pub(crate) fn clear(&mut self, range: &Range<u64>) {
         assert!(range.start.is_multiple_of(CHECKSUM_BLOCK_BYTES), "{range:?} has whole blocks");
         for offset in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize) {
@@ -255,7 +252,6 @@ impl ChecksumStore {
         assert!(before.is_none(), "a write begins once");
     }
 
-    /// Forgets those of a request that ended.
     pub(crate) fn end_write(&mut self, request: RequestKey) {
         self.writes.remove(&request);
     }

@@ -181,7 +181,6 @@ impl DirtyLog {
         members.all(|member| self.durable_on.contains(&member)) && regions.all(is_recorded)
     }
 
-    /// Counts a write that starts.
     pub(crate) fn begin_write(&mut self, regions: impl IntoIterator<Item = u32>) {
         for number in regions {
             assert!(self.durable.binary_search(&number).is_ok(), "a record has region {number}");
@@ -399,7 +398,6 @@ impl DirtyLog {
         self.left = members;
     }
 
-    /// The newest record.
     pub(crate) fn record(&self) -> &DirtyRecord {
         &self.record
     }

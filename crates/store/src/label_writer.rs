@@ -115,7 +115,6 @@ impl LabelWriter {
         }
     }
 
-    /// The last label that was committed.
     pub(crate) fn committed(&self) -> &Label {
         &self.committed
     }

@@ -23,7 +23,6 @@ enum Leaving {
 }
 
 impl StoreGate {
-    /// Number of regions in the dirty log.
     pub fn active_regions(&self) -> usize {
         self.log.active().len()
     }

@@ -30,7 +30,6 @@ impl ScrubKeeper {
         self.record.as_ref().expect("a record is written after it was made")
     }
 
-    /// The last progress.
     pub(crate) fn progress(&self) -> Option<ScrubProgress> {
         self.next.or(self.record.map(|record| record.progress))
     }

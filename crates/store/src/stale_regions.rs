@@ -71,7 +71,6 @@ impl StaleRegions {
         !self.is_due && self.map.as_ref().is_none_or(is_current)
     }
 
-    /// Begins to write the map.
     pub(crate) fn begin_write(&mut self) {
         assert!(self.map.is_some(), "there is a map to write");
         self.is_due = false;

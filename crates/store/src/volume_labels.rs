@@ -25,7 +25,6 @@ pub struct VolumeLabels {
     pub least_sequence: u64,
     /// Regions whose mirrors may differ: those of the newest records, after a crash.
     pub unsynced: Vec<u32>,
-    /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
     /// The regions that members may lack which are not in sync, and whether there are more than in
     /// the map that the members have; `None` if there is no map.

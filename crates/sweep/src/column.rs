@@ -31,7 +31,6 @@ pub enum ColumnKind {
     Real,
     /// Floating-point numbers, some of which may be missing.
     OptionalReal,
-    /// True or false.
     Flag,
     /// Lists of indexes of histogram bins.
     Bins,
@@ -46,7 +45,6 @@ pub enum Field {
     Whole(u64),
     /// A floating-point number.
     Real(f64),
-    /// True or false.
     Flag(bool),
     Wholes(Box<[u64]>),
     /// Floating-point numbers.

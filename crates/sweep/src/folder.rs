@@ -43,7 +43,6 @@ pub struct SweepFolder {
 pub struct DoneCells {
     /// Whether each cell is done, in the order of the plan.
     pub is_done: Vec<bool>,
-    /// The parts, by name.
     pub parts: Vec<PathBuf>,
     pub bytes: u64,
     /// Files in place of parts that cannot be read, and why.
@@ -133,12 +132,10 @@ impl SweepFolder {
         )
     }
 
-    /// The place of a cell in the plan, by its key.
     pub fn place(&self, key: CellKey) -> Option<usize> {
         self.places.get(&key).copied()
     }
 
-    /// A cell for people.
     pub fn shown(&self, place: usize) -> String {
         let (cell, key) = (self.cells[place], self.keys[place]);
         let (array, job) = self.plan.texts(cell.pair);

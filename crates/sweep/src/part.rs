@@ -43,7 +43,6 @@ pub enum FilePurpose<'a> {
     Packed,
 }
 
-/// Writes rows as a Parquet file.
 #[derive(Debug)]
 pub struct PartWriter<W: Write + Send> {
     columns: Vec<RowColumn>,

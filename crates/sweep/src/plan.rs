@@ -30,7 +30,6 @@ pub struct SweepPlan {
     pub duration_ns: Option<u64>,
     /// Which cells are run, if not all.
     pub sample: Option<CellSample>,
-    /// The programs among the policies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramObject>,
     /// The programs, loaded.
@@ -46,7 +45,6 @@ pub struct SweepPlan {
 pub struct SweepInput {
     pub name: String,
     pub text: String,
-    /// Hash of what was parsed.
     pub fingerprint: String,
     /// The parameters that vary, with their values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -69,7 +67,6 @@ pub struct SweepPair {
     pub cost: u32,
 }
 
-/// A random sample of the cells of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellSample {
     pub cells: u64,

@@ -21,7 +21,6 @@ use toml::Value;
 /// Most cells that a plan may have: a process needs about 120 bytes of memory for each.
 pub const CELLS_MAX: u64 = 10_000_000;
 
-/// A sweep as the user wrote it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepSpec {
@@ -58,7 +57,6 @@ pub enum OneOrMany<T> {
 pub enum SpecInput {
     /// By its name alone.
     Name(String),
-    /// With parameters that vary.
     Varied(VariedInput),
 }
 

@@ -117,7 +117,6 @@ pub struct CaptureWriter {
     open: BTreeMap<(usize, u64), VecDeque<u64>>,
     processes: HashMap<u32, usize>,
     origin: Option<u64>,
-    /// Counts so far.
     pub counts: CaptureCounts,
 }
 

@@ -7,7 +7,6 @@ use mirrorball_core::diagnostic::Escaped;
 use mirrorball_core::units::{Nanos, format_bytes};
 use std::cmp::Reverse;
 
-/// Steps of a bar.
 const STEPS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const COLUMNS: usize = 64;
 const LISTED: usize = 8;

@@ -125,7 +125,6 @@ impl TraceSummary {
 }
 
 impl LoadClass {
-    /// Number of clones, and the pace of each.
     fn pace(&self, is_sequential: bool, iops: f64) -> (u64, Pace) {
         let parts = if is_sequential { self.streams } else { self.processes };
         let clones = parts.clamp(1, CLONES_MAX);

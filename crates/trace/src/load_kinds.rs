@@ -21,7 +21,6 @@ const PROCESSES_MAX: usize = 4096;
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadClass {
     pub(crate) requests: u64,
-    /// Sizes, by size.
     pub(crate) sizes: Vec<SizeCount>,
     /// Requests over the addresses, by their first byte.
     pub(crate) space: Bins,
@@ -31,7 +30,6 @@ pub struct LoadClass {
     pub(crate) gap_variation: f64,
     /// Requests in flight, if the trace has response times.
     pub(crate) depth: Option<KindDepth>,
-    /// Number of sequential streams at a time.
     pub(crate) streams: u64,
     /// Number of processes with equal shares that would be as diverse as those of the trace.
     pub(crate) processes: u64,
@@ -40,13 +38,11 @@ pub struct LoadClass {
 /// Requests in flight of one kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct KindDepth {
-    /// Mean over time.
     pub(crate) mean: f64,
     /// Not exceeded in nine tenths of the time in which there is any.
     pub(crate) high: u64,
     /// Never exceeded.
     pub(crate) most: u64,
-    /// Mean response time.
     pub(crate) response: Nanos,
 }
 

@@ -90,7 +90,6 @@ impl TraceReader {
         self.devices.name(device)
     }
 
-    /// Names of all devices so far.
     pub(crate) fn device_names(&self) -> Vec<String> {
         self.devices.all().collect()
     }

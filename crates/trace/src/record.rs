@@ -7,7 +7,6 @@ pub enum TraceOp {
     Read,
     Write,
     Trim,
-    /// A flush of the write cache.
     Flush,
 }
 
@@ -23,7 +22,6 @@ pub struct TraceRecord {
     pub length: u64,
     /// Number of the device, volume or file, from zero, in the order of appearance.
     pub device: u32,
-    /// Response time, if the trace has it.
     pub response: Option<Nanos>,
     /// Number of the process that asked; zero if the trace has none.
     pub process: u32,

@@ -34,9 +34,7 @@ pub struct TraceSummary {
     pub bytes: [u64; 4],
     /// Sequential reads, random reads, sequential writes, random writes.
     pub kinds: [LoadClass; 4],
-    /// Sizes of reads, by size.
     pub read_sizes: Vec<SizeCount>,
-    /// Sizes of writes, by size.
     pub write_sizes: Vec<SizeCount>,
     /// Devices, in the order of appearance.
     pub devices: Vec<DeviceSummary>,

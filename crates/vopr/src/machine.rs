@@ -97,7 +97,6 @@ pub(crate) struct Machine {
     pub(crate) map: ChunkMap,
     /// All disks that there are, also those that are not members any more.
     pub(crate) disks: Vec<Disk>,
-    /// Number of the next disk.
     next_disk: usize,
     /// The disk of each member.
     pub(crate) rows: Vec<ObjectId>,
@@ -128,7 +127,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A machine with a new volume.
     pub(crate) fn new(shape: HistoryShape) -> Result<Machine, String> {
         Machine::after_cuts(shape, None)
     }
@@ -243,7 +241,6 @@ impl Machine {
         Ok(())
     }
 
-    /// Adds an empty disk.
     pub(crate) fn add_disk(&mut self, is_remote: bool) -> ObjectId {
         let disk = start::new_disk(&self.world, &self.shape, self.next_disk, is_remote);
         let file = disk.file;
@@ -277,7 +274,6 @@ impl Machine {
         Some(served.volume().members()[MemberIndex(row as u16)].state)
     }
 
-    /// One turn of the service.
     pub(crate) fn turn(&mut self, timeout: Nanos) -> Result<ServiceState, String> {
         if self.served.is_none() {
             return Ok(ServiceState::Stopped);
@@ -325,7 +321,6 @@ impl Machine {
         }
     }
 
-    /// Ends the service.
     pub(crate) fn end(&mut self, end: End) -> Result<(), String> {
         if end == End::Stop {
             self.stop()?;

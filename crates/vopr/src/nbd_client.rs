@@ -35,7 +35,6 @@ impl NbdClient {
         }
     }
 
-    /// Breaks the connection.
     pub(crate) fn disconnect(self) {
         self.world.close(self.socket);
     }

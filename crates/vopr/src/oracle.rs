@@ -51,7 +51,6 @@ impl Block {
     }
 }
 
-/// Returns true if this is the value of zeroes.
 fn is_zeroes(value: u64) -> bool {
     value == 0 || value % 2 == 1
 }

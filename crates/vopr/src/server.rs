@@ -41,7 +41,6 @@ impl MemberServer {
         }
     }
 
-    /// Breaks all connections.
     pub(crate) fn shut_down(&self, world: &SimulatedWorld) {
         self.state().sockets.drain(..).for_each(|(socket, _)| world.close(socket));
     }

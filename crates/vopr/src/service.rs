@@ -119,7 +119,6 @@ impl ServedVolume {
         self.service.turn(Some(timeout))
     }
 
-    /// Begins to stop the service.
     pub(crate) fn stop(&self) {
         self.stopper.stop();
     }

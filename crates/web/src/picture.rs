@@ -32,13 +32,11 @@ pub(crate) struct PictureRequest {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    /// Another policy.
     Policy(String),
     /// A disk becomes slower: its place, and the factor.
     Slow(u16, u64),
     /// A disk is pulled out.
     Pull(u16),
-    /// A scrub begins.
     Scrub,
 }
 

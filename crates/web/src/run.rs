@@ -104,7 +104,6 @@ impl Run {
         Ok(Run { question, condition, out, summaries: BTreeMap::new(), before, answer: None })
     }
 
-    /// The plan, for the page.
     pub(crate) fn plan(&self) -> Value {
         let plan = &self.question.plan;
         json!({

@@ -258,7 +258,6 @@ impl OutputFiles {
     }
 }
 
-/// A measurement that runs.
 struct BenchCommand<'a> {
     files: OutputFiles,
     edit: ArrayEdit,

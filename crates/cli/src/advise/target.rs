@@ -31,7 +31,6 @@ pub(super) struct AdviseTarget {
     pub(super) array: String,
     /// Why it is a built-in example, and not an array of the user.
     pub(super) is_example_because: Option<String>,
-    /// Unusual conditions of the array.
     pub(super) condition: Option<String>,
     /// Whether it was detected on a machine just now.
     pub(super) is_detected: bool,

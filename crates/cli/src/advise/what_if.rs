@@ -329,7 +329,6 @@ enum Sizes {
     OfOld,
 }
 
-/// The size of a modelled member.
 fn size(member: &MemberSpec) -> Option<u64> {
     match (&member.source, member.partition) {
         (MemberSource::Model(_), Some(part)) => Some(part.length_bytes),

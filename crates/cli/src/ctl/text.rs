@@ -48,7 +48,6 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     text + &format!("  {connections}, I/O backend {}\n", status.backend)
 }
 
-/// A condition on lines of its own.
 pub(crate) fn condition_text(condition: &Condition) -> String {
     let lines = format!("{}: {condition}", condition.severity.name());
     lines.lines().map(|line| format!("  {line}\n")).collect()

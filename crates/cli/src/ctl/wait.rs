@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How often the service is asked.
 const POLL: Duration = Duration::from_millis(200);
-/// How often a line is printed.
 const PRINT: Duration = Duration::from_secs(5);
 
 /// Work of a service and its bytes that are left.

@@ -71,7 +71,6 @@ fn state(it: &DiskRow<'_>) -> String {
     }
 }
 
-/// Name of a state in JSON and metrics.
 fn state_name(state: DiskState) -> &'static str {
     match state {
         DiskState::CannotTell => "cannot-tell",

@@ -129,7 +129,6 @@ impl DecisionTable {
         took
     }
 
-    /// Completes all that is in flight.
     fn complete_all(&mut self) {
         let completed_at = time_of(self.next);
         for io in self.in_flight.drain(..) {

@@ -28,7 +28,6 @@ use crate::units::{GIB, MIB};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// The longest stripe.
 const STRIPE_BYTES_MAX: u64 = GIB;
 /// The longest data chunk of a large array, before rounding (`BTRFS_MAX_DATA_CHUNK_SIZE`).
 const CHUNK_BYTES_MAX: u64 = 10 * GIB;
@@ -48,7 +47,6 @@ pub struct Stripe {
 }
 
 pub(super) struct ChunkAllocation {
-    /// Bytes of the volume.
     pub(super) length: u64,
     /// The stripes, those of one group after the other; on btrfs, emptiest member first.
     pub(super) stripes: Vec<Stripe>,
@@ -71,7 +69,6 @@ pub(super) struct Allocator {
 struct FreeSpace {
     member: MemberIndex,
     devid: u64,
-    /// Start of the hole.
     offset: u64,
     /// End of the hole and of the member.
     end: u64,

@@ -8,9 +8,10 @@ use std::fmt;
 /// The error of laying out an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
-    /// The profile needs more members.
-    TooFewMembers { profile: Profile, members: usize },
-    /// A member is too small for a single strip.
+    TooFewMembers {
+        profile: Profile,
+        members: usize,
+    },
     MemberTooSmall {
         devid: u64,
         size_bytes: u64,
@@ -32,7 +33,10 @@ pub enum GeometryError {
         copies: usize,
     },
     /// A copy on each member would be more than [`MAX_COPIES`].
-    TooManyCopies { layout: ArrayLayout, copies: usize },
+    TooManyCopies {
+        layout: ArrayLayout,
+        copies: usize,
+    },
     /// The members together hold more than [`ARRAY_BYTES_MAX`].
     ArrayTooLarge {
         /// Sum of the sizes; `u64::MAX` on overflow.
@@ -47,7 +51,10 @@ pub enum GeometryError {
         is_btrfs: bool,
     },
     /// `stripe_width_max`, rounded down to the profile's increment, is below the profile's minimum.
-    StripeWidthTooSmall { profile: Profile, stripe_width_max: usize },
+    StripeWidthTooSmall {
+        profile: Profile,
+        stripe_width_max: usize,
+    },
 }
 
 impl GeometryError {

@@ -272,7 +272,6 @@ impl ArrayLayout {
         }
     }
 
-    /// How parity rotates.
     pub(super) fn rotation(self) -> Rotation {
         self.rotation
     }

@@ -58,7 +58,6 @@ pub struct ChunkMap {
 pub struct Chunk<'a> {
     /// First byte, on the volume.
     pub volume_offset: u64,
-    /// Bytes of the volume.
     pub length: u64,
     /// Bytes of each stripe; without the last strip if only the first groups have one more.
     pub stripe_bytes: u64,
@@ -310,7 +309,6 @@ impl ChunkMap {
         &self.chunks[self.chunk_at(offset)]
     }
 
-    /// Groups that hold data.
     fn data_groups(&self, chunk: &ChunkRecord) -> u64 {
         let parities = self.parity.map_or(0, |parity| parity.parities);
         u64::from(chunk.groups - parities)

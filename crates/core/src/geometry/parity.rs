@@ -18,7 +18,6 @@ pub struct FullStripe {
     pub volume_offset: u64,
     pub strip_bytes: u64,
     pub data: u8,
-    /// Number of columns with parity.
     pub parities: u8,
     row: RotationRow,
     row_number: u64,
@@ -28,7 +27,6 @@ pub struct FullStripe {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripeColumn {
     pub number: u8,
-    /// Offset within its strip.
     pub offset: u64,
 }
 

@@ -17,11 +17,8 @@ pub enum Profile {
     Single,
     /// One copy, each chunk striped over all members.
     Raid0,
-    /// Two copies.
     Raid1,
-    /// Three copies.
     Raid1c3,
-    /// Four copies.
     Raid1c4,
     /// Two copies, each chunk striped over pairs of members.
     Raid10,
@@ -51,7 +48,6 @@ pub struct ProfileRules {
     pub tolerated_failures: usize,
 }
 
-/// The error of an unknown profile name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownProfile {
     name: String,

@@ -21,9 +21,7 @@ pub(super) enum Rotation {
     LeftSymmetric,
     /// P moves from the first member to the last; data begin after the parity.
     RightSymmetric,
-    /// The parity is on the first members.
     ParityFirst,
-    /// The parity is on the last members.
     ParityLast,
 }
 
@@ -102,7 +100,6 @@ impl RotationRow {
         self.q
     }
 
-    /// Position of a strip of data.
     #[inline]
     pub(super) fn data(&self, index: u32) -> u32 {
         if let Some(first) = self.first {

@@ -28,7 +28,6 @@ struct Devid {
     named: MemberIndex,
 }
 
-/// Builds the policy from a devid of the array.
 pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Devid { named: build.member(build.values[0])? }))
 }

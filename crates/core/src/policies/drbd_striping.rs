@@ -33,7 +33,6 @@ struct Striping {
     peers: PeerCursor,
 }
 
-/// Builds the policy from the bytes of a stripe.
 pub(super) fn build(build: &Build<'_>) -> Built {
     Ok(Box::new(Striping { stripe_bytes: build.values[0], peers: PeerCursor::default() }))
 }

@@ -22,7 +22,6 @@ pub(super) fn empty_item(list: &str) -> Diagnostic {
         .with_help("remove the extra comma")
 }
 
-/// No policy has this name.
 pub(super) fn unknown_policy(name: &str) -> Diagnostic {
     if let Some(info) = modifiers::find(name) {
         let name = info.name;
@@ -108,7 +107,6 @@ pub(super) fn missing_modifier() -> Diagnostic {
     Diagnostic::new("the modifier after `+` is missing").with_help(all_modifiers())
 }
 
-/// No modifier has this name.
 pub(super) fn unknown_modifier(name: &str) -> Diagnostic {
     let names = modifiers::ALL.iter().map(|info| info.name);
     Diagnostic::new(format!("unknown modifier `+{name}`")).with_help(
@@ -184,7 +182,6 @@ pub(super) fn bad_program_value(
         .with_help(format!("expected a whole number from {least} to {most}"))
 }
 
-/// The parameter of a program is given twice.
 pub(super) fn repeated_parameter(program: &str, parameter: &str) -> Diagnostic {
     Diagnostic::new(format!("the parameter `{parameter}` of {program} is given twice"))
         .with_help("remove one of them")

@@ -107,7 +107,6 @@ pub struct PolicyInfo {
     pub aliases: &'static [&'static str],
     /// Information that it decides by.
     pub basis: Basis,
-    /// Summary of the policy, in one line.
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
@@ -160,7 +159,6 @@ pub struct ParameterInfo {
     pub meaning: &'static str,
 }
 
-/// Unit of a parameter's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Bytes, optionally with a suffix K, M, G, T, P or E (powers of 1024).
@@ -179,7 +177,6 @@ pub enum Unit {
 /// A policy, or the reason why it cannot be built.
 pub type Built = Result<Box<dyn ReadPolicy>, Diagnostic>;
 
-/// Input of a constructor.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// Name of what is built, for messages.

@@ -13,7 +13,6 @@ use std::sync::Arc;
 pub const PROGRAM_FAMILY: &str = "program/";
 /// Start of the policy strings in which users name a program by the file of its object.
 pub const PROGRAM_FILE: &str = "program:";
-/// Highest number of bytes of an object.
 pub const OBJECT_BYTES_MAX: usize = 256 << 10;
 
 /// Digits of a hash that tables show.

@@ -279,7 +279,6 @@ fn with_defaults(parameters: &[ParameterInfo], written: &[u64], devids: &[u64]) 
     written.iter().copied().chain(defaults).collect()
 }
 
-/// Parses the values that follow a name.
 fn parse_values<'a>(
     name: &str,
     parameters: &'static [ParameterInfo],

@@ -10,11 +10,9 @@ const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 /// Why a text is not a value of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValueProblem {
-    /// The text is empty.
     Missing,
     /// The text has another syntax, or is not one of the words.
     Malformed,
-    /// The value is below the range.
     TooSmall,
     /// The value is above the range, or does not fit 64 bits.
     TooLarge,
@@ -56,7 +54,6 @@ fn parse_exact_value(parameter: &ParameterInfo, text: &str) -> Result<u64, Value
     Ok(value)
 }
 
-/// Parses a time in milliseconds.
 fn parse_millis(text: &str) -> Result<u64, ValueProblem> {
     let (digits, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => (digits, 1),

@@ -15,7 +15,6 @@ use crate::units::Nanos;
 pub(super) enum Owner {
     /// A target of a piece, which may have ended if the I/O is superseded.
     Piece(PieceKey, PlanTarget),
-    /// The stripes of a volume with parity.
     Stripe(StripeOwner),
     /// The gate, which named it so.
     Gate(u32),

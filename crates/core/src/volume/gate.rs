@@ -56,7 +56,6 @@ pub struct GateMarks {
 /// Whether a request or a piece may go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GateAnswer {
-    /// It goes on now.
     Go,
     /// It waits until [`Gate::poll_released`] returns it.
     Wait,

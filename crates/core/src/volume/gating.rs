@@ -15,7 +15,6 @@ use crate::io::{IoId, MemberIo, Purpose, ReadRole, RequestId};
 use crate::units::Nanos;
 
 impl<G: Gate> Volume<G> {
-    /// The gate, if there is one.
     #[inline]
     pub fn gate(&self) -> Option<&G> {
         if G::EXISTS { self.gate.as_deref() } else { None }
@@ -37,7 +36,6 @@ impl<G: Gate> Volume<G> {
         result
     }
 
-    /// Returns true if there is a gate.
     #[inline]
     pub(super) fn has_gate(&self) -> bool {
         G::EXISTS && self.gate.is_some()
@@ -60,7 +58,6 @@ impl<G: Gate> Volume<G> {
         Some(result)
     }
 
-    /// Reports a fact to the gate, if there is one.
     #[inline]
     pub(super) fn report(&mut self, event: GateEvent<'_>) {
         self.ask_gate(|gate, array| gate.on_event(event, array));

@@ -73,7 +73,6 @@ impl HeldRanges {
     }
 }
 
-/// Returns true if the ranges overlap.
 #[inline]
 pub(super) fn overlap(left: &Range<u64>, right: &Range<u64>) -> bool {
     left.start < right.end && right.start < left.end

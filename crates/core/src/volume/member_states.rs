@@ -30,7 +30,6 @@ pub struct MemberStates {
     /// Whether every byte is in sync on some member; `None` if the states changed since it was
     /// found out.
     is_complete: Option<bool>,
-    /// Grows with each change.
     version: u64,
 }
 

@@ -48,7 +48,6 @@ impl<G: Gate> Volume<G> {
         self.issue_first(key);
     }
 
-    /// Starts a piece whose lock was granted.
     pub(super) fn start_granted(&mut self, key: PieceKey) {
         let piece = self.requests.piece_mut(key);
         assert!(!piece.has_lock && piece.pending == 0, "a lock is granted once: {piece:?}");
@@ -438,7 +437,6 @@ impl<G: Gate> Volume<G> {
         self.end_piece(key);
     }
 
-    /// Ends a piece and releases its lock.
     #[inline]
     fn end_piece(&mut self, key: PieceKey) {
         // Only what is needed is copied out: a piece is large, and every read ends here.

@@ -263,7 +263,6 @@ impl TargetSet {
         self.0 &= !(1 << target.0);
     }
 
-    /// Returns true if the set has a target.
     #[inline]
     pub fn contains(self, target: PlanTarget) -> bool {
         self.0 & 1 << target.0 != 0
@@ -326,7 +325,6 @@ impl EligibleMirrors {
         self
     }
 
-    /// The mirrors that can serve.
     fn able(
         mirrors: &[Mirror],
         length: u64,

@@ -52,7 +52,6 @@ struct Race {
     kind: RaceKind,
     /// The target of the second read, until it is issued or given up.
     backup: Option<PlanTarget>,
-    /// The reads in flight.
     reads: SmallVec<[IoKey; 2]>,
 }
 

@@ -29,7 +29,6 @@ impl ReadPolicy for First {
     }
 }
 
-/// Splits every read.
 struct Splitter;
 
 impl ReadPolicy for Splitter {
@@ -79,7 +78,6 @@ struct World {
     bad: Vec<(u16, u64)>,
     now: Nanos,
     handed_out: Vec<MemberIo>,
-    /// The buffers of full stripes.
     stripes: StripeMemory,
 }
 

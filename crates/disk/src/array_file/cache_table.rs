@@ -12,7 +12,6 @@ const KEYS: [&str; 7] =
 /// Smallest cache: a few I/Os of the largest usual size.
 const CACHE_BYTES_MIN: u64 = 16 * MIB;
 
-/// Reads the cache in front of a member, if it has one.
 pub(super) fn read_member_cache(member: &TomlSection<'_>) -> Result<Option<CacheSpec>, Diagnostic> {
     let Some(table) = member.table("cache", "`cache`")? else { return Ok(None) };
     let example = "cache = { model = \"ssd-sata-consumer\", size = \"240GB\" }";

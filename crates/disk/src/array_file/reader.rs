@@ -186,7 +186,6 @@ impl<'a> TomlSection<'a> {
             .map_or(Vec::new(), |list| list.value))
     }
 
-    /// True or false.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Diagnostic> {
         Ok(self.read(key, "true or false", DeValue::as_bool)?.map(|at| at.value))
     }

@@ -86,7 +86,6 @@ pub struct MemberSpec {
     pub source: MemberSource,
     pub link: Option<usize>,
     pub faults: Vec<Fault>,
-    /// The cache in front of it, if it has one.
     pub cache: Option<Box<CacheSpec>>,
     /// A policy that uses priorities prefers the higher one.
     pub priority: u32,
@@ -111,7 +110,6 @@ pub struct MemberSpec {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DevicePart {
-    /// First byte.
     pub begin_bytes: u64,
     /// Size; up to the end if not given.
     pub size_bytes: Option<u64>,
@@ -120,7 +118,6 @@ pub struct DevicePart {
 /// A part of a modelled disk, less than all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// First byte on the disk.
     pub begin_bytes: u64,
     pub length_bytes: u64,
 }
@@ -155,7 +152,6 @@ impl HostOverhead {
     /// that complete at one instant are issued again at one instant, which no kernel does.
     pub const JITTER_DEFAULT: f64 = 0.1;
 
-    /// An overhead of this mean with the default jitter.
     pub const fn with_default_jitter(mean: Nanos) -> HostOverhead {
         HostOverhead { mean, jitter: HostOverhead::JITTER_DEFAULT }
     }

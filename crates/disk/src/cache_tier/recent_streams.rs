@@ -26,7 +26,6 @@ impl RecentStreams {
             && self.bytes_before(range).saturating_add(range.length) >= self.cutoff_bytes
     }
 
-    /// Notes an I/O.
     pub(super) fn note(&mut self, range: ByteRange) {
         let bytes = self.bytes_before(range).saturating_add(range.length);
         if let Some(at) = self.position(range) {

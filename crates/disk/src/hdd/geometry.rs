@@ -21,7 +21,6 @@ const SECTOR_BYTES: u64 = 512;
 /// Zones are found through this many equal pieces of the address range.
 const PIECES_LOG2: u32 = 9;
 
-/// The layout of one disk.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     zones: Vec<RecordingZone>,
@@ -47,7 +46,6 @@ struct RecordingZone {
     sustained_units_per_byte: u64,
 }
 
-/// Where a byte lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TrackPosition {
     pub(super) cylinder: u32,

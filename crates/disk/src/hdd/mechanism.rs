@@ -135,7 +135,6 @@ impl Mechanics {
         }
     }
 
-    /// Nanoseconds of one revolution.
     pub(super) fn revolution_ns(&self) -> u64 {
         self.revolution_ns
     }

@@ -23,7 +23,6 @@ pub(super) struct MediaCache {
     bands: BTreeMap<u64, u64>,
     /// The same bands, in the order in which they came in.
     oldest: VecDeque<u64>,
-    /// Where the next write is appended.
     next_byte: u64,
     /// Where the last write ended, and the length of the stream that it ended.
     stream_end: u64,

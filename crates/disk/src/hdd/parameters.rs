@@ -99,7 +99,6 @@ pub struct HddParameters {
     /// Shortest recovery; all are whole revolutions.
     #[serde(default, deserialize_with = "quantity::duration")]
     pub recovery_min: Nanos,
-    /// Longest recovery.
     #[serde(default, deserialize_with = "quantity::duration")]
     pub recovery_max: Nanos,
 }

@@ -37,7 +37,6 @@ struct Filling {
     segment: usize,
     /// Where the read-ahead stops for want of room.
     limit: u64,
-    /// Room of a segment.
     size: u64,
 }
 

@@ -6,7 +6,6 @@ use mirrorball_core::rng::Rng;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Step of a driver at an instant.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Submit(DiskIo),

@@ -33,7 +33,6 @@ pub(super) struct FlashArray {
 }
 
 impl FlashArray {
-    /// Idle dies.
     pub(super) fn new(parameters: &SsdParameters, rng: &mut Rng) -> FlashArray {
         let read_ns: Vec<u64> =
             parameters.page_types.iter().map(|extra| (parameters.read + *extra).0).collect();

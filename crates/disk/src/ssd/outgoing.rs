@@ -7,7 +7,6 @@
 
 use mirrorball_core::time_queue::TimeQueue;
 
-/// A command that waits for the link.
 #[derive(Clone, Copy, Debug)]
 struct OutgoingCommand {
     /// How long it holds the link, in nanoseconds.

@@ -57,7 +57,6 @@ struct WriteCost {
     copied: u64,
 }
 
-/// The write path of a drive.
 #[derive(Clone, Debug)]
 pub(super) struct SsdWriteCache {
     sequential: WriteCost,

@@ -27,7 +27,6 @@ pub(crate) const MODELS: [(DiskKind, &[&str]); 3] = [
     (DiskKind::Nvme, &["nvme-gen3", "nvme-tlc-ent"]),
 ];
 
-/// The load of a few minutes.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) reads_per_s: f64,

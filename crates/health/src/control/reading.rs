@@ -16,9 +16,7 @@ pub struct MemberReading {
     pub is_slow: bool,
     /// How many times slower than expected its reads were; none without reads that can be judged.
     pub read_ratio: Option<f64>,
-    /// Reads a second.
     pub reads_per_s: f64,
-    /// Mean wait of reads in milliseconds.
     pub read_wait_ms: f64,
     /// Mean number in flight while any was.
     pub depth: f64,

@@ -43,10 +43,12 @@ pub enum BackgroundLoad {
 /// How a load is started and ended on an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LoadMethod {
-    /// By a file of md.
     SyncAction(Knob),
     /// By a program that runs while the load does, and one that ends it, if killing it does not.
-    Program { start: Vec<String>, end: Option<Vec<String>> },
+    Program {
+        start: Vec<String>,
+        end: Option<Vec<String>>,
+    },
 }
 
 #[derive(Clone, Copy)]

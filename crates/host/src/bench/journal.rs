@@ -24,9 +24,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Folder of the journals and locks.
 const FOLDER: &str = "/var/lib/mirrorball/bench";
-/// Version of the journal's format.
 const VERSION: u32 = 2;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The command that ends a scrub of btrfs, but for the mount point.
@@ -49,7 +47,6 @@ pub(crate) struct Journal {
     pub(crate) process: u32,
     /// The folder that is created for the data to read, if any.
     pub(crate) folder: Option<JournalFolder>,
-    /// The knobs that may be changed.
     pub(crate) knobs: Vec<JournalKnob>,
     /// The work in the background that `bench` has started, while it runs.
     pub(crate) load: Option<StartedLoad>,
@@ -92,7 +89,6 @@ pub(crate) struct JournalFolder {
     pub(crate) inode: Option<u64>,
 }
 
-/// Work in the background that was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StartedLoad {

@@ -190,7 +190,6 @@ impl Knob {
         }
     }
 
-    /// The value that is in force.
     pub(crate) fn value(&self, sysroot: &Sysroot) -> io::Result<String> {
         let missing = || io::Error::other(format!("cannot read {}", self.path));
         self.raw(sysroot).map(|raw| self.kind.value(&raw)).ok_or_else(missing)

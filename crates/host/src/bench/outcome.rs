@@ -30,7 +30,6 @@ pub enum BenchEvent<'a> {
         /// Number of bytes written so far.
         written: u64,
     },
-    /// A run begins.
     Run {
         /// Number, from one.
         number: usize,
@@ -47,7 +46,6 @@ pub enum BenchEvent<'a> {
     },
 }
 
-/// Result of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct BenchOutcome {
     pub runs: Vec<SavedRun>,
@@ -57,7 +55,6 @@ pub struct BenchOutcome {
     pub is_interrupted: bool,
     /// Why it could not go on, if it could not.
     pub failure: Option<Diagnostic>,
-    /// Result of restoring the settings.
     pub restored: RestoreReport,
 }
 

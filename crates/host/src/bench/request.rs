@@ -47,7 +47,6 @@ pub struct BenchRequest<'a> {
     /// Number of rounds, in place of the budget.
     pub rounds: Option<usize>,
     pub size_bytes: u64,
-    /// Seed of the first round.
     pub seed: u64,
     /// True to read the device itself, in place of a file.
     pub reads_device: bool,

@@ -30,7 +30,6 @@ const ATTEMPTS: usize = 3;
 /// How often fio is started for a process with the remainder that is due.
 const STARTS_MAX: usize = 40;
 
-/// The runs that are left to do.
 pub(super) struct BenchRuns<'a, 'c> {
     bench: &'a Bench,
     results: Results,
@@ -48,7 +47,6 @@ pub(super) struct BenchRuns<'a, 'c> {
     outcome: BenchOutcome,
 }
 
-/// Result of one try of a run.
 enum Attempt {
     Good(FioRun, Nanos),
     Late(Nanos),

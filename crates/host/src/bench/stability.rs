@@ -19,7 +19,6 @@ const CHANGE_MIN: f64 = 0.1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
-    /// They did.
     Steady,
     /// They did not.
     Unsteady,
@@ -38,7 +37,6 @@ pub(super) fn steadiness(windows: &[Vec<f64>]) -> Steadiness {
     }
 }
 
-/// A change of level within a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LevelChange {
     /// Number of rates before it.

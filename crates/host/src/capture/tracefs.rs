@@ -16,12 +16,10 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Start of the names of instances, before the id of the process.
 const NAME: &str = "mirrorball-";
-/// Size of the buffer of each processor.
 const BUFFER_KIB: usize = 8192;
 /// A driver that has requests completes those, others the parts that they were asked.
 const EVENTS: [&str; 3] = ["block_bio_queue", "block_bio_complete", "block_rq_complete"];
 
-/// A recording of tracepoints.
 pub struct TraceSession {
     instance: PathBuf,
     /// Where this session mounted tracefs.

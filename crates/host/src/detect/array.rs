@@ -19,9 +19,7 @@ pub enum StorageSystem {
     /// Linux md raid10.
     #[serde(rename = "md-raid10")]
     MdRaid10,
-    /// A RAID volume of LVM.
     Lvm,
-    /// Paths of dm-multipath.
     Dm,
     /// A mirror of the device mapper's old target, as LVM's type `mirror` has it.
     DmMirror,
@@ -252,7 +250,6 @@ pub struct DetectedMember {
     /// Layers between the member and its disk, such as LUKS.
     pub layers: Vec<StackLayer>,
     pub disk: Option<DetectedDisk>,
-    /// The model profile chosen for it.
     pub model: ModelChoice,
     /// Number of disks that it is striped over, each as `disk`; 0 if it is on one.
     #[serde(skip_serializing_if = "is_zero")]
@@ -260,7 +257,6 @@ pub struct DetectedMember {
     /// The device that caches it, as bcache does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<DetectedCache>,
-    /// The link that it shares with other disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<SharedLink>,
     /// Bytes of it that hold data, if that is known.
@@ -287,7 +283,6 @@ pub struct DetectedCache {
     /// The name of the kernel, such as `nvme0n1`.
     pub name: String,
     pub size_bytes: Option<u64>,
-    /// The model profile chosen for it.
     pub model: ModelChoice,
 }
 

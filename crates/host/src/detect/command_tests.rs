@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 /// [`is_of_class`].
 const GRAMMAR: &str = include_str!("grammar.txt");
 
-/// Whether a word is of a class.
 fn is_of_class(word: &str, class: &str) -> bool {
     let is_plain = |extra: &str| {
         let is_safe = |it: char| it.is_ascii_alphanumeric() || extra.contains(it);

@@ -125,7 +125,6 @@ impl<'a> Mapped<'a> {
         Ok(array)
     }
 
-    /// A RAID volume of LVM.
     fn raid(&self) -> Result<DetectedArray, DetectError> {
         let mut notes = Vec::new();
         let mut members = self.images("_rimage_");

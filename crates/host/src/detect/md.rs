@@ -234,7 +234,6 @@ impl<'a> Md<'a> {
         Some(DetectedLimit { kib, is_own }).filter(|limit| limit.kib > 0)
     }
 
-    /// How it places copies.
     fn layout(&self, members: usize) -> Result<ArrayLayout, DetectError> {
         let name = &self.device.name;
         let help = COPIES_HELP;

@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 /// A model profile for a disk, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelChoice {
-    /// Name of a built-in profile.
     pub profile: String,
     #[serde(serialize_with = "by_name")]
     pub confidence: ModelConfidence,

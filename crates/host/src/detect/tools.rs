@@ -23,7 +23,6 @@ pub(super) const BTRFS_SHOW: Tool = Tool {
 };
 
 impl Sysroot {
-    /// The output of a tool.
     pub(super) fn tool(&self, tool: &Tool) -> Result<String, String> {
         self.tool_output(tool.file, tool.command)
     }

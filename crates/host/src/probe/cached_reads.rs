@@ -12,7 +12,6 @@ const LARGE: f64 = 256.0 * KIB as f64;
 /// time for their transfer.
 const SMALL_HIT: f64 = 0.12;
 const LARGE_HIT: f64 = 0.7;
-/// Least number of hits of a size.
 const HITS_MIN: usize = 8;
 /// Blocks of consecutive hits that are drawn again, of each size.
 const BLOCKS: usize = 20;

@@ -25,7 +25,6 @@ pub(super) struct FitInput<'a> {
 pub(super) struct DeviceFit {
     pub(super) kind: &'static str,
     pub(super) parameters: Vec<ParameterEstimate>,
-    /// The link before the device, if there is one.
     pub(super) link: Option<LinkParameters>,
     pub(super) notes: Vec<String>,
 }

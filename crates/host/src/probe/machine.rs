@@ -40,7 +40,6 @@ pub(super) struct ProbedDevice {
     pub(super) may_rotate: bool,
 }
 
-/// Next action of the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MachineAction {
     /// Submit a read, and pass its end to [`RunningProbe::complete`] with this slot.
@@ -51,14 +50,12 @@ pub(super) enum MachineAction {
     /// Wait for a completion, and at most until this time.
     WaitUntil(Nanos),
     Wait,
-    /// The probe has ended.
     Finished,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadEnd {
     pub(super) slot: usize,
-    /// When it completed.
     pub(super) at: Nanos,
     /// Whether it succeeded.
     pub(super) is_ok: bool,
@@ -68,7 +65,6 @@ pub(super) struct ReadEnd {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeProgress {
-    /// The step that runs.
     pub step: &'static str,
     /// Steps that it measures.
     pub measures: &'static str,

@@ -3,7 +3,6 @@
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SearchRange {
-    /// Where the search begins.
     pub(super) start: f64,
     /// First step.
     pub(super) step: f64,

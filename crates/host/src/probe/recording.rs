@@ -10,7 +10,6 @@ const RATE_BLOCKS: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeRead {
-    /// First byte.
     pub(super) offset: u64,
     pub(super) length: u64,
     /// Idle time of its slot before it is submitted.
@@ -41,9 +40,7 @@ pub(super) enum StepPurpose {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StepRecord {
-    /// Name of the step.
     pub(super) name: &'static str,
-    /// Use of its samples.
     pub(super) purpose: StepPurpose,
     /// Whether its reads are alike from the beginning to the end.
     pub(super) is_stationary: bool,
@@ -51,7 +48,6 @@ pub(super) struct StepRecord {
     pub(super) depths: Vec<usize>,
     /// The reads in the order of submission, failed ones left out.
     pub(super) samples: Vec<ReadSample>,
-    /// Number of reads that failed.
     pub(super) errors: u64,
     /// Number of blocks that were looked into, and of those that held only one byte value.
     pub(super) blank: BlankBlocks,

@@ -10,7 +10,6 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::model_array::ModelArray;
 use std::collections::VecDeque;
 
-/// Seed of models that are being fitted.
 pub(super) const MODEL_SEED: u64 = 1;
 
 /// The reads of a step as a source, and what came of them.

@@ -25,7 +25,6 @@ const PREFERRED: f64 = 0.9;
 /// Number of gaps for the rough search.
 const SHORT_GAPS: usize = 96;
 
-/// Result of the gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RotationFit {
     /// Time of a revolution in seconds.

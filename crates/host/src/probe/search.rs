@@ -22,7 +22,6 @@ const STEPS: [f64; 6] = [0.02, 0.05, 0.12, 0.25, 0.5, 0.8];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Searched {
-    /// Where the search begins.
     pub(super) start: f64,
     /// How far from there it is expected, as a standard deviation of the logarithm.
     pub(super) deviation: f64,

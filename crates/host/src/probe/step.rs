@@ -8,7 +8,6 @@ pub(super) struct StepSpec {
     pub(super) name: &'static str,
     /// Subject of the step, for people.
     pub(super) measures: &'static str,
-    /// Use of its samples.
     pub(super) purpose: StepPurpose,
     /// Independent readers that run at the same time.
     pub(super) agents: &'static [AgentSpec],
@@ -23,7 +22,6 @@ pub(super) struct AgentSpec {
     /// Which addresses it reads.
     pub(super) pattern: Pattern,
     pub(super) length: u64,
-    /// Reads in flight.
     pub(super) depth: usize,
 }
 

@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Least size of what is probed.
 const SIZE_MIN: u64 = 256 * MIB;
 /// The smallest page of memory.
 const PAGE_BYTES: u64 = 4 * KIB;
@@ -27,11 +26,9 @@ pub struct ProbeTarget {
     pub size_bytes: u64,
     pub facts: DeviceFacts,
     pub(super) fd: OwnedFd,
-    /// Folder of its device in sysfs.
     folder: Option<String>,
 }
 
-/// Facts of the kernel about a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
     pub name: String,
@@ -135,7 +132,6 @@ impl ProbeTarget {
 }
 
 impl DeviceFacts {
-    /// Facts from the folder of a device in sysfs.
     fn read(sysroot: &Sysroot, folder: &str, number: &str) -> DeviceFacts {
         let is_partition = sysroot.exists(&format!("{folder}/partition"));
         let disk = match folder.rsplit_once('/') {
@@ -205,7 +201,6 @@ fn uses(sysroot: &Sysroot, folder: &str, number: &str) -> Vec<String> {
     uses
 }
 
-/// How a device, or one partition, is in use.
 fn uses_of_one(sysroot: &Sysroot, folder: &str, number: &str) -> Vec<String> {
     let holders = sysroot.names(&format!("{folder}/holders")).into_iter();
     let mut uses: Vec<String> = holders.map(|holder| format!("part of {holder}")).collect();

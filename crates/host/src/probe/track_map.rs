@@ -9,7 +9,6 @@
 pub(super) struct TrackMap {
     /// Rate at the outer edge in bytes per second.
     pub(super) outer: f64,
-    /// Rate at the inner edge.
     pub(super) inner: f64,
 }
 
@@ -36,7 +35,6 @@ impl TrackMap {
         (area / ((self.outer + self.inner) / 2.0)).clamp(0.0, 1.0)
     }
 
-    /// The rate at a fraction of the tracks.
     pub(super) fn rate(&self, track: f64) -> f64 {
         self.outer + (self.inner - self.outer) * track
     }

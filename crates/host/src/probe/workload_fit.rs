@@ -42,7 +42,6 @@ pub(super) struct RecordedWorkload<'a> {
     mean_length: u64,
 }
 
-/// A model compared with a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkloadFit {
     pub name: &'static str,

@@ -18,7 +18,6 @@ const ROUNDS: usize = 8;
 /// recovery.
 const OFF_LINE: f64 = 0.15;
 
-/// The rates of a disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ZoneFit {
     /// The line, and where bytes lie.

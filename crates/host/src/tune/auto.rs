@@ -50,7 +50,6 @@ impl AutoState {
     }
 }
 
-/// How a service acts.
 #[derive(Clone, Debug)]
 pub struct AutoOptions {
     /// False to say only what would be done.
@@ -63,7 +62,6 @@ pub struct AutoOptions {
     pub every: Nanos,
 }
 
-/// Result of an evaluation.
 #[derive(Clone, Debug, Serialize)]
 pub struct AutoEvent {
     /// Time of the sample, in seconds on the clock of the caller.
@@ -87,7 +85,6 @@ pub struct AutoEvent {
     pub error: Option<String>,
 }
 
-/// A running service.
 pub struct AutoTune {
     plan: TunePlan,
     set: AlternativeSet,

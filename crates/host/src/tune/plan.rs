@@ -14,7 +14,6 @@ use serde::Serialize;
 pub struct PlannedChange {
     /// The file of the kernel, or what a tool sets.
     pub place: String,
-    /// The value now.
     pub from: String,
     /// The value after it: for a file of ours, its text.
     pub to: String,

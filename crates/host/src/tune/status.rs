@@ -26,7 +26,6 @@ pub enum SettingState {
 pub struct TunedPlace {
     /// The file of the kernel, what a tool sets, or the file that was written.
     pub place: String,
-    /// The value that it had.
     pub before: String,
     /// The value that was set last; empty for a file that was written.
     pub applied: String,

@@ -64,7 +64,6 @@ pub enum CreateError {
          device\n  help: {help}"
     )]
     Model { devid: u64, help: &'static str },
-    /// The name cannot be that of a volume.
     #[error("--name: {0}")]
     Name(String),
     /// The array file has something that labels cannot describe.

@@ -81,7 +81,6 @@ fn start_program(
     built(&spec, devids).map_err(unusable)
 }
 
-/// True if the policy is this program.
 fn is_of(spec: &Spec, program: &KeptProgram) -> bool {
     spec.program().is_some_and(|it| it.name() == program.name)
 }

@@ -174,7 +174,6 @@ impl<'a> WatchedParts<'a> {
         Some(self.describe(&(About::Member(member), problem)))
     }
 
-    /// True for a member that is in sync.
     pub(super) fn is_in_sync(self, about: About) -> bool {
         matches!(about, About::Member(index)
             if reported_state(self.executor, index) == ReportedState::InSync)

@@ -20,7 +20,6 @@ const REBUILDING: &str = "member-rebuilding";
 #[derive(Default)]
 pub(super) struct EventLog {
     events: VecDeque<ServiceEvent>,
-    /// Number of events so far.
     count: u64,
     /// True if an event was recorded since the last call of [`EventLog::take_news`].
     has_news: bool,
@@ -75,7 +74,6 @@ impl EventLog {
         std::mem::take(&mut self.has_news)
     }
 
-    /// Number of events so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -36,7 +36,6 @@ impl Control {
         }
     }
 
-    /// Answers a request for events.
     pub(super) fn begin_events(
         &mut self,
         key: ClientKey,

@@ -146,7 +146,6 @@ pub(super) fn failed_members(executor: &Executor) -> Vec<u64> {
     failed.map(|(_, member)| member.config.devid).collect()
 }
 
-/// The last error of a member.
 pub(super) fn last_error(member: MemberIndex, executor: &Executor) -> Option<MemberError> {
     let (fault, age) = executor.last_error(member)?;
     Some(MemberError { error: fault.to_string(), age_ns: age.0 })

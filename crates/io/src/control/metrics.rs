@@ -59,7 +59,6 @@ enum Value {
     Histogram(f64, u64, Vec<(f64, u64)>),
 }
 
-/// Samples of one name.
 #[derive(Debug)]
 struct Family {
     name: &'static str,
@@ -118,7 +117,6 @@ impl Find {
     }
 }
 
-/// All metrics, as text.
 pub(super) fn text(control: &Control, parts: &ServiceParts<'_>) -> String {
     let mut registry = Registry::with_prefix("mirrorball");
     registry.register_collector(Box::new(Families(families(control, parts))));

@@ -95,7 +95,6 @@ impl PolicyLoader {
         Ok(())
     }
 
-    /// The next policy that was loaded.
     pub(super) fn poll(&mut self) -> Option<LoadedPolicy> {
         let loaded = self.worker.poll()?;
         self.waiting -= 1;

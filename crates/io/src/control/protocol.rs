@@ -31,7 +31,6 @@ pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
 use serde::{Deserialize, Serialize};
 pub use spare::{ReportedSpareState, SpareReport};
 
-/// A request to a running service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub enum ControlRequest {
@@ -206,7 +205,6 @@ pub struct ServiceStatus {
     /// without a volume.
     #[serde(default)]
     pub may_fail: Option<usize>,
-    /// All members, and where they are.
     #[serde(default)]
     pub members: Vec<MemberSummary>,
     /// Conditions: what is wrong now.
@@ -236,7 +234,6 @@ pub struct ServiceStatus {
     pub connections: usize,
     /// Volumes and members that clients can attach to.
     pub exports: Vec<ExportSummary>,
-    /// I/O backend.
     pub backend: String,
     /// Seconds since the service started.
     pub uptime_s: f64,
@@ -246,7 +243,6 @@ pub struct ServiceStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildProgress {
     pub devid: u64,
-    /// Bytes that are in sync again.
     pub recovered_bytes: u64,
     pub total_bytes: u64,
     /// True if the member gets only the regions to which it missed writes.

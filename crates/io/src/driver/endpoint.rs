@@ -16,7 +16,6 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackendKind {
-    /// io_uring.
     Ring,
     /// Threads and `poll`.
     Threads,
@@ -111,7 +110,6 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// The file or socket of a descriptor.
 pub(super) enum Resource {
     /// A descriptor of the kernel, shared with the threads that work on it.
     Fd(Arc<OwnedFd>),

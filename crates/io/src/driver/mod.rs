@@ -293,7 +293,6 @@ impl Driver {
         self.start(token, device, OperationKind::Command(command));
     }
 
-    /// Number of operations in flight.
     pub fn in_flight(&self) -> usize {
         self.operations.len()
     }

@@ -11,7 +11,6 @@ mirrorball_core::slab_key! {
 }
 
 mirrorball_core::slab_key! {
-    /// Names an operation in flight.
     pub(super) struct OperationKey;
 }
 
@@ -69,7 +68,6 @@ pub(super) enum OperationKind {
     Wake(Waker),
 }
 
-/// An operation in flight.
 pub(super) struct Operation {
     pub(super) token: Token,
     pub(super) handle: Handle,

@@ -111,7 +111,6 @@ impl Ring {
         }
     }
 
-    /// Queues an operation.
     #[inline]
     pub(super) fn push(
         &mut self,

@@ -12,7 +12,6 @@ const PIECE_BYTES: usize = 64 << 10;
 #[derive(Default)]
 pub(super) struct CachedData {
     pieces: BTreeMap<u64, CachedPiece>,
-    /// Number of writes so far.
     writes: u64,
 }
 
@@ -42,7 +41,6 @@ impl CachedData {
         self.writes
     }
 
-    /// Keeps the data of a write.
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) {
         self.remove(offset..offset + data.len() as u64, u64::MAX);
         self.writes += 1;

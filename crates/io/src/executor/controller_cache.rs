@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 /// The stream of write-backs; clients have small numbers.
 const STREAM: u64 = u64::MAX;
 
-/// The cache of a controller, with its data.
 pub(super) struct ControllerCache {
     cache: WriteBackCache,
     data: CachedData,
@@ -37,7 +36,6 @@ pub(super) struct ControllerCache {
     has_failed: bool,
 }
 
-/// A write-back in flight.
 struct StartedWriteBack {
     write_back: WriteBack,
     /// The latest write whose data it may have.

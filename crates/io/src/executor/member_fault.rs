@@ -20,11 +20,9 @@ pub enum MemberFault {
     Ended,
     /// The connection with its server ended, and writes were not flushed.
     LostServer,
-    /// An I/O failed.
     Io(FailedIo, FaultCause),
 }
 
-/// An I/O of a member that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailedIo {
     pub op: Op,

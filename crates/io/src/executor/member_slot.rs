@@ -20,7 +20,6 @@ pub(super) struct MemberSlot {
     pub(super) is_missing: bool,
     /// True if its device was left out at the start, because it diverged.
     pub(super) has_diverged: bool,
-    /// The flushes in flight.
     pub(super) flush: SharedFlush,
     /// How often its storage was replaced.
     pub(super) attachment: u32,

@@ -74,19 +74,15 @@ use stripe_buffers::StripeBuffers;
 /// Statistics of a member since its executor started.
 #[derive(Clone, Debug, Default)]
 pub struct MemberStats {
-    /// Number of I/Os in flight.
     pub in_flight: u32,
-    /// Number of successful reads.
     pub reads: u64,
     pub read_bytes: u64,
     /// Time from submission to completion of reads.
     pub read_wait: Histogram,
-    /// Number of successful writes.
     pub writes: u64,
     pub written_bytes: u64,
     /// Time from submission to completion of writes.
     pub write_wait: Histogram,
-    /// Number of successful flushes.
     pub flushes: u64,
     /// Number of failed I/Os.
     pub errors: u64,
@@ -119,7 +115,6 @@ pub struct Executor {
     active: Slab<ActiveIoKey, ActiveIo>,
     /// Data in buffers of their own whose requests have not ended.
     late_data: Vec<LateData>,
-    /// The buffers of full stripes.
     stripes: StripeBuffers,
     mirror_compare: MirrorCompare,
     ended: VecDeque<IoReply>,
@@ -182,7 +177,6 @@ impl Executor {
         self.clock
     }
 
-    /// The time of the models now.
     pub fn time(&self) -> Nanos {
         self.clock.model(self.driver.now())
     }
@@ -192,7 +186,6 @@ impl Executor {
         self.clock.real(until.saturating_sub(self.time()))
     }
 
-    /// The volume, if there is one.
     pub fn volume(&self) -> Option<&Volume> {
         self.volume.as_ref()
     }
@@ -292,7 +285,6 @@ impl Executor {
         }
     }
 
-    /// The next reply.
     pub fn poll_reply(&mut self) -> Option<IoReply> {
         self.ended.pop_front()
     }

@@ -42,7 +42,6 @@ pub struct IoRequest {
     pub target: Target,
     /// The operation. A single member takes reads, writes, flushes and discards.
     pub kind: RequestKind,
-    /// First byte.
     pub offset: u64,
     pub length: u64,
     /// The memory of its data, from the first byte of the buffer on; `None` without data.

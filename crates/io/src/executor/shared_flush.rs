@@ -15,7 +15,6 @@ use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::SlabKey;
 
-/// The flushes in flight of a member.
 #[derive(Debug, Default)]
 pub(super) struct SharedFlush {
     /// Those that share the sync under way. The token has the key of the first.

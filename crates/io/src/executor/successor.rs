@@ -33,7 +33,6 @@ impl Executor {
         self.slots[member.get()].successor.as_ref()?.fault
     }
 
-    /// Gives up the successor of a member.
     pub fn drop_successor(&mut self, member: MemberIndex) {
         if let Some(successor) = self.slots[member.get()].successor.take() {
             self.driver.close(successor.handle);

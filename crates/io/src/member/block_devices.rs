@@ -12,7 +12,6 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The block devices of a sysfs.
 pub(super) struct BlockDevices<'a> {
     sysfs: &'a Path,
 }

@@ -42,7 +42,6 @@ pub enum Occupied {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberAccess {
     ReadWrite,
-    /// Reading only.
     ReadOnly,
 }
 
@@ -50,7 +49,6 @@ pub enum MemberAccess {
 pub struct OpenOptions {
     /// Whether it is written.
     pub access: MemberAccess,
-    /// Use of the page cache.
     pub caching: Caching,
     /// Treatment of a device that contains something.
     pub occupied: Occupied,

@@ -16,7 +16,6 @@ use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_store::StoreGate;
 use mirrorball_store::label::{LabelledSpare, Uuid};
 
-/// A member that is copied to a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberCopy {
     pub member: MemberIndex,
@@ -28,7 +27,6 @@ pub struct MemberCopy {
 }
 
 impl MemberCopy {
-    /// Path or URI of the device.
     pub fn device(&self) -> String {
         self.place.new_device().map(ToString::to_string).unwrap_or_default()
     }

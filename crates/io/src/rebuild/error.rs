@@ -14,7 +14,6 @@ pub enum RebuildError {
     /// Nothing may be written to members.
     #[error("cannot {0}: the volume is read-only\n  help: restart the server without --read-only")]
     ReadOnly(RebuildTask),
-    /// No member has this devid.
     #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
     NoSuchMember(u64),
     /// The device was removed, and may be in use for something else.
@@ -48,20 +47,11 @@ pub enum RebuildError {
          save what can be read"
     )]
     NoSource,
-    /// It cannot be opened.
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
-    NotBack {
-        devid: u64,
-        /// Why not.
-        why: String,
-    },
+    NotBack { devid: u64, why: String },
     /// The device cannot take its place.
     #[error("the device cannot take the place of the member with devid {devid}: {why}")]
-    Unfit {
-        devid: u64,
-        /// Why not.
-        why: String,
-    },
+    Unfit { devid: u64, why: String },
     /// It is being opened for an earlier request.
     #[error("the member with devid {0} is already being opened for a rebuild")]
     Opening(u64),

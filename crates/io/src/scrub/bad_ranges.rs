@@ -17,7 +17,6 @@ pub enum RangeProblem {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BadRange {
-    /// First byte.
     pub offset: u64,
     pub length: u64,
     pub problem: RangeProblem,

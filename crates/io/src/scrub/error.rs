@@ -56,7 +56,6 @@ pub enum ScrubError {
     NotRunning,
     #[error("the scrub is paused already\n  help: `ctl scrub resume` goes on with it")]
     Paused,
-    /// No scrub is paused.
     #[error("no scrub is paused\n  help: `ctl scrub status` shows the last one")]
     NotPaused,
 }

@@ -93,7 +93,6 @@ pub struct LeagueRequest {
 pub struct LeagueOutcome {
     /// Number of pairings that are done; fewer than the request has if it was interrupted.
     pub done: usize,
-    /// The standings of these, if there is one.
     pub standings: Option<Standings>,
 }
 

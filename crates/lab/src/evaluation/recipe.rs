@@ -34,12 +34,10 @@ use mirrorball_core::diagnostic::Diagnostic;
 use std::fs;
 use std::path::Path;
 
-/// The file of a recipe that names the others.
 const RECIPE_FILE: &str = "recipe.toml";
 /// What a recipe is, as help.
 const A_RECIPE: &str = "a recipe is a folder with `recipe.toml` and the files named in it";
 
-/// The names of the recipes compiled in.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|&(name, _)| name)
 }

@@ -27,7 +27,6 @@ pub struct BuildIdentity {
 }
 
 impl BuildIdentity {
-    /// Identity of the running program.
     pub fn current() -> BuildIdentity {
         BuildIdentity::with_hash(env!("MIRRORBALL_SOURCES"))
     }

@@ -34,9 +34,7 @@ pub struct ExplainRequest<'a> {
     pub seed: u64,
     /// Replaces every section's `runtime`, if given.
     pub duration: Option<Nanos>,
-    /// Start of the window.
     pub from: Nanos,
-    /// End of the window.
     pub limit: TraceLimit,
 }
 
@@ -56,7 +54,6 @@ pub struct Explained {
     pub job: String,
     pub policy: String,
     pub seed: u64,
-    /// Start of the window.
     pub from_ns: u64,
     /// Whether the window had more choices than [`READS_MAX`].
     pub is_cut_short: bool,
@@ -177,7 +174,6 @@ fn why_unread(member: &MemberSpec) -> Option<String> {
 }
 
 impl Explained {
-    /// What was explained, in a line.
     pub fn title(&self) -> String {
         let Explained { array, job, policy, seed, .. } = self;
         let count = match &self.choices[..] {
@@ -197,7 +193,6 @@ impl Explained {
         self.choices.iter().flat_map(|choice| &choice.mirrors).any(|it| it.score.is_some())
     }
 
-    /// The name that all scores have, if they have one.
     pub(crate) fn score_name(&self) -> Option<&'static str> {
         let mirrors = || self.choices.iter().flat_map(|choice| &choice.mirrors);
         let mut names = mirrors().filter_map(|mirror| Some(mirror.score.as_ref()?.name));

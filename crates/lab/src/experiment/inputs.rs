@@ -257,7 +257,6 @@ pub fn fingerprint(spec: &ArraySpec) -> String {
     stable_hash([&*spec.canonical_text()])
 }
 
-/// Loads a job by path or built-in name.
 pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
     let is_array = name.ends_with(".toml") || ArrayFile::builtin(name).is_ok();
     if is_array && builtin_job(name).is_none() {

@@ -100,7 +100,6 @@ pub struct Choices {
 /// One (array, job, policy, seed).
 #[derive(Clone, Copy, Debug)]
 pub struct Cell<'a> {
-    /// The plan it belongs to.
     pub plan: &'a Plan,
     /// Its job, by its place in the plan.
     pub job_index: usize,
@@ -108,7 +107,6 @@ pub struct Cell<'a> {
     pub policy: &'a str,
     /// Which repeat, from zero.
     pub repeat: u32,
-    /// Its seed.
     pub seed: u64,
 }
 
@@ -259,12 +257,10 @@ impl Reference {
 }
 
 impl Cell<'_> {
-    /// Its job.
     pub fn job(&self) -> &InputText {
         &self.plan.jobs[self.job_index]
     }
 
-    /// Its identity in its record.
     pub fn identity(&self) -> CellIdentity {
         CellIdentity {
             array: self.plan.array.name.clone(),

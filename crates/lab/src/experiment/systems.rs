@@ -170,7 +170,6 @@ pub struct NumberSetting {
     /// The first version that has it; the first of all if not given.
     since: Option<Version>,
     set: String,
-    /// Command that shows it.
     check: String,
     /// How it survives a restart.
     persist: String,

@@ -24,7 +24,6 @@ pub struct Column {
     pub title: String,
     /// A heading shared with its neighbours, above their own.
     pub group: String,
-    /// Alignment of its texts.
     pub align: Align,
     /// Columns with the highest drop order are left out first, together, if the table is too wide;
     /// a column of order zero stays.
@@ -75,7 +74,6 @@ impl<T> GridBuilder<T> {
     }
 }
 
-/// How a row is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emphasis {
     /// Not marked.
@@ -206,7 +204,6 @@ impl Grid {
         parts
     }
 
-    /// Its first columns.
     fn first(&self, count: usize) -> Grid {
         let row =
             |row: &GridRow| GridRow { emphasis: row.emphasis, texts: row.texts[..count].to_vec() };

@@ -65,7 +65,6 @@ fn legend<S: Borrow<str>>(lines: &[Vec<S>]) -> String {
     lines.iter().flatten().map(item).collect()
 }
 
-/// A table in Markdown.
 pub(crate) fn draw(grid: &Grid) -> String {
     let line = |texts: Vec<String>| format!("| {} |\n", texts.join(" | "));
     let rule = |column: &Column| match column.align {

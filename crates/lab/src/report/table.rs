@@ -156,7 +156,6 @@ fn left_out(titled: &[TitledTable], style: Style) -> String {
     running(&line, style) + "\n"
 }
 
-/// A table for a terminal.
 pub fn draw(grid: &Grid, style: Style) -> String {
     let places: Vec<ColumnSpan> = grid
         .gaps()

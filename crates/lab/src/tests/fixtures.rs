@@ -25,7 +25,6 @@ pub(crate) struct Achieved {
     pub(crate) first_percent: u64,
     /// Writes of 4 KiB.
     pub(crate) writes: u64,
-    /// Reads that failed.
     pub(crate) errors: u64,
 }
 

@@ -84,7 +84,6 @@ impl RustToolchain {
         Ok(Compiled { object, warnings })
     }
 
-    /// The compiler with its options.
     fn rustc(&self) -> Command {
         let mut command = Command::new(&self.rustc);
         command.args(OPTIONS).args(["--target", TARGET]);

@@ -52,7 +52,6 @@ pub(crate) fn compile(toolchain: &Toolchain, text: &str) -> Vec<u8> {
     compiled.object
 }
 
-/// Compiles and loads a policy.
 pub(crate) fn load(toolchain: &Toolchain, text: &str) -> Result<Program, Diagnostic> {
     Loader::new().unwrap().load_program(&compile(toolchain, text))
 }

@@ -199,7 +199,6 @@ fn load(file: &str) -> Option<Program> {
 /// A policy for members with these devids.
 pub(crate) type Build<'a> = Box<dyn FnOnce(&[u64]) -> Box<dyn ReadPolicy> + 'a>;
 
-/// Builds a built-in policy.
 pub(crate) fn builtin(name: &str) -> Build<'static> {
     let spec = Spec::parse(name).unwrap();
     Box::new(move |devids| spec.build(devids).unwrap())

@@ -106,7 +106,6 @@ impl BpfPolicy {
         self.machine.members = records;
     }
 
-    /// The context of the next call.
     fn context(&mut self) -> &mut [u8] {
         match self.machine.has("mb_context") {
             true => self.machine.variable("mb_context"),

@@ -16,7 +16,6 @@ pub(crate) struct Object {
     pub(crate) choose: Vec<u8>,
     /// Instructions of functions 1, 2, …, without the last `end`.
     pub(crate) others: Vec<Vec<u8>>,
-    /// Function that runs at the start.
     pub(crate) start: Option<u32>,
 }
 

@@ -18,7 +18,6 @@ use std::sync::atomic::AtomicBool;
 /// The state in which a run leaves an array to the next one.
 #[derive(Debug, Default)]
 pub struct ArrayState {
-    /// Number of runs so far.
     runs: u64,
     /// Contents of the caches in front of members, in the order of members.
     caches: Vec<Option<CacheContents>>,

@@ -71,7 +71,6 @@ use serde::Serialize;
 /// its value suggests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file of its first use.
     pub file: String,
     /// The line of its first use, from one.
     pub line: usize,

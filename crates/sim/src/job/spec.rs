@@ -229,7 +229,6 @@ pub struct Section {
     pub start_delay: Nanos,
     /// Percent of a random job's requests that are random; the others follow their predecessor.
     pub random_percent: PerDirection<u64>,
-    /// Distribution of random addresses.
     pub distribution: Distribution,
     /// Whether uniform random addresses visit every block once before any is visited again.
     pub random_map: bool,

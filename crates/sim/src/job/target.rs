@@ -5,7 +5,6 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Region {
-    /// First byte.
     pub offset: u64,
     pub bytes: u64,
 }

@@ -28,7 +28,6 @@ impl BlockMap {
         map
     }
 
-    /// Forgets all visits.
     pub(super) fn restart(&mut self) {
         self.blocks.fill(0);
         self.full.fill(0);

@@ -75,7 +75,6 @@ impl DirectionDraw {
         }
     }
 
-    /// The other direction of a mix.
     pub(super) fn other(self, than: Direction) -> Option<Direction> {
         match (self, than) {
             (DirectionDraw::Only(_) | DirectionDraw::TrimWrite, _) => None,

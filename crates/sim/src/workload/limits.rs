@@ -123,7 +123,6 @@ impl Pauses {
         flushes || self.think_time > Nanos::ZERO
     }
 
-    /// Counts an issued request.
     pub(super) fn issued(&mut self, direction: Direction) {
         if direction == Direction::Write {
             self.writes += 1;
@@ -140,7 +139,6 @@ impl Pauses {
         if self.rate_skips_pauses { self.think_time } else { Nanos::ZERO }
     }
 
-    /// Counts a completion.
     pub(super) fn completed(&mut self, flush: bool, now: Nanos) {
         self.flush_in_flight &= !flush;
         self.idle_since = now;

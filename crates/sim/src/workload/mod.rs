@@ -58,7 +58,6 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 pub(crate) use replay_stream::ReplayStream;
 
-/// A request of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Issue {
     /// Read, write, discard or flush.
@@ -71,7 +70,6 @@ pub struct Issue {
     pub intended: Nanos,
 }
 
-/// Next action of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Issues this request, now.

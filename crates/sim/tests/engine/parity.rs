@@ -17,7 +17,6 @@ fn array(head: &str, members: u32) -> ArraySpec {
 const RAID5: &str = "layout = \"md-raid5\"\nchunk = \"64K\"";
 const RAID6: &str = "layout = \"md-raid6\"\nchunk = \"64K\"";
 
-/// Requests a second.
 fn rate(record: &RunRecord) -> f64 {
     let counts =
         record.sections.iter().map(|job| job.read.latency.count() + job.write.latency.count());

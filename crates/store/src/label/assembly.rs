@@ -83,7 +83,6 @@ pub enum MemberStanding {
 /// The devices of a volume that were found, in relation to each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelAssembly {
-    /// The newest label.
     pub newest: Label,
     /// For each found label, what its device is worth.
     pub standings: Vec<MemberStanding>,
@@ -108,7 +107,6 @@ pub struct FoundMember {
     pub record: Option<DirtyRecord>,
     /// True if a newer one may be damaged.
     pub may_lack_record: bool,
-    /// The newest record of a scrub.
     pub scrub: Option<ScrubRecord>,
     /// The stale maps that can be read.
     pub stale_maps: Vec<StaleMap>,

@@ -23,7 +23,6 @@ use crc32c::crc32c;
 use std::fmt;
 use std::str::FromStr;
 
-/// Size of a metadata block.
 pub const METADATA_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"mirrball";

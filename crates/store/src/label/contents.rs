@@ -192,7 +192,6 @@ pub struct MemberLabel {
 }
 
 impl MemberLabel {
-    /// Returns true if the label calls this member in sync.
     pub fn calls_in_sync(&self, member: Uuid) -> bool {
         self.label.calls_in_sync(member)
     }
@@ -380,7 +379,6 @@ impl Label {
         self.members.iter().position(|row| row.uuid == member)
     }
 
-    /// Returns true if this label calls a member in sync.
     pub fn calls_in_sync(&self, member: Uuid) -> bool {
         self.row(member).is_some_and(|row| self.members[row].state == MemberState::InSync)
     }

@@ -18,7 +18,6 @@ use super::contents::LABEL_SLOTS;
 /// Offset of the first record on a member.
 pub const DIRTY_LOG_OFFSET: u64 = 128 << 10;
 
-/// Number of records on a member.
 const DIRTY_LOG_SLOTS: u64 = 16;
 
 pub const DIRTY_LOG_BYTES: u32 = DIRTY_LOG_SLOTS as u32 * METADATA_BYTES as u32;

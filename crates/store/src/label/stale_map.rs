@@ -19,7 +19,6 @@ use super::dirty_record::{DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET};
 /// Offset of the first slot of the map on a member.
 pub const STALE_MAP_OFFSET: u64 = 192 << 10;
 
-/// Bytes of both slots.
 pub const STALE_MAP_BYTES: u32 = 2 * METADATA_BYTES as u32;
 
 const _: () = assert!(DIRTY_LOG_OFFSET + DIRTY_LOG_BYTES as u64 <= STALE_MAP_OFFSET);

@@ -87,7 +87,6 @@ impl Parser {
         }
     }
 
-    /// The columns of a line.
     fn values<'a>(&self, line: &'a [u8]) -> Result<[&'a [u8]; COLUMNS], Diagnostic> {
         let mut values = [&line[..0]; COLUMNS];
         for (column, field) in self.before.iter().zip(blank_fields(line)) {

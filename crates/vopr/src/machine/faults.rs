@@ -8,7 +8,6 @@ use mirrorball_io::driver::sim::{FileFault, ObjectId};
 use rustix::io::Errno;
 
 impl Machine {
-    /// Gives a member a fault.
     pub(super) fn break_member(&mut self, row: usize, fault: DiskFault) {
         let file = self.rows[row];
         self.on_member_lost();

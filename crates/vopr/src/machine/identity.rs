@@ -26,7 +26,6 @@ const COPY: &str = "/simulated/copy";
 /// The block that is written to by halves.
 const BLOCK: u64 = 0;
 
-/// A copy of a member.
 pub(crate) struct Snapshot {
     row: usize,
     member: ObjectId,

@@ -31,7 +31,6 @@ impl WorkScale {
     pub(super) const DISK: WorkScale = WorkScale { shift: 20 - IO.ilog2() };
     pub(super) const FLASH: WorkScale = WorkScale { shift: 13 - IO.ilog2() };
 
-    /// Work of the bytes of an I/O.
     #[inline]
     pub(super) fn of_bytes(self, bytes: u64) -> u64 {
         bytes >> self.shift

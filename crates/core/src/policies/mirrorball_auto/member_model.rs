@@ -29,7 +29,6 @@ pub(super) struct MemberModels {
     pub(super) streams: StreamTable,
     /// True if a member is a disk. If not, what only disks need is not recorded.
     pub(super) has_disks: bool,
-    /// True if a member is flash.
     pub(super) has_flash: bool,
     list: Vec<MemberModel>,
 }

@@ -67,7 +67,6 @@ impl SequentialRun {
         self.next == offset && self.id != 0
     }
 
-    /// Frees the entry.
     #[inline]
     fn clear(&mut self) {
         (self.id, self.reads, self.read_at) = (0, 0, Nanos::ZERO);

@@ -145,7 +145,6 @@ pub(super) struct Workloads {
     of_class: [u64; CLASSES as usize],
     /// One over the depth of each workload in use.
     inverse: [u16; WORKLOADS],
-    /// I/O in flight.
     on_member: MembersTable<WORKLOADS>,
 }
 

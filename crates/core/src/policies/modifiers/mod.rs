@@ -24,7 +24,6 @@ pub use table::ALL;
 pub struct ModifierInfo {
     /// Name, as written after a plus sign.
     pub name: &'static str,
-    /// Summary of the modifier, in one line.
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],

@@ -15,7 +15,6 @@ pub(crate) struct PeerCursor {
     next: u16,
 }
 
-/// Position of the local copy.
 #[inline]
 pub(crate) fn local(mirrors: &[Mirror]) -> usize {
     first_smallest(mirrors, |mirror| mirror.member)

@@ -41,7 +41,6 @@ pub(super) enum Step {
         offset: u64,
         length: u64,
     },
-    /// Time passes.
     Wait {
         millis: u64,
     },
@@ -71,7 +70,6 @@ pub(super) fn complete(devid: u64, wait_ms: u64) -> Step {
     Step::Complete { devid, wait_ms }
 }
 
-/// Milliseconds pass.
 pub(super) fn wait(millis: u64) -> Step {
     Step::Wait { millis }
 }

@@ -88,7 +88,6 @@ pub(super) enum StripeTask {
 pub(super) enum StripeOwner {
     /// The read of a part of this request from its member.
     Strip(RequestKey),
-    /// An operation, and the column.
     Operation(StripeKey, u8),
 }
 
@@ -218,7 +217,6 @@ impl Stripes {
         self.ended.pop_front()
     }
 
-    /// The next step on a buffer.
     pub(super) fn pop_step(&mut self) -> Option<(StripeBuffer, StripeStep)> {
         self.steps.pop_front()
     }

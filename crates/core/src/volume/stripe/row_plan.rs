@@ -24,10 +24,8 @@ use std::ops::Range;
 pub enum RmwLevel {
     /// Only where they cannot be computed.
     Never,
-    /// If that takes fewer reads.
     #[default]
     FewerReads,
-    /// If that takes no more reads.
     NoMoreReads,
 }
 

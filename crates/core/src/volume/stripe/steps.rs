@@ -33,7 +33,10 @@ pub struct RequestRows {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StripeStep {
     /// Make a buffer of `rows_bytes` bytes for each column of the stripe.
-    Begin { stripe: Box<FullStripe>, rows_bytes: u64 },
+    Begin {
+        stripe: Box<FullStripe>,
+        rows_bytes: u64,
+    },
     /// Copy data of a request into the buffer.
     Load(RequestRows),
     /// Copy data of a request into the buffer and update the parities by the difference to what is
@@ -55,7 +58,6 @@ pub enum StripeStep {
     },
     /// Copy from the buffer into the data of a request.
     Deliver(RequestRows),
-    /// Free the buffer.
     End,
 }
 
@@ -63,6 +65,5 @@ pub enum StripeStep {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripePlace {
     pub buffer: StripeBuffer,
-    /// First byte in it.
     pub offset: u64,
 }

@@ -3,7 +3,6 @@
 use super::{LabelledError, LabelledOptions, is_called};
 use crate::examine::{ExaminedDevice, ExaminedVolume};
 
-/// The volume to serve.
 pub(super) fn choose(
     mut volumes: Vec<ExaminedVolume>,
     serving: &LabelledOptions,

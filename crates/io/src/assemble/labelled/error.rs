@@ -28,11 +28,7 @@ pub enum LabelledError {
          of a missing member, start without it (--degraded), then run `ctl members replace DEVID \
          {device}`"
     )]
-    Foreign {
-        device: String,
-        /// The volume of the other.
-        volume: String,
-    },
+    Foreign { device: String, volume: String },
     /// No device has a label.
     #[error(
         "no member of a volume was found\n  help: `mirrorball examine` shows the labels of \
@@ -49,7 +45,6 @@ pub enum LabelledError {
     Several { list: String, choice: &'static str },
     #[error("several volumes have the name `{name}`: {list}\n  help: give the UUID: --volume UUID")]
     SameName { name: String, list: String },
-    /// No device is of the volume.
     #[error("no device belongs to the volume `{wanted}`{found}")]
     NoSuchVolume { wanted: String, found: String },
     /// A device to discard is not among the devices.
@@ -123,7 +118,6 @@ pub enum LabelledError {
          members replace {devid} DEVICE`"
     )]
     TooSmall { device: String, devid: u64, size_bytes: u64, needed_bytes: u64 },
-    /// The policy cannot be used.
     #[error("{0}")]
     Policy(String),
     /// A device cannot be opened, or the system failed.

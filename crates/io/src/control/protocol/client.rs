@@ -24,31 +24,21 @@ pub enum AskError {
          `emulate` or `serve` as --control",
         path.display()
     )]
-    Connection {
-        /// The control socket.
-        path: PathBuf,
-        error: io::Error,
-    },
+    Connection { path: PathBuf, error: io::Error },
     /// The socket is left of a service that does not run any more.
     #[error(
         "no service listens at control socket `{}` any more: the one that made it was killed, or \
          crashed\n  help: start it again; its output or the system's journal may say why it ended",
         path.display()
     )]
-    NotListening {
-        /// The control socket.
-        path: PathBuf,
-    },
+    NotListening { path: PathBuf },
     /// The service did not answer in time.
     #[error(
         "no answer from control socket `{}` within {} s: the service is stopped or its machine \
          too busy, and may still carry out the request\n  help: try `ctl status` later",
         path.display(), ANSWER_TIMEOUT.as_secs()
     )]
-    Silent {
-        /// The control socket.
-        path: PathBuf,
-    },
+    Silent { path: PathBuf },
     /// The path is longer than that of a socket may be.
     #[error("{0}\n  help: give the path given to `emulate` or `serve` as --control")]
     TooLong(PathTooLong),
@@ -66,11 +56,7 @@ pub enum AskError {
          mirrorball",
         path.display()
     )]
-    Malformed {
-        /// The control socket.
-        path: PathBuf,
-        error: serde_json::Error,
-    },
+    Malformed { path: PathBuf, error: serde_json::Error },
     /// The service did not carry out the request.
     #[error(transparent)]
     Refused(#[from] RequestError),

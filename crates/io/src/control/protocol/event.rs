@@ -7,7 +7,6 @@
 use super::Condition;
 use serde::{Deserialize, Serialize};
 
-/// Something that happened to a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceEvent {
     /// Counts the events of the service, from 1.
@@ -31,7 +30,6 @@ pub enum StateChange {
     /// A condition is over.
     Ended(Condition),
     SpareAdded {
-        /// Path or URI of the device.
         device: String,
     },
     SpareRemoved {
@@ -41,7 +39,6 @@ pub enum StateChange {
     /// Another device takes the place of a member: a spare, or one that the user named.
     MemberReplaced {
         devid: u64,
-        /// Path or URI of the device.
         device: String,
     },
     /// A scrub started, or goes on after a restart.

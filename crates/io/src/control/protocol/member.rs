@@ -16,7 +16,6 @@ pub struct MemberSummary {
     pub last_error: Option<MemberError>,
 }
 
-/// The last error of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberError {
     /// The operation that failed, where on the member, and why.

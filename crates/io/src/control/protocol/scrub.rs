@@ -10,7 +10,6 @@ pub enum ScrubAction {
     Start,
     Pause,
     Resume,
-    /// Gives it up.
     Cancel,
     /// Nothing: shows it.
     Status,

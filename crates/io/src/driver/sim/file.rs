@@ -57,7 +57,6 @@ pub(super) struct SimFile {
     has_lost_changes: bool,
     /// Changes since the last sync, in the order in which they completed.
     unsynced: VecDeque<Change>,
-    /// Number of changes so far.
     changes: u64,
     /// A write that is to go to a wrong place.
     misdirection: Option<Misdirection>,

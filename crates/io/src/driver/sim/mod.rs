@@ -51,7 +51,6 @@ const WAIT_MIN: Nanos = Nanos::from_micros(1);
 /// Latencies and faults of a simulated world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimOptions {
-    /// Seed of everything random.
     pub seed: u64,
     /// Longest latency of an operation on a file.
     pub file_latency_max: Nanos,
@@ -61,7 +60,6 @@ pub struct SimOptions {
     pub partial_every: u64,
     /// After one wait in this many the thread is stalled; 0 for none.
     pub stall_every: u64,
-    /// Longest stall.
     pub stall_max: Nanos,
 }
 
@@ -189,7 +187,6 @@ impl SimulatedWorld {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The virtual time.
     pub fn now(&self) -> Nanos {
         self.world().now
     }
@@ -204,7 +201,6 @@ impl SimulatedWorld {
         Endpoint::Simulated(SimulatedEndpoint::new(self, object))
     }
 
-    /// Adds a listening socket.
     pub fn add_listener(&self) -> ObjectId {
         self.world().add(Object::Listener { backlog: VecDeque::new(), is_closed: false })
     }

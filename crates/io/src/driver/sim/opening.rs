@@ -134,7 +134,6 @@ impl SimulatedEndpoint {
         self.world.world().file(self.object).is_hole()
     }
 
-    /// Closes a socket.
     pub(crate) fn shut_down(&self) {
         self.world.shut_down(self.object);
     }

@@ -13,7 +13,6 @@ static ZEROES: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// Bytes within one piece.
 #[derive(Clone)]
 enum Bytes {
-    /// So many zeroes.
     Zeroes(usize),
     Shared(Arc<[u8]>),
 }

@@ -53,7 +53,6 @@ pub enum MountError {
         /// The message of `losetup`.
         reason: String,
     },
-    /// The system failed.
     #[error("{0}")]
     Io(#[from] io::Error),
 }

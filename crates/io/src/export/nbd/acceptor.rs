@@ -128,7 +128,6 @@ fn wait_for_client(listener: &TcpListener, shared: &Shared) -> bool {
     !shared.stopping.is_set()
 }
 
-/// Starts the thread of a connection.
 fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let mut pending_handshakes = shared.pending_handshakes();
     let number = pending_handshakes.next;

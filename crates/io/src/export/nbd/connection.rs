@@ -113,7 +113,6 @@ struct Reply {
     reservation: Reservation,
 }
 
-/// The send in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
     Nothing,

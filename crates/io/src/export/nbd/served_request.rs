@@ -25,7 +25,6 @@ pub(super) struct ServedRequest {
     pub(super) export: usize,
     /// The data of a read or write.
     pub(super) buffer: Option<BufferKey>,
-    /// The memory that it holds.
     pub(super) reservation: Reservation,
     pub(super) done: u64,
     /// True if only the flush is left.
@@ -38,7 +37,6 @@ pub(super) struct FoundExtents {
     pub(super) extents: Vec<StatusExtent>,
 }
 
-/// The memory that a request and its reply need.
 pub(super) fn memory_bytes(request: &ExportRequest) -> usize {
     match request.action {
         Action::Read | Action::Write => (request.length as usize).max(REPLY_BYTES),

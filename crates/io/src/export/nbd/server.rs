@@ -82,7 +82,6 @@ pub(super) struct WaitingClients {
     pub(super) next_check: Option<Nanos>,
     /// Clients with long requests that wait for their next step, the next first.
     pub(super) long: VecDeque<ConnectionKey>,
-    /// Number of steps in flight.
     pub(super) steps: usize,
     /// Deadlines of handshakes, with the streams of their connections.
     pub(super) handshakes: VecDeque<(Nanos, ConnectionKey, u64)>,
@@ -147,12 +146,10 @@ impl Server {
         &self.exports
     }
 
-    /// Number of connected clients.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Handles an event of the driver.
     pub fn on_event(&mut self, done: Event, executor: &mut Executor) {
         let slot = done.token.key();
         match (done.token.owner(), done.result) {

@@ -86,7 +86,6 @@ impl Info {
         bytes
     }
 
-    /// Decodes the driver's bytes.
     pub(super) fn read(bytes: &[u8; INFO_BYTES]) -> Info {
         Info {
             device: u32::from_ne_bytes(take(bytes, 12)),
@@ -138,7 +137,6 @@ pub(super) struct DeviceRequest {
     pub(super) action: DeviceAction,
     /// When its effect must be durable.
     pub(super) durability: Durability,
-    /// First byte.
     pub(super) offset: u64,
     pub(super) length: u64,
 }

@@ -309,7 +309,6 @@ impl PeerConnection {
         }
     }
 
-    /// Closes the connection, if it is up.
     pub(super) fn close(&mut self, driver: &mut Driver) {
         if let Some(socket) = self.socket.filter(|_| !self.closing) {
             self.closing = true;

@@ -59,7 +59,6 @@ pub(crate) struct RemoteRequest {
     /// Returned with the reply.
     pub(crate) key: u32,
     pub(crate) op: Op,
-    /// First byte.
     pub(crate) offset: u64,
     pub(crate) length: u64,
     /// The memory of a read or write.

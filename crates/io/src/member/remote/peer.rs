@@ -36,7 +36,6 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 pub const REPLY_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// Delay after the first failure to connect.
 const BACKOFF_FIRST: Nanos = Nanos::from_millis(100);
-/// Longest delay.
 const BACKOFF_LONGEST: Nanos = Nanos::from_secs(10);
 
 /// A connection to a remote export, past the handshake.
@@ -287,7 +286,6 @@ impl Connector {
         self.worker.run(attempt).is_ok()
     }
 
-    /// The next result.
     pub(super) fn poll(&self) -> Option<NewConnection> {
         self.worker.poll()
     }

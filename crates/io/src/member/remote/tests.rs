@@ -28,7 +28,6 @@ const SIZE_BYTES: usize = 1 << 20;
 enum Mood {
     /// It does them.
     Well,
-    /// It replies with an error.
     Refusing,
     /// It closes them, and every new connection.
     Gone,

@@ -104,7 +104,6 @@ pub struct MaintenanceOptions<'a> {
     pub recovered_bytes: u64,
     /// Simulated time of a flush window.
     pub duration: Nanos,
-    /// The seed of every window.
     pub seed: u64,
     /// Number of threads; one per CPU if not given.
     pub threads: Option<NonZeroUsize>,

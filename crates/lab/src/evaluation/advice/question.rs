@@ -52,7 +52,6 @@ pub struct QuestionOptions {
     pub repeats: Option<u32>,
     /// Time for all repeats on two cores.
     pub budget: Nanos,
-    /// Seed of the first repeat.
     pub seed: u64,
     /// Simulated time of every job; chosen by the array if not given.
     pub duration: Option<Nanos>,
@@ -74,7 +73,6 @@ impl Default for QuestionOptions {
 }
 
 impl QuestionOptions {
-    /// The names of the jobs that are run.
     pub fn job_names(&self) -> Vec<String> {
         match &self.jobs[..] {
             [] => STANDARD_MIX.map(str::to_owned).to_vec(),

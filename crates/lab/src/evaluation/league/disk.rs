@@ -142,7 +142,6 @@ fn cloud_parameters(draw: &mut Draw) -> Vec<String> {
     ]
 }
 
-/// A quantity of a profile.
 fn text<'a>(base: &'a toml::Table, key: &str) -> &'a str {
     let value = base.get(key).and_then(toml::Value::as_str);
     value.unwrap_or_else(|| panic!("a built-in profile has the quantity `{key}`"))

@@ -135,7 +135,6 @@ pub struct LastBuildComparison {
     pub build: String,
     /// Number of pairings that both ran.
     pub pairings: usize,
-    /// Geometric mean of the ratios.
     pub geometric_mean: Bounded,
     /// Pairings in which this build is better, and those in which it is worse, by more than a tie.
     pub changes: (usize, usize),
@@ -148,14 +147,11 @@ pub struct LastBuildComparison {
 pub struct ClassRow {
     pub class: Class,
     pub pairings: usize,
-    /// Geometric mean of the ratios.
     pub geometric_mean: Bounded,
     /// 5th percentile of the ratios.
     pub fifth_percentile: f64,
-    /// Least ratio.
     pub worst: f64,
     pub worst_number: u32,
-    /// Pairings in which a section is starved.
     pub starved: usize,
     /// The rival with the highest geometric mean in these pairings.
     pub best_rival: String,
@@ -323,7 +319,6 @@ impl Standings {
     }
 }
 
-/// True for an oracle.
 pub(super) fn is_reference(policy: &str) -> bool {
     REFERENCES.contains(&policy)
 }

@@ -24,7 +24,6 @@ pub enum Detail {
 const SCREEN: (usize, usize) = (14, 5);
 const TEXT_WIDTH: usize = 100;
 
-/// A table with its heading.
 pub(super) struct Part {
     pub(super) heading: String,
     pub(super) grid: Grid,

@@ -66,7 +66,6 @@ pub enum Process {
     Odd,
 }
 
-/// One published table.
 #[derive(Debug)]
 pub struct RecipeTable {
     pub title: String,
@@ -87,7 +86,6 @@ pub struct RecipeTable {
     span: Range<usize>,
 }
 
-/// One column: a measure.
 #[derive(Debug)]
 pub struct TableColumn {
     pub name: String,
@@ -106,9 +104,7 @@ pub struct RecipeRow {
     pub name: String,
     /// The policy, canonical.
     pub policy: String,
-    /// The array's file.
     pub array: String,
-    /// The job's file.
     pub job: String,
     /// The series that its runs are of; none if they run alone.
     pub series: Option<String>,

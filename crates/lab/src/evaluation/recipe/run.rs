@@ -28,7 +28,6 @@ pub struct Runs<'a> {
     records: BTreeMap<Key<'a>, RunRecord>,
 }
 
-/// How many runs a recipe takes.
 pub fn count(recipe: &Recipe) -> usize {
     let keys = keys(recipe);
     sequences(recipe, &keys).iter().map(Vec::len).sum()

@@ -38,7 +38,6 @@ pub const LOOKS_MAX: u32 = 5;
 /// A mean and half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanInterval {
-    /// The mean.
     pub mean: f64,
     /// The true mean lies within this of it in 95 of 100 experiments; none for a single value.
     pub half_width: Option<f64>,
@@ -49,7 +48,6 @@ pub struct MeanInterval {
 pub struct Scored {
     /// Seed of the repeat, by which it is paired with those of other policies.
     pub seed: u64,
-    /// Its value.
     pub score: f64,
 }
 
@@ -126,7 +124,6 @@ impl Matched {
         interval_over_looks(&differences.collect::<Vec<f64>>(), looks)
     }
 
-    /// The mean of the right.
     pub fn right_mean(&self) -> f64 {
         mean_of(&self.right)
     }

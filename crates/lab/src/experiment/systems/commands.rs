@@ -59,7 +59,6 @@ const NEW_DEVICE: &str = "/dev/NEW";
 /// What is in force before a setting is.
 #[derive(Clone, Copy, Debug)]
 pub struct InForce<'a> {
-    /// Canonical policy string.
     pub spec: &'a str,
     /// As the system writes it, if that is known.
     pub written: Option<&'a str>,

@@ -15,7 +15,6 @@ const CLASSES_MAX: usize = 4;
 /// One policy that a system offers for an array.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Canonical policy string.
     pub spec: String,
     pub offer: &'static Offer,
     /// Where it can be had.

@@ -19,9 +19,7 @@ pub(crate) struct Frame {
     pub(crate) section: Option<usize>,
     /// The policy it is about, if about one.
     pub(crate) policy: Option<usize>,
-    /// Text alternative.
     pub(crate) label: String,
-    /// Caption above the chart.
     pub(crate) caption: Markup,
     pub(crate) x: Axis,
     pub(crate) y: Axis,

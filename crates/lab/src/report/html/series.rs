@@ -21,14 +21,12 @@ const DOTS_MAX: usize = 300;
 pub(super) struct Series {
     /// Requests per second.
     pub(super) iops: Vec<Option<RateRange>>,
-    /// MiB per second.
     pub(super) mib_per_s: Vec<Option<RateRange>>,
     /// Latencies in microseconds, one for each of [`HEAT_ROWS`].
     pub(super) percentiles: Vec<Option<[f64; 5]>>,
     /// Whether those are percentiles of means, as an imported log may have them.
     pub(super) is_of_means: bool,
     pub(super) members: Vec<MemberCurves>,
-    /// Sampled reads.
     pub(super) dots: Vec<Dot>,
 }
 
@@ -52,12 +50,10 @@ pub(super) struct MemberCurves {
     pub(super) seeks: Vec<Option<f64>>,
 }
 
-/// A sampled read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dot {
     /// When it was submitted to its member.
     pub(super) at_us: u64,
-    /// The member's devid.
     pub(super) devid: u64,
     /// First byte on the member, in KiB.
     pub(super) offset_kib: u64,

@@ -16,7 +16,6 @@ const SHOWN_ALL_MAX: usize = 5;
 /// Of more policies, how many of the best are shown from the start.
 const SHOWN_BEST: usize = 3;
 
-/// The styles of all policies of a report.
 pub(super) struct SeriesStyles {
     styles: Vec<SeriesStyle>,
 }

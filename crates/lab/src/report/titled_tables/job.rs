@@ -306,7 +306,6 @@ fn relative(estimate: &Estimate) -> String {
     }
 }
 
-/// A fraction in whole percent.
 fn whole_percent(share: f64) -> String {
     format!("{:.0}", 100.0 * share)
 }

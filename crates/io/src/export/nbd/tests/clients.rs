@@ -47,7 +47,6 @@ impl Place {
         UnixStream::connect(self.folder.path().join("nbd")).unwrap()
     }
 
-    /// A client past its handshake.
     fn client(&self, structured: bool) -> Client {
         let mut socket = self.connect();
         let mut hello = [0; 18];
@@ -71,7 +70,6 @@ impl Place {
         members.swap_remove(0)
     }
 
-    /// Number of clients that are connected.
     fn connections(&self) -> usize {
         let path = self.folder.path().join("nbd.control");
         ask::<ServiceStatus>(&path, &ControlRequest::Status).unwrap().connections
@@ -124,7 +122,6 @@ impl Client {
             .unwrap();
     }
 
-    /// The error of a simple reply.
     fn simple(&mut self) -> u32 {
         let mut reply = [0; SIMPLE_REPLY_BYTES];
         self.socket.read_exact(&mut reply).unwrap();

@@ -72,7 +72,6 @@ impl Place {
         Client { socket, received: 0 }
     }
 
-    /// A client past its handshake.
     fn client(&mut self) -> Client {
         let client = self.connect();
         let name = [&OPTION_MAGIC.to_be_bytes()[..], &option::EXPORT_NAME.to_be_bytes(), &[0; 4]];

@@ -17,7 +17,6 @@ const DOCUMENTS_MAX: usize = 4_096;
 /// Options by name, as the user wrote them.
 pub(super) type Options = BTreeMap<String, Value>;
 
-/// One run of fio.
 #[derive(Debug, Deserialize)]
 pub(super) struct Document {
     /// `fio-3.33`.

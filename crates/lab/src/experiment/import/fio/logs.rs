@@ -52,7 +52,6 @@ pub struct Log {
     number: u64,
     path: PathBuf,
     name: String,
-    /// Hash of its bytes.
     pub(super) content: String,
     /// Number of its reads and writes, and of those that are single requests or have bins.
     entries: u64,
