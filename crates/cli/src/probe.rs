@@ -134,10 +134,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })
 }
 
-/// Treatment of an existing file.
-///
-/// # Errors
-/// If the file cannot be written, or standard output is asked for twice.
+/// Treatment of an existing file. Fails if the file cannot be written, or standard output is asked
+/// for twice.
 fn check_output(args: &Args) -> Result<Existing, Failure> {
     let existing = Existing::from_force(args.force, args.output.as_deref(), "-o FILE")?;
     if let Some(path) = &args.output {
@@ -181,10 +179,8 @@ fn model_profile(model: &str) -> Result<ModelProfile, Failure> {
     profile.map_err(|error| Failure::WrongUse(error.into()))
 }
 
-/// Probes a device; `None` if Ctrl-C left too little for a model.
-///
-/// # Errors
-/// If it cannot be read, or no model can be made of what was measured.
+/// Probes a device; `None` if Ctrl-C left too little for a model. Fails if it cannot be read, or no
+/// model can be made of what was measured.
 fn from_device(
     path: &Path,
     options: ProbeOptions,
@@ -220,10 +216,7 @@ pub(crate) fn most_time(budget: Budget) -> Nanos {
 }
 
 /// Probes a device, and says each step with the time that is left; `later` is that of the devices
-/// after it.
-///
-/// # Errors
-/// If it cannot be read, or too little was measured for a model.
+/// after it. Fails if it cannot be read, or too little was measured for a model.
 pub(crate) fn measure(
     target: &ProbeTarget,
     options: ProbeOptions,

@@ -68,10 +68,7 @@ pub const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `lsblk`
                                  `btrfs filesystem show`, `lvs -a -o +devices`, `multipath -ll` or \
                                  `nvme list-subsys`";
 
-/// The array behind a path, a block device or a name.
-///
-/// # Errors
-/// If there is none, or it cannot be read.
+/// The array behind a path, a block device or a name. Fails if there is none, or it cannot be read.
 pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
     find::behind(sysroot, target).map(|array| with_notes(sysroot, array))
 }

@@ -66,14 +66,9 @@ pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
     Engine::new(&run, array.chunk_map()?, policy, None, 0).map(|_| ())
 }
 
-/// Runs a simulation to its end.
-///
-/// # Errors
-/// If the policy, a section or the background work does not fit the array, the policy is a program
-/// that had a fault, or a trace was changed since the job file was read.
-///
-/// # Panics
-/// If a checker or an assertion of the volume finds a bug.
+/// Runs a simulation to its end. Fails if the policy, a section or the background work does not fit
+/// the array, the policy is a program that had a fault, or a trace was changed since the job file
+/// was read. Panics if a checker or an assertion of the volume finds a bug.
 pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
     run_until(run, &NEVER)
 }

@@ -64,10 +64,8 @@ struct OutputFiles {
     existing: Existing,
 }
 
-/// The target with models fitted to measurements of its disks, if that was asked for.
-///
-/// # Errors
-/// If nothing can be measured, or a file cannot be written.
+/// The target with models fitted to measurements of its disks, if that was asked for. Fails if
+/// nothing can be measured, or a file cannot be written.
 pub(super) fn with_fitted(
     args: &Args,
     target: AdviseTarget,

@@ -96,9 +96,7 @@ impl Layout {
     }
 
     /// The plan that rebuilds the longest beginning of a range of a member that is one piece.
-    ///
-    /// # Panics
-    /// If the range is not allocated.
+    /// Panics if the range is not allocated.
     pub(super) fn rebuild_plan(&self, member: MemberIndex, range: Range<u64>) -> PiecePlan {
         let held = self.map.locate(member, range.start);
         let held = held.expect("a member is allocated without holes");

@@ -116,11 +116,9 @@ fn recorded_copy_at_rest(array: &DetectedArray) -> Diagnostic {
 }
 
 impl Bench {
-    /// Checks a request on `array`, which was detected at its target.
-    ///
-    /// # Errors
-    /// If the array is not complete and idle, a job or policy is not known or not possible here, or
-    /// the budget is too small.
+    /// Checks a request on `array`, which was detected at its target. Fails if the array is not
+    /// complete and idle, a job or policy is not known or not possible here, or the budget is too
+    /// small.
     pub fn new(request: BenchRequest<'_>, array: DetectedArray) -> Result<Bench, Diagnostic> {
         check_condition(&array, "measured")?;
         let (described, text) = description(&array)?;

@@ -92,10 +92,8 @@ struct DeviceRun<'a> {
     events: Vec<Event>,
 }
 
-/// Runs `probe` against `target`.
-///
-/// # Errors
-/// If the kernel has no means of asynchronous reads, or waiting for them fails.
+/// Runs `probe` against `target`. Fails if the kernel has no means of asynchronous reads, or
+/// waiting for them fails.
 pub(super) fn run(
     probe: &mut RunningProbe,
     target: &ProbeTarget,

@@ -31,10 +31,7 @@ pub(super) struct Objections {
     pub(super) lateness: Option<String>,
 }
 
-/// Fits a device of this class.
-///
-/// # Errors
-/// If what was measured does not suffice for a model.
+/// Fits a device of this class. Fails if what was measured does not suffice for a model.
 pub(super) fn fit_device(
     target: &str,
     class: DeviceClass,

@@ -42,10 +42,8 @@ pub struct ProbeOptions {
     pub class: Option<DeviceClass>,
 }
 
-/// Measures a device and fits a model to it.
-///
-/// # Errors
-/// If it cannot be read, or too little was measured for a model.
+/// Measures a device and fits a model to it. Fails if it cannot be read, or too little was measured
+/// for a model.
 pub fn probe_device(
     target: &ProbeTarget,
     options: ProbeOptions,
@@ -81,10 +79,7 @@ pub fn probe_device(
 }
 
 /// Measures a model in virtual time, as if it were a device whose parameters are not known, and
-/// fits a model to it.
-///
-/// # Errors
-/// If too little was measured for a model.
+/// fits a model to it. Fails if too little was measured for a model.
 pub fn probe_model(
     profile: &ModelProfile,
     link: Option<&LinkParameters>,

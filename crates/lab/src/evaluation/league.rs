@@ -165,10 +165,7 @@ pub fn list(request: &LeagueRequest) -> Vec<PairingRecord> {
     (1..=request.size).map(|number| empty_record(request, number)).collect()
 }
 
-/// A pairing of a request as files.
-///
-/// # Errors
-/// If it cannot be sized, which is a defect of the draws.
+/// A pairing of a request as files. Fails if it cannot be sized, which is a defect of the draws.
 pub fn files(request: &LeagueRequest, number: u32) -> Result<PairingFiles> {
     let (_, plan) = prepare(request, number)?;
     Ok(PairingFiles {

@@ -111,10 +111,8 @@ pub struct Cell<'a> {
 }
 
 impl Plan {
-    /// A plan made by this program on this machine.
-    ///
-    /// # Panics
-    /// If there is no job, no policy or no repeat: the command line sees to that.
+    /// A plan made by this program on this machine. Panics if there is no job, no policy or no
+    /// repeat: the command line sees to that.
     pub fn new(
         build: BuildIdentity,
         array: InputText,
@@ -146,10 +144,7 @@ impl Plan {
         Plan { programs: programs.iter().map(ProgramObject::new).collect(), ..self }
     }
 
-    /// Runs a repeat with each of these seeds.
-    ///
-    /// # Panics
-    /// If there is none.
+    /// Runs a repeat with each of these seeds. Panics if there is none.
     #[must_use]
     pub fn with_seeds(self, seeds: Vec<u64>) -> Plan {
         assert!(!seeds.is_empty(), "a plan without cells");

@@ -220,10 +220,8 @@ struct Group<'a> {
 }
 
 impl Study {
-    /// Studies the cells of `plan`. A policy may lack some of the plan's seeds under a job.
-    ///
-    /// # Panics
-    /// If `cells` are not in the order of the plan, or a policy has none under a job.
+    /// Studies the cells of `plan`. A policy may lack some of the plan's seeds under a job. Panics
+    /// if `cells` are not in the order of the plan, or a policy has none under a job.
     pub fn new(plan: Plan, mut cells: Vec<CellSummary>, criteria: Criteria) -> Study {
         let criteria = criteria.of_policies(&plan.policies);
         let policies: Vec<&str> = plan.contenders().collect();
@@ -269,10 +267,7 @@ impl Study {
     }
 
     /// The same cells without those of policies that `keep` refuses, with another baseline. The
-    /// oracle stays.
-    ///
-    /// # Panics
-    /// If no policy is kept.
+    /// oracle stays. Panics if no policy is kept.
     pub fn restricted(&self, keep: impl Fn(&str) -> bool, baseline: &str) -> Study {
         let mut plan = self.plan.clone();
         plan.policies.retain(|policy| keep(policy));

@@ -111,11 +111,9 @@ const FAULTS_MAX: usize = 20;
 
 impl JobFile {
     /// Reads a job file from its text. `file` names it in messages, and is what relative includes
-    /// are relative to.
-    ///
-    /// # Errors
-    /// If a line would be refused or misread by fio, or asks for something that would change the
-    /// result and is not supported. The error has the others of the file with it.
+    /// are relative to. Fails if a line would be refused or misread by fio, or asks for something
+    /// that would change the result and is not supported. The error has the others of the file with
+    /// it.
     pub fn parse(
         text: &str,
         file: &str,
@@ -148,11 +146,8 @@ impl JobFile {
         groups.map(in_flight).max().unwrap_or(0)
     }
 
-    /// Checks that every clone of every section fits a volume of `volume_bytes`.
-    ///
-    /// # Errors
-    /// If a clone's region does not lie within `volume_bytes` or has no whole block, with the
-    /// sizes.
+    /// Checks that every clone of every section fits a volume of `volume_bytes`. Fails if a clone's
+    /// region does not lie within `volume_bytes` or has no whole block, with the sizes.
     pub fn validate_against(&self, volume_bytes: u64) -> Result<(), Diagnostic> {
         self.validate_against_named(volume_bytes, region::VOLUME)
     }

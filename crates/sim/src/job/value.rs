@@ -40,10 +40,8 @@ const TIME_UNITS: [(&str, u64); 9] = [
 /// Largest value: the sum of two values fits a `u64`.
 const VALUE_MAX: u64 = u64::MAX / 2;
 
-/// Replaces every `${NAME}` in `text`.
-///
-/// # Errors
-/// If a variable is not set, or one of fio's keywords for the machine is used.
+/// Replaces every `${NAME}` in `text`. Fails if a variable is not set, or one of fio's keywords for
+/// the machine is used.
 pub(super) fn expand(
     text: &str,
     variable: impl Fn(&str) -> Option<String>,

@@ -119,10 +119,7 @@ pub struct Workload {
 pub(super) const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
 impl Workload {
-    /// Clone number `clone_spec.clone` of `job`.
-    ///
-    /// # Panics
-    /// If its region does not fit the volume: see
+    /// Clone number `clone_spec.clone` of `job`. Panics if its region does not fit the volume: see
     /// [`JobFile::validate_against`](crate::job::JobFile::validate_against).
     pub fn new(job: &Section, clone_spec: CloneSpec) -> Workload {
         let seed = job.random_seed.map_or(String::new(), |seed| format!(" randseed {seed}"));

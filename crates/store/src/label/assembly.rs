@@ -146,9 +146,7 @@ pub enum ArrayVerdict {
 
 /// Relates the labels of one volume to each other. Devices with an index in `discarded` are taken
 /// as stale members, because the user gave up their data; but not if another device is that member.
-///
-/// # Panics
-/// If no label was found that counts, or labels are of several volumes.
+/// Panics if no label was found that counts, or labels are of several volumes.
 pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
     let (newest, mut standings) = compare_labels(&found, discarded);

@@ -68,10 +68,8 @@ pub fn rounds(affordable: Nanos, duration: Nanos) -> u32 {
 }
 
 /// The simulated time of each job with which `runs` runs of every job stay within a budget on two
-/// cores, in steps of 100 ms, and never too short to say something. `policy` is in force.
-///
-/// # Errors
-/// If the array cannot be simulated.
+/// cores, in steps of 100 ms, and never too short to say something. `policy` is in force. Fails if
+/// the array cannot be simulated.
 pub fn affordable(inputs: &Inputs, policy: &str, runs: u64, budget: Nanos) -> Result<Nanos> {
     let spec = Spec::parse(policy).expect("a setting of a system is a policy");
     let (mut ios, mut pilot) = (0, Nanos::ZERO);

@@ -110,10 +110,8 @@ pub struct AdviceQuestion {
 }
 
 impl AdviceQuestion {
-    /// The question about an array that the command line calls `name`.
-    ///
-    /// # Errors
-    /// If the system does not fit the array, or a policy is not known.
+    /// The question about an array that the command line calls `name`. Fails if the system does not
+    /// fit the array, or a policy is not known.
     pub fn new(
         name: &str,
         inputs: Inputs,
@@ -176,10 +174,8 @@ impl AdviceQuestion {
     }
 
     /// The answer from the cells of the first repeats of the plan, in its order, and whether a job
-    /// completed nothing. The members `out` of the array are not in service on the machine.
-    ///
-    /// # Panics
-    /// If `summaries` are not of those cells.
+    /// completed nothing. The members `out` of the array are not in service on the machine. Panics
+    /// if `summaries` are not of those cells.
     pub fn answer(
         &self,
         repeats: usize,
@@ -220,10 +216,8 @@ impl AdviceQuestion {
     }
 
     /// How scrub, rebuild and flushes are measured under the policies of an answer; none if the
-    /// question is not about them, as with jobs of the person's own.
-    ///
-    /// # Panics
-    /// If the plan has no duration.
+    /// question is not about them, as with jobs of the person's own. Panics if the plan has no
+    /// duration.
     pub fn maintenance<'a>(
         &self,
         answer: &ArrayAnswer,

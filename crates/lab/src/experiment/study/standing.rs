@@ -59,10 +59,8 @@ pub struct Spread {
     pub deviation: f64,
 }
 
-/// Compares a policy with the best one, in one of `looks` looks at the results.
-///
-/// # Panics
-/// If a side has no repeat.
+/// Compares a policy with the best one, in one of `looks` looks at the results. Panics if a side
+/// has no repeat.
 pub fn standing(best: &[Scored], other: &[Scored], looks: u32) -> Standing {
     let matched = Matched::new(best, other);
     let difference = matched.difference(looks);

@@ -51,19 +51,14 @@ pub struct Scored {
     pub score: f64,
 }
 
-/// Mean and interval of what repeats achieved.
-///
-/// # Panics
-/// If there are none.
+/// Mean and interval of what repeats achieved. Panics if there are none.
 pub fn mean_score(repeats: &[Scored]) -> MeanInterval {
     mean_interval(&repeats.iter().map(|repeat| repeat.score).collect::<Vec<f64>>())
 }
 
 /// The two-sided quantile of Student's t, of 95 % over all `looks` at results. Between the rows of
-/// the table the one below is taken, so that an interval is never too narrow.
-///
-/// # Panics
-/// If `degrees` is zero: one value has no spread. If there are more than [`LOOKS_MAX`] looks.
+/// the table the one below is taken, so that an interval is never too narrow. Panics if `degrees`
+/// is zero: one value has no spread. If there are more than [`LOOKS_MAX`] looks.
 pub fn t_quantile(degrees: usize, looks: u32) -> f64 {
     assert!(degrees > 0, "no degrees of freedom");
     assert!((1..=LOOKS_MAX).contains(&looks), "{looks} looks");
@@ -73,10 +68,7 @@ pub fn t_quantile(degrees: usize, looks: u32) -> f64 {
     if looks == 1 { once } else { several }
 }
 
-/// Mean and interval of independent values.
-///
-/// # Panics
-/// If there are none.
+/// Mean and interval of independent values. Panics if there are none.
 pub fn mean_interval(values: &[f64]) -> MeanInterval {
     interval_over_looks(values, 1)
 }
@@ -97,10 +89,8 @@ pub struct Matched {
 
 impl Matched {
     /// Pairs by seed if both sides share two seeds or more, or have one value each with the same
-    /// seed; what has no partner does not count then. Else both sides as they are.
-    ///
-    /// # Panics
-    /// If a side is empty.
+    /// seed; what has no partner does not count then. Else both sides as they are. Panics if a side
+    /// is empty.
     pub fn new(left: &[Scored], right: &[Scored]) -> Matched {
         let partner = |one: &Scored| right.iter().find(|other| other.seed == one.seed);
         let pairs: Vec<(f64, f64)> =
@@ -160,9 +150,7 @@ fn squared_error(values: &[f64]) -> f64 {
 
 /// The geometric mean: right for ratios, because it does not depend on which side is the
 /// denominator (Fleming and Wallace, "How not to lie with statistics", 1986). Zero if any value is.
-///
-/// # Panics
-/// If there are none.
+/// Panics if there are none.
 pub fn geometric_mean(values: &[f64]) -> f64 {
     assert!(!values.is_empty(), "the mean of nothing");
     let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
