@@ -32,9 +32,9 @@ fn the_table_of_all_policies_is_up_to_date() {
 fn every_family_is_listed_with_its_policies_then_the_modifiers() {
     let listing = stdout(&[]);
     for family in mirrorball_core::policies::FAMILIES {
-        let heading = format!("{} (", family[0].family());
+        let heading = format!("{} (", family.1[0].family());
         assert!(listing.contains(&heading), "{heading}");
-        for info in *family {
+        for info in family.1 {
             assert!(listing.contains(&format!("  {}", info.usage())), "{}", info.name);
         }
     }
@@ -94,7 +94,7 @@ fn the_listing_fits_the_terminal_and_is_complete() {
 }
 
 #[test]
-fn a_page_names_its_parameters_and_its_origin() {
+fn a_page_names_its_parameters_and_has_its_sections() {
     let page = stdout(&["latency-rr"]);
     for part in ["kakra/latency-rr", "default: 256K", "one of `window`, `once`", "# Bad at"] {
         assert!(page.contains(part), "no `{part}` in\n{page}");

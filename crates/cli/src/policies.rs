@@ -7,7 +7,7 @@ use crate::program;
 use crate::screen;
 use anyhow::anyhow;
 use mirrorball_core::policies::modifiers::{self, ModifierInfo};
-use mirrorball_core::policies::{FAMILIES, ParameterInfo, PolicyInfo, PolicyOrigin, Spec};
+use mirrorball_core::policies::{FAMILIES, ParameterInfo, PolicyInfo, Spec};
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::experiment::systems::{self, Offer, System};
 use mirrorball_lab::report::wrapped;
@@ -51,7 +51,6 @@ struct PolicyEntry {
     aliases: &'static [&'static str],
     summary: &'static str,
     parameters: &'static [ParameterInfo],
-    origin: PolicyOrigin,
     /// Where it can be had, and how it is set there, each under a name.
     availability: Vec<(String, String)>,
     page: String,
@@ -102,14 +101,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 /// the alias of a policy, too, such as `md`, means the family if that has other policies.
 fn family(name: &str) -> Option<&str> {
     let family = name.strip_suffix("/*").unwrap_or(name);
-    let found = FAMILIES.iter().find(|policies| policies[0].family() == family);
-    let is_only_policy = found.is_some_and(|policies| policies.len() == 1 && name == family);
+    let found = FAMILIES.iter().find(|(_, policies)| policies[0].family() == family);
+    let is_only_policy = found.is_some_and(|(_, policies)| policies.len() == 1 && name == family);
     (name == "all" || found.is_some() && !is_only_policy).then_some(family)
 }
 
 fn groups_named(family: &str) -> Vec<PolicyGroup> {
     let of_family = FAMILIES.iter().zip(groups());
-    let named = of_family.filter(|(policies, _)| policies[0].family() == family);
+    let named = of_family.filter(|((_, policies), _)| policies[0].family() == family);
     match family {
         "all" => groups(),
         _ => named.map(|(_, group)| group).collect(),
@@ -173,13 +172,9 @@ fn each(entries: &[PolicyEntry], write: fn(&PolicyEntry) -> String) -> String {
 }
 
 fn groups() -> Vec<PolicyGroup> {
-    let families = FAMILIES.iter().map(|family| {
-        let mut systems: Vec<&str> = family.iter().map(|info| info.origin.system).collect();
-        systems.dedup();
-        PolicyGroup {
-            heading: format!("{} ({})", family[0].family(), systems.join(", ")),
-            entries: family.iter().map(PolicyEntry::from).collect(),
-        }
+    let families = FAMILIES.iter().map(|(systems, family)| PolicyGroup {
+        heading: format!("{} ({systems})", family[0].family()),
+        entries: family.iter().map(PolicyEntry::from).collect(),
     });
     let modifiers = PolicyGroup {
         heading: "modifiers (after any policy, as in `zfs/mirror+hedge`)".to_owned(),
@@ -255,7 +250,7 @@ fn page(entry: &PolicyEntry) -> String {
     format!("{}: {}\n\n{facts}\n{text}", entry.usage, entry.summary)
 }
 
-/// Aliases, parameters and origin of an entry, each under a name.
+/// Aliases and parameters of an entry, and where it can be had, each under a name.
 fn facts(entry: &PolicyEntry) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     if !entry.aliases.is_empty() {
@@ -268,8 +263,6 @@ fn facts(entry: &PolicyEntry) -> Vec<(String, String)> {
         let fact = format!("{meaning}; {expected}; default: {default}");
         facts.push((parameter.name.to_owned(), fact));
     }
-    let PolicyOrigin { system, version, file, authors } = entry.origin;
-    facts.push(("origin".to_owned(), format!("{system} ({version}), {file}, by {authors}")));
     facts.extend(entry.availability.iter().cloned());
     facts
 }
@@ -345,7 +338,6 @@ impl From<&'static PolicyInfo> for PolicyEntry {
             aliases: info.aliases,
             summary: info.summary,
             parameters: info.parameters,
-            origin: info.origin,
             availability: availability(info.name),
             page: info.page(),
         }
@@ -359,7 +351,6 @@ impl From<&ModifierInfo> for PolicyEntry {
             aliases: &[],
             summary: info.summary,
             parameters: info.parameters,
-            origin: info.origin,
             availability: Vec::new(),
             page: info.page(),
         }

@@ -28,13 +28,13 @@
 //! bcachefs since November 2024 (before that, latencies were not squared): `ptr_better` and
 //! `bch2_bkey_pick_read_device` in `fs/bcachefs/extents.c` (later `data/extents.c`), the mean in
 //! `bch2_latency_acct`. Since January 2026 evacuating devices are not avoided. The preference for
-//! the last copy is kept. The start is kept too: a mean
-//! begins at 0 and takes 1/32 of its first sample; a member at 0 wins against any other, and of two
-//! such members the later wins. Its other criteria (erasure coding, checksum retries) are part of
-//! eligibility here.
-//! Added here: pointers are in the order of the chunk's stripes; a random number below 32 replaces
-//! the low five bits of the clock, which are not random on a simulated clock; only successful reads
-//! count; latencies above two seconds count as two seconds, because the square would overflow.
+//! the last copy is kept. The start is kept too: a mean begins at 0 and takes 1/32 of its first
+//! sample; a member at 0 wins against any other, and of two such members the later wins. Its other
+//! criteria (erasure coding, checksum retries) are part of eligibility here. Added here: pointers
+//! are in the order of the chunk's stripes; a random number below 32 replaces the low five bits of
+//! the clock, which are not random on a simulated clock; only successful reads count; latencies
+//! above two seconds count as two seconds, because the square would overflow. The original is by
+//! Kent Overstreet <kent.overstreet@gmail.com>.
 
 use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};

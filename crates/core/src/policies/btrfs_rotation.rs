@@ -20,7 +20,8 @@
 //! # Origin
 //! linux-btrfs, patch v2 "btrfs: introduce RAID1 round-robin read balancing" of October 2024,
 //! `btrfs_read_rotation`; not merged in this form. The first read counts as one. Its counter is a
-//! signed integer that would overflow; here it is unsigned and wraps.
+//! signed integer that would overflow; here it is unsigned and wraps. The original is by Anand Jain
+//! <anand.jain@oracle.com>.
 
 use super::shared::block_rotation::nth_by_devid;
 use super::shared::lowest_live::or_lowest_live;

@@ -23,7 +23,8 @@
 //! Linux btrfs 6.14, `btrfs_read_rr` in `fs/btrfs/volumes.c`. There all copies take turns in the
 //! order of their devids, and the turn of a dead copy goes to the lowest live stripe. A policy here
 //! sees only eligible mirrors, so a missing copy is assumed to be the last by devid. The shares are
-//! those of the kernel; the position of the missing turn in the round may differ.
+//! those of the kernel; the position of the missing turn in the round may differ. The original is
+//! by Anand Jain <anand.jain@oracle.com>.
 
 use super::shared::block_rotation::{BlockRotation, nth_by_devid};
 use super::shared::lowest_live::or_lowest_live;

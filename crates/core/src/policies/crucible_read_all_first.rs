@@ -19,7 +19,7 @@
 //! # Origin
 //! Oxide's Crucible, `upstairs/`: a read is sent to all three downstairs, and the first answer
 //! acknowledges it. There a repair in progress restricts which of them may answer; here the
-//! volume's eligibility rules do.
+//! volume's eligibility rules do. Defined in upstairs/src.
 
 use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};

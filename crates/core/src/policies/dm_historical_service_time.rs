@@ -26,6 +26,7 @@
 //! the n-th such span, and nothing from 63 spans on, so slow samples weigh more. It is fresh for as
 //! long as all paths need for one I/O each. The comparisons are not transitive, so the list is
 //! reduced from its head, as there. Failed members are no paths. The repeat count is left out.
+//! Defined in drivers/md/dm-ps-historical-service-time.c.
 
 use super::shared::path_list::PathList;
 use super::shared::serial_service::SerialService;

@@ -17,7 +17,7 @@
 //! # Origin
 //! Linux dm-multipath, `drivers/md/dm-ps-queue-length.c`. There, paths lead to one device; here,
 //! each member is a path. The list begins in the order of the members. Reads and writes count
-//! alike.
+//! alike. The original is by Stefan Bader, IBM; Kiyoshi Ueda, NEC.
 
 use super::shared::path_list::PathList;
 use super::{Build, Built};

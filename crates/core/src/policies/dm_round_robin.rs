@@ -23,7 +23,7 @@
 //! count of a path: 1 is the current default and the `rr_min_io_rq` of multipath-tools; 1000 is
 //! their `rr_min_io` for multipath of bios; some vendors' dm-raid1 used 128. Current kernels warn
 //! about more than 1 and use 1. A turn ends early if its member has no mirror of what is read. Path
-//! weights are left out.
+//! weights are left out. The original is by Heinz Mauelshagen, Sistina Software.
 
 use super::shared::path_list::PathList;
 use super::{Build, Built};

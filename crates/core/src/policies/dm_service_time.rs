@@ -19,7 +19,8 @@
 //! each member is a path. The list begins in the order of the members. The default of dm-multipath.
 //! It compares bytes in flight plus the request's bytes, divided by a relative throughput that the
 //! administrator assigns to each path. With the default, 1 for all, the request's own bytes cancel
-//! out. Other throughputs are left out, because members have none.
+//! out. Other throughputs are left out, because members have none. The original is by Kiyoshi Ueda,
+//! Jun'ichi Nomura, NEC.
 
 use super::shared::path_list::PathList;
 use super::{Build, Built};

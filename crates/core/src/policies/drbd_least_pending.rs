@@ -20,7 +20,7 @@
 //! here the local copy is the eligible mirror on the member of lowest index, and the others are
 //! peers that take turns. There, the peer's count is of requests awaiting its answer, resync
 //! included; here it is all I/O in flight on its member. Added here: a peer uses up its turn only
-//! when it is read.
+//! when it is read. The original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::{PeerCursor, local};
 use super::{Build, Built};

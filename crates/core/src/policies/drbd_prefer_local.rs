@@ -15,7 +15,8 @@
 //!
 //! # Origin
 //! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`; DRBD's default. An array has no
-//! local side, so here the local copy is the eligible mirror on the member of lowest index.
+//! local side, so here the local copy is the eligible mirror on the member of lowest index. The
+//! original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::local;
 use super::{Build, Built};

@@ -19,6 +19,7 @@
 //! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. An array has no local side, so
 //! here the local copy is the eligible mirror on the member of lowest index, and the others are
 //! peers that take turns. One bit is flipped at each read; the first read goes to the local copy.
+//! The original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::{PeerCursor, local};
 use super::{Build, Built};

@@ -22,7 +22,8 @@
 //! here the local copy is the eligible mirror on the member of lowest index, and the others are
 //! peers that take turns. DRBD's names are `32K-striping`, `64K-striping` and so on to
 //! `1M-striping`, powers of two; here `drbd/striping:32K`. Added here: 256K without a value, and
-//! any multiple of 32K up to 1M. A read that crosses stripes goes where its first byte lies.
+//! any multiple of 32K up to 1M. A read that crosses stripes goes where its first byte lies. The
+//! original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::{PeerCursor, local};
 use super::{Build, Built};

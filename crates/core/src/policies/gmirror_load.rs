@@ -24,7 +24,8 @@
 //! # Origin
 //! FreeBSD gmirror after 8.0, `sys/geom/mirror/g_mirror.c` (PR kern/113885, December 2009). Ties go
 //! to the last of the list. There, every disk belongs to the one mirror; here every member of the
-//! array is updated at each decision, whichever chunk it was for.
+//! array is updated at each decision, whichever chunk it was for. The original is by Alexander
+//! Motin <mav@FreeBSD.org>.
 
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::list_order::ListOrder;

@@ -22,7 +22,8 @@
 //! FreeBSD gmirror up to 8.0, `sys/geom/mirror/g_mirror.c`. Two seconds are a difference of whole
 //! seconds of the clock, so they may be as short as just over one. Added here: a member that was
 //! never used counts as unused for two seconds, as in a kernel that has been up for that long; and
-//! any I/O given to a member counts as use.
+//! any I/O given to a member counts as use. The original is by Pawel Jakub Dawidek
+//! <pjd@FreeBSD.org>.
 
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;

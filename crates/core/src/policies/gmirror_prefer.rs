@@ -16,7 +16,8 @@
 //!
 //! # Origin
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. `gmirror label` gives the i-th provider priority
-//! i - 1, so the last-named disk serves by default.
+//! i - 1, so the last-named disk serves by default. The original is by Pawel Jakub Dawidek
+//! <pjd@FreeBSD.org>.
 
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;

@@ -18,7 +18,7 @@
 //! # Origin
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. There every disk holds every block. Here chunks
 //! may have their mirrors on different members: they share the position, and a chunk takes its
-//! first mirror at or after it.
+//! first mirror at or after it. The original is by Pawel Jakub Dawidek <pjd@FreeBSD.org>.
 
 use super::shared::list_order::ListPointer;
 use super::{Build, Built};

@@ -22,7 +22,7 @@
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`; slice 4096 by default. There the pieces go to the
 //! disks in list order. Here the volume splits in the order of the chunk's stripes, so which mirror
 //! reads the first piece may differ, and pieces are whole blocks of 512 bytes instead of the
-//! provider's blocks.
+//! provider's blocks. The original is by Pawel Jakub Dawidek <pjd@FreeBSD.org>.
 
 use super::shared::list_order::ListPointer;
 use super::{Build, Built};

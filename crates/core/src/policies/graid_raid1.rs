@@ -22,7 +22,7 @@
 //! in `g_raid.c`. Unlike in gmirror, writes update the loads and move the heads too, and ties go to
 //! the lowest index. A disk in a state other than active loses by at least 65536 there, by exactly
 //! 65536 here. Left out: the 2^22 for each error recovery in progress, which a policy here cannot
-//! see.
+//! see. The original is by Alexander Motin <mav@FreeBSD.org>.
 
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::smallest::first_smallest;

@@ -26,7 +26,7 @@
 //! available: the rule follows the text of the pull request. Added here: the age of a reset member
 //! stays below zero for its 100 decisions even when it is chosen; `:once` ends the probe at the
 //! first read, the other reading of the text. Only eligible mirrors age, and only when there are
-//! two.
+//! two. The original is by Kai Krakow, from a patch of Anand Jain <anand.jain@oracle.com>.
 
 use super::shared::checkpointed_mean::{CheckpointedMeans, Probe};
 use super::shared::smallest::first_smallest;

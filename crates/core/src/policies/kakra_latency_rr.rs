@@ -26,7 +26,8 @@
 //! btrfs's, counted in blocks of the volume and of 256 KiB; candidates are ordered by devid; an
 //! unknown mean counts as 0, so while a member is unknown or probed only such members are
 //! candidates; 1.25 times the lowest is rounded down to a nanosecond. `:bytes:once` ends a probe at
-//! its first read.
+//! its first read. The original is by Kai Krakow, from a patch of Anand Jain
+//! <anand.jain@oracle.com>.
 
 use super::shared::block_rotation::{BlockRotation, nth_by_devid};
 use super::shared::checkpointed_mean::{CheckpointedMeans, Probe};

@@ -21,7 +21,7 @@
 //! nothing: of equals the member chosen last serves again, which keeps a stream together. If it is
 //! not among the equals, the reader's stream number selects one, as in `btrfs/pid`. The lowest
 //! stripe would be a bad choice: it is the emptiest member at allocation, which would get all the
-//! load of an idle array.
+//! load of an idle array. Defined in kakra/linux PR #36 and PR #40.
 
 use super::shared::shortest_queue::shortest_queue;
 use super::{Build, Built};

@@ -26,7 +26,8 @@
 //! blocks, and write-mostly disks as the last resort. The slot is the member's index, unless the
 //! value names the member that the array was created with as the first. Sectors are bytes of the
 //! member here; in md all disks of an array share one address. A read that had no other mirror is
-//! not seen.
+//! not seen. The original is by Yu Kuai <yukuai3@huawei.com>, Paul Luse
+//! <paul.e.luse@linux.intel.com>.
 
 use super::shared::md_streams::Streams;
 use super::{Build, Built};

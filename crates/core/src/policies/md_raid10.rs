@@ -26,7 +26,8 @@
 //! 0x201), so `offset` follows the rule of `far`. Without a parameter the rule is that of the
 //! array's layout, and `near` on an array that is no md raid10. Mirrors at one address, as btrfs
 //! chunks often have, all tie in `far`, and the first stripe serves. Queues count reads and writes.
-//! Left to the volume's eligibility: replacements, bad blocks, the resync window.
+//! Left to the volume's eligibility: replacements, bad blocks, the resync window. The original is
+//! by Neil Brown, Keld Simonsen, Guoqing Jiang.
 
 use super::shared::smallest::first_smallest;
 use super::{Build, Built};

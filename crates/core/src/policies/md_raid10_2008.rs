@@ -20,7 +20,8 @@
 //! # Origin
 //! Linux md from 2.6.26 to 5.2, `read_balance` in `drivers/md/raid10.c`; the rule for `far` came in
 //! March 2008. Linux 5.3 ("read balance chooses idlest disk for SSD", in the pull request of the
-//! block layer for 5.3) replaced it. See `md/raid10` for layouts and what is left out.
+//! block layer for 5.3) replaced it. See `md/raid10` for layouts and what is left out. The original
+//! is by Neil Brown, Keld Simonsen.
 
 use super::md_raid10::{Raid10, Release};
 use super::{Build, Built};

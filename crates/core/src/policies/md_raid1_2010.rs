@@ -22,7 +22,7 @@
 //! distinguish kinds of disk. The stream is of array sectors, here of the volume's bytes. The slot
 //! is the member's index; if the disk used last holds no copy here, the scan begins at the next
 //! slot. Added here: before the first read there is no stream, and the scan begins at slot 0.
-//! Write-mostly disks are the volume's last resort.
+//! Write-mostly disks are the volume's last resort. The original is by Neil Brown.
 
 use super::shared::slot_order::slot_order;
 use super::{Build, Built};

@@ -24,7 +24,8 @@
 //! end of a long run at an idle disk; 4.10 moved the check for idle disks behind that of the
 //! streams (see `md/raid1-2016`). A long run that finds no idle disk behind it in the scan stays;
 //! of several, on the one of the highest slot. These versions do not count write-mostly disks when
-//! they look for a non-rotational one; here those count, as in 6.9.
+//! they look for a non-rotational one; here those count, as in 6.9. The original is by Shaohua Li,
+//! Neil Brown.
 
 use super::md_raid1::Raid1;
 use super::shared::md_streams::Streams;

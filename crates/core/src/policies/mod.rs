@@ -2,7 +2,7 @@
 //!
 //! The listing of the command line, the documentation, the golden tests, the default comparison and
 //! the reports iterate [`all`]. A policy is one file here, one `mod` line and one row in the folder
-//! `table`. The row has its name, parameters, origin and constructor; its page is the header of its
+//! `table`. The row has its name, parameters and constructor; its page is the header of its
 //! source file.
 //!
 //! Policies are named `family/name`. A policy has a short alias if that is unambiguous. `btrfs` has
@@ -56,7 +56,6 @@ mod nvme_adaptive;
 mod nvme_numa;
 mod nvme_queue_depth;
 mod nvme_round_robin;
-mod origins;
 mod program;
 mod program_values;
 mod raidframe_idle;
@@ -98,7 +97,7 @@ pub use table::{FAMILIES, all};
 /// Maximum number of mirrors of a read: four times that of raid1c4.
 pub const MIRRORS_MAX: usize = 16;
 
-/// One policy: names, parameters, origin, and constructor.
+/// One policy: names, parameters and constructor.
 #[derive(Debug)]
 pub struct PolicyInfo {
     /// Canonical name, `family/name`.
@@ -110,8 +109,6 @@ pub struct PolicyInfo {
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
-    /// Where the rule was defined.
-    pub origin: PolicyOrigin,
     /// Builds the policy; `build` holds a value for each of `parameters`.
     pub build: fn(build: &Build<'_>) -> Built,
     source: &'static str,
@@ -130,17 +127,6 @@ pub enum Basis {
     Measurements,
     /// A model of each member, fitted to its measurements.
     Model,
-}
-
-/// Where a policy's rule was defined.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PolicyOrigin {
-    pub system: &'static str,
-    pub version: &'static str,
-    /// File, mail thread or paper that defines it.
-    pub file: &'static str,
-    /// Authors, with a mail address where that is published.
-    pub authors: &'static str,
 }
 
 /// A value that may follow the name of a policy or modifier.
@@ -278,5 +264,5 @@ pub fn find(name: &str) -> Option<&'static PolicyInfo> {
 
 /// Names of the families, in the order of the listing.
 fn families() -> Vec<&'static str> {
-    FAMILIES.iter().map(|family| family[0].family()).collect()
+    FAMILIES.iter().map(|(_, family)| family[0].family()).collect()
 }

@@ -19,7 +19,7 @@
 //! have no distance and there is one node, so the first member in the order of their indexes that
 //! has an eligible mirror is kept. When a member comes back, the path is searched again, as there.
 //! Added here: a read without a mirror on the member in use changes it, because not every member
-//! holds every block.
+//! holds every block. The original is by Christoph Hellwig.
 
 use super::shared::smallest::first_smallest;
 use super::{Build, Built};

@@ -17,7 +17,8 @@
 //! # Origin
 //! Linux NVMe multipath 6.11 and later, `drivers/nvme/host/multipath.c`. It counts commands on the
 //! controller, here those of the member, and takes an idle path at once, which is the same choice.
-//! All paths are optimized; their list is in the order of the members.
+//! All paths are optimized; their list is in the order of the members. The original is by Thomas
+//! Song, John Meneghini.
 
 use super::shared::smallest::first_smallest;
 use super::{Build, Built};

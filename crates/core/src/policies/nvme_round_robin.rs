@@ -16,7 +16,8 @@
 //!
 //! # Origin
 //! Linux NVMe multipath, `nvme_round_robin_path` in `drivers/nvme/host/multipath.c`. It keeps a
-//! position for each NUMA node; here there is one node. All paths are optimized.
+//! position for each NUMA node; here there is one node. All paths are optimized. The original is by
+//! Hannes Reinecke <hare@suse.de>.
 
 use super::shared::round_robin::MemberCursor;
 use super::{Build, Built};

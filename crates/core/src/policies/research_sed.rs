@@ -25,7 +25,8 @@
 //! submission, or the member's previous completion if that is later, to completion, so a wait in
 //! the queue is not counted twice; only successful reads are averaged, each with weight 1/8; q is
 //! all I/O in flight. A mean expires after a second without a read, and the next read replaces it.
-//! Ties go to the first mirror, as they do to the first server there.
+//! Ties go to the first mirror, as they do to the first server there. The original is by Wensong
+//! Zhang <wensong@linuxvirtualserver.org>.
 
 use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;

@@ -23,7 +23,7 @@
 //! parts is that of the running submirrors. Added here: the address is that of the first eligible
 //! member by index, and the space is its size, because mirrors here differ in their offsets and a
 //! policy does not have the volume's size; mirrors are in the order of their members. A read that
-//! crosses into the next part goes where its first byte lies.
+//! crosses into the next part goes where its first byte lies. The original is by Sun Microsystems.
 
 use super::shared::address_partition::mirror_of_partition;
 use super::{Build, Built};

@@ -21,7 +21,8 @@
 //! it reads each plex in turn for each nonsequential I/O detected, and that sequential access
 //! causes only one plex to be accessed. How it detects sequential access is not published. Added
 //! here: one read is remembered for the whole volume, a read continues it if it begins exactly at
-//! its end, and turns are in the order of the members.
+//! its end, and turns are in the order of the members. Defined in Administrator's Guide, vxvol
+//! rdpol.
 
 use super::shared::round_robin::MemberCursor;
 use super::{Build, Built};

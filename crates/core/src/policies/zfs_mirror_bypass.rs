@@ -21,6 +21,8 @@
 //! property `scheduler=auto`, the default, I/O of a non-rotational device bypasses the queue of the
 //! vdev, so its number of active requests and its last offset, which `vdev_mirror_load` reads, stay
 //! 0. `scheduler=on` restores `zfs/mirror`. Read in the source, not measured.
+//! Defined in module/zfs/vdev_mirror.c and module/zfs/vdev_queue.c, by Steven Hartland
+//! <smh@FreeBSD.org>.
 
 use super::zfs_mirror::ZfsMirror;
 use super::{Build, Built};

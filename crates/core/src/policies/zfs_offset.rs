@@ -20,7 +20,7 @@
 //! `vdev_mirror_shift` is 21. If the chosen child cannot be read, the next one that can serves, so
 //! the share of a missing child goes to its successor. While a spare or a replacement resilvers,
 //! the first child is read there. Added here: a chunk's copies are the children, in its own order,
-//! and the offset is the volume's.
+//! and the offset is the volume's. The original is by Sun Microsystems.
 
 use super::shared::offset_stripe::stripe_at;
 use super::shared::round_robin::next_in_cycle;

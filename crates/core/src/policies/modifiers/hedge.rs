@@ -26,7 +26,8 @@
 //! hedge before 64 reads of a class; a budget that saves up ten hedges at most, and that a stall
 //! may overdraw by the reads in flight, to be paid back before the next; the other mirror is the
 //! one with the fewest I/O in flight; and the hedge is sent a 32nd later than the estimate, which
-//! is more than its error, so that a member whose reads all take the same time is not hedged.
+//! is more than its error, so that a member whose reads all take the same time is not hedged. CACM
+//! 56(2), 2013, pages 74 to 80.
 
 use super::{Built, counters_with};
 use crate::io::{IoError, MemberIo, Op, Outcome, Purpose, ReadRole};

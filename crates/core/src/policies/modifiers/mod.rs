@@ -14,12 +14,12 @@ mod table;
 mod tied;
 mod write_mostly;
 
-use super::{Build, Built, ParameterInfo, PolicyOrigin};
+use super::{Build, Built, ParameterInfo};
 use crate::policy::{Counter, ReadPolicy};
 
 pub use table::ALL;
 
-/// One modifier: name, parameters, origin, and constructor.
+/// One modifier: name, parameters and constructor.
 #[derive(Debug)]
 pub struct ModifierInfo {
     /// Name, as written after a plus sign.
@@ -27,8 +27,6 @@ pub struct ModifierInfo {
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
-    /// Where the rule was defined.
-    pub origin: PolicyOrigin,
     /// Modifiers and policies with which it cannot be combined.
     pub excludes: &'static [&'static str],
     /// True if it may be given more than once, each time with a different value.

@@ -18,6 +18,7 @@
 //! # Origin
 //! VxVM's `rdpol=siteread` and `prefer`, and the preferred mirror of most volume managers. As a
 //! modifier it is ours; `btrfs/devid` is the same with a fixed policy for all other blocks.
+//! Defined in vxvol(1M), by Veritas.
 
 use super::Built;
 use super::narrowed::choose_among;

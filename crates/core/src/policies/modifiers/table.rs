@@ -2,7 +2,7 @@
 //! those that restrict the choice last.
 
 use super::{ModifierInfo, autosit, fail_slow, hedge, prefer_member, tied, write_mostly};
-use crate::policies::{ParameterInfo, PolicyOrigin, Unit, origins};
+use crate::policies::{ParameterInfo, Unit};
 
 /// Policies and modifiers that read twice.
 const READ_TWICE: &[&str] = &["hedge", "tied", "crucible/read-all-first"];
@@ -65,19 +65,11 @@ const THRESHOLD: ParameterInfo = ParameterInfo {
     meaning: "latency above which a member is excluded, relative to its fastest peer",
 };
 
-const TAIL_AT_SCALE: PolicyOrigin = PolicyOrigin {
-    system: "The Tail at Scale",
-    version: "CACM 56(2), 2013",
-    file: "pages 74 to 80",
-    authors: "Jeffrey Dean, Luiz André Barroso",
-};
-
 pub const ALL: &[ModifierInfo] = &[
     ModifierInfo {
         name: "hedge",
         summary: "a read slower than 95 % of similar reads is read again from another mirror",
         parameters: &[QUANTILE, BUDGET],
-        origin: TAIL_AT_SCALE,
         excludes: READ_TWICE,
         repeatable: false,
         build: hedge::build,
@@ -87,7 +79,6 @@ pub const ALL: &[ModifierInfo] = &[
         name: "tied",
         summary: "a read waits in two queues and is served where it is first in line sooner",
         parameters: &[AFTER],
-        origin: TAIL_AT_SCALE,
         excludes: READ_TWICE,
         repeatable: false,
         build: tied::build,
@@ -97,12 +88,6 @@ pub const ALL: &[ModifierInfo] = &[
         name: "autosit",
         summary: "a member far slower than five or more others is not read for ten minutes",
         parameters: &[EXCLUSION_TIME],
-        origin: PolicyOrigin {
-            version: "August 2025",
-            file: "module/zfs/vdev_raidz.c",
-            authors: "OpenZFS contributors",
-            ..origins::ZFS
-        },
         excludes: EXCLUDE_SLOW,
         repeatable: false,
         build: autosit::build,
@@ -112,12 +97,6 @@ pub const ALL: &[ModifierInfo] = &[
         name: "fail-slow",
         summary: "a member twice as slow as its fastest peer is not read for ten seconds",
         parameters: &[THRESHOLD],
-        origin: PolicyOrigin {
-            system: "Cassandra drivers",
-            version: "DataStax Java driver",
-            file: "LatencyAwarePolicy.java",
-            authors: "DataStax",
-        },
         excludes: EXCLUDE_SLOW,
         repeatable: false,
         build: fail_slow::build,
@@ -127,12 +106,6 @@ pub const ALL: &[ModifierInfo] = &[
         name: "prefer-member",
         summary: "a block that has a mirror on this member is read from it",
         parameters: &[devid("the member to read from")],
-        origin: PolicyOrigin {
-            system: "VxVM",
-            version: "rdpol=siteread and prefer",
-            file: "vxvol(1M)",
-            authors: "Veritas",
-        },
         excludes: &["prefer-member"],
         repeatable: false,
         build: prefer_member::build,
@@ -142,7 +115,6 @@ pub const ALL: &[ModifierInfo] = &[
         name: "write-mostly",
         summary: "this member is read only where no other mirror can serve",
         parameters: &[devid("the member to avoid")],
-        origin: PolicyOrigin { file: "drivers/md/raid1.c", ..origins::MD },
         excludes: &[],
         repeatable: true,
         build: write_mostly::build,

@@ -26,7 +26,7 @@
 //! Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013, "tied requests"; Yu et al., "Trading
 //! Capacity for Performance in a Disk Array", OSDI 2000, duplicate requests that are cancelled when
 //! one starts. Servers there notify each other when they begin; a volume uses its own count of I/O
-//! in flight.
+//! in flight. CACM 56(2), 2013, pages 74 to 80.
 
 use super::Built;
 use crate::policies::Build;

@@ -18,7 +18,8 @@
 //! # Origin
 //! Linux md, `mdadm --write-mostly` and the WriteMostly flag in `drivers/md/raid1.c`; in LVM
 //! `lvchange --writemostly`. There it is a property of the member, as in the array file here
-//! (`write_mostly`); the modifier tries it without changing the array.
+//! (`write_mostly`); the modifier tries it without changing the array. The original is by Neil
+//! Brown, Keld Simonsen, Guoqing Jiang.
 
 use super::Built;
 use super::narrowed::{choose_among, leave_out_others};

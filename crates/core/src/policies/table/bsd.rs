@@ -1,6 +1,5 @@
 //! Rows of the BSDs.
 
-use crate::policies::origins::*;
 use crate::policies::*;
 
 pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
@@ -10,7 +9,6 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the mirror on the member of highest priority",
         parameters: &[],
-        origin: GMIRROR,
         build: gmirror_prefer::build,
         source: include_str!("../gmirror_prefer.rs"),
     },
@@ -20,7 +18,6 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "the next mirror for each request, whatever its size",
         parameters: &[],
-        origin: GMIRROR,
         build: gmirror_round_robin::build,
         source: include_str!("../gmirror_round_robin.rs"),
     },
@@ -37,7 +34,6 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
             multiple_of: 1,
             meaning: "longest read that is not split",
         }],
-        origin: GMIRROR,
         build: gmirror_split::build,
         source: include_str!("../gmirror_split.rs"),
     },
@@ -47,7 +43,6 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest wait of each member's last I/O",
         parameters: &[],
-        origin: PolicyOrigin { version: "5.3 to 8.0", ..GMIRROR },
         build: gmirror_load_old::build,
         source: include_str!("../gmirror_load_old.rs"),
     },
@@ -57,11 +52,6 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest smoothed queue, less a bonus for a head in position",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "after 8.0 (PR kern/113885, December 2009); the default",
-            authors: "Alexander Motin <mav@FreeBSD.org>",
-            ..GMIRROR
-        },
         build: gmirror_load::build,
         source: include_str!("../gmirror_load.rs"),
     },
@@ -73,12 +63,6 @@ pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Measurements,
     summary: "the lowest smoothed queue, less a bonus for a head in position; writes count",
     parameters: &[],
-    origin: PolicyOrigin {
-        system: "FreeBSD graid",
-        version: "8.3, and 9.0 and later",
-        file: "sys/geom/raid/tr_raid1.c",
-        authors: "Alexander Motin <mav@FreeBSD.org>",
-    },
     build: graid_raid1::build,
     source: include_str!("../graid_raid1.rs"),
 }];
@@ -90,7 +74,6 @@ pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the shortest queue; of equals, the nearest head",
         parameters: &[],
-        origin: RAIDFRAME,
         build: raidframe_idle::build,
         source: include_str!("../raidframe_idle.rs"),
     },
@@ -100,7 +83,6 @@ pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the lower half of the addresses from one member, the upper half from the next",
         parameters: &[],
-        origin: RAIDFRAME,
         build: raidframe_partition::build,
         source: include_str!("../raidframe_partition.rs"),
     },

@@ -1,7 +1,6 @@
 //! Rows of btrfs: merged policies, patches that were not merged, and kakra's patch set.
 
 use super::parameters::*;
-use crate::policies::origins::*;
 use crate::policies::*;
 
 pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
@@ -11,11 +10,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the reader's process id selects the stripe",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "the default of every version",
-            authors: "btrfs developers",
-            ..BTRFS
-        },
         build: btrfs_pid::build,
         source: include_str!("../btrfs_pid.rs"),
     },
@@ -25,7 +19,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "mirrors take turns by the number of blocks read from the volume",
         parameters: &[CONTIGUOUS_BYTES],
-        origin: BTRFS,
         build: btrfs_round_robin::build,
         source: include_str!("../btrfs_round_robin.rs"),
     },
@@ -39,11 +32,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
             meaning: "bytes read from one mirror before the next, if each read is of one sector",
             ..CONTIGUOUS_BYTES
         }],
-        origin: PolicyOrigin {
-            version: "patch v2, October 2024, not merged",
-            file: "linux-btrfs, \"btrfs: introduce RAID1 round-robin read balancing\"",
-            ..BTRFS
-        },
         build: btrfs_rotation::build,
         source: include_str!("../btrfs_rotation.rs"),
     },
@@ -60,7 +48,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
             multiple_of: 1,
             meaning: "the member to read from",
         }],
-        origin: BTRFS,
         build: btrfs_devid::build,
         source: include_str!("../btrfs_devid.rs"),
     },
@@ -70,11 +57,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait since the start",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "patch v2, October 2024, not merged",
-            file: "linux-btrfs, \"btrfs: use the path with the lowest latency for RAID1 reads\"",
-            ..BTRFS
-        },
         build: btrfs_latency::build,
         source: include_str!("../btrfs_latency.rs"),
     },
@@ -84,12 +66,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the mirror of the process id, unless its queue is much longer than the shortest",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "patch V9, May 2019, not merged",
-            file: "linux-btrfs",
-            authors: "Timofey Titovets <timofey.titovets@synesis.ru>",
-            ..BTRFS
-        },
         build: btrfs_titovets::build,
         source: include_str!("../btrfs_titovets.rs"),
     },
@@ -99,11 +75,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait, raised by a tenth for each I/O in flight from ten on",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "RFC, October 2020, not merged",
-            file: "linux-btrfs",
-            ..BTRFS
-        },
         build: btrfs_inflight::build,
         source: include_str!("../btrfs_inflight.rs"),
     },
@@ -113,12 +84,6 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the stripe used last until its device's queue is full, then the next one",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "RFC, February 2021, not merged",
-            file: "linux-btrfs, \"btrfs: Add roundrobin raid1 read policy\"",
-            authors: "Michal Rostecki <mrostecki@suse.com>",
-            ..BTRFS
-        },
         build: btrfs_rostecki::build,
         source: include_str!("../btrfs_rostecki.rs"),
     },
@@ -131,7 +96,6 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait since the last checkpoint",
         parameters: &[PROBE],
-        origin: KAKRA,
         build: kakra_latency::build,
         source: include_str!("../kakra_latency.rs"),
     },
@@ -141,7 +105,6 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "round robin among the mirrors within 25 % of the lowest mean read wait",
         parameters: &[CONTIGUOUS_BYTES, PROBE],
-        origin: KAKRA,
         build: kakra_latency_rr::build,
         source: include_str!("../kakra_latency_rr.rs"),
     },
@@ -151,12 +114,6 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest reads and writes in flight",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "6.12 and 6.18",
-            file: "kakra/linux PR #36 and PR #40",
-            authors: "Kai Krakow",
-            ..KAKRA
-        },
         build: kakra_queue::build,
         source: include_str!("../kakra_queue.rs"),
     },
@@ -166,12 +123,6 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the fewest in flight, unless that member's recent reads were much slower",
         parameters: &[],
-        origin: PolicyOrigin {
-            version: "6.18",
-            file: "kakra/linux PR #40",
-            authors: "Kai Krakow",
-            ..KAKRA
-        },
         build: kakra_queue_adaptive::build,
         source: include_str!("../kakra_queue_adaptive.rs"),
     },

@@ -1,7 +1,7 @@
 //! The table of policies: one row per policy, by family.
 //!
-//! [`PolicyInfo`] documents the fields. Parameters and origins that several rows share are
-//! constants of the modules `parameters` and `origins`.
+//! [`PolicyInfo`] documents the fields. Parameters that several rows share are constants of the
+//! module `parameters`.
 
 mod bsd;
 mod btrfs;
@@ -11,28 +11,28 @@ mod parameters;
 
 use super::PolicyInfo;
 
-/// All policies by family, in the order of the listing.
-pub const FAMILIES: &[&[PolicyInfo]] = &[
-    other::MIRRORBALL_ROWS,
-    btrfs::BTRFS_ROWS,
-    btrfs::KAKRA_ROWS,
-    bsd::GMIRROR_ROWS,
-    bsd::GRAID_ROWS,
-    linux::MD_ROWS,
-    other::ZFS_ROWS,
-    other::BCACHEFS_ROWS,
-    linux::DRBD_ROWS,
-    linux::DM_ROWS,
-    linux::NVME_ROWS,
-    other::SPDK_ROWS,
-    bsd::RAIDFRAME_ROWS,
-    other::CRUCIBLE_ROWS,
-    other::SOLARIS_ROWS,
-    other::VXVM_ROWS,
-    other::RESEARCH_ROWS,
+/// All policies by family, each with the systems that it is of, in the order of the listing.
+pub const FAMILIES: &[(&str, &[PolicyInfo])] = &[
+    ("Mirrorball", other::MIRRORBALL_ROWS),
+    ("Linux btrfs", btrfs::BTRFS_ROWS),
+    ("Linux btrfs, kakra's patch set", btrfs::KAKRA_ROWS),
+    ("FreeBSD gmirror", bsd::GMIRROR_ROWS),
+    ("FreeBSD graid", bsd::GRAID_ROWS),
+    ("Linux md", linux::MD_ROWS),
+    ("OpenZFS, ZFS, ZFS on Linux", other::ZFS_ROWS),
+    ("bcachefs", other::BCACHEFS_ROWS),
+    ("DRBD", linux::DRBD_ROWS),
+    ("Linux dm-multipath", linux::DM_ROWS),
+    ("Linux NVMe multipath", linux::NVME_ROWS),
+    ("SPDK", other::SPDK_ROWS),
+    ("NetBSD RAIDframe", bsd::RAIDFRAME_ROWS),
+    ("Crucible", other::CRUCIBLE_ROWS),
+    ("Solaris Volume Manager", other::SOLARIS_ROWS),
+    ("Veritas Volume Manager", other::VXVM_ROWS),
+    ("power of two choices, Linux IPVS, Twitter Finagle, C3, Prequal", other::RESEARCH_ROWS),
 ];
 
 /// All policies, in the order of the listing.
 pub fn all() -> impl Iterator<Item = &'static PolicyInfo> + Clone {
-    FAMILIES.iter().copied().flatten()
+    FAMILIES.iter().flat_map(|(_, family)| *family)
 }
