@@ -1,7 +1,7 @@
 //! Parsing of the command line by clap, with commands in groups and examples in whole lines.
 
 use crate::screen;
-use clap::error::Error;
+use clap::error::{ContextKind, ContextValue, Error};
 use clap::{Command, Parser};
 use mirrorball_lab::report::wrapped;
 use std::ffi::OsString;
@@ -23,8 +23,19 @@ fn try_parse<P: Parser>(words: Vec<OsString>) -> Result<P, Error> {
     let mut command = with_whole_examples(P::command(), width).term_width(width);
     command.build();
     let mut command = with_grouped_commands(command, width);
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(words).map_err(nearest_first)?;
     P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The error with the most similar name first: clap has it last.
+fn nearest_first(mut error: Error) -> Error {
+    for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg] {
+        if let Some(ContextValue::Strings(names)) = error.get(kind) {
+            let names = names.iter().rev().cloned().collect();
+            error.insert(kind, ContextValue::Strings(names));
+        }
+    }
+    error
 }
 
 /// The command with examples that fit into a terminal of this width. clap breaks lines between any
@@ -109,6 +120,11 @@ mod tests {
         }
         let message = refusal(&["compare", "-s", "-1"]);
         assert!(message.contains("expected a seed: a whole number from 0"), "{message}");
+    }
+
+    #[test]
+    fn the_nearest_command_is_named_first() {
+        assert!(refusal(&["compar"]).contains("'compare', 'clear'"), "{}", refusal(&["compar"]));
     }
 
     #[test]
