@@ -12,7 +12,9 @@ Both run a copy without engine, files and rates, which ends by its size: without
 with sizes of SIZE_MAX at most and few clones. Those that make more than REQUESTS_MAX requests all
 the same are not compared. Requests must be equal in number; those of random sizes within six
 deviations. Requests for less than 4 KiB are widened in a simulation, which `check` notes: their
-bytes differ. Of jobs that only read, the lowest, mean and highest address are compared too.
+bytes differ. Of jobs that only read, the lowest, mean and highest address are compared too. Of
+sections with a rate or pauses the requests per second are compared, without the other sections,
+each for TIMED_S, on an array that takes no time.
 """
 
 import json
@@ -27,6 +29,22 @@ import tempfile
 REQUESTS_MAX = 300_000
 SECONDS_MAX = 30
 
+# Times are compared within this share, of fewer sections and of rates that the null engine keeps.
+TIMED_S = 2
+TIMED_SECTIONS_MAX = 8
+TIMED_IOPS_MAX = 20_000
+TIMED_SHARE = 0.05
+
+INSTANT = """name = "instant"
+profile = "single"
+[host]
+overhead = "0us"
+[[member]]
+model = "delay"
+size = "64TiB"
+set = { service = "1us", servers = 4096 }
+"""
+
 SIZE_MAX = 16 << 20
 CLONES_MAX = 3
 
@@ -34,6 +52,10 @@ DROPPED = re.compile(
     r"^\s*(ioengine|filename|directory|thinktime\w*|rate\w*|write_\w+_log|log_\w+|time_based|runtime|"
     r"timeout|ramp_time|startdelay|new_group|nrfiles|openfiles|opendir|filename_format|fill_device|"
     r"create_\w+|pre_read|unlink\w*|\w*verify\w*|exitall|exit_what|offset\s*=.*%)\s*(=.*)?$", re.M)
+TIME = re.compile(
+    r"^\s*(runtime|timeout|time_based|ramp_time|startdelay|group_reporting|loops|number_ios|io_size|"
+    r"io_limit|rate_min\w*|write_\w+_log|log_\w+|ioengine|exitall|exit_what)\s*(=.*)?$", re.M)
+PACE = re.compile(r"^\s*(rate|rate_iops|thinktime)\s*=\s*(?!0\s*$)", re.M)
 SIZE = re.compile(r"^(\s*(?:size|io_size|io_limit|filesize|number_ios)\s*=\s*)(.*)$", re.M)
 CLONES = re.compile(r"^(\s*numjobs\s*=\s*)(\d+)\s*$", re.M)
 SECTION = re.compile(r"^\s*\[(?!global)[^\]]+\].*$", re.M)
@@ -134,6 +156,53 @@ def compared(binary, array, text, env):
     return what + ("" if is_alike else " DIFFERS"), is_alike
 
 
+def timed(text):
+    """Those sections that have a rate or pauses, of a short time; none if there is none."""
+    text = TIME.sub("", text)
+    parts = re.split(r"(?=^\s*\[)", text, flags=re.M)
+    all_have = any(part.lstrip().startswith("[global]") and PACE.search(part) for part in parts)
+    is_timed = lambda part: not SECTION.match(part) or all_have or PACE.search(part)
+    parts = [part for part in parts if is_timed(part)]
+    if not 0 < sum(bool(SECTION.match(part)) for part in parts) <= TIMED_SECTIONS_MAX:
+        return None
+    text = "".join(parts)
+    return SECTION.sub(lambda it: f"{it[0]}\ntime_based\nruntime={TIMED_S}\nioengine=null", text)
+
+
+def rates(sections, name, requests):
+    """Requests of the sections of each name."""
+    sums = {}
+    for section in sections:
+        ios = sum(section[kind][requests] for kind in ("read", "write", "trim") if section.get(kind))
+        sums[section[name]] = sums.get(section[name], 0) + ios
+    return sums
+
+
+def compared_times(binary, text, env):
+    """The comparison of times as text, and whether they are alike."""
+    text = timed(text)
+    if not text:
+        return "", None
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "job.fio").write_text(text)
+        (folder / "instant.toml").write_text(INSTANT)
+        out = run("fio", "--output-format=json", "job.fio", cwd=folder, env=env).stdout
+        run(binary, "compare", "instant.toml", "job.fio", "--policy", "btrfs/pid", "-n", "1",
+            "--no-oracle", "-o", "results", cwd=folder, env=env)
+        cells = list(folder.glob("results/cells/*.json"))
+        if not cells or "{" not in out:
+            return ", times not run", None
+        theirs = rates(json.loads(out[out.index("{"):])["jobs"], "jobname", "total_ios")
+        ours = rates(json.loads(cells[0].read_text())["sections"], "name", "ios")
+    if max(theirs.values()) > TIMED_IOPS_MAX * TIMED_S:
+        return "", None
+    is_alike = all(abs(ours.get(name, 0) - ios) <= max(TIMED_SHARE * ios, 6 * ios ** 0.5 if "poisson"
+                   in text else 3) for name, ios in theirs.items())
+    what = " ".join(f"{name} {ours.get(name)} of {ios}" for name, ios in theirs.items())
+    return f", in {TIMED_S} s {what}" + ("" if is_alike else " DIFFERS"), is_alike
+
+
 def with_variables(text):
     """An environment in which the variables of a job are set."""
     env = dict(os.environ)
@@ -165,6 +234,10 @@ def main():
         if parses and accepts and not OTHER.search(text):
             compares, is_alike = compared(binary, array, ended(text), env)
             what += compares
+            times, is_timely = compared_times(binary, text, env)
+            what += times
+            if is_timely is not None:
+                count("times: " + ("alike" if is_timely else "differ"))
         counts_for = parses and not NO_BLOCKS.search(text)
         count(("fio parses" if parses else "fio refuses") + (", we accept" if accepts else ", we refuse"))
         if counts_for:

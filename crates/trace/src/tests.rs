@@ -137,6 +137,8 @@ fn traces_without_places_say_so() {
     let bpftrace =
         b"Attaching 4 probes...\nTIME(ms)     DISK    COMM     PID    LAT(ms)\n1 sda a 7 0.1\n";
     assert!(detected(bpftrace).unwrap_err().starts_with("biosnoop of bpftrace has no sectors"));
+    let iosnoop = b"Tracing\nCOMM PID TYPE DEV BLOCK BYTES LATms\njava 3 RM 202,1 16 8192 0.28\n";
+    assert!(detected(iosnoop).unwrap_err().starts_with("the requests of iosnoop have no times"));
 }
 
 pub(super) fn detected(head: &[u8]) -> Result<&'static str, String> {

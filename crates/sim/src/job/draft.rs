@@ -122,7 +122,7 @@ impl Draft {
         self.finish_time_and_depth(&mut notes);
         self.finish_pace(&mut notes)?;
         let has_depth = self.places.contains_key("iodepth");
-        self.note_odd_sizes(&mut notes);
+        self.note_sizes(&mut notes);
         std::mem::take(&mut self.replay).finish(&mut self.job, has_depth, context)?;
         self.finish_path(&mut notes);
         self.files.is_device |= self.engine.path == EnginePath::Device;
@@ -250,8 +250,8 @@ impl Draft {
         }
     }
 
-    /// Notes sizes and offsets that are not whole sectors.
-    fn note_odd_sizes(&self, notes: &mut Notes) {
+    /// Notes sizes and offsets that are not whole sectors, and sizes that fio mixes up.
+    fn note_sizes(&self, notes: &mut Notes) {
         let job = &self.job;
         if self.replay.path.is_some() {
             return;
@@ -263,9 +263,19 @@ impl Draft {
              transferred than under fio"
         );
         let by_size = ["bssplit", "bsrange", "bs"];
+        let by_size = by_size.into_iter().find(|option| self.places.contains_key(option));
+        let blocks = job.mix.directions().iter().map(|&direction| job.block_bytes(direction));
+        let has_map = job.access == Access::Random
+            && job.random_map
+            && job.distribution == Distribution::Uniform;
+        if has_map && !job.time_based && blocks.clone().min() != blocks.max() {
+            // Its map counts blocks of the smallest size, and is asked for those of each direction.
+            let reason = "fio ends earlier: its random map mixes up blocks of two sizes; write \
+                          norandommap to have as many requests under both";
+            notes.extend(by_size.map(|option| (option, reason.to_owned())));
+        }
         if sizes.clone().any(|size| is_odd(size.bytes)) {
-            let option = by_size.into_iter().find(|option| self.places.contains_key(option));
-            notes.extend(option.map(|option| (option, reason)));
+            notes.extend(by_size.map(|option| (option, reason)));
         } else if matches!(job.offset, SizeOrPercent::Bytes(bytes) if is_odd(bytes)) {
             notes.push(("offset", reason));
         }

@@ -54,6 +54,7 @@ fn options_of_public_job_files_are_understood() {
         ("bsrange=4k-16k\nsize=1g", "1 cached 4/4096:8/4096:12/4096:16/4096 at 0+1024", ""),
         ("bsrange=4k-6k\nsize=1g", "1 cached 4/4096:6/2048 at 0+1024", "bsrange"),
         ("bssplit=8k/100\nbs=64k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
+        ("rw=randrw\nbs=4k,16k\ndirect=1\nsize=1g", "1 direct 4/100 at 0+1024", "bs"),
         ("bs=512\nsize=1g", "1 cached 0/100 at 0+1024", "bs"),
         ("blocksize=8k\nba=8k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
         // Region.
@@ -64,11 +65,10 @@ fn options_of_public_job_files_are_understood() {
         ("size=1g\nfill_device=1", "1 cached 4/100 at 0+1048576", ""),
         // Options that change nothing, or little.
         ("size=1g\ntime_based", read, "time_based"),
-        ("size=1g\nthreads=1", read, "threads"),
-        ("size=1g\ndisable_bw=1\nratecycle=500", read, "disable_bw ratecycle"),
+        ("size=1g\nthreads=1\ndisable_bw=1\nratecycle=500", read, "threads disable_bw ratecycle"),
         ("size=1g\niodepth_batch=16\niodepth_batch_complete_min=1", read, "iodepth_batch"),
         ("size=1g\nss=iops:5%\nss_dur=300", read, "ss ss_dur"),
-        ("size=1g\nsync=0\natomic=0\nserialize_overlap=0", read, ""),
+        ("size=1g\nsync=0\natomic=0", read, ""),
         ("size=1g\nverify=md5", read, ""),
         (
             "size=1g\nrw=randwrite\nverify=md5\ndo_verify=0\ndirect=1",

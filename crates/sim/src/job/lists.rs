@@ -82,24 +82,20 @@ fn parse_distribution(text: &str, base: KbBase) -> Result<Distribution, Diagnost
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     Ok(match name {
         "random" => Distribution::Uniform,
-        "zipf" => {
-            let (theta, center) = curve(text, "zipf:1.2", ZIPF_THETA, [0.0, 100.0])?;
-            if theta == 0.0 || theta == 1.0 {
-                let message = format!("zipf cannot have a theta of {theta}");
-                return Err(job_error(
-                    message,
-                    "write a theta above 0 other than 1, as in zipf:1.1",
-                ));
+        "zipf" | "pareto" => {
+            let (example, default, most) = match name {
+                "zipf" => ("zipf:1.2", ZIPF_THETA, 100.0),
+                _ => ("pareto:0.2", PARETO_H, 1.0),
+            };
+            let (power, center) = curve(text, example, default, [0.0, most])?;
+            if power == 0.0 || power == 1.0 {
+                let message = format!("{name} cannot have a power of {power}");
+                return Err(job_error(message, format!("write for example {example}")));
             }
-            Distribution::Zipf { theta, center }
-        }
-        "pareto" => {
-            let (h, center) = curve(text, "pareto:0.2", PARETO_H, [0.0, 1.0])?;
-            if h == 0.0 || h == 1.0 {
-                let message = format!("pareto cannot have a power of {h}");
-                return Err(job_error(message, "write a power between 0 and 1, as in pareto:0.2"));
+            match name {
+                "zipf" => Distribution::Zipf { theta: power, center },
+                _ => Distribution::Pareto { h: power, center },
             }
-            Distribution::Pareto { h, center }
         }
         "normal" | "gauss" => {
             let (deviation, center) = curve(text, "normal:10", 0.0, [0.0, 100.0])?;

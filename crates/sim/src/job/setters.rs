@@ -171,16 +171,7 @@ pub(super) fn file_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic>
 }
 
 pub(super) fn kb_base(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.kb_base = match text {
-        "1000" => KbBase(1000),
-        "1024" => KbBase(1024),
-        _ => {
-            return Err(job_error(
-                format!("`{text}` is neither 1000 nor 1024"),
-                "write 1024, the default of fio",
-            ));
-        }
-    };
+    draft.kb_base = choose(text, &[("1000", KbBase(1000)), ("1024", KbBase(1024))])?;
     Ok(())
 }
 
@@ -264,11 +255,8 @@ pub(super) fn rate_ios(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> 
 }
 
 pub(super) fn arrivals(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
-    draft.job.arrivals = match text {
-        "linear" => Arrivals::Linear,
-        "poisson" => Arrivals::Poisson,
-        _ => return Err(unknown(text, &["linear", "poisson"])),
-    };
+    let known = [("linear", Arrivals::Linear), ("poisson", Arrivals::Poisson)];
+    draft.job.arrivals = choose(text, &known)?;
     Ok(())
 }
 

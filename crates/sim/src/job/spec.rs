@@ -170,7 +170,7 @@ pub struct Section {
     #[serde(skip_serializing_if = "JobTarget::is_volume")]
     pub target: JobTarget,
     /// Order in which requests go to several files.
-    #[serde(skip_serializing_if = "is_round_robin")]
+    #[serde(skip_serializing_if = "is_default")]
     pub file_order: FileOrder,
     /// Requests to a file before the next file is chosen.
     #[serde(skip_serializing_if = "is_one")]
@@ -422,10 +422,6 @@ fn is_one(value: &u64) -> bool {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-fn is_round_robin(value: &FileOrder) -> bool {
-    *value == FileOrder::RoundRobin
 }
 
 fn nanos<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {

@@ -43,9 +43,10 @@ enum SnoopColumn {
 const COLUMNS: usize = SnoopColumn::Latency as usize + 1;
 
 /// Names in headers.
-const NAMES: [(&[u8], SnoopColumn); 15] = [
+const NAMES: [(&[u8], SnoopColumn); 16] = [
     (b"STARTs", SnoopColumn::Start),
     (b"TIME(s)", SnoopColumn::End),
+    (b"TIMESTAMP", SnoopColumn::End),
     (b"ENDs", SnoopColumn::End),
     (b"PID", SnoopColumn::Process),
     (b"DISK", SnoopColumn::Disk),
@@ -127,9 +128,9 @@ impl FrameParser for Parser {
         let response = millis(SnoopColumn::Latency, "LAT(ms)")?
             .saturating_add(millis(SnoopColumn::Queued, "QUE(ms)")?);
         let time = match value(SnoopColumn::Start) {
-            b"" => decimal(value(SnoopColumn::End), 9, "time")?
-                .saturating_add(EARLIEST_NS)
-                .saturating_sub(response),
+            b"" => {
+                clock(value(SnoopColumn::End))?.saturating_add(EARLIEST_NS).saturating_sub(response)
+            }
             start => decimal(start, 9, "time")?,
         };
         let length = whole(value(SnoopColumn::Bytes), "BYTES")?;
@@ -151,6 +152,17 @@ impl FrameParser for Parser {
         let record = RawRecord::new(time, op, (offset, length), device);
         Ok(Some(RawRecord { response: Some(Nanos(response)), process, ..record }))
     }
+}
+
+/// Seconds, or the time of a day as `17:03:21.432`.
+fn clock(field: &[u8]) -> Result<u64, Diagnostic> {
+    let mut seconds = 0;
+    let mut parts = field.rsplitn(2, |byte| *byte == b':');
+    let last = decimal(parts.next().unwrap_or_default(), 9, "time")?;
+    for part in parts.next().unwrap_or(b"0").split(|byte| *byte == b':') {
+        seconds = 60 * seconds + whole(part, "time")?.min(60);
+    }
+    Ok(times(60 * seconds, 1_000_000_000, "time")?.saturating_add(last))
 }
 
 /// Added to the times of completions, so that a request that arrived before the clock began has

@@ -98,8 +98,9 @@ const COMPRESSIONS: [(&[u8], &str, &str); 4] = [
 ];
 
 /// First words of what has no places of requests, and what to use instead.
-const WITHOUT_PLACES: [(&[u8], &str, &str); 2] = [
+const WITHOUT_PLACES: [(&[u8], &str, &str); 3] = [
     (b"TIME(ms) ", "biosnoop of bpftrace has no sectors", "use biosnoop of bcc or libbpf-tools"),
+    (b"COMM ", "the requests of iosnoop have no times", "run iosnoop -ts"),
     (b"TIMESTAMP ", "the columns have no sectors", "use blktrace, or biosnoop of bcc"),
 ];
 
