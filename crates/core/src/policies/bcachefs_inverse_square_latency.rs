@@ -36,7 +36,6 @@
 //! above two seconds count as two seconds, because the square would overflow. The original is by
 //! Kent Overstreet <kent.overstreet@gmail.com>.
 
-use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -48,14 +47,9 @@ const WEIGHT: u64 = 32;
 const LATENCY_MAX: Nanos = Nanos::from_secs(2);
 
 #[derive(Default)]
-struct InverseSquareLatency {
+pub(super) struct InverseSquareLatency {
     /// By member, in nanoseconds; 0 before the first read.
     latency_ns: Vec<u64>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(InverseSquareLatency::default()))
 }
 
 impl ReadPolicy for InverseSquareLatency {

@@ -28,15 +28,10 @@
 
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Inflight;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Inflight))
-}
+#[derive(Default)]
+pub(super) struct Inflight;
 
 impl ReadPolicy for Inflight {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

@@ -27,15 +27,10 @@
 
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 
-struct BtrfsLatency;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(BtrfsLatency))
-}
+#[derive(Default)]
+pub(super) struct BtrfsLatency;
 
 impl ReadPolicy for BtrfsLatency {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

@@ -24,15 +24,10 @@
 //! serves.
 
 use super::shared::lowest_live::stripe_of;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Pid;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Pid))
-}
+#[derive(Default)]
+pub(super) struct Pid;
 
 impl ReadPolicy for Pid {
     fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {

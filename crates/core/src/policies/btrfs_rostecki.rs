@@ -33,19 +33,13 @@
 
 use super::shared::per_cpu::PerCpu;
 use super::shared::round_robin::next_in_cycle;
-use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
-struct Rostecki {
+pub(super) struct Rostecki {
     is_mixed: bool,
     last_stripe: PerCpu<u16>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Rostecki::default()))
 }
 
 impl ReadPolicy for Rostecki {

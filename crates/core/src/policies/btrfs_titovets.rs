@@ -26,15 +26,10 @@
 
 use super::shared::lowest_live::stripe_of;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Titovets;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Titovets))
-}
+#[derive(Default)]
+pub(super) struct Titovets;
 
 impl ReadPolicy for Titovets {
     fn choose(&mut self, read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

@@ -21,15 +21,10 @@
 //! acknowledges it. There a repair in progress restricts which of them may answer; here the
 //! volume's eligibility rules do. Defined in upstairs/src.
 
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
-struct ReadAllFirst;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(ReadAllFirst))
-}
+#[derive(Default)]
+pub(super) struct ReadAllFirst;
 
 impl ReadPolicy for ReadAllFirst {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {

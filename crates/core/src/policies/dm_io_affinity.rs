@@ -24,15 +24,10 @@
 //! node. Here there is one node, so the lowest live stripe serves.
 
 use super::shared::lowest_live::stripe_of;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct IoAffinity;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(IoAffinity))
-}
+#[derive(Default)]
+pub(super) struct IoAffinity;
 
 impl ReadPolicy for IoAffinity {
     fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {

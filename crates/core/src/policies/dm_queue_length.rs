@@ -20,17 +20,12 @@
 //! alike. The original is by Stefan Bader, IBM; Kiyoshi Ueda, NEC.
 
 use super::shared::path_list::PathList;
-use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct QueueLength {
+#[derive(Default)]
+pub(super) struct QueueLength {
     paths: PathList,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(QueueLength { paths: PathList::default() }))
 }
 
 impl ReadPolicy for QueueLength {

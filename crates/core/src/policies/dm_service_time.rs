@@ -23,17 +23,12 @@
 //! Jun'ichi Nomura, NEC.
 
 use super::shared::path_list::PathList;
-use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 
-struct ServiceTime {
+#[derive(Default)]
+pub(super) struct ServiceTime {
     paths: PathList,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(ServiceTime { paths: PathList::default() }))
 }
 
 impl ReadPolicy for ServiceTime {

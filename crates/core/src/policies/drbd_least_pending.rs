@@ -23,16 +23,11 @@
 //! when it is read. The original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::{PeerCursor, local};
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct LeastPending {
+#[derive(Default)]
+pub(super) struct LeastPending {
     peers: PeerCursor,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(LeastPending { peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for LeastPending {

@@ -19,15 +19,10 @@
 //! original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::local;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct PreferLocal;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(PreferLocal))
-}
+#[derive(Default)]
+pub(super) struct PreferLocal;
 
 impl ReadPolicy for PreferLocal {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {

@@ -19,16 +19,11 @@
 //! peers that take turns. The original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::PeerCursor;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct PreferRemote {
+#[derive(Default)]
+pub(super) struct PreferRemote {
     peers: PeerCursor,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(PreferRemote { peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for PreferRemote {

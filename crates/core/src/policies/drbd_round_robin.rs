@@ -22,17 +22,12 @@
 //! The original is by Philipp Reisner, Lars Ellenberg.
 
 use super::shared::drbd_peers::{PeerCursor, local};
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct RoundRobin {
+#[derive(Default)]
+pub(super) struct RoundRobin {
     next_is_remote: bool,
     peers: PeerCursor,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(RoundRobin { next_is_remote: false, peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for RoundRobin {

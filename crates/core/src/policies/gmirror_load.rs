@@ -30,12 +30,12 @@
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use std::cmp::Reverse;
 
-struct GmirrorLoad {
+#[derive(Default)]
+pub(super) struct GmirrorLoad {
     order: ListOrder,
     disks: Vec<DiskLoad>,
 }
@@ -44,11 +44,6 @@ struct GmirrorLoad {
 struct DiskLoad {
     load: i64,
     last_end: u64,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(GmirrorLoad { order: ListOrder::default(), disks: Vec::new() }))
 }
 
 impl ReadPolicy for GmirrorLoad {

@@ -27,7 +27,6 @@
 
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::io::MemberIo;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -35,15 +34,11 @@ use crate::units::Nanos;
 
 const UNUSED_SECONDS: u64 = 2;
 
-struct LoadOld {
+#[derive(Default)]
+pub(super) struct LoadOld {
     order: ListOrder,
     /// By member; `None` before its first use.
     used_at_second: Vec<Option<u64>>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(LoadOld { order: ListOrder::default(), used_at_second: Vec::new() }))
 }
 
 impl LoadOld {

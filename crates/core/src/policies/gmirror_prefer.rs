@@ -21,17 +21,12 @@
 
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Prefer {
+#[derive(Default)]
+pub(super) struct Prefer {
     order: ListOrder,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Prefer { order: ListOrder::default() }))
 }
 
 impl ReadPolicy for Prefer {

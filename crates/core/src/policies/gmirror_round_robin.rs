@@ -21,17 +21,12 @@
 //! first mirror at or after it. The original is by Pawel Jakub Dawidek <pjd@FreeBSD.org>.
 
 use super::shared::list_order::ListPointer;
-use super::{Build, Built};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct RoundRobin {
+#[derive(Default)]
+pub(super) struct RoundRobin {
     pointer: ListPointer,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(RoundRobin { pointer: ListPointer::default() }))
 }
 
 impl ReadPolicy for RoundRobin {

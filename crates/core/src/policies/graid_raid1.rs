@@ -26,7 +26,6 @@
 
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -34,7 +33,8 @@ use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 /// Added to the load of a disk that is not active.
 const LESSER_STATE: i64 = 1 << 16;
 
-struct Raid1 {
+#[derive(Default)]
+pub(super) struct Raid1 {
     disks: Vec<DiskLoad>,
 }
 
@@ -42,11 +42,6 @@ struct Raid1 {
 struct DiskLoad {
     in_flight: i64,
     load: i64,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Raid1 { disks: Vec::new() }))
 }
 
 impl ReadPolicy for Raid1 {

@@ -24,17 +24,12 @@
 //! load of an idle array. Defined in kakra/linux PR #36 and PR #40.
 
 use super::shared::shortest_queue::shortest_queue;
-use super::{Build, Built};
 use crate::member::MemberIndex;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Queue {
+#[derive(Default)]
+pub(super) struct Queue {
     previous: Option<MemberIndex>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Queue { previous: None }))
 }
 
 impl ReadPolicy for Queue {

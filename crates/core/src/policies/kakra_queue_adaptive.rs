@@ -31,7 +31,6 @@
 
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::shortest_queue::shortest_queue;
-use super::{Build, Built};
 use crate::member::{Member, MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -43,7 +42,7 @@ const WORSE_FACTOR: u64 = 2;
 const BUSIER_BY: u32 = 8;
 
 #[derive(Default)]
-struct QueueAdaptive {
+pub(super) struct QueueAdaptive {
     previous: Option<MemberIndex>,
     healths: Vec<Health>,
 }
@@ -57,11 +56,6 @@ struct Health {
     began_wait: Nanos,
     vetoed: i64,
     overflow: i64,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(QueueAdaptive::default()))
 }
 
 impl Health {

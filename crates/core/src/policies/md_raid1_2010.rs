@@ -25,18 +25,13 @@
 //! Write-mostly disks are the volume's last resort. The original is by Neil Brown.
 
 use super::shared::slot_order::slot_order;
-use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Raid1 {
+#[derive(Default)]
+pub(super) struct Raid1 {
     last_used: MemberIndex,
     next_offset: Option<u64>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Raid1 { last_used: MemberIndex(0), next_offset: None }))
 }
 
 impl Raid1 {

@@ -22,17 +22,12 @@
 //! gave the disks equal shares. Writes are all I/O but reads: flushes and discards too.
 
 use super::shared::md_streams::Streams;
-use super::{Build, Built};
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct WeightedWrites {
+#[derive(Default)]
+pub(super) struct WeightedWrites {
     streams: Streams,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(WeightedWrites { streams: Streams::default() }))
 }
 
 impl ReadPolicy for WeightedWrites {

@@ -18,15 +18,10 @@
 //! # Origin
 //! Ours: the null policy.
 
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct First;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(First))
-}
+#[derive(Default)]
+pub(super) struct First;
 
 impl ReadPolicy for First {
     fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {

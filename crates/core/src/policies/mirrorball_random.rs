@@ -18,15 +18,10 @@
 //! # Origin
 //! Ours: the baseline.
 
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Random;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Random))
-}
+#[derive(Default)]
+pub(super) struct Random;
 
 impl ReadPolicy for Random {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

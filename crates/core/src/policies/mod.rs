@@ -262,6 +262,11 @@ pub fn find(name: &str) -> Option<&'static PolicyInfo> {
     all().find(|info| info.name == name || info.aliases.contains(&name))
 }
 
+/// Builds a policy that takes no values.
+fn built<P: ReadPolicy + Default + 'static>(_build: &Build<'_>) -> Built {
+    Ok(Box::new(P::default()))
+}
+
 /// Names of the families, in the order of the listing.
 fn families() -> Vec<&'static str> {
     FAMILIES.iter().map(|(_, family)| family[0].family()).collect()

@@ -30,7 +30,6 @@
 
 use super::shared::per_cpu::PerCpu;
 use super::shared::round_robin::next_in_cycle;
-use super::{Build, Built};
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -41,7 +40,7 @@ const LATENCY_MAX: Nanos = Nanos::from_secs(1);
 const ROUND_READS: u64 = 64;
 
 #[derive(Default)]
-struct Adaptive {
+pub(super) struct Adaptive {
     paths: Vec<Path>,
     turns: PerCpu<Turns>,
 }
@@ -60,11 +59,6 @@ struct Path {
 struct Turns {
     current: u16,
     credits: Vec<u32>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Adaptive::default()))
 }
 
 impl Adaptive {

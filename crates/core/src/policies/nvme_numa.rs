@@ -22,17 +22,12 @@
 //! holds every block. The original is by Christoph Hellwig.
 
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Numa {
+#[derive(Default)]
+pub(super) struct Numa {
     current: Option<MemberIndex>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Numa { current: None }))
 }
 
 impl ReadPolicy for Numa {

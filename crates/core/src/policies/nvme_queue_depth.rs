@@ -21,15 +21,10 @@
 //! Song, John Meneghini.
 
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct QueueDepth;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(QueueDepth))
-}
+#[derive(Default)]
+pub(super) struct QueueDepth;
 
 impl ReadPolicy for QueueDepth {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

@@ -20,16 +20,11 @@
 //! Hannes Reinecke <hare@suse.de>.
 
 use super::shared::round_robin::MemberCursor;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct RoundRobin {
+#[derive(Default)]
+pub(super) struct RoundRobin {
     cursor: MemberCursor,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(RoundRobin { cursor: MemberCursor::default() }))
 }
 
 impl ReadPolicy for RoundRobin {

@@ -22,15 +22,10 @@
 //! here: any number of disks, and as the primary the member of lowest index.
 
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Idle;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Idle))
-}
+#[derive(Default)]
+pub(super) struct Idle;
 
 impl ReadPolicy for Idle {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

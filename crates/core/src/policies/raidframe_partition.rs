@@ -23,15 +23,10 @@
 //! of lowest index, and the next one as its mirror.
 
 use super::shared::address_partition::mirror_of_partition;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct RaidframePartition;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(RaidframePartition))
-}
+#[derive(Default)]
+pub(super) struct RaidframePartition;
 
 impl ReadPolicy for RaidframePartition {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

@@ -34,7 +34,6 @@ use super::shared::moving_mean::MovingMean;
 use super::shared::rank::PolicyRank;
 use super::shared::serial_service::SerialService;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -44,7 +43,7 @@ use crate::units::Nanos;
 const QUEUE_SCALE: u64 = 256;
 
 #[derive(Default)]
-struct C3 {
+pub(super) struct C3 {
     serial: SerialService,
     servers: Vec<ServerEstimate>,
 }
@@ -55,11 +54,6 @@ struct ServerEstimate {
     wait_ns: MovingMean,
     service_ns: MovingMean,
     queue: MovingMean,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(C3::default()))
 }
 
 impl ServerEstimate {

@@ -28,19 +28,13 @@
 
 use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
-struct NeverQueue {
+pub(super) struct NeverQueue {
     delay: ExpectedDelay,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(NeverQueue::default()))
 }
 
 impl ReadPolicy for NeverQueue {

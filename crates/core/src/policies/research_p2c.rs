@@ -23,15 +23,10 @@
 //! the one drawn first serves.
 
 use super::shared::two_choices::better_of_two;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct PowerOfTwo;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(PowerOfTwo))
-}
+#[derive(Default)]
+pub(super) struct PowerOfTwo;
 
 impl ReadPolicy for PowerOfTwo {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

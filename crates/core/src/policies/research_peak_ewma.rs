@@ -30,7 +30,6 @@
 
 use super::shared::rank::PolicyRank;
 use super::shared::two_choices::better_of_two;
-use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -40,7 +39,7 @@ use crate::units::Nanos;
 const DECAY_TIME: Nanos = Nanos::from_secs(10);
 
 #[derive(Default)]
-struct PeakEwma {
+pub(super) struct PeakEwma {
     peaks: Vec<Peak>,
 }
 
@@ -50,11 +49,6 @@ struct Peak {
     /// `None` before the first read.
     cost_ns: Option<f64>,
     updated_at: Nanos,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(PeakEwma::default()))
 }
 
 impl Peak {

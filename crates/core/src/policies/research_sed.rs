@@ -30,19 +30,13 @@
 
 use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
-struct ShortestExpectedDelay {
+pub(super) struct ShortestExpectedDelay {
     delay: ExpectedDelay,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(ShortestExpectedDelay::default()))
 }
 
 impl ReadPolicy for ShortestExpectedDelay {

@@ -26,15 +26,10 @@
 //! crosses into the next part goes where its first byte lies. The original is by Sun Microsystems.
 
 use super::shared::address_partition::mirror_of_partition;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Geometric;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Geometric))
-}
+#[derive(Default)]
+pub(super) struct Geometric;
 
 impl ReadPolicy for Geometric {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

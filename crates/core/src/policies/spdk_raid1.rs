@@ -21,18 +21,13 @@
 //! there is one channel.
 
 use super::shared::smallest::first_smallest;
-use super::{Build, Built};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Raid1 {
+#[derive(Default)]
+pub(super) struct Raid1 {
     read_bytes_in_flight: Vec<u64>,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Raid1 { read_bytes_in_flight: Vec::new() }))
 }
 
 impl ReadPolicy for Raid1 {

@@ -25,12 +25,11 @@
 //! rdpol.
 
 use super::shared::round_robin::MemberCursor;
-use super::{Build, Built};
 use crate::member::MemberIndex;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
-struct Round {
+pub(super) struct Round {
     last: Option<LastRead>,
     cursor: MemberCursor,
 }
@@ -39,11 +38,6 @@ struct Round {
 struct LastRead {
     end: u64,
     member: MemberIndex,
-}
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Round::default()))
 }
 
 impl ReadPolicy for Round {

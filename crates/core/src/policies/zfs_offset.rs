@@ -24,15 +24,10 @@
 
 use super::shared::offset_stripe::stripe_at;
 use super::shared::round_robin::next_in_cycle;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-struct Offset;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(Offset))
-}
+#[derive(Default)]
+pub(super) struct Offset;
 
 impl ReadPolicy for Offset {
     fn choose(&mut self, read: &Read, mirrors: &[Mirror], _ctx: &mut Ctx<'_>) -> Choice {

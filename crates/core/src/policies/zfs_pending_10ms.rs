@@ -25,19 +25,14 @@
 //! here the members' index. Added here: the intervals begin with the volume, not at boot.
 
 use super::shared::ties::smallest_with_tie_break;
-use super::{Build, Built};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
 /// `zfs_vdev_mirror_switch_us`: the choice among equals changes this often.
 const SWITCH: Nanos = Nanos::from_millis(10);
 
-struct PendingLoad;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Built {
-    Ok(Box::new(PendingLoad))
-}
+#[derive(Default)]
+pub(super) struct PendingLoad;
 
 impl ReadPolicy for PendingLoad {
     fn choose(&mut self, _read: &Read, mirrors: &[Mirror], ctx: &mut Ctx<'_>) -> Choice {

@@ -9,7 +9,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the mirror on the member of highest priority",
         parameters: &[],
-        build: gmirror_prefer::build,
+        build: built::<gmirror_prefer::Prefer>,
         source: include_str!("../gmirror_prefer.rs"),
     },
     PolicyInfo {
@@ -18,7 +18,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "the next mirror for each request, whatever its size",
         parameters: &[],
-        build: gmirror_round_robin::build,
+        build: built::<gmirror_round_robin::RoundRobin>,
         source: include_str!("../gmirror_round_robin.rs"),
     },
     PolicyInfo {
@@ -43,7 +43,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest wait of each member's last I/O",
         parameters: &[],
-        build: gmirror_load_old::build,
+        build: built::<gmirror_load_old::LoadOld>,
         source: include_str!("../gmirror_load_old.rs"),
     },
     PolicyInfo {
@@ -52,7 +52,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest smoothed queue, less a bonus for a head in position",
         parameters: &[],
-        build: gmirror_load::build,
+        build: built::<gmirror_load::GmirrorLoad>,
         source: include_str!("../gmirror_load.rs"),
     },
 ];
@@ -63,7 +63,7 @@ pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Measurements,
     summary: "the lowest smoothed queue, less a bonus for a head in position; writes count",
     parameters: &[],
-    build: graid_raid1::build,
+    build: built::<graid_raid1::Raid1>,
     source: include_str!("../graid_raid1.rs"),
 }];
 
@@ -74,7 +74,7 @@ pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the shortest queue; of equals, the nearest head",
         parameters: &[],
-        build: raidframe_idle::build,
+        build: built::<raidframe_idle::Idle>,
         source: include_str!("../raidframe_idle.rs"),
     },
     PolicyInfo {
@@ -83,7 +83,7 @@ pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the lower half of the addresses from one member, the upper half from the next",
         parameters: &[],
-        build: raidframe_partition::build,
+        build: built::<raidframe_partition::RaidframePartition>,
         source: include_str!("../raidframe_partition.rs"),
     },
 ];

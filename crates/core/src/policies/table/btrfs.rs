@@ -10,7 +10,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the reader's process id selects the stripe",
         parameters: &[],
-        build: btrfs_pid::build,
+        build: built::<btrfs_pid::Pid>,
         source: include_str!("../btrfs_pid.rs"),
     },
     PolicyInfo {
@@ -57,7 +57,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait since the start",
         parameters: &[],
-        build: btrfs_latency::build,
+        build: built::<btrfs_latency::BtrfsLatency>,
         source: include_str!("../btrfs_latency.rs"),
     },
     PolicyInfo {
@@ -66,7 +66,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the mirror of the process id, unless its queue is much longer than the shortest",
         parameters: &[],
-        build: btrfs_titovets::build,
+        build: built::<btrfs_titovets::Titovets>,
         source: include_str!("../btrfs_titovets.rs"),
     },
     PolicyInfo {
@@ -75,7 +75,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait, raised by a tenth for each I/O in flight from ten on",
         parameters: &[],
-        build: btrfs_inflight::build,
+        build: built::<btrfs_inflight::Inflight>,
         source: include_str!("../btrfs_inflight.rs"),
     },
     PolicyInfo {
@@ -84,7 +84,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the stripe used last until its device's queue is full, then the next one",
         parameters: &[],
-        build: btrfs_rostecki::build,
+        build: built::<btrfs_rostecki::Rostecki>,
         source: include_str!("../btrfs_rostecki.rs"),
     },
 ];
@@ -114,7 +114,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest reads and writes in flight",
         parameters: &[],
-        build: kakra_queue::build,
+        build: built::<kakra_queue::Queue>,
         source: include_str!("../kakra_queue.rs"),
     },
     PolicyInfo {
@@ -123,7 +123,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the fewest in flight, unless that member's recent reads were much slower",
         parameters: &[],
-        build: kakra_queue_adaptive::build,
+        build: built::<kakra_queue_adaptive::QueueAdaptive>,
         source: include_str!("../kakra_queue_adaptive.rs"),
     },
 ];

@@ -19,7 +19,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "as md/raid1, but on SSDs each four writes in a queue count as five",
         parameters: &[],
-        build: md_raid1_weighted_writes::build,
+        build: built::<md_raid1_weighted_writes::WeightedWrites>,
         source: include_str!("../md_raid1_weighted_writes.rs"),
     },
     PolicyInfo {
@@ -46,7 +46,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "scan from the disk used last: a stream, else an idle disk, else the nearest head",
         parameters: &[],
-        build: md_raid1_2010::build,
+        build: built::<md_raid1_2010::Raid1>,
         source: include_str!("../md_raid1_2010.rs"),
     },
     PolicyInfo {
@@ -76,7 +76,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the local copy: the member of lowest index",
         parameters: &[],
-        build: drbd_prefer_local::build,
+        build: built::<drbd_prefer_local::PreferLocal>,
         source: include_str!("../drbd_prefer_local.rs"),
     },
     PolicyInfo {
@@ -85,7 +85,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "a peer: any but the member of lowest index",
         parameters: &[],
-        build: drbd_prefer_remote::build,
+        build: built::<drbd_prefer_remote::PreferRemote>,
         source: include_str!("../drbd_prefer_remote.rs"),
     },
     PolicyInfo {
@@ -94,7 +94,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "local and remote in turn",
         parameters: &[],
-        build: drbd_round_robin::build,
+        build: built::<drbd_round_robin::RoundRobin>,
         source: include_str!("../drbd_round_robin.rs"),
     },
     PolicyInfo {
@@ -103,7 +103,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the local copy unless it has more in flight than the peer",
         parameters: &[],
-        build: drbd_least_pending::build,
+        build: built::<drbd_least_pending::LeastPending>,
         source: include_str!("../drbd_least_pending.rs"),
     },
     PolicyInfo {
@@ -133,7 +133,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest I/O in flight; of equals, the member chosen longest ago",
         parameters: &[],
-        build: dm_queue_length::build,
+        build: built::<dm_queue_length::QueueLength>,
         source: include_str!("../dm_queue_length.rs"),
     },
     PolicyInfo {
@@ -142,7 +142,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest bytes in flight; of equals, the member chosen longest ago",
         parameters: &[],
-        build: dm_service_time::build,
+        build: built::<dm_service_time::ServiceTime>,
         source: include_str!("../dm_service_time.rs"),
     },
     PolicyInfo {
@@ -160,7 +160,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the CPU that submits the read selects the stripe",
         parameters: &[],
-        build: dm_io_affinity::build,
+        build: built::<dm_io_affinity::IoAffinity>,
         source: include_str!("../dm_io_affinity.rs"),
     },
 ];
@@ -172,7 +172,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the first member, kept while it can serve; the kernel's default",
         parameters: &[],
-        build: nvme_numa::build,
+        build: built::<nvme_numa::Numa>,
         source: include_str!("../nvme_numa.rs"),
     },
     PolicyInfo {
@@ -181,7 +181,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "the next member for each request",
         parameters: &[],
-        build: nvme_round_robin::build,
+        build: built::<nvme_round_robin::RoundRobin>,
         source: include_str!("../nvme_round_robin.rs"),
     },
     PolicyInfo {
@@ -190,7 +190,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest I/O in flight; of equals, the first member",
         parameters: &[],
-        build: nvme_queue_depth::build,
+        build: built::<nvme_queue_depth::QueueDepth>,
         source: include_str!("../nvme_queue_depth.rs"),
     },
     PolicyInfo {
@@ -199,7 +199,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "round robin with turns inverse to the members' smoothed read latencies",
         parameters: &[],
-        build: nvme_adaptive::build,
+        build: built::<nvme_adaptive::Adaptive>,
         source: include_str!("../nvme_adaptive.rs"),
     },
 ];

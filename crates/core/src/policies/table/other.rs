@@ -19,7 +19,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "always the first eligible mirror; the null policy",
         parameters: &[],
-        build: mirrorball_first::build,
+        build: built::<mirrorball_first::First>,
         source: include_str!("../mirrorball_first.rs"),
     },
     PolicyInfo {
@@ -28,7 +28,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "a random mirror, all with equal probability; the baseline",
         parameters: &[],
-        build: mirrorball_random::build,
+        build: built::<mirrorball_random::Random>,
         source: include_str!("../mirrorball_random.rs"),
     },
 ];
@@ -58,7 +58,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "2 MiB of the volume to each mirror in turn",
         parameters: &[],
-        build: zfs_offset::build,
+        build: built::<zfs_offset::Offset>,
         source: include_str!("../zfs_offset.rs"),
     },
     PolicyInfo {
@@ -67,7 +67,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the shortest queue; of equals, a different one every 10 ms",
         parameters: &[],
-        build: zfs_pending_10ms::build,
+        build: built::<zfs_pending_10ms::PendingLoad>,
         source: include_str!("../zfs_pending_10ms.rs"),
     },
 ];
@@ -78,7 +78,7 @@ pub(super) const BCACHEFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Measurements,
     summary: "a random mirror, weighted by the inverse square of its latency",
     parameters: &[],
-    build: bcachefs_inverse_square_latency::build,
+    build: built::<bcachefs_inverse_square_latency::InverseSquareLatency>,
     source: include_str!("../bcachefs_inverse_square_latency.rs"),
 }];
 
@@ -88,7 +88,7 @@ pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Queues,
     summary: "the fewest bytes of reads in flight; of equals, the first member",
     parameters: &[],
-    build: spdk_raid1::build,
+    build: built::<spdk_raid1::Raid1>,
     source: include_str!("../spdk_raid1.rs"),
 }];
 
@@ -98,7 +98,7 @@ pub(super) const SOLARIS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Address,
     summary: "an equal part of the addresses from each member",
     parameters: &[],
-    build: solaris_geometric::build,
+    build: built::<solaris_geometric::Geometric>,
     source: include_str!("../solaris_geometric.rs"),
 }];
 
@@ -108,7 +108,7 @@ pub(super) const VXVM_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Turns,
     summary: "round robin, but a read that continues the last one stays on its mirror",
     parameters: &[],
-    build: vxvm_round::build,
+    build: built::<vxvm_round::Round>,
     source: include_str!("../vxvm_round.rs"),
 }];
 
@@ -119,7 +119,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "of two mirrors drawn at random, the one with fewer I/Os in flight",
         parameters: &[],
-        build: research_p2c::build,
+        build: built::<research_p2c::PowerOfTwo>,
         source: include_str!("../research_p2c.rs"),
     },
     PolicyInfo {
@@ -128,7 +128,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the shortest expected delay: in flight and one more, times the service time",
         parameters: &[],
-        build: research_sed::build,
+        build: built::<research_sed::ShortestExpectedDelay>,
         source: include_str!("../research_sed.rs"),
     },
     PolicyInfo {
@@ -137,7 +137,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the first idle member; if none is idle, the shortest expected delay",
         parameters: &[],
-        build: research_nq::build,
+        build: built::<research_nq::NeverQueue>,
         source: include_str!("../research_nq.rs"),
     },
     PolicyInfo {
@@ -146,7 +146,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "of two mirrors drawn at random, the lower decaying peak of waits times the queue",
         parameters: &[],
-        build: research_peak_ewma::build,
+        build: built::<research_peak_ewma::PeakEwma>,
         source: include_str!("../research_peak_ewma.rs"),
     },
     PolicyInfo {
@@ -155,7 +155,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean wait in the queue plus the cube of the queue times service time",
         parameters: &[],
-        build: research_c3::build,
+        build: built::<research_c3::C3>,
         source: include_str!("../research_c3.rs"),
     },
     PolicyInfo {
@@ -175,6 +175,6 @@ pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Address,
     summary: "every mirror is read, and the first answer is used",
     parameters: &[],
-    build: crucible_read_all_first::build,
+    build: built::<crucible_read_all_first::ReadAllFirst>,
     source: include_str!("../crucible_read_all_first.rs"),
 }];
