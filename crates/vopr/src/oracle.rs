@@ -19,6 +19,8 @@ struct Block {
     values: Vec<u64>,
     /// The last value that was acknowledged.
     acknowledged: u64,
+    /// The last value of zeroes.
+    zeroed: u64,
     /// Number of its writes that have not ended.
     writes_in_flight: u32,
     /// The values that were last read, while nothing may have changed the block.
@@ -33,6 +35,8 @@ pub(crate) struct ReadStart {
     /// The last value that was acknowledged.
     acknowledged: u64,
     possible: Vec<u64>,
+    /// Each write that begins later has a higher value.
+    now: u64,
     /// True if nothing was promised of it.
     is_damaged: bool,
 }
@@ -76,6 +80,7 @@ impl BlockOracle {
         let block = Block {
             values: vec![0],
             acknowledged: 0,
+            zeroed: 0,
             writes_in_flight: 0,
             seen: None,
             damaged_at: None,
@@ -89,6 +94,7 @@ impl BlockOracle {
         let value = self.last_value + u64::from(!has_data);
         let it = &mut self.blocks[block as usize];
         it.values.push(value);
+        it.zeroed = if has_data { it.zeroed } else { value };
         it.writes_in_flight += 1;
         it.seen = None;
         value
@@ -122,6 +128,7 @@ impl BlockOracle {
         ReadStart {
             acknowledged: self.blocks[block as usize].acknowledged,
             possible: self.possible(block).to_vec(),
+            now: self.now(),
             is_damaged: self.is_damaged(block),
         }
     }
@@ -166,7 +173,7 @@ impl BlockOracle {
         bytes: &[u8],
         may_change: bool,
     ) -> Result<(), String> {
-        let ReadStart { acknowledged, ref possible, is_damaged } = *start;
+        let ReadStart { acknowledged, ref possible, now, is_damaged } = *start;
         if is_damaged || self.is_damaged(block) {
             self.blocks[block as usize].seen = None;
             return Ok(());
@@ -176,7 +183,9 @@ impl BlockOracle {
         for &value in &found {
             let is_it = |&&other: &&u64| other == value || value == 0 && is_zeroes(other);
             let mut values = it.values.iter().chain(possible).filter(is_it);
-            if !values.any(|&value| value >= acknowledged) {
+            // Of two writes that ended since the read began, it may have met the first.
+            let began_since = value > now || value == 0 && it.zeroed > now;
+            if !began_since && !values.any(|&value| value >= acknowledged) {
                 return Err(format!(
                     "block {block} holds value {value}; possible are {:?}, and {acknowledged} was \
                      acknowledged before the read",
@@ -216,6 +225,23 @@ impl BlockOracle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_may_meet_a_write_that_began_later_and_was_overwritten_before_it_ended() {
+        for has_data in [true, false] {
+            let mut oracle = BlockOracle::new();
+            oracle.begin_write(6, false);
+            let start = oracle.begin_read(6);
+            let value = oracle.begin_write(6, has_data);
+            let last = oracle.begin_write(6, true);
+            oracle.end_write(6, value, true);
+            oracle.end_write(6, last, true);
+            oracle.end_flush(&oracle.acknowledged());
+            assert_eq!(oracle.end_read(6, &start, &contents(6, value), false), Ok(()));
+            let later = oracle.begin_read(6);
+            assert!(oracle.end_read(6, &later, &contents(6, value), false).is_err());
+        }
+    }
 
     #[test]
     fn a_read_may_begin_in_damage_that_a_write_mends_before_it_ends() {
