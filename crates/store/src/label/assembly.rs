@@ -48,7 +48,7 @@ use super::contents::{DataId, Label, MemberLabel};
 use super::departure::went_on;
 use super::dirty_record::DirtyRecord;
 use super::relation::{
-    are_related, carriers, excludes, has_same_contents, is_child, is_forgotten, is_newer,
+    are_related, carriers, excludes, has_same_contents, is_forgotten, is_newer, is_next,
     is_refuted, lacks_nothing, left_at, reached_no_member_in_sync, rebuilt_by_both,
 };
 use super::scrub_record::ScrubRecord;
@@ -457,8 +457,8 @@ fn standing(
             MemberStanding::Rebuilding { recovered_bytes }
         }
         (MemberState::Failed, _) if newest.members[row].is_kept_out => MemberStanding::KeptOut,
-        // Its own label reached no other, so it has what it had by the one before.
-        (MemberState::Rebuilding { .. }, false) if is_refuted && is_child(label, newest) => {
+        // Its own label reached no other, and the newest is the one before, or is in its place.
+        (MemberState::Rebuilding { .. }, false) if is_refuted && is_next(label, newest) => {
             rebuilt_by_both(&found[index], newest)
                 .map_or(MemberStanding::Stale, |recovered_bytes| MemberStanding::Rebuilding {
                     recovered_bytes,

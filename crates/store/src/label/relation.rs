@@ -108,6 +108,15 @@ pub(super) fn is_child(label: &Label, parent: &Label) -> bool {
     is_it && label.generation == parent.generation + 1
 }
 
+/// Returns true if a label was the next after the other, or both were the next after a third.
+pub(super) fn is_next(label: &Label, other: &Label) -> bool {
+    let has_same_parent = label.lineage.history.first().is_some_and(|parent| {
+        other.lineage.history.first() == Some(parent)
+            && [label, other].iter().all(|it| it.generation == parent.until + 1)
+    });
+    has_same_parent || is_child(label, other)
+}
+
 /// Returns true if a label that says a member left is only on members which it does not call in
 /// sync, while one that it calls in sync has the label before, and none one that descends from it:
 /// it was not committed.

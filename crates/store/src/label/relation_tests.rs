@@ -211,3 +211,23 @@ fn a_member_that_announced_a_label_alone_keeps_what_was_rebuilt_of_it() {
     let begun = MemberStanding::Rebuilding { recovered_bytes: 0 };
     assert_eq!(judge_in_any_order(&labels).0, [begun, stale, current, current]);
 }
+
+/// The member that is rebuilt announced that 2 left, and the one in sync did so again without it.
+#[test]
+fn a_member_whose_announcement_was_replaced_keeps_what_was_rebuilt_of_it() {
+    let rebuilding = MemberState::Rebuilding { recovered_bytes: 4096 };
+    let after = [InSync, Failed, rebuilding];
+    let mut labels = [
+        found(1, 52, &[3, 1], &after),
+        found(2, 51, &[1], &[InSync, InSync, rebuilding]),
+        found(3, 52, &[2, 1], &after),
+    ];
+    labels.iter_mut().for_each(|it| {
+        it.label.lineage.history.iter_mut().for_each(|past| past.until = 51);
+    });
+    let (current, stale) = (MemberStanding::InSync, MemberStanding::Stale);
+    let kept = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    assert_eq!(judge_in_any_order(&labels).0, [current, stale, kept]);
+    labels[0].label.generation += 1;
+    assert_eq!(judge_in_any_order(&labels).0, [current, stale, stale], "it went on without it");
+}
