@@ -9,7 +9,7 @@ use mirrorball_core::units::{GIB, Nanos, TIB};
 use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, observe};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_disk::workload::ModelWorkload;
-use mirrorball_lab::report::{Column, Emphasis, Grid, Style, draw};
+use mirrorball_lab::report::{Column, Emphasis, Grid, Style, draw, number};
 
 /// Every model is measured with this seed.
 const SEED: u64 = 1;
@@ -28,8 +28,7 @@ Examples:
   mirrorball models hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
-    /// Print only this model, or those that `PREFIX*` stands for, with notes and parameters
-    /// [default: all models]
+    /// Print only this model, with notes and parameters [default: all models]
     name: Option<String>,
 }
 
@@ -42,7 +41,7 @@ struct ProfileFigures {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let profiles = match &args.name {
         None => ModelProfile::builtins().collect(),
-        Some(name) => named(name).map_err(|error| Failure::WrongUse(error.into()))?,
+        Some(name) => vec![named(name).map_err(|error| Failure::WrongUse(error.into()))?],
     };
     let sheets: Vec<ProfileFigures> = profiles.into_iter().map(ProfileFigures::new).collect();
     let tables: Vec<String> = sheets.iter().map(|sheet| sheet.table(args.name.is_some())).collect();
@@ -51,8 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
 }
 
-/// The model with this name, or those that a name with `*` at its end stands for.
-fn named(name: &str) -> Result<Vec<ModelProfile>, Diagnostic> {
+fn named(name: &str) -> Result<ModelProfile, Diagnostic> {
     if name.is_empty() {
         return Err(Diagnostic::empty_name("model"));
     }
@@ -61,12 +59,7 @@ fn named(name: &str) -> Result<Vec<ModelProfile>, Diagnostic> {
         let help = format!("`mirrorball probe --model {name}` shows a model profile");
         return Err(error.with_help(help));
     }
-    let prefix = name.strip_suffix('*').unwrap_or("");
-    let is_meant = |model: &ModelProfile| model.name.starts_with(prefix);
-    match ModelProfile::builtins().any(|model| is_meant(&model)) {
-        true if !prefix.is_empty() => Ok(ModelProfile::builtins().filter(is_meant).collect()),
-        _ => ModelProfile::builtin(name).map(|model| vec![model]),
-    }
+    ModelProfile::builtin(name)
 }
 
 impl ProfileFigures {
@@ -115,7 +108,7 @@ impl ProfileFigures {
             format!("{}/{}", check.expected.workload.name, check.expected.statistic.name)
         };
         let in_unit =
-            |check: &FigureCheck, value| format!("{} {}", figure(value), check.expected.unit.name);
+            |check: &FigureCheck, value| format!("{} {}", number(value), check.expected.unit.name);
         let emphasis = |holds| if holds { Emphasis::None } else { Emphasis::Wrong };
         let grid = Grid::of(&self.comparisons)
             .marked(|it| emphasis(it.holds()))
@@ -141,38 +134,10 @@ impl ProfileFigures {
     }
 }
 
-/// Three figures or more.
-fn figure(value: f64) -> String {
-    let digits = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}")
-}
-
 fn size(bytes: u64) -> String {
     if bytes < TIB {
         format!("{:.0} GiB", bytes as f64 / GIB as f64)
     } else {
         format!("{:.1} TiB", bytes as f64 / TIB as f64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::named;
-
-    #[test]
-    fn a_name_with_a_star_stands_for_all_that_begin_with_it() {
-        let names = |name: &str| {
-            named(name).unwrap().into_iter().map(|model| model.name).collect::<Vec<_>>()
-        };
-        assert_eq!(names("hdd-15k"), ["hdd-15k"]);
-        let disks = names("hdd-*");
-        assert!(disks.len() > 1 && disks.iter().all(|name| name.starts_with("hdd-")), "{disks:?}");
-        for unknown in ["", "*", "zebra*"] {
-            assert!(named(unknown).is_err(), "{unknown}");
-        }
     }
 }

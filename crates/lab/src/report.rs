@@ -22,6 +22,7 @@ pub use brief::TableExtent;
 pub use grid::{Align, Column, Emphasis, Grid, GridBuilder, GridRow};
 pub use table::{brief, draw};
 pub use text::{whole_phrases, whole_words, wrapped};
+pub use titled_tables::number;
 
 use crate::experiment::results::ResultSet;
 use crate::experiment::study::{Comparison, Study};

@@ -143,7 +143,7 @@ pub(super) fn left_out(tables: &[TitledTable]) -> Vec<String> {
 }
 
 /// A rate with three figures or more.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let digits = match value {
         v if v < 9.995 => 2,
         v if v < 99.95 => 1,
