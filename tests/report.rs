@@ -2,38 +2,23 @@
 
 use crate::common::{Folder, stderr, stdout};
 use std::fs;
-use std::ops::Deref;
 use std::process::Output;
 
 /// A folder with the results of a short comparison in `out`.
-struct Place {
-    folder: Folder,
+fn results() -> Folder {
+    let folder = Folder::new();
+    compare(&folder, &["-o", "out"]);
+    folder
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { folder: Folder::new() };
-        place.compare(&["-o", "out"]);
-        place
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn compare(&self, more: &[&str]) -> String {
-        let usual = ["compare", "two-delays-raid1", "rand-4k-qd32", "--policy", "pid,latency-rr"];
-        let short = ["--duration", "1s", "--repeats", "2"];
-        succeeds(&self.run(&[&usual[..], &short, more].concat()))
-    }
+fn read(folder: &Folder, name: &str) -> String {
+    fs::read_to_string(folder.path(name)).unwrap()
 }
 
-impl Deref for Place {
-    type Target = Folder;
-
-    fn deref(&self) -> &Folder {
-        &self.folder
-    }
+fn compare(folder: &Folder, more: &[&str]) -> String {
+    let usual = ["compare", "two-delays-raid1", "rand-4k-qd32", "--policy", "pid,latency-rr"];
+    let short = ["--duration", "1s", "--repeats", "2"];
+    succeeds(&folder.run(&[&usual[..], &short, more].concat()))
 }
 
 /// Standard error of a run that succeeded.
@@ -44,11 +29,11 @@ fn succeeds(output: &Output) -> String {
 
 #[test]
 fn a_page_is_what_one_gets_and_it_holds_everything() {
-    let place = Place::new();
+    let place = results();
     let output = place.run(&["report", "out"]);
     assert!(succeeds(&output).contains("the report is in report.html"));
     assert!(output.stdout.is_empty());
-    let page = place.read("report.html");
+    let page = read(&place, "report.html");
     let kinds = [
         "matrix", "figures", "distribution", "iops", "throughput", "heat", "share", "queue",
         "offsets", "seeks",
@@ -71,31 +56,31 @@ fn a_page_is_what_one_gets_and_it_holds_everything() {
 
 #[test]
 fn the_same_results_make_the_same_page() {
-    let place = Place::new();
+    let place = results();
     succeeds(&place.run(&["report", "out", "-o", "one.html"]));
     succeeds(&place.run(&["report", "out", "-o", "two.html"]));
-    assert!(place.read("one.html") == place.read("two.html"));
-    assert!(place.compare(&["-o", "out", "--report"]).contains("out/report.html"));
-    assert!(place.read("one.html") == place.read("out/report.html"));
-    place.compare(&["-o", "out", "--report"]);
+    assert!(read(&place, "one.html") == read(&place, "two.html"));
+    assert!(compare(&place, &["-o", "out", "--report"]).contains("out/report.html"));
+    assert!(read(&place, "one.html") == read(&place, "out/report.html"));
+    compare(&place, &["-o", "out", "--report"]);
 }
 
 #[test]
 fn a_file_of_the_user_is_not_replaced_unasked() {
-    let place = Place::new();
+    let place = results();
     fs::write(place.path("report.html"), "mine").unwrap();
     place.refuses(&["report", "out"], &["report.html already exists", "--force"]);
     place.refuses(&["report", "nosuch"], &["nosuch"]);
     assert!(!stderr(&place.run(&["report", "nosuch"])).contains("report.html"));
-    assert_eq!(place.read("report.html"), "mine");
+    assert_eq!(read(&place, "report.html"), "mine");
     succeeds(&place.run(&["report", "out", "--force"]));
-    assert!(place.read("report.html").starts_with("<!DOCTYPE html>"));
+    assert!(read(&place, "report.html").starts_with("<!DOCTYPE html>"));
 }
 
 /// A limit on the size of files stands in for a full file system.
 #[test]
 fn a_page_that_cannot_be_written_leaves_the_folder_as_it_was() {
-    let place = Place::new();
+    let place = results();
     let limited = |arguments: &str| {
         let program = env!("CARGO_BIN_EXE_mirrorball");
         let script = format!("trap '' XFSZ; ulimit -f 8; exec '{program}' {arguments}");
@@ -114,7 +99,7 @@ fn a_page_that_cannot_be_written_leaves_the_folder_as_it_was() {
 
 #[test]
 fn a_hyphen_is_standard_output_and_force_needs_a_file() {
-    let place = Place::new();
+    let place = results();
     let output = place.run(&["report", "out", "-o", "-", "-f", "csv"]);
     assert!(stdout(&output).starts_with("array,job"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("the report is in") && !place.path("-").exists());
@@ -125,39 +110,39 @@ fn a_hyphen_is_standard_output_and_force_needs_a_file() {
 
 #[test]
 fn a_device_and_the_target_of_a_link_are_written() {
-    let place = Place::new();
+    let place = results();
     let printed = place.run(&["report", "out", "-o", "/dev/stdout", "--force", "-f", "csv"]);
     assert!(stdout(&printed).starts_with("array,job"));
     fs::write(place.path("target.csv"), "old").unwrap();
     std::os::unix::fs::symlink("target.csv", place.path("link.csv")).unwrap();
     succeeds(&place.run(&["report", "out", "-o", "link.csv", "--force"]));
-    assert!(place.read("target.csv").starts_with("array,job"));
+    assert!(read(&place, "target.csv").starts_with("array,job"));
     assert!(place.path("link.csv").is_symlink());
 }
 
 #[test]
 fn the_ending_of_the_file_says_what_to_write() {
-    let place = Place::new();
+    let place = results();
     for (file, start) in
         [("a.html", "<!DOCTYPE html>"), ("a.csv", "array,job"), ("a.json", "{"), ("a.txt", "Use `")]
     {
         succeeds(&place.run(&["report", "out", "-o", file]));
-        assert!(place.read(file).starts_with(start), "{file}: {:.40}", place.read(file));
+        assert!(read(&place, file).starts_with(start), "{file}: {:.40}", read(&place, file));
     }
     place.refuses(
         &["report", "out", "-o", "a.pdf"],
         &["file name extension .pdf", ".html", ".md", "--format"],
     );
     succeeds(&place.run(&["report", "out", "-o", "a.log", "--format", "csv"]));
-    assert!(place.read("a.log").starts_with("array,job"));
+    assert!(read(&place, "a.log").starts_with("array,job"));
 }
 
 #[test]
 fn two_sets_stand_on_one_page() {
-    let place = Place::new();
-    place.compare(&["-o", "after", "--seed", "7"]);
+    let place = results();
+    compare(&place, &["-o", "after", "--seed", "7"]);
     succeeds(&place.run(&["report", "out", "after", "-o", "both.html"]));
-    let page = place.read("both.html");
+    let page = read(&place, "both.html");
     for part in ["after against out", "data-kind=\"differences\"", "data-part=\"1\""] {
         assert!(page.contains(part), "no `{part}`");
     }

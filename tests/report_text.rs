@@ -2,41 +2,29 @@
 
 use crate::common::{Folder, stderr, stdout};
 use std::fs;
-use std::ops::Deref;
 
 /// A folder with the results of a short comparison in `out`.
-struct Place {
-    folder: Folder,
+fn results() -> Folder {
+    let folder = Folder::new();
+    compare(&folder, "two-delays-raid1", &["-o", "out"]);
+    folder
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { folder: Folder::new() };
-        place.compare("two-delays-raid1", &["-o", "out"]);
-        place
-    }
-
-    fn compare(&self, array: &str, more: &[&str]) -> String {
-        let usual = ["compare", array, "rand-4k-qd32", "--policy", "pid,queue"];
-        let short = ["--duration", "100ms", "--repeats", "2"];
-        stdout(&self.run(&[&usual[..], &short, more].concat()))
-    }
-}
-
-impl Deref for Place {
-    type Target = Folder;
-
-    fn deref(&self) -> &Folder {
-        &self.folder
-    }
+fn compare(folder: &Folder, array: &str, more: &[&str]) -> String {
+    let usual = ["compare", array, "rand-4k-qd32", "--policy", "pid,queue"];
+    let short = ["--duration", "100ms", "--repeats", "2"];
+    stdout(&folder.run(&[&usual[..], &short, more].concat()))
 }
 
 #[test]
 fn saved_results_say_in_every_format_what_the_run_said() {
-    let place = Place::new();
+    let place = results();
     for format in ["table", "json", "csv", "markdown"] {
-        let at_the_run = place
-            .compare("two-delays-raid1", &["-o", "out", "--format", format, "--all", "--tables"]);
+        let at_the_run = compare(
+            &place,
+            "two-delays-raid1",
+            &["-o", "out", "--format", format, "--all", "--tables"],
+        );
         let later = stdout(&place.run(&["report", "out", "--format", format]));
         assert_eq!(later, at_the_run, "{format}");
     }
@@ -44,9 +32,9 @@ fn saved_results_say_in_every_format_what_the_run_said() {
 
 #[test]
 fn saved_results_are_ranked_by_other_figures() {
-    let place = Place::new();
+    let place = results();
     let ranked = ["--rank", "p99", "--baseline", "kakra/queue"];
-    let at_the_run = place.compare("two-delays-raid1", &[&["-o", "out"][..], &ranked].concat());
+    let at_the_run = compare(&place, "two-delays-raid1", &[&["-o", "out"][..], &ranked].concat());
     let report = ["report", "out", "--format", "table"];
     let later = stdout(&place.run(&[&report[..], &ranked].concat()));
     assert!(later.contains("ranked by p99"), "{later}");
@@ -60,7 +48,7 @@ fn saved_results_are_ranked_by_other_figures() {
 
 #[test]
 fn a_file_is_written_once_and_replaced_only_on_demand() {
-    let place = Place::new();
+    let place = results();
     let words = ["report", "out", "--format", "csv", "-o", "report.csv"];
     assert_eq!(stdout(&place.run(&words)), "");
     let text = fs::read_to_string(place.path("report.csv")).unwrap();
@@ -73,7 +61,7 @@ fn a_file_is_written_once_and_replaced_only_on_demand() {
 
 #[test]
 fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
-    let place = Place::new();
+    let place = results();
     let cells = fs::read_dir(place.path("out/cells")).unwrap();
     let cell = cells.map(|entry| entry.unwrap().path()).min().unwrap();
     let text = fs::read_to_string(&cell).unwrap();
@@ -88,10 +76,10 @@ fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
 
 #[test]
 fn two_folders_are_compared() {
-    let place = Place::new();
+    let place = results();
     let slower = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
     fs::write(place.path("two-delays-raid1.toml"), slower).unwrap();
-    place.compare("two-delays-raid1.toml", &["-o", "after"]);
+    compare(&place, "two-delays-raid1.toml", &["-o", "after"]);
     let text = stdout(&place.run(&["report", "out", "after", "--format", "table"]));
     for part in ["== out ==", "== after ==", "rand-4k-qd32, after against out", "- kakra/queue"] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
@@ -106,7 +94,7 @@ fn two_folders_are_compared() {
 
 #[test]
 fn tables_fit_the_width_that_columns_asks_for() {
-    let place = Place::new();
+    let place = results();
     let output = place
         .command(&["report", "out", "--format", "table"])
         .env("COLUMNS", "60")
@@ -138,7 +126,7 @@ fn every_text_fits_a_narrow_terminal() {
 
 #[test]
 fn where_nothing_can_be_reported_it_says_why() {
-    let place = Place::new();
+    let place = results();
     fs::create_dir(place.path("empty")).unwrap();
     fs::write(place.path("foreign.json"), "{\"name\": \"package\"}").unwrap();
     place.refuses(&["report", "empty"], &["empty holds no saved results"]);
