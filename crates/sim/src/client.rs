@@ -75,6 +75,9 @@ pub(crate) trait Client {
         None
     }
 
+    /// Lets no other client wait for this one, which has ended.
+    fn leave(&mut self) {}
+
     /// Reports the end of a request of this client. Returns the application's request that ended
     /// with it.
     fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest;

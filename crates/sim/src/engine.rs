@@ -210,7 +210,7 @@ impl Engine {
         sections: &[Section],
         stop: &AtomicBool,
     ) -> Result<(), SimError> {
-        let flows = Flows::of(sections);
+        let flows = Flows::of(sections, self.now);
         for section in sections {
             self.sections.push(SectionProgress::new(section, self.now));
             let factory = ClientFactory::new(run, &self.volume, self.seed_in_series);
@@ -427,6 +427,7 @@ impl Engine {
         if client_slot.in_flight == 0
             && let Some(section) = client_slot.section.take()
         {
+            client_slot.client.leave();
             self.foreground_left -= 1;
             self.sections[section].on_clone_end(self.now);
             if let Some(ends) = self.sections[section].ends {

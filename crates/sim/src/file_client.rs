@@ -98,6 +98,10 @@ impl Client for FileClient {
         }
     }
 
+    fn leave(&mut self) {
+        self.requests.leave();
+    }
+
     fn take_error(&mut self) -> Option<Diagnostic> {
         self.error.take().or_else(|| self.requests.take_error())
     }

@@ -113,6 +113,12 @@ impl Client for RequestStream {
         }
     }
 
+    fn leave(&mut self) {
+        if let RequestSource::Generated(workload) = &mut self.source {
+            workload.leave_flow();
+        }
+    }
+
     fn take_error(&mut self) -> Option<Diagnostic> {
         match &mut self.source {
             RequestSource::Generated(_) => None,
@@ -190,6 +196,10 @@ impl Client for BufferedClient {
 
     fn take_error(&mut self) -> Option<Diagnostic> {
         self.requests.take_error()
+    }
+
+    fn leave(&mut self) {
+        self.requests.leave();
     }
 
     fn on_reply(&mut self, request: &ClientRequest, end: RequestEnd, now: Nanos) -> EndedRequest {

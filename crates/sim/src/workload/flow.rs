@@ -14,7 +14,11 @@ const LOOK_AGAIN: Nanos = Nanos::from_micros(5);
 
 /// The flows of sections that run together, by their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Flows(BTreeMap<u64, Rc<RefCell<FlowTotals>>>);
+pub(crate) struct Flows {
+    flows: BTreeMap<u64, Rc<RefCell<FlowTotals>>>,
+    /// When the sections start, but for their delays.
+    start: Nanos,
+}
 
 #[derive(Debug)]
 struct FlowTotals {
@@ -28,18 +32,21 @@ struct FlowTotals {
 pub(super) struct FlowShare {
     flow: Flow,
     totals: Rc<RefCell<FlowTotals>>,
+    has_joined: bool,
     requests: u64,
     is_draining: bool,
     wakes_at: Nanos,
 }
 
 impl Flows {
-    pub(crate) fn of(sections: &[Section]) -> Flows {
-        let mut flows = Flows::default();
+    /// The flows of a group that starts at `start`. Clones with a delay join when it is over.
+    pub(crate) fn of(sections: &[Section], start: Nanos) -> Flows {
+        let mut flows = Flows { start, ..Flows::default() };
         for (section, flow) in sections.iter().filter_map(|it| Some((it, it.flow?))) {
             let new = || Rc::new(RefCell::new(FlowTotals { requests: 1, weight: 0 }));
-            let totals = flows.0.entry(flow.id).or_insert_with(new);
-            totals.borrow_mut().weight += flow.weight * u64::from(section.clones);
+            let totals = flows.flows.entry(flow.id).or_insert_with(new);
+            let clones = if section.start_delay <= start { section.clones } else { 0 };
+            totals.borrow_mut().weight += flow.weight * u64::from(clones);
         }
         flows
     }
@@ -47,8 +54,10 @@ impl Flows {
     /// A new clone in the flow of its section.
     pub(super) fn share(&self, section: &Section) -> Option<FlowShare> {
         let flow = section.flow?;
-        let totals = Rc::clone(self.0.get(&flow.id)?);
-        Some(FlowShare { flow, totals, requests: 0, is_draining: false, wakes_at: Nanos::ZERO })
+        let totals = Rc::clone(self.flows.get(&flow.id)?);
+        let has_joined = section.start_delay <= self.start;
+        let (requests, is_draining, wakes_at) = (0, false, Nanos::ZERO);
+        Some(FlowShare { flow, totals, has_joined, requests, is_draining, wakes_at })
     }
 }
 
@@ -65,6 +74,9 @@ impl FlowShare {
             return Some(Next::NotBefore(self.wakes_at));
         }
         let mut totals = self.totals.borrow_mut();
+        if !std::mem::replace(&mut self.has_joined, true) {
+            totals.weight += self.flow.weight;
+        }
         let share = self.requests as f64 / totals.requests as f64;
         if share <= self.flow.weight as f64 / totals.weight as f64 {
             (self.requests, totals.requests) = (self.requests + 1, totals.requests + 1);
@@ -82,6 +94,6 @@ impl FlowShare {
     pub(super) fn leave(self) {
         let mut totals = self.totals.borrow_mut();
         totals.requests -= self.requests;
-        totals.weight -= self.flow.weight;
+        totals.weight -= if self.has_joined { self.flow.weight } else { 0 };
     }
 }

@@ -300,9 +300,6 @@ impl Workload {
 
     /// The end: at once, or behind a last flush if the job asks for one.
     fn end(&mut self, now: Nanos) -> Next {
-        if let Some(flow) = self.flow.take() {
-            flow.leave();
-        }
         if !self.pauses.wants_final_flush() {
             return Next::Done;
         }
@@ -311,6 +308,13 @@ impl Workload {
         }
         self.pauses.final_flush_issued();
         self.flush(now)
+    }
+
+    /// Lets no clone of its flow wait for it.
+    pub(crate) fn leave_flow(&mut self) {
+        if let Some(flow) = self.flow.take() {
+            flow.leave();
+        }
     }
 
     /// Starts over if the job has another pass to do.

@@ -42,6 +42,8 @@ fn clones_of_a_flow_keep_their_proportion() {
         let share = reads(a) as f64 / reads(b) as f64;
         assert!((7.5..=8.5).contains(&share), "{} to {}", reads(a), reads(b));
     }
+    let late = "rw=randread\n[a]\nflow=1\nsize=4m\n[b]\nflow=1\nsize=1m\nstartdelay=20h";
+    assert_eq!(sections(late).iter().map(reads).sum::<u64>(), 1280);
     let alone = "rw=randread\n[a]\nflow=8\nsize=4m\n[b]\nflow=1\nsize=2m\n[c]\nflow=1\nflow_id=1";
     let [a, b, c] = &sections(&alone.replace("[c]", "[c]\nsize=1m"))[..] else { panic!() };
     assert_eq!([reads(a), reads(b), reads(c)], [1024, 512, 256], "each goes on without the others");
@@ -53,4 +55,7 @@ fn clones_of_one_result_end_together_and_no_others() {
     let counts: Vec<u64> = sections(text).iter().map(reads).collect();
     assert!(counts[0] == 256 && (255..=257).contains(&counts[1]), "{counts:?}");
     assert_eq!(counts[2], 2048);
+    // A clone that is ended leaves its flow, so that the others go on.
+    let flow = "exitall\nrw=read\nflow=1\n[a]\nsize=1m\nnumjobs=2\n[b]\nsize=4m\nnew_group";
+    assert_eq!(reads(&sections(flow)[1]), 1024);
 }
