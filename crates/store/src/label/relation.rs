@@ -108,13 +108,14 @@ pub(super) fn is_child(label: &Label, parent: &Label) -> bool {
     is_it && label.generation == parent.generation + 1
 }
 
-/// Returns true if a label was the next after the other, or both were the next after a third.
+/// Returns true if a label was the next after the other, or after the one at which the other's data
+/// id began. A member that is rebuilt and has such a label was in use since, unless the other says
+/// that it failed, or is rebuilt from its beginning.
 pub(super) fn is_next(label: &Label, other: &Label) -> bool {
-    let has_same_parent = label.lineage.history.first().is_some_and(|parent| {
-        other.lineage.history.first() == Some(parent)
-            && [label, other].iter().all(|it| it.generation == parent.until + 1)
-    });
-    has_same_parent || is_child(label, other)
+    let parent = label.lineage.history.first();
+    let has_same_parent = parent.is_some() && parent == other.lineage.history.first();
+    let is_first = parent.is_some_and(|parent| label.generation == parent.until + 1);
+    has_same_parent && is_first || is_child(label, other)
 }
 
 /// Returns true if a label that says a member left is only on members which it does not call in

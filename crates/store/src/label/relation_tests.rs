@@ -228,6 +228,13 @@ fn a_member_whose_announcement_was_replaced_keeps_what_was_rebuilt_of_it() {
     let (current, stale) = (MemberStanding::InSync, MemberStanding::Stale);
     let kept = MemberStanding::Rebuilding { recovered_bytes: 4096 };
     assert_eq!(judge_in_any_order(&labels).0, [current, stale, kept]);
-    labels[0].label.generation += 1;
-    assert_eq!(judge_in_any_order(&labels).0, [current, stale, stale], "it went on without it");
+    // The member could not be failed, and got no later label either.
+    labels[0].label.generation += 2;
+    assert_eq!(judge_in_any_order(&labels).0, [current, stale, kept]);
+    // It was failed, and is rebuilt from its beginning.
+    labels[0].label.members[2].state = MemberState::Rebuilding { recovered_bytes: 0 };
+    let begun = MemberStanding::Rebuilding { recovered_bytes: 0 };
+    assert_eq!(judge_in_any_order(&labels).0, [current, stale, begun]);
+    labels[0].label.members[2].state = Failed;
+    assert_eq!(judge_in_any_order(&labels).0, [current, stale, stale]);
 }
