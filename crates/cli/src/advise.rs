@@ -17,7 +17,7 @@ use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
 use crate::probe::DeviceClassArg;
 use crate::screen;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Parser as _;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::advice::answer::{Answer, ArrayAnswer, WhatIf};
@@ -273,7 +273,7 @@ fn finish(
     answer: &Answer,
     is_whole: bool,
 ) -> Result<Ending, Failure> {
-    screen::print(&rendered(args, answer)?)?;
+    screen::print(&rendered(args, answer))?;
     let folders = folders(answer);
     for folder in &folders {
         screen::say(format_args!("results are in {}", folder.display()));
@@ -311,12 +311,11 @@ fn check_outputs(args: &Args) -> Result<Existing, Failure> {
     Ok(existing)
 }
 
-fn rendered(args: &Args, answer: &Answer) -> Result<String, Failure> {
-    if args.format == AnswerFormat::Json {
-        let json = serde_json::to_string_pretty(answer).context("cannot write JSON");
-        return Ok(json.map_err(Failure::Fault)? + "\n");
+fn rendered(args: &Args, answer: &Answer) -> String {
+    match args.format {
+        AnswerFormat::Json => screen::json(answer),
+        AnswerFormat::Table => text::answer(answer, screen::style()),
     }
-    Ok(text::answer(answer, screen::style()))
 }
 
 /// The results folders, none twice: a change may lead to the same array.

@@ -456,9 +456,6 @@ fn print<T: Serialize>(
         StatusFormat::Text => {
             screen::broken(&screen::escaped(&with_control(&text(answer), control)))
         }
-        StatusFormat::Json => {
-            let json = serde_json::to_string_pretty(answer);
-            json.map_err(|error| Failure::Fault(error.into()))? + "\n"
-        }
+        StatusFormat::Json => screen::json(answer),
     })
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         None => every_array(args, &sysroot)?,
     };
     match arrays.as_slice() {
-        _ if args.json => screen::print(&json_text(&arrays)?)?,
+        _ if args.json => screen::print(&json_text(&arrays))?,
         [array] => write(args, existing, array)?,
         several if args.output.is_some() => {
             let names: Vec<&str> = several.iter().map(|array| array.name.as_str()).collect();
@@ -222,10 +222,8 @@ fn write(args: &Args, existing: Existing, array: &DetectedArray) -> Result<(), F
     screen::print(&format!("wrote {}: {}\n", path.display(), array.summary()))
 }
 
-fn json_text(arrays: &[DetectedArray]) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(&json!({ "arrays": arrays }));
-    let text = text.context("cannot write JSON").map_err(Failure::Fault)?;
-    Ok(text + "\n")
+fn json_text(arrays: &[DetectedArray]) -> String {
+    screen::json(&json!({ "arrays": arrays }))
 }
 
 /// One line for each array, with the command that describes it.

@@ -181,10 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     screen::print(&match args.format {
         ExamineFormat::Text => screen::escaped(&text(&examination)),
-        ExamineFormat::Json => {
-            let json = serde_json::to_string_pretty(&examination);
-            json.map_err(|error| Failure::Fault(error.into()))? + "\n"
-        }
+        ExamineFormat::Json => screen::json(&examination),
     })?;
     let may_start = examination.volumes.iter().all(|volume| volume.verdict == "start");
     let is_well = may_start && examination.others.is_empty();

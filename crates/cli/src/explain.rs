@@ -98,9 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     screen::print(&match args.format {
         ExplainFormat::Table => render(&explained, screen::style()),
-        ExplainFormat::Json => {
-            serde_json::to_string_pretty(&explained).expect("an answer is plain data") + "\n"
-        }
+        ExplainFormat::Json => screen::json(&explained),
     })?;
     Ok(Ending::Done)
 }

@@ -279,9 +279,6 @@ fn rendered(args: &Args, standings: &Standings) -> String {
     match args.format {
         Format::Table => text::text(standings, detail, screen::style()),
         Format::Markdown => text::markdown(standings, detail),
-        Format::Json => {
-            let text = serde_json::to_string_pretty(standings).expect("standings are plain data");
-            text + "\n"
-        }
+        Format::Json => screen::json(standings),
     }
 }

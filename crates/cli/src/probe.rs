@@ -241,14 +241,10 @@ pub(crate) fn whole_seconds(time: Nanos) -> String {
 }
 
 fn print(args: &Args, outcome: &ProbeOutcome) -> Result<(), Failure> {
-    let text = match args.format {
+    screen::print(&match args.format {
         ProbeFormat::Text => text(outcome),
-        ProbeFormat::Json => {
-            let json = serde_json::to_string_pretty(outcome).context("cannot write JSON");
-            json.map_err(Failure::Fault)? + "\n"
-        }
-    };
-    screen::print(&text)
+        ProbeFormat::Json => screen::json(outcome),
+    })
 }
 
 fn text(outcome: &ProbeOutcome) -> String {

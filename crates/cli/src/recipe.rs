@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();
         let recipes = recipes.map_err(Failure::WrongUse)?;
         let done = repeat(&recipes).map_err(Failure::Fault)?;
-        written(args, &done).map_err(Failure::Fault)?
+        written(args, &done)
     };
     screen::print(&text)?;
     Ok(Ending::Done)
@@ -91,16 +91,16 @@ fn repeat(recipes: &[Recipe]) -> Result<Vec<Repetition>> {
     done
 }
 
-fn written(args: &Args, done: &[Repetition]) -> Result<String> {
-    Ok(match args.format {
-        RecipeFormat::Json => serde_json::to_string_pretty(done)? + "\n",
+fn written(args: &Args, done: &[Repetition]) -> String {
+    match args.format {
+        RecipeFormat::Json => screen::json(&done),
         RecipeFormat::Markdown if args.all => markdown::page(done),
         RecipeFormat::Markdown => done.iter().map(markdown::section).collect(),
         RecipeFormat::Text => {
             let parts = done.iter().map(|one| text::render(one, screen::style()));
             parts.collect::<Vec<_>>().join("\n\n")
         }
-    })
+    }
 }
 
 /// Refuses options that apply to recipes that are run, if only the list is printed.

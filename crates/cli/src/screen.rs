@@ -48,6 +48,11 @@ pub(crate) fn say_kept() {
     kept.iter().for_each(say);
 }
 
+/// An answer as JSON.
+pub(crate) fn json(answer: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(answer).expect("an answer is plain data") + "\n"
+}
+
 /// Writes to stdout, then the notes that were kept. A reader that has seen enough (`| head`) is no
 /// failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use super::target;
 use crate::ending::{Ending, Failure};
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use mirrorball_core::units::{Nanos, parse_bytes};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, model_name};
 use mirrorball_host::detect::{Sysroot, disk_at};
@@ -76,14 +76,10 @@ pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let disks = disks.into_iter().map(|disk| disk.name).collect();
     let answer = NewLayouts { disks, layouts };
-    let text = match args.format {
-        super::AnswerFormat::Json => {
-            let json = serde_json::to_string_pretty(&answer).context("cannot write JSON");
-            json.map_err(Failure::Fault)? + "\n"
-        }
+    screen::print(&match args.format {
+        super::AnswerFormat::Json => screen::json(&answer),
         super::AnswerFormat::Table => answer.text(screen::style()),
-    };
-    screen::print(&text)?;
+    })?;
     Ok(Ending::Done)
 }
 

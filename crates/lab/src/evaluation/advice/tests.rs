@@ -1,9 +1,12 @@
 //! Advice on made-up studies whose answers are known.
 
+use super::answer::{Answer, ArrayAnswer};
 use super::*;
 use crate::experiment::systems::find;
 use crate::fixtures::{Achieved, plan, study};
+use crate::report::Style;
 use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_sim::first_stream;
 
 fn array(system: &str, policy: &str) -> ArraySpec {
     let text = format!(
@@ -117,6 +120,25 @@ fn of_policies_that_are_as_good_the_one_that_takes_the_least_is_named() {
     // A new volume is not worth a fourth, a patch is.
     assert_eq!(known(&[("research/sed", 1250)]), None);
     assert_eq!(known(&[("kakra/queue", 1250)]).as_deref(), Some("kakra/queue"));
+}
+
+#[test]
+fn what_the_number_of_the_process_decides_is_shown_apart() {
+    let (system, array) = (find("btrfs").unwrap(), array("btrfs", "pid"));
+    let study = study(&plan(&["j"], &["btrfs/pid", "kakra/queue"], 6), |cell| {
+        let is_even = first_stream(cell.seed).is_multiple_of(2);
+        let of_pid = if is_even { 1000 } else { 8000 };
+        Achieved::reads(if cell.policy == "btrfs/pid" { of_pid } else { 9000 })
+    });
+    let advice = Advice::new(&study, system, &[], "btrfs/pid", &array, &[]);
+    let array = ArrayAnswer::new(&array, &study, advice);
+    let figures = &array.jobs[0].policies;
+    assert!((figures[0].by_process[1] / figures[0].by_process[0] - 8.0).abs() < 1e-9);
+    assert_eq!((figures.len(), figures[1].by_process.len()), (2, 0));
+    let answer = Answer { array, what_if: None, changes: Vec::new() };
+    let text = text::answer(&answer, Style::FILE);
+    let table = "Under btrfs/pid the number of the reading process decides, in requests/s";
+    assert!(text.contains(table) && text.contains("pid % 2 = 1"), "{text}");
 }
 
 /// Requests of the fixture take as long as their rate says: at 170,000 in ten seconds 111 us in the
