@@ -39,6 +39,7 @@ pub enum RestoreError {
     Write { device: String, error: io::Error },
 }
 
+/// The label of a device as bytes to be saved.
 pub fn saved_label(label: &MemberLabel) -> Box<[u8]> {
     label.label.encode(label.member, LABEL_SLOTS[0])
 }

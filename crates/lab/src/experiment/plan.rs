@@ -44,7 +44,7 @@ pub struct Plan {
     pub reference: Reference,
     /// One seed for each repeat.
     pub seeds: Vec<u64>,
-    /// Most looks at the results of which each may end the repeats.
+    /// Most looks at the results of which each may end the repeats, 1 to 5.
     #[serde(default = "one_look", skip_serializing_if = "is_one")]
     pub looks: u32,
     /// Replaces every section's `runtime`, if given.

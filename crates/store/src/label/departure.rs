@@ -20,6 +20,7 @@ pub(crate) fn departure_sequence(least: u64, newest: u64) -> Option<u64> {
     (newest <= least + AHEAD_MAX).then_some(least)
 }
 
+/// The part of the history in which a label was written.
 pub(super) fn past<'a>(history: &'a [PastData], label: &Label) -> Option<&'a PastData> {
     history.iter().find(|past| past.id == label.lineage.id && label.generation <= past.until)
 }

@@ -116,6 +116,7 @@ fn serving_group(groups: &[PathGroup]) -> Option<&PathGroup> {
     with("A").or_else(|| with("E")).or(groups.first())
 }
 
+/// The group of a table that has the paths of the one that serves.
 fn serving_group_in(groups: &[PathGroup]) -> impl Fn(&[PathGroup]) -> Option<&PathGroup> {
     let first = serving_group(groups).and_then(|group| group.paths.first()).cloned();
     move |table| {

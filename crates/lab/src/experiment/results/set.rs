@@ -13,6 +13,7 @@ use super::read::{OF_SAMPLE, read_cell};
 use super::{CELLS_FOLDER, LEFT_OUT_FOLDER, PLAN_FILE, SAMPLE_FILE};
 use crate::experiment::plan::{Plan, Reference};
 use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, SCHEMA_VERSION};
+use crate::experiment::study::statistics::LOOKS_MAX;
 use crate::experiment::study::{CellSummary, Criteria, Study};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,6 +158,13 @@ fn read_plan(path: &Path) -> Result<Plan, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
     let plan: Plan = serde_json::from_str(&text)
         .map_err(|error| format!("is not a plan that this version can read: {error}"))?;
+    if !(1..=LOOKS_MAX).contains(&plan.looks) {
+        return Err(format!(
+            "is not a plan that this version can read: `looks` is {}, and must be 1 to \
+             {LOOKS_MAX}\n  help: correct it, or run the command in it again",
+            plan.looks
+        ));
+    }
     let is_whole = !plan.jobs.is_empty() && !plan.policies.is_empty() && !plan.seeds.is_empty();
     if plan.schema_version == SCHEMA_VERSION && is_whole {
         Ok(plan)

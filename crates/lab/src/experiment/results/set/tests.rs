@@ -76,6 +76,17 @@ fn without_a_plan_the_cells_tell_it() {
     assert_eq!(loaded.sets[0].label, set.label);
 }
 
+/// The quantiles of Student's t are known for so many looks.
+#[test]
+fn a_plan_of_no_looks_or_of_too_many_is_refused() {
+    for looks in [0, LOOKS_MAX + 1] {
+        let folder = saved(&usual_plan().with_looks(looks), |_| true);
+        let set = load_one(folder.path());
+        assert!(set.skipped[0].reason.contains(&format!("`looks` is {looks}")), "{looks}");
+        assert_eq!(set.study.plan.looks, 1, "the cells tell it");
+    }
+}
+
 #[test]
 fn what_is_no_cell_is_named_with_what_it_is() {
     let write = |text: &'static str| {
