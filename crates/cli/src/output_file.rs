@@ -132,8 +132,8 @@ pub(crate) fn give_name(
     existing: Existing,
 ) -> io::Result<()> {
     temporary.file().sync_all()?;
-    if existing != Existing::Replace && path.symlink_metadata().is_ok() {
-        return Err(ErrorKind::AlreadyExists.into());
+    match existing {
+        Existing::Replace => temporary.rename(&replaced(path, existing)),
+        Existing::Keep(_) => temporary.rename_to_new(path),
     }
-    temporary.rename(&replaced(path, existing))
 }

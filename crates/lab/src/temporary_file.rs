@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// A new file in the folder of another. It is removed when dropped, unless it was renamed.
@@ -37,6 +37,19 @@ impl TemporaryFile {
         fs::rename(&self.path, target)?;
         self.is_renamed = true;
         Ok(())
+    }
+
+    /// Gives the file the name `target`, unless something has it, also something that appears at
+    /// this moment, where the file system has hard links.
+    pub fn rename_to_new(self, target: &Path) -> io::Result<()> {
+        match fs::hard_link(&self.path, target) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => match target.exists() {
+                false => self.rename(target),
+                true => Err(ErrorKind::AlreadyExists.into()),
+            },
+            // The temporary name goes with the value.
+            linked => linked,
+        }
     }
 }
 
@@ -72,5 +85,10 @@ mod tests {
         assert!(!target.exists());
         first.rename(&target).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "page");
+        assert_eq!(second.rename_to_new(&target).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "page");
+        let third = TemporaryFile::create_next_to(&target).unwrap();
+        third.rename_to_new(&folder.path().join("other.html")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary name is left");
     }
 }
