@@ -1,7 +1,9 @@
 //! The labels and records that a volume starts with, from what was found on its members.
 
 use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
-use crate::label::{DirtyRecord, Label, ScrubRecord, StaleMap, assembled_map, can_catch_up};
+use crate::label::{
+    DirtyRecord, Label, NewestLabel, ScrubRecord, StaleMap, assembled_map, can_catch_up,
+};
 use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use std::collections::BTreeSet;
@@ -53,6 +55,15 @@ impl VolumeLabels {
             let standing = assembly.standings[*index];
             standing.is_current() && found[*index].newest.found.label.generation < newest.generation
         };
+        // Its label counts for others that do not know of the newest.
+        let has_refuted = |row: &(MemberIndex, AssembledMember)| {
+            let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
+            let label = &found[*index].newest.found.label;
+            let is_other = label.lineage.id != newest.lineage.id;
+            assembly.standings[*index].is_current()
+                && is_other
+                && label.generation >= newest.generation
+        };
         let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
         let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
         let records = found.iter().filter_map(|device| device.record.as_ref());
@@ -79,7 +90,8 @@ impl VolumeLabels {
             stale,
             catching_up,
             label: newest.clone(),
-            is_joined: assembly.standings.contains(&MemberStanding::Stale),
+            is_joined: assembly.standings.contains(&MemberStanding::Stale)
+                || rows.iter().any(has_refuted),
             announced: rows
                 .iter()
                 .filter(|(member, _)| assembly.announced.contains(&member.get()))
@@ -88,7 +100,7 @@ impl VolumeLabels {
             slots: assembly
                 .members
                 .iter()
-                .map(|row| device(row).map_or(0, |it| it.newest.slot))
+                .map(|row| device(row).map_or(0, |it| slot(it, newest)))
                 .collect(),
             behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
             sequence: records.map(|record| record.sequence).max().unwrap_or(0),
@@ -100,6 +112,15 @@ impl VolumeLabels {
             seed,
         }
     }
+}
+
+/// The slot that is not written next. A label that does not count and has a later generation than
+/// the newest gives way to the next, which has the same.
+fn slot(device: &FoundMember, newest: &Label) -> usize {
+    let NewestLabel { ref found, slot, ref previous } = device.newest;
+    // Without another label, a crash could leave none.
+    let gives_way = found.label.generation > newest.generation && previous.is_some();
+    if gives_way { 1 - slot } else { slot }
 }
 
 /// The indexes of the devices that have current data, if only in part.

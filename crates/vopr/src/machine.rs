@@ -109,6 +109,8 @@ pub(crate) struct Machine {
     /// True if a member had a fault since the volume was started.
     pub(crate) had_fault: bool,
     pub(crate) damage: DamageState,
+    /// True if the service ended in good order, with all data durable.
+    was_stopped: bool,
     /// The disks of members that were in sync when the service ended.
     pub(crate) in_sync_at_end: Vec<ObjectId>,
     /// True if only the user can start the volume now.
@@ -168,6 +170,7 @@ impl Machine {
             changes: 0,
             had_fault: false,
             damage: DamageState::default(),
+            was_stopped: false,
             in_sync_at_end: Vec::new(),
             is_refused: false,
             snapshot: None,
@@ -330,6 +333,7 @@ impl Machine {
         let is_in_sync = |&row: &usize| self.state(row) == Some(MemberState::InSync);
         let in_sync = (0..self.rows.len()).filter(is_in_sync).map(|row| self.rows[row]).collect();
         self.in_sync_at_end = in_sync;
+        self.was_stopped = end == End::Stop;
         if end != End::Stop {
             self.tally.recoveries_cut += u64::from(self.is_recovering());
         }

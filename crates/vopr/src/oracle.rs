@@ -178,13 +178,14 @@ impl BlockOracle {
             self.blocks[block as usize].seen = None;
             return Ok(());
         }
-        let found = values(block, bytes)?;
+        let (found, last_value) = (values(block, bytes)?, self.last_value);
         let it = &mut self.blocks[block as usize];
         for &value in &found {
             let is_it = |&&other: &&u64| other == value || value == 0 && is_zeroes(other);
             let mut values = it.values.iter().chain(possible).filter(is_it);
             // Of two writes that ended since the read began, it may have met the first.
-            let began_since = value > now || value == 0 && it.zeroed > now;
+            let is_later = |value| value > now && value <= last_value;
+            let began_since = is_later(value) || value == 0 && it.zeroed > now;
             if !began_since && !values.any(|&value| value >= acknowledged) {
                 return Err(format!(
                     "block {block} holds value {value}; possible are {:?}, and {acknowledged} was \

@@ -109,13 +109,15 @@ pub(super) fn is_child(label: &Label, parent: &Label) -> bool {
 }
 
 /// Returns true if a label was the next after the other, or after the one at which the other's data
-/// id began. A member that is rebuilt and has such a label was in use since, unless the other says
-/// that it failed, or is rebuilt from its beginning.
+/// id began, and at most one update ago. A member that is rebuilt and has such a label was in use
+/// since, unless the other says that it failed, or is rebuilt from its beginning. An old copy of it
+/// is further behind: to leave and to come back takes two updates.
 pub(super) fn is_next(label: &Label, other: &Label) -> bool {
-    let parent = label.lineage.history.first();
-    let has_same_parent = parent.is_some() && parent == other.lineage.history.first();
-    let is_first = parent.is_some_and(|parent| label.generation == parent.until + 1);
-    has_same_parent && is_first || is_child(label, other)
+    let begin = |it: &Label| it.lineage.history.first().map(|past| (past.id, past.until));
+    let has_same_parent = begin(label).is_some() && begin(label) == begin(other);
+    let is_first = begin(label).is_some_and(|(_, until)| label.generation == until + 1);
+    let is_recent = other.generation <= label.generation + 2;
+    has_same_parent && is_first && is_recent || is_child(label, other)
 }
 
 /// Returns true if a label that says a member left is only on members which it does not call in
@@ -135,14 +137,15 @@ pub(super) fn reached_no_member_in_sync(
         && !in_sync().any(|it| it.lineage.id == label.lineage.id || left_at(it, label).is_some())
 }
 
-/// How many bytes of a member are in sync, if its own label and the newest say that it is rebuilt.
+/// How many bytes of a member are in sync, if its own label and the newest say that it is rebuilt
+/// in part.
 pub(super) fn rebuilt_by_both(it: &MemberLabel, newest: &Label) -> Option<u64> {
     let state = |label: &Label| label.row(it.member).map(|row| label.members[row].state);
     match (state(&it.label)?, state(newest)?) {
         (
             MemberState::Rebuilding { recovered_bytes: one },
             MemberState::Rebuilding { recovered_bytes: other },
-        ) => Some(one.min(other)),
+        ) => Some(one.min(other)).filter(|&bytes| bytes > 0),
         _ => None,
     }
 }

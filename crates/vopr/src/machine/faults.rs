@@ -17,7 +17,7 @@ impl Machine {
             server.set_gone(true);
             server.shut_down(&self.world);
             self.world.lose_unsynced(file);
-            if self.served.is_none() {
+            if self.served.is_none() && !self.was_stopped {
                 // The mirrors may be synchronised from this one, as it was the first.
                 self.oracle.end_run(false);
             }
