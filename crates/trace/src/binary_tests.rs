@@ -44,6 +44,7 @@ fn binary_files_of_blktrace_are_read_and_one_of_several_is_refused() {
     let issued = [blktrace_record(5, 8, 512, read | 7, 0), blktrace_record(9, 8, 512, read | 8, 0)];
     assert_eq!(detected(&issued.concat()), Ok("blktrace-d"));
     assert_eq!(detected(&issued[1]), Ok("blktrace-c"));
+    assert_eq!(detected(&[issued[1].repeat(9), bytes.clone()].concat()), Ok("blktrace"));
     let early = [&issued[0][..], &bytes].concat();
     let early = read_all(reader(&early, TraceFormat::by_name("blktrace-d").unwrap(), None, 1));
     assert!(early.unwrap_err().contains("the trace has actions Q, which come first"));

@@ -215,12 +215,46 @@ fn a_malformed_line_is_an_error_with_its_place() {
             "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 1 sda R 0 512 1",
             "a.trace:2: the line has too few columns",
         ),
+        (
+            "biosnoop",
+            "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n\
+             1:1:1:1:1:1:1:1:1:1:1:1:1:0.0 a 1 sda R 0 512 1",
+            "a.trace:2: the time `1:1:1:1:1:1:1:1:1:1:1:1:1:0.0` is not",
+        ),
+        (
+            "biosnoop",
+            "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n1:60:1.0 a 1 sda R 0 512 1",
+            "a.trace:2: the time `1:60:1.0` is not",
+        ),
     ];
     for (format, text, expected) in cases {
         let error = read(text, format).unwrap_err();
         assert!(error.starts_with(expected), "{format}: {error}");
         assert!(error.contains("\n  help: "), "{format}: {error}");
     }
+}
+
+#[test]
+fn times_of_day_go_on_after_midnight() {
+    let times = ["23:59:59.900", "00:00:00.100", "23:59:59.950", "00:00:01.100", "23:00:01.100"];
+    let line = |time| format!("{time} a 1 sda R 16 512 0\n");
+    let header = "TIMESTAMP COMM PID DISK T SECTOR BYTES LAT(ms)\n";
+    let text = header.to_owned() + &times.map(line).concat();
+    let seen: Vec<u64> =
+        read(&text, "biosnoop").unwrap().iter().map(|it| it.arrival.0 / 1_000_000).collect();
+    assert_eq!(seen, [0, 50, 200, 1_200, 82_801_200]);
+}
+
+/// Requests that were in flight when the trace began have no earlier action in it.
+#[test]
+fn a_trace_begun_under_load_has_its_earliest_action() {
+    let lines = |action: &str| {
+        let line = |number| format!("8,0 1 {number} 0.{number} 7 {action} W 16 + 8 [x]\n");
+        (1..=9).map(line).collect::<String>()
+    };
+    let detected = |text: String| detected(text.as_bytes());
+    assert_eq!(detected(lines("C") + &lines("D") + &lines("Q")), Ok("blkparse"));
+    assert_eq!(detected(lines("C") + &lines("D")), Ok("blkparse-d"));
 }
 
 #[test]

@@ -67,6 +67,16 @@ const NAMES: [(&[u8], SnoopColumn); 16] = [
 struct Parser {
     before: Vec<SnoopColumn>,
     behind: Vec<SnoopColumn>,
+    days: DayCount,
+}
+
+/// The days of completions whose times are those of a day.
+#[derive(Default)]
+struct DayCount {
+    /// Days of the last completion since the first.
+    begun_ns: u64,
+    /// The time of the last completion, with these days.
+    last_ns: u64,
 }
 
 impl Parser {
@@ -129,7 +139,8 @@ impl FrameParser for Parser {
             .saturating_add(millis(SnoopColumn::Queued, "QUE(ms)")?);
         let time = match value(SnoopColumn::Start) {
             b"" => {
-                clock(value(SnoopColumn::End))?.saturating_add(EARLIEST_NS).saturating_sub(response)
+                let end = self.days.since_first(value(SnoopColumn::End))?;
+                end.saturating_add(EARLIEST_NS).saturating_sub(response)
             }
             start => decimal(start, 9, "time")?,
         };
@@ -154,17 +165,42 @@ impl FrameParser for Parser {
     }
 }
 
+impl DayCount {
+    /// Adds the days since the first time. One that falls by more than half a day is of the next;
+    /// one that rises by nearly a day is late, of the day before.
+    fn since_first(&mut self, field: &[u8]) -> Result<u64, Diagnostic> {
+        let of_day = clock(field)?;
+        let time = of_day.saturating_add(self.begun_ns);
+        if field.contains(&b':') && time.saturating_add(DAY_NS / 2) < self.last_ns {
+            self.begun_ns += DAY_NS;
+        } else if time > self.last_ns.saturating_add(DAY_NS / 24 * 23) {
+            self.begun_ns = self.begun_ns.saturating_sub(DAY_NS);
+        }
+        self.last_ns = of_day.saturating_add(self.begun_ns);
+        Ok(self.last_ns)
+    }
+}
+
 /// Seconds, or the time of a day as `17:03:21.432`.
 fn clock(field: &[u8]) -> Result<u64, Diagnostic> {
-    let mut seconds = 0;
-    let mut parts = field.rsplitn(2, |byte| *byte == b':');
-    let last = decimal(parts.next().unwrap_or_default(), 9, "time")?;
-    for part in parts.next().unwrap_or(b"0").split(|byte| *byte == b':') {
-        seconds = 60 * seconds + whole(part, "time")?.min(60);
+    let parts = field.split(|byte| *byte == b':');
+    let last = parts.clone().count() - 1;
+    let mut time = 0;
+    for (number, part) in parts.enumerate() {
+        let part_ns = match number == last {
+            true => decimal(part, 9, "time")?,
+            false => times(whole(part, "time")?, SECOND_NS, "time")?,
+        };
+        if last > 2 || number > 0 && part_ns >= 60 * SECOND_NS {
+            return Err(unexpected(field, "time", "seconds or hours:minutes:seconds"));
+        }
+        time = times(time, 60, "time")?.saturating_add(part_ns);
     }
-    Ok(times(60 * seconds, 1_000_000_000, "time")?.saturating_add(last))
+    Ok(time)
 }
 
 /// Added to the times of completions, so that a request that arrived before the clock began has
 /// one.
 const EARLIEST_NS: u64 = 3_600_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const DAY_NS: u64 = 86_400 * SECOND_NS;

@@ -130,13 +130,15 @@ impl TraceFormat {
         })
     }
 
-    /// The one format that understands the head of a file. Fails if none does, or several do.
+    /// The one format that understands the head of a file, of its variants the first. Fails if no
+    /// format does, or several do.
     pub(crate) fn detect(head: &[u8]) -> Result<&'static TraceFormat, Diagnostic> {
         let names = || FORMATS.each_ref().map(|format| format.name).join(", ");
         let fits: Vec<_> =
             FORMATS.iter().filter(|format| format.understands(head).is_ok()).collect();
         match fits[..] {
-            [format] => Ok(format),
+            // Variants of a format are in the order of the actions that they read: the earliest.
+            [format, ..] if fits.iter().all(|it| it.columns == format.columns) => Ok(format),
             [] => {
                 let packed = COMPRESSIONS.iter().find(|(magic, ..)| head.starts_with(magic));
                 if let Some((_, name, command)) = packed {
