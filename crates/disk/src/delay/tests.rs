@@ -1,6 +1,9 @@
 //! The closed forms of the delay model, exact to the nanosecond.
 
 use super::*;
+use crate::model::foresee;
+use mirrorball_core::rng::Rng;
+use proptest::prelude::*;
 
 const MILLI: u64 = 1_000_000;
 
@@ -119,6 +122,41 @@ fn what_has_not_begun_is_taken_back_and_the_rest_moves_up() {
     model.advance(Nanos::MAX, &mut ended);
     let ended: Vec<(u64, u64)> = ended.iter().map(|c| (c.tag, c.at.0 / MILLI)).collect();
     assert_eq!(ended, [(0, 2), (1, 4), (2, 6), (4, 8)]);
+}
+
+proptest! {
+    /// Whatever the servers and the mixture of lengths, the rest completes as if what was taken
+    /// back had never been submitted, and what is foreseen stays exact.
+    #[test]
+    fn taking_back_leaves_no_trace(seed: u64, servers in 1u32..6, bandwidth in 1u64..50) {
+        let mut rng = Rng::new(seed);
+        let mut model = delay(1, servers, Some(bandwidth * 100_000));
+        let (mut now, mut cancelled, mut ended) = (Nanos::ZERO, Vec::new(), Vec::new());
+        let mut load = Vec::new();
+        for tag in 0..100 {
+            now += Nanos(rng.below(2) * rng.below(2_000_000));
+            model.advance(now, &mut ended);
+            let io = read(tag, rng.below(4) * 1000);
+            model.submit(now, io);
+            load.push((now, io));
+            if rng.below(3) == 0 {
+                let tag = tag.saturating_sub(rng.below(10));
+                cancelled.extend(model.cancel(now, tag).then_some(tag));
+                let io = read(1000, rng.below(4) * 1000);
+                let foreseen = model.completion_if_submitted(now, io);
+                prop_assert_eq!(foreseen, foresee(&model, now, io));
+            }
+        }
+        model.advance(Nanos::MAX, &mut ended);
+        let mut reference = delay(1, servers, Some(bandwidth * 100_000));
+        let mut expected = Vec::new();
+        for (at, io) in load.into_iter().filter(|(_, io)| !cancelled.contains(&io.tag)) {
+            reference.advance(at, &mut expected);
+            reference.submit(at, io);
+        }
+        reference.advance(Nanos::MAX, &mut expected);
+        prop_assert_eq!(ended, expected);
+    }
 }
 
 #[test]
