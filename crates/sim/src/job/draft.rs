@@ -213,7 +213,18 @@ impl Draft {
     fn finish_pace(&mut self, notes: &mut Notes) -> Result<(), Diagnostic> {
         let job = &mut self.job;
         job.flow = job.flow.filter(|flow| flow.weight > 0);
+        if self.replay.path.is_some() && job.flow.take().is_some() {
+            notes.push(("flow", "the trace decides when requests are issued".to_owned()));
+        }
         job.depth_goal = job.depth_goal.filter(|goal| goal.latency > Nanos::ZERO);
+        if job.depth_goal.is_some() && job.clones > 1 {
+            let clones = job.clones;
+            let message = format!(
+                "`latency_target` with numjobs={clones}: the clones of a job have one result, \
+                 which each would restart"
+            );
+            return Err(job_error(message, "write a section for each clone"));
+        }
         match (job.mix, self.ranges) {
             (_, 0 | 1) => {}
             (Mix::TrimWrite, _) => {

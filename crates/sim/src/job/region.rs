@@ -2,7 +2,7 @@
 //! or files.
 
 use super::error::job_error;
-use super::spec::{Distribution, Section, SizeOrPercent};
+use super::spec::{Direction, Distribution, Section, SizeOrPercent};
 use super::target::{FileLayout, JobTarget, Region};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{SECTOR_BYTES, format_bytes};
@@ -67,6 +67,15 @@ impl Section {
         sizes.min().unwrap_or(SECTOR_BYTES)
     }
 
+    /// Number of places in a region at which a request of a direction may begin: the last block
+    /// ends with the region.
+    pub(crate) fn place_count(&self, direction: Direction, region_bytes: u64) -> u64 {
+        let block_bytes = self.block_bytes(direction);
+        let align_bytes = self.align_bytes[direction].unwrap_or(block_bytes);
+        let room = region_bytes.saturating_sub(block_bytes.saturating_sub(align_bytes));
+        (room / align_bytes).max(1)
+    }
+
     /// The region of a clone within a device or file of `whole_bytes`.
     fn region_in(&self, clone: u32, whole_bytes: u64, place: &str) -> Result<Region, Diagnostic> {
         let block_bytes = self.smallest_block();
@@ -102,10 +111,11 @@ impl Section {
             );
             return Err(job_error(message, format!("make size {largest} or larger")));
         }
+        let counts = self.mix.directions().iter().map(|&it| self.place_count(it, whole(bytes)));
+        let count = counts.min().unwrap_or(1);
         if let Distribution::Sequence { blocks, .. } = &self.distribution
-            && let Some(block) = blocks.iter().find(|&&block| block >= bytes / block_bytes)
+            && let Some(block) = blocks.iter().find(|&&block| block >= count)
         {
-            let count = bytes / block_bytes;
             let message = format!("the sequence of job `{}` has a block {block}", self.name);
             return Err(job_error(message, format!("the region has {count} blocks, from 0 on")));
         }

@@ -96,9 +96,7 @@ impl DirectionStream {
     ) -> DirectionStream {
         let block_bytes = job.block_bytes(direction);
         let align_bytes = job.align_bytes[direction].unwrap_or(block_bytes);
-        // The last block ends with the region.
-        let room = region.bytes.saturating_sub(block_bytes.saturating_sub(align_bytes));
-        let count = (room / align_bytes).max(1);
+        let count = job.place_count(direction, region.bytes);
         let used = job.access == Access::Random && job.mix.directions().contains(&direction);
         let place = match &job.distribution {
             Distribution::Uniform if used && job.random_map => {

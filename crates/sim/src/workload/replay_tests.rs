@@ -187,6 +187,16 @@ fn buffered_writes_of_a_trace_are_noted() {
     assert_eq!(notes("direct=0").len(), notes("").len() + 1);
 }
 
+/// A clone of the flow would wait for a replay, which keeps the times of its trace.
+#[test]
+fn a_replay_is_in_no_flow() {
+    let mut job = msr("flow").job("[b]\nflow=2\n[c]\nflow=1").unwrap();
+    assert_eq!(job.sections.pop().unwrap().flow.map(|flow| flow.weight), Some(1));
+    let job = msr("flow").job("flow=1").unwrap();
+    assert_eq!(job.sections[0].flow, None);
+    assert_eq!(job.notes.last().map(|note| (&note.option[..], note.line)), Some(("flow", 4)));
+}
+
 #[test]
 fn what_cannot_be_replayed_is_refused() {
     let alibaba = TraceOnDisk::new("bad", "v,R,0,4096,1\n");

@@ -243,9 +243,11 @@ fn a_sequence_of_blocks_repeats_or_moves_on() {
     let sequence = "rw=randread\nrandom_distribution=sequence:2,0,1\nsize=48k\nio_size=24k\n";
     assert_eq!(log(sequence), "r8 r0 r4 r8 r0 r4");
     assert_eq!(log(&format!("{sequence}random_sequence_stride=1")), "r8 r0 r4 r20 r12 r16");
-    let behind = JobFile::parse(&format!("[a]\n{sequence}size=8k"), "a", &JobContext::empty());
-    let error = behind.unwrap().validate_against(GIB).unwrap_err();
-    assert_eq!(error.message, "the sequence of job `a` has a block 2");
+    for few in ["size=8k", "rw=randrw\nbs=4k,16k\nsize=32k", "blockalign=16k\nsize=32k"] {
+        let behind = JobFile::parse(&format!("[a]\n{sequence}{few}"), "a", &JobContext::empty());
+        let error = behind.unwrap().validate_against(GIB).expect_err(few);
+        assert_eq!(error.message, "the sequence of job `a` has a block 2", "{few}");
+    }
 }
 
 #[test]
