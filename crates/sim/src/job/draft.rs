@@ -214,7 +214,8 @@ impl Draft {
         let job = &mut self.job;
         job.flow = job.flow.filter(|flow| flow.weight > 0);
         if self.replay.path.is_some() && job.flow.take().is_some() {
-            notes.push(("flow", "the trace decides when requests are issued".to_owned()));
+            let reason = "has no effect: the trace decides when requests are issued";
+            notes.push(("flow", reason.to_owned()));
         }
         job.depth_goal = job.depth_goal.filter(|goal| goal.latency > Nanos::ZERO);
         if job.depth_goal.is_some() && job.clones > 1 {
