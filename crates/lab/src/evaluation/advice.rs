@@ -151,9 +151,20 @@ impl Advice {
         let least = factor(&offered).max(factor(&conditional));
         let known_within = |most: Need| {
             let every = study.plan.policies.iter().map(String::as_str);
-            let fits: Vec<&str> = every.filter(|spec| choice.need(spec) <= most).collect();
-            let best = choice.least_of_tied(choice.best_of(&fits)?, most)?;
-            Some(choice.advised(best)).filter(|it| choice.is_worth(it, least))
+            let fits = every.filter(|spec| choice.need(spec) <= most);
+            let (mut served, others): (Vec<&str>, Vec<&str>) =
+                fits.partition(|spec| choice.is_served(spec));
+            served.push(now);
+            // Those with an export to pay for are no rivals of the others before it is paid.
+            let bests = [served, others].map(|specs| {
+                let best = choice.least_of_tied(choice.best_of(&specs)?, &specs)?;
+                Some(choice.advised(best)).filter(|it| choice.is_worth(it, least))
+            });
+            let net = |it: &AdvisedPolicy| {
+                let tie = if it.served { 1.0 - TIE } else { 1.0 };
+                it.factor.map_or(f64::INFINITY, |factor| factor * tie)
+            };
+            bests.into_iter().flatten().max_by(|left, right| net(left).total_cmp(&net(right)))
         };
         // Only a rule for paths may choose among paths: to others they would be devices.
         let needs = if system.is_multipath { &[][..] } else { &[Need::NewVolume, Need::Patch] };
@@ -315,6 +326,11 @@ impl Chooser<'_> {
         if systems.any(|it| it.name == self.system.name) { Need::Patch } else { Need::NewVolume }
     }
 
+    /// True if `mirrorball serve` alone has a policy.
+    fn is_served(&self, spec: &str) -> bool {
+        self.settings.iter().all(|setting| setting.spec != spec) && served::is_needed(spec)
+    }
+
     /// True if a policy gains enough over what gains the factor `least`.
     fn is_worth(&self, policy: &AdvisedPolicy, least: f64) -> bool {
         let is_new_volume = self.need(&policy.spec) == Need::NewVolume;
@@ -322,10 +338,10 @@ impl Chooser<'_> {
         policy.factor.is_none_or(|factor| factor > least * worthwhile(policy.spread))
     }
 
-    /// Of the leader and the policies within [`TIE`] of it, the one that takes the least of the
+    /// Of the leader and those of `specs` within [`TIE`] of it, the one that takes the least of the
     /// user; of several that with the fewest reads that were not needed, then the leader. `leader`
     /// has a gain over what is in force, and so has the result.
-    fn least_of_tied(&self, leader: Gaining, most: Need) -> Option<Gaining> {
+    fn least_of_tied(&self, leader: Gaining, specs: &[&str]) -> Option<Gaining> {
         let mean = |policy: &str| {
             let mut rows = self.study.matrix.rows.iter();
             rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
@@ -337,8 +353,7 @@ impl Chooser<'_> {
             (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
         };
         let least = mean(&leader.0) * (1.0 - TIE);
-        let policies = self.study.plan.policies.iter().filter(|it| self.need(it) <= most);
-        let tied = policies.filter(|it| mean(it) >= least && mean(it) > 0.0);
+        let tied = specs.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
         let named = tied.min_by_key(|it| (self.need(it), extra_reads(it), **it != leader.0))?;
         if *named == leader.0 { Some(leader) } else { self.best_of(&[named, self.in_force.spec]) }
     }
@@ -346,7 +361,7 @@ impl Chooser<'_> {
     fn advised(&self, (spec, factor): Gaining) -> AdvisedPolicy {
         let &Chooser { study, system, settings, array, in_force } = self;
         let setting = settings.iter().find(|setting| setting.spec == spec);
-        let served = setting.is_none() && served::is_needed(&spec);
+        let served = self.is_served(&spec);
         let through_export = factor.map(|it| it * served::factor(study, &spec));
         let is_serve_worth = through_export.is_none_or(|it| it >= WORTH_A_NEW_VOLUME);
         AdvisedPolicy {
@@ -380,7 +395,7 @@ fn slower(study: &Study, (spec, served): (&str, bool), now: &str) -> Vec<SlowerJ
     let jobs = study.jobs.iter().filter_map(|job| {
         let speed = |policy: &str, served: bool| {
             let row = job.rows.iter().find(|row| row.policy == policy)?;
-            Some(if served { served::speed(job, row) } else { row.score.value })
+            Some(if served { served::speed(study, job, row) } else { row.score.value })
         };
         let factor = speed(spec, served)? / speed(now, false).filter(|now| *now > 0.0)?;
         (factor < SLOWER).then(|| SlowerJob { job: job.job.clone(), factor })

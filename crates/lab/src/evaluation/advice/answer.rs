@@ -192,7 +192,7 @@ impl ArrayAnswer {
         let served = advice.known.as_ref().filter(|it| it.served).map(|it| it.spec.as_str());
         let copies = array.chunk_map().map_or(1, |map| map.copies());
         let answered = |job: &JobStudy| {
-            let mut answer = JobAnswer::new(job, &specs, served);
+            let mut answer = JobAnswer::new(study, job, &specs, served);
             // A kernel draws the numbers of its processes.
             for figure in answer.policies.iter_mut().filter(|_| job.had_choice.is_some()) {
                 figure.by_process = by_process(study, (&job.job, &figure.policy), copies);
@@ -276,12 +276,12 @@ fn by_process(study: &Study, (job, policy): (&str, &str), copies: usize) -> Vec<
 }
 
 impl JobAnswer {
-    fn new(job: &JobStudy, specs: &[String], served: Option<&str>) -> JobAnswer {
+    fn new(study: &Study, job: &JobStudy, specs: &[String], served: Option<&str>) -> JobAnswer {
         let rows = || specs.iter().filter_map(|spec| job.rows.iter().find(|it| it.policy == *spec));
         let now = rows().next().map_or(0.0, |row| row.score.value);
         let figures = rows().map(|row| {
             let is_served = served == Some(row.policy.as_str());
-            let value = if is_served { served::speed(job, row) } else { row.score.value };
+            let value = if is_served { served::speed(study, job, row) } else { row.score.value };
             JobFigure {
                 policy: row.policy.clone(),
                 value,

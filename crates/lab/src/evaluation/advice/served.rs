@@ -1,22 +1,25 @@
 //! What the export of `mirrorball serve` costs a policy that no other system has.
 //!
-//! A request to a volume that is served goes through a socket to another process and back. That
-//! time is added to the mean latency of each request, and one export serves no more requests than
-//! one CPU can. Both were measured with NBD over a unix socket, the export that needs the least:
-//! see `benches/results/serving.md`.
+//! A request to a volume that is served goes through a socket to another process and back. Of that
+//! time a job pays what its requests do not wait anyway: where they queue for busy members, fewer
+//! wait there. One export serves no more requests than one CPU can. Both were measured with NBD
+//! over a unix socket, the export that needs the least: see `benches/results/serving.md`.
 
 use crate::experiment::study::statistics::geometric_mean;
-use crate::experiment::study::{JobStudy, Row, Study, Yardstick};
+use crate::experiment::study::{CellSummary, JobStudy, Row, SectionRow, Study};
 use crate::experiment::systems::offers_of;
+use mirrorball_core::histogram::Histogram;
 use mirrorball_core::policies::Spec;
 
 /// Time that an export adds to a request.
 const ADDED_US: f64 = 60.0;
 /// Requests per second of one export.
 const MOST: f64 = 204e3;
+/// Part of the requests that may have found an idle member although all members are busy.
+const FASTEST: f64 = 0.1;
 /// What the user should know of it.
-pub(super) const NOTE: &str = "The factor includes the export over NBD: 60 us a request, at most \
-     204,000 requests/s. `serve` is young: keep a backup.";
+pub(super) const NOTE: &str = "The factor includes the export over NBD: 60 us a request, less \
+     where all requests queue, and at most 204,000 requests/s. `serve` is young: keep a backup.";
 
 /// True if `serve` alone has a policy.
 pub(super) fn is_needed(spec: &str) -> bool {
@@ -25,21 +28,43 @@ pub(super) fn is_needed(spec: &str) -> bool {
 }
 
 /// The speed of a policy through an export. Each client waits longer for each request, so a rate
-/// falls as the latency rises.
-pub(super) fn speed(job: &JobStudy, row: &Row) -> f64 {
+/// falls as the latency rises, unless the requests of the job wait for each other.
+pub(super) fn speed(study: &Study, job: &JobStudy, row: &Row) -> f64 {
     let latency_us = job.main_figures(row).mean_us.value;
-    if latency_us <= 0.0 {
-        return row.score.value;
+    let added_us = ADDED_US - queue_us(study, job, row).min(ADDED_US);
+    let slowed = if latency_us > 0.0 { latency_us / (latency_us + added_us) } else { 1.0 };
+    let rate = |it: &SectionRow| {
+        let others = [&it.writes, &it.trims].into_iter().flatten();
+        it.figures.iops.value + others.map(|figures| figures.iops.value).sum::<f64>()
+    };
+    let rate: f64 = row.sections.iter().map(rate).sum();
+    row.score.value * slowed.min(MOST / rate.max(1.0))
+}
+
+/// Time that all requests of a job but the fastest wait for each other, of which an export takes
+/// the place. None where requests come at a rate of their own, or are one at a time.
+fn queue_us(study: &Study, job: &JobStudy, row: &Row) -> f64 {
+    let section = &job.sections[job.main_section()];
+    let own = |it: &&CellSummary| it.identity.job == job.job && it.identity.policy == row.policy;
+    let cells = || study.cells.iter().filter(own);
+    let mut latency = Histogram::default();
+    for record in cells().filter_map(|cell| cell.section(&section.name)) {
+        latency.merge(&record.direction(section.main_kind).latency);
     }
-    let speed = row.score.value * latency_us / (latency_us + ADDED_US);
-    if job.yardstick == Yardstick::Iops { speed.min(MOST) } else { speed }
+    let shared = latency.quantile(FASTEST).saturating_sub(latency.min().unwrap_or_default());
+    // Of the members: time in which one more request was in flight than one.
+    let members = || cells().flat_map(|cell| &cell.run.members);
+    let crowded: f64 = members().map(|it| it.wait.saturating_sub(it.busy).as_secs_f64()).sum();
+    let ios: u64 = members().map(|it| it.reads + it.writes).sum();
+    let most_us = crowded * 1e6 / ios.max(1) as f64;
+    if section.has_rate { 0.0 } else { (shared.0 as f64 / 1e3).min(most_us) }
 }
 
 /// That speed as a factor of the speed without an export: the geometric mean over the jobs.
 pub(super) fn factor(study: &Study, policy: &str) -> f64 {
     let factors = study.jobs.iter().filter_map(|job| {
         let row = job.rows.iter().find(|row| row.policy == policy)?;
-        (row.score.value > 0.0).then(|| speed(job, row) / row.score.value)
+        (row.score.value > 0.0).then(|| speed(study, job, row) / row.score.value)
     });
     let factors: Vec<f64> = factors.collect();
     if factors.is_empty() { 1.0 } else { geometric_mean(&factors) }

@@ -5,6 +5,8 @@ use super::*;
 use crate::experiment::systems::find;
 use crate::fixtures::{Achieved, plan, study};
 use crate::report::Style;
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::first_stream;
 
@@ -154,6 +156,44 @@ fn what_serve_alone_has_pays_for_its_export() {
     // A patch, or another system, needs no export.
     let rates = [("btrfs/pid", 100_000), ("kakra/queue", 170_000)];
     assert!((advice("btrfs", "pid", &rates).known.unwrap().factor.unwrap() - 1.7).abs() < 1e-9);
+}
+
+/// Each is a new volume for md, of which one has no export to pay for.
+#[test]
+fn what_serve_alone_has_is_compared_through_its_export() {
+    let known = |served, other| {
+        let rates = [("md/raid1", 100_000), ("mirrorball/auto", served), ("kakra/queue", other)];
+        let known = advice("md", "raid1", &rates).known.unwrap();
+        (known.spec, known.factor.unwrap())
+    };
+    for (served, other) in [(170_000, 160_000), (250_000, 165_000)] {
+        let (spec, factor) = known(served, other);
+        assert_eq!((spec.as_str(), (factor * 1e5).round() as u64), ("kakra/queue", other));
+    }
+    assert_eq!(known(400_000, 140_000).0, "mirrorball/auto");
+}
+
+/// Of ten requests one has found the array idle, and the others waited longer than an export adds.
+#[test]
+fn where_every_request_waits_the_export_costs_no_throughput() {
+    let (idle_us, queued_us) = (100, 400);
+    let of = |wait| {
+        let mut study = study(&plan(&["j"], &["md/raid1", "mirrorball/auto"], 3), |_| Achieved {
+            latency_us: queued_us,
+            ..Achieved::reads(80_000)
+        });
+        for cell in &mut study.cells {
+            let mut latency = Histogram::default();
+            latency.record(Nanos::from_micros(idle_us));
+            (0..79_999).for_each(|_| latency.record(Nanos::from_micros(queued_us)));
+            cell.run.sections[0].read.latency = latency;
+            cell.run.members.iter_mut().for_each(|it| it.wait = Nanos::from_secs(wait));
+            cell.run.members.iter_mut().for_each(|it| it.busy = Nanos::from_secs(10));
+        }
+        served::factor(&study, "mirrorball/auto")
+    };
+    assert_eq!(of(160), 1.0, "sixteen in flight on each member");
+    assert!(of(10) < 0.95, "one in flight waits for nothing");
 }
 
 /// The first device of an md array is chosen when it is created.
