@@ -25,7 +25,7 @@ members, in any order, or from a folder with them (--scan). It starts only if ev
 was in sync is there; --degraded or --read-only starts it without those that are missing.
 
 Exit code 1 if a member is missing, so that it may start later; 3 if only you can decide, as between
-devices that do not agree; 2 if the command is wrong.
+devices that do not agree while none is missing; 2 if the command is wrong.
 
 Examples:
   mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock

@@ -357,8 +357,8 @@ impl Problem<'_> {
                     .to_owned()
             }
             Problem::MemberMissing if is_writable => format!(
-                "stop the service, connect the device and start again, or `ctl members replace \
-                 {devid} DEVICE` rebuilds the member on any device"
+                "connect its device, and `ctl members rebuild {devid} --device DEVICE` copies what \
+                 it missed; or `ctl members replace {devid} DEVICE` rebuilds it on another"
             ),
             Problem::MemberDiverged => "`serve --read-only DEVICE` reads what it has; start with \
                                         `--discard DEVICE` to give that up and rebuild it"
