@@ -102,6 +102,13 @@ fn options_of_public_job_files_are_understood() {
 }
 
 #[test]
+fn the_note_of_a_latency_goal_says_when_a_slow_request_ends_the_job() {
+    let file = parse("[job]\nsize=1g\nlatency_target=500\nlatency_percentile=95").unwrap();
+    let note = format!("{:?}", file.notes);
+    assert!(note.contains("if latency_percentile is 100, the default, and goes on"), "{note}");
+}
+
+#[test]
 fn sections_wait_for_others_and_end_together() {
     let groups = |text: &str| {
         let file = parse(text).unwrap();

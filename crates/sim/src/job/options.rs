@@ -136,7 +136,8 @@ const PLACEMENT: &str = "disks do not use hints about the placement of data";
 const BATCHES: &str = "requests are submitted and completed one by one";
 const EARLY_END: &str = "the job is not ended early: it ends after its size or its runtime";
 const GOAL: &str = "the requests before the depth is found do not count, as in fio; the job ends \
-                    if one misses latency_percentile=100 at a depth of 1";
+                    at a request slower than latency_target at a depth of 1 if latency_percentile \
+                    is 100, the default, and goes on if it is less";
 const PROFILE: &str = "an option of fio's profiles, without effect on a job";
 const OF_ENGINE: &str = "an option of the ioengine: only its name decides, see `ioengine`";
 
