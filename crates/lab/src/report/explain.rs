@@ -2,7 +2,7 @@
 
 use crate::experiment::explain::{Explained, READS_MAX};
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, Style, draw};
+use crate::report::{Column, Emphasis, Grid, Style, draw, left_out};
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::explain::{ExplainedChoice, MirrorChoice, NamedValue, ReadOrder};
 
@@ -26,18 +26,19 @@ const LEGEND: [&str; 3] = [
 /// Writes an explanation as a table for a terminal, with a summary.
 pub fn render(explained: &Explained, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
-    let (grid, left_out) = choices(explained).fitted(style.width_columns);
+    let (grid, titles) = choices(explained).fitted(style.width_columns);
     let mut text = wrapped(&explained.title(), width) + "\n\n" + &draw(&grid, style) + "\n";
     let legend = LEGEND.map(str::to_owned);
-    for line in legend.into_iter().chain(remarks(explained, &left_out)) {
+    for line in legend.into_iter().chain(remarks(explained)) {
         text += &(wrapped(&line, width) + "\n");
     }
+    text += &left_out(&titles, "json", style);
     let (grid, _) = members(explained).fitted(style.width_columns);
     text += &format!("\n{}\n", draw(&grid, style));
     text + &wrapped(&explained.summary.sentences(&explained.policy), width) + "\n"
 }
 
-fn remarks(explained: &Explained, left_out: &[String]) -> Vec<String> {
+fn remarks(explained: &Explained) -> Vec<String> {
     let mut remarks = Vec::new();
     if explained.choices.iter().any(|choice| choice.background) {
         remarks.push("b after a stream: background work".to_owned());
@@ -47,12 +48,6 @@ fn remarks(explained: &Explained, left_out: &[String]) -> Vec<String> {
     }
     if explained.is_cut_short {
         remarks.push(format!("only the first {} choices of the window are shown", READS_MAX));
-    }
-    if !left_out.is_empty() {
-        remarks.push(format!(
-            "columns that do not fit: {} (use a wider terminal, set COLUMNS, or use --format json)",
-            left_out.join(", ")
-        ));
     }
     remarks
 }

@@ -70,7 +70,7 @@ pub fn brief(study: &Study, advice: &str, extent: &TableExtent<'_>, style: Style
         true => legend(&titled_tables::legend(study), style),
         false => legend(&titled_tables::matrix_legend(study), style),
     };
-    text += &left_out(&titled, style);
+    text += &left_out(&titled_tables::left_out(&titled), "csv", style);
     if !has_job_tables {
         text += &warnings(study, style);
     }
@@ -92,7 +92,7 @@ fn comparison_part(comparison: &Comparison, style: Style) -> String {
     let titled = titled_tables::comparisons(comparison, style.width_columns);
     let mut text = tables(&titled, style) + "\n";
     text += &legend(&titled_tables::comparison_legend(), style);
-    text += &left_out(&titled, style);
+    text += &left_out(&titled_tables::left_out(&titled), "csv", style);
     for remark in &comparison.remarks {
         text += &(running(&format!("! {remark}"), style) + "\n");
     }
@@ -143,14 +143,15 @@ fn legend<S: Borrow<str>>(lines: &[Vec<S>], style: Style) -> String {
     text
 }
 
-fn left_out(titled: &[TitledTable], style: Style) -> String {
-    let titles = titled_tables::left_out(titled);
+/// The line that names the columns that did not fit, and the `format` that has them.
+pub fn left_out(titles: &[String], format: &str, style: Style) -> String {
     if titles.is_empty() {
         return String::new();
     }
     let width = style.width_columns;
     let line = format!(
-        "left out of {width} columns: {} (widen the terminal, set COLUMNS, or take --format csv)",
+        "left out of {width} columns: {} (widen the terminal, set COLUMNS, or take --format \
+         {format})",
         titles.join("; ")
     );
     running(&line, style) + "\n"

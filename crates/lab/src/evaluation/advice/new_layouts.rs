@@ -7,7 +7,7 @@ use super::TIE;
 use super::answer::ArrayAnswer;
 use super::figure_text::hours_text;
 use super::text::{entry, lines};
-use crate::report::{Column, Grid, Style, draw, wrapped};
+use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
 use mirrorball_core::units::format_bytes;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -115,15 +115,17 @@ impl NewLayouts {
             .column(Column::right("reads"), |it| percent(reads(it), most_reads))
             .column(Column::right("writes"), |it| percent(writes(it), most_writes))
             .column(Column::right("rebuild"), |it| it.rebuild_hours.map_or("-".into(), hours_text))
-            .column(Column::right("space"), |it| format_bytes(it.capacity_bytes))
-            .column(Column::right("survives").droppable(1), |it| it.survives.to_string())
-            .column(Column::left("setting").droppable(2), |it| it.setting.clone());
+            .column(Column::right("space").droppable(1), |it| format_bytes(it.capacity_bytes))
+            .column(Column::right("survives").droppable(2), |it| it.survives.to_string())
+            .column(Column::left("setting").droppable(3), |it| it.setting.clone());
         let note = "reads, writes: % of the fastest, geometric mean over the jobs; rebuild: of one \
                     disk, the slowest kind, idle, at the default limit; survives: failed disks, \
                     whichever they are. Writes are simulated in place: btrfs and ZFS write to new \
                     places, so compare their random writes with each other only. `create` erases \
                     the disks; DISK1 is the first of those that were named";
-        text + "\n" + &draw(&grid.build().fitted(width).0, style) + &wrapped(note, width) + "\n"
+        let (grid, titles) = grid.build().fitted(width);
+        text += &format!("\n{}{}", draw(&grid, style), left_out(&titles, "json", style));
+        text + &wrapped(note, width) + "\n"
     }
 }
 
@@ -208,5 +210,19 @@ mod tests {
         assert_eq!(lines[3], writes);
         assert_eq!(lines[5], "Least rebuild md simple under md/raid10");
         assert!(text.contains("  md far       100      49    4.0 h"), "{text}");
+        assert!(!text.contains("left out"), "{text}");
+    }
+
+    #[test]
+    fn rows_fit_a_narrow_terminal_and_what_is_left_out_is_named() {
+        let names = ["md-raid1", "md-raid10-offset:2"];
+        let layouts = names.map(|name| layout(name, 100.0, 80.0, 4.0)).to_vec();
+        let style = Style { width_columns: 40, ..Style::FILE };
+        let text = NewLayouts { disks: vec!["hdd".to_owned(); 2], layouts }.text(style);
+        let table = text.lines().skip_while(|line| !line.starts_with("  layout"));
+        assert!(table.clone().all(|line| line.chars().count() <= 40), "{text}");
+        let table = table.collect::<Vec<_>>().join(" ");
+        assert!(table.contains("left out of 40 columns: setting; survives; space"), "{text}");
+        assert!(table.contains("or take --format json"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use super::{choices, entry, knob_lines, members, slower_jobs, table};
 use crate::evaluation::advice::WORTHWHILE;
 use crate::evaluation::advice::answer::{ArrayAnswer, RankedChange, WhatIf};
 use crate::evaluation::advice::figure_text::number;
-use crate::report::{Column, Grid, Style, draw, wrapped};
+use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
 
 /// Below this factor a job is called slower after a change.
 const SLOWER: f64 = 0.98;
@@ -25,7 +25,8 @@ pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
             it.least.as_ref().map_or(String::new(), |(job, _)| job.clone())
         })
         .column(Column::left("best setting then").droppable(2), |it| it.setting.clone());
-    let table = draw(&grid.build().fitted(width).0, style);
+    let (grid, titles) = grid.build().fitted(width);
+    let table = draw(&grid, style) + &left_out(&titles, "json", style);
     let note = "gain: best setting after over best setting now, geometric mean over the jobs; \
                 ± half the 95 % interval; a new disk has the size of the old one";
     best_change(best, width) + &table + &wrapped(note, width) + "\n\n"
