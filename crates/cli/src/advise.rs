@@ -231,7 +231,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
-    array.first = first_steps(system, &spec, array.condition.as_deref(), &out_of_service);
+    let offered = array.advice.offered.as_ref().map(|it| it.spec.as_str());
+    let condition = array.condition.as_deref();
+    array.first = first_steps(system, &spec, condition, &out_of_service, offered);
     array.first.extend(slow_work(array.condition.as_deref(), array.maintenance.as_ref()));
     let mut answer = Answer { array, what_if: None, changes: Vec::new() };
     if changes == [ArrayChange::Each] {

@@ -11,12 +11,14 @@ use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
 const LEFT: &str = " left at its rate";
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
-/// members `out` of `array` are not in service on the machine.
+/// members `out` of `array` are not in service on the machine; `offered` is the setting that the
+/// advice has for it, if there is one.
 pub fn first_steps(
     system: &System,
     array: &ArraySpec,
     condition: Option<&str>,
     out: &[OutOfService],
+    offered: Option<&str>,
 ) -> Vec<String> {
     let Some(condition) = condition else { return Vec::new() };
     let is_copying =
@@ -34,7 +36,7 @@ pub fn first_steps(
             return format!("{state}: repair it first{shown}");
         }
         if state.starts_with("degraded") {
-            return format!("{state}: {}", replacement(system, array, out, &shown));
+            return format!("{state}: {}", replacement(system, array, out, offered, &shown));
         }
         match state.split(' ').next() {
             Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
@@ -77,7 +79,13 @@ pub fn slow_work(condition: Option<&str>, maintenance: Option<&Maintenance>) -> 
 }
 
 /// Which members are to be replaced, and how.
-fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: &str) -> String {
+fn replacement(
+    system: &System,
+    array: &ArraySpec,
+    out: &[OutOfService],
+    offered: Option<&str>,
+    shown: &str,
+) -> String {
     let is_failed = |member: &&MemberSpec| {
         let is_out = out.iter().any(|it| it.is_failed && it.devid == member.devid);
         is_out || !member.is_in_service()
@@ -91,9 +99,12 @@ fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: 
     if let Some(template) = &system.replace {
         let source = array.source.as_ref();
         let in_force = source.and_then(|it| it.in_force.as_deref()).unwrap_or_default();
+        // The new disk is added once, as the advice has it.
+        let setting = offered.unwrap_or(in_force);
         let is_marked = |member: &MemberSpec| {
             let flag = format!("write-mostly:{}", member.devid);
-            member.write_mostly || in_force.split('+').any(|part| part == flag)
+            let is_kept = offered.is_none() && member.write_mostly;
+            is_kept || setting.split('+').any(|part| part == flag)
         };
         let command = |member: &&MemberSpec| {
             let command = state_command(template, array, Some(member));
