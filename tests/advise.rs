@@ -356,6 +356,19 @@ fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
     };
     refuse("replace=7:ssd-sata-plp", &["no member has devid 7", "the devids are 1, 2"]);
     refuse("add=ssd-sata-pl", &["no model `ssd-sata-pl`", "did you mean `ssd-sata-plp`?"]);
+    for (system, layout, message) in [
+        ("md", "raid5", "md has no layout raid5 with copies; its layouts are md-raid1, md-raid10-"),
+        ("md", "zfs-mirror:2", "md has no layout zfs-mirror:2 with copies; its layouts are md-"),
+        ("zfs", "md-raid10-far:2", "its layouts are zfs-mirror"),
+        ("btrfs", "md-raid10-far:2", "its layouts are raid1, raid10, raid1c3, raid1c4"),
+        ("drbd", "md-raid1", "with copies, and none to choose from"),
+    ] {
+        let change = format!("layout={layout}");
+        let run = ["advise", "hdd-ssd-raid1", "rand-4k-qd1", "--system", system];
+        folder.refuses(&[&run[..], &["--what-if", &change]].concat(), &[message]);
+    }
+    let far = [&pair[..], &short, &["--what-if", "layout=md-raid10-far:2"]].concat();
+    assert!(stdout(&folder.run(&far)).contains("It would have md/raid10\n"));
     refuse("remove=1", &["write replace=DEVID:MODEL, add=MODEL, layout=NAME"]);
     let twice = ["--what-if", "replace=1:hdd-15k", "--what-if", "replace=1:nvme-gen3"];
     folder.refuses(&[&pair[..], &twice].concat(), &["--what-if: devid 1 is replaced twice"]);

@@ -190,9 +190,16 @@ pub(super) fn changed(
     Ok(Some(changed))
 }
 
+/// True if both names are of one profile, or of one kind of layout, whatever its copies.
+fn is_same_layout(one: &str, other: &str) -> bool {
+    let kind = |name: &str| name.parse::<ArrayLayout>().ok().map(|layout| layout.kind());
+    one == other || kind(one).is_some_and(|it| kind(other) == Some(it))
+}
+
 /// The default of the rule that serves an array of this layout.
 fn default_of_layout(system: &System, layout: &str) -> String {
-    let of_layout = |other: &&System| other.layouts.iter().any(|known| known == layout);
+    let of_layout =
+        |other: &&System| other.layouts.iter().any(|known| is_same_layout(known, layout));
     let own = |it: &&System| it.name == system.name;
     let mut all = systems::all().iter().filter(|it| own(it) || of_layout(it));
     let other = all.find(|it| !own(it) && system.instead.values().any(|name| name == it.name));
@@ -283,23 +290,41 @@ pub(super) fn commands(
     Some(knob.commands(system, array, kib?, previous))
 }
 
-/// Layouts, and profiles of btrfs, that a system has, but for the one in use.
-fn layouts(system: &System, array: &ArraySpec) -> impl Iterator<Item = String> {
+/// Layouts with copies, and profiles of btrfs, that a system has.
+fn layouts_of(system: &System) -> Vec<String> {
     let is_kin = |other: &&System| {
         let mut instead = system.instead.values().chain(other.instead.values());
         other.name == system.name || instead.any(|it| it == other.name || it == system.name)
     };
     let kin = systems::all().iter().filter(is_kin);
     let mut names: Vec<String> = kin.flat_map(|it| it.layouts.clone()).collect();
-    if system.name == "btrfs" {
-        names = ["raid1", "raid10", "raid1c3"].map(str::to_owned).to_vec();
+    if names.iter().any(|name| name == "btrfs") {
+        names = ["raid1", "raid10", "raid1c3", "raid1c4"].map(str::to_owned).to_vec();
     }
     names.sort();
     names.dedup();
+    names
+}
+
+/// Fails if the system has no layout of this name with copies, whatever their number.
+fn check_layout(system: &System, name: &str) -> Result<()> {
+    let known = layouts_of(system);
+    if known.iter().any(|known| is_same_layout(known, name)) {
+        return Ok(());
+    }
+    let name = format!("{} has no layout {name} with copies", system.name);
+    match known.is_empty() {
+        true => bail!("{name}, and none to choose from\n  help: leave out layout="),
+        false => bail!("{name}; its layouts are {}", known.join(", ")),
+    }
+}
+
+/// The layouts of a system, but for the one in use.
+fn layouts(system: &System, array: &ArraySpec) -> impl Iterator<Item = String> {
     // A built-in array has the layout of btrfs, which stands for that of the system.
     let (kind, profile) = (array.layout.kind(), array.profile);
     let own = system.layouts.first().filter(|_| array.layout == ArrayLayout::BTRFS);
-    names.into_iter().filter(move |name| {
+    layouts_of(system).into_iter().filter(move |name| {
         let is_layout = name.parse::<ArrayLayout>().is_ok_and(|layout| layout.kind() == kind);
         let is_profile = name.parse::<Profile>().is_ok_and(|it| it == profile);
         !is_layout && !is_profile && own != Some(name)
@@ -380,6 +405,7 @@ fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<
                 }
             }
             ArrayChange::Layout(name) => {
+                check_layout(system, name)?;
                 edit.lay_out(name)?;
                 in_force = default_of_layout(system, name);
             }
