@@ -141,12 +141,15 @@ fn a_member_that_is_missing_at_the_start_is_replaced() {
     client(&folder).write(0, &[3; BLOCK]);
     for request in ["rebuild", "fail"] {
         let error = refused(&folder, &[request, "3"]);
-        let help = "members replace 3 DEVICE` rebuilds the member on any device";
+        let help = "members rebuild 3 --device DEVICE` copies what it missed";
         assert!(error.contains(help), "{error}");
     }
     wait_for_line(&service, "error: devid 3 is missing");
     let status = folder.ctl(&["status"]);
-    assert!(status.contains("  error: devid 3 is missing\n    help: stop the service"), "{status}");
+    assert!(
+        status.contains("  error: devid 3 is missing\n    help: connect its device"),
+        "{status}"
+    );
     assert!(folder.ctl(&["members"]).contains("devid 3: missing,"));
     let json: serde_json::Value =
         serde_json::from_str(&folder.ctl(&["status", "--format", "json"])).unwrap();

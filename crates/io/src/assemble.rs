@@ -149,8 +149,8 @@ pub enum AssembleError {
     /// The device of a labelled member was not found.
     #[error(
         "the device of the member with devid {0} was not found when the volume was started\n  \
-         help: start the volume with it again, which copies what it missed, or `ctl members \
-         replace {0} DEVICE` rebuilds the member on any device"
+         help: connect its device, and `ctl members rebuild {0} --device DEVICE` copies what it \
+         missed; or `ctl members replace {0} DEVICE` rebuilds it on another"
     )]
     NotFound(u64),
     /// Two members are the same file or device.
