@@ -262,7 +262,7 @@ impl Draft {
         }
     }
 
-    /// Notes sizes and offsets that are not whole sectors, and sizes that fio mixes up.
+    /// Notes sizes and offsets that are not whole sectors.
     fn note_sizes(&self, notes: &mut Notes) {
         let job = &self.job;
         if self.replay.path.is_some() {
@@ -276,16 +276,6 @@ impl Draft {
         );
         let by_size = ["bssplit", "bsrange", "bs"];
         let by_size = by_size.into_iter().find(|option| self.places.contains_key(option));
-        let blocks = job.mix.directions().iter().map(|&direction| job.block_bytes(direction));
-        let has_map = job.access == Access::Random
-            && job.random_map
-            && job.distribution == Distribution::Uniform;
-        if has_map && !job.time_based && blocks.clone().min() != blocks.max() {
-            // Its map counts blocks of the smallest size, and is asked for those of each direction.
-            let reason = "fio ends earlier: its random map mixes up blocks of two sizes; write \
-                          norandommap to have as many requests under both";
-            notes.extend(by_size.map(|option| (option, reason.to_owned())));
-        }
         if sizes.clone().any(|size| is_odd(size.bytes)) {
             notes.extend(by_size.map(|option| (option, reason)));
         } else if matches!(job.offset, SizeOrPercent::Bytes(bytes) if is_odd(bytes)) {

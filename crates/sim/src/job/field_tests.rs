@@ -54,7 +54,7 @@ fn options_of_public_job_files_are_understood() {
         ("bsrange=4k-16k\nsize=1g", "1 cached 4/4096:8/4096:12/4096:16/4096 at 0+1024", ""),
         ("bsrange=4k-6k\nsize=1g", "1 cached 4/4096:6/2048 at 0+1024", "bsrange"),
         ("bssplit=8k/100\nbs=64k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
-        ("rw=randrw\nbs=4k,16k\ndirect=1\nsize=1g", "1 direct 4/100 at 0+1024", "bs"),
+        ("rw=randrw\nbs=4k,16k\ndirect=1\nsize=1g", "1 direct 4/100 at 0+1024", ""),
         ("bs=512\nsize=1g", "1 cached 0/100 at 0+1024", "bs"),
         ("blocksize=8k\nba=8k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
         // Region.

@@ -5,13 +5,10 @@
 //! blocks, one bit for each, as it does in fio. Requests of one size need no map: see
 //! [`permutation`](super::permutation).
 
-use mirrorball_core::rng::Rng;
-
 /// Visited blocks, and words without a free block.
 #[derive(Clone, Debug)]
 pub(super) struct BlockMap {
     count: u64,
-    free: u64,
     /// A bit for each block, set if it is visited.
     blocks: Vec<u64>,
     /// A bit for each word of `blocks`, set if all its blocks are visited.
@@ -23,7 +20,7 @@ impl BlockMap {
         let words = |bits: u64| vec![0; bits.div_ceil(64) as usize];
         let blocks = words(count);
         let full = words(blocks.len() as u64);
-        let mut map = BlockMap { count, free: 0, blocks, full };
+        let mut map = BlockMap { count, blocks, full };
         map.restart();
         map
     }
@@ -31,20 +28,15 @@ impl BlockMap {
     pub(super) fn restart(&mut self) {
         self.blocks.fill(0);
         self.full.fill(0);
-        self.free = self.count;
         // The bits behind the end are visited.
         let words = self.blocks.len() as u64;
         set_from(&mut self.blocks, self.count);
         set_from(&mut self.full, words);
     }
 
-    /// Draws a free block; begins another pass if there is none.
-    pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {
-        if self.free == 0 {
-            self.restart();
-        }
-        let drawn = rng.below(self.count);
-        self.next_free(drawn).or_else(|| self.next_free(0)).expect("a block is free")
+    /// The first free block from `block` on, or else from the start on.
+    pub(super) fn next_free(&self, block: u64) -> Option<u64> {
+        self.free_from(block).or_else(|| self.free_from(0))
     }
 
     /// Visits at most `most` blocks from a free one to the next visited one. Returns their number.
@@ -62,12 +54,11 @@ impl BlockMap {
             }
             block += 1;
         }
-        self.free -= block - first;
         block - first
     }
 
     /// The first free block from `block` on.
-    fn next_free(&self, block: u64) -> Option<u64> {
+    fn free_from(&self, block: u64) -> Option<u64> {
         let word = (block / 64) as usize;
         let behind = self.blocks[word] | ((1 << (block % 64)) - 1);
         if behind != u64::MAX {
@@ -92,6 +83,7 @@ fn set_from(words: &mut [u64], first: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mirrorball_core::rng::Rng;
 
     #[test]
     fn requests_of_a_pass_visit_each_block_once() {
@@ -102,7 +94,7 @@ mod tests {
                 let mut seen = vec![false; count as usize];
                 let mut left = count;
                 while left > 0 {
-                    let first = map.draw(&mut rng);
+                    let first = map.next_free(rng.below(count)).unwrap();
                     let length = map.visit(first, 1 + rng.below(16));
                     assert!(length > 0);
                     for block in first..first + length {
@@ -110,6 +102,8 @@ mod tests {
                     }
                     left -= length;
                 }
+                assert_eq!(map.next_free(0), None);
+                map.restart();
             }
         }
     }

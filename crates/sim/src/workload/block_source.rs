@@ -16,7 +16,6 @@
 //!   it equals but for tails beyond three of its deviations, and draw again what falls outside.
 //! - **zoned**: uniform within a zone. As for the others, no random map is kept.
 
-use super::map::Maps;
 use super::permutation::Permutation;
 use crate::job::{Direction, Distribution, SizeOrPercent, Zone};
 use mirrorball_core::rng::Rng;
@@ -26,8 +25,6 @@ use mirrorball_core::rng::Rng;
 pub(super) enum BlockSource {
     /// All alike.
     Uniform { count: u64 },
-    /// Each once before any comes again: which of the workload's maps.
-    Map(usize),
     /// Some more often.
     Skewed { rank: BlockRank, scatter: Scatter },
     /// Zones, each uniform.
@@ -111,17 +108,16 @@ impl BlockSource {
     }
 
     #[inline]
-    pub(super) fn draw(&mut self, maps: &mut Maps, rng: &mut Rng) -> u64 {
+    pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
-            other => other.draw_mapped(maps, rng),
+            other => other.draw_skewed(rng),
         }
     }
 
-    fn draw_mapped(&mut self, maps: &mut Maps, rng: &mut Rng) -> u64 {
+    fn draw_skewed(&mut self, rng: &mut Rng) -> u64 {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
-            BlockSource::Map(index) => maps.draw(*index, rng),
             BlockSource::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
             BlockSource::Sequence { blocks, strides, drawn, count } => {
                 let (turn, place) = (*drawn / blocks.len() as u64, *drawn % blocks.len() as u64);
@@ -256,7 +252,7 @@ mod tests {
             }
             for law in laws {
                 let mut place = BlockSource::new(&law, count, &mut rng);
-                let worst = (0..2000).map(|_| place.draw(&mut Maps::default(), &mut rng)).max();
+                let worst = (0..2000).map(|_| place.draw(&mut rng)).max();
                 assert!(worst < Some(count), "{law:?} on {count}: {worst:?}");
             }
         }

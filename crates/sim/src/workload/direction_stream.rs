@@ -1,8 +1,8 @@
 //! One direction of a workload: which sizes its requests have and where they go.
 
 use super::block_source::BlockSource;
-use super::map::Maps;
-use crate::job::{Access, AddressModifier, Direction, Distribution, Mix, Region, Section};
+use super::map::RandomMap;
+use crate::job::{Access, AddressModifier, Direction, Mix, Region, Section};
 use mirrorball_core::rng::Rng;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,7 @@ pub(super) struct DirectionStream {
     /// Distance between random addresses.
     align_bytes: u64,
     region_bytes: u64,
+    count: u64,
     place: BlockSource,
     random_percent: u64,
     /// Where its last request ended, and where it began.
@@ -85,28 +86,23 @@ impl DirectionDraw {
 }
 
 impl DirectionStream {
-    /// The requests of `direction`. Uniform random addresses are mapped unless `norandommap` is
-    /// set. Directions with blocks of one size share a map, so that a pass visits a block once.
+    /// The requests of `direction`.
     pub(super) fn new(
         job: &Section,
         direction: Direction,
         region: Region,
-        maps: &mut Maps,
         rng: &mut Rng,
     ) -> DirectionStream {
         let block_bytes = job.block_bytes(direction);
         let align_bytes = job.align_bytes[direction].unwrap_or(block_bytes);
         let count = job.place_count(direction, region.bytes);
         let used = job.access == Access::Random && job.mix.directions().contains(&direction);
-        let place = match &job.distribution {
-            Distribution::Uniform if used && job.random_map => {
-                let has_several = has_several_sizes(job, block_bytes);
-                BlockSource::Map(maps.of(block_bytes, count, has_several, rng))
+        let place = match used {
+            true => {
+                let blocks = (count, align_bytes);
+                BlockSource::of_direction(&job.distribution, direction, blocks, rng)
             }
-            skewed if used => {
-                BlockSource::of_direction(skewed, direction, (count, align_bytes), rng)
-            }
-            _ => BlockSource::Uniform { count },
+            false => BlockSource::Uniform { count },
         };
         let mut weight = 0;
         let shares = job.sizes[direction].iter().map(|share| {
@@ -122,6 +118,7 @@ impl DirectionStream {
             block_bytes,
             align_bytes,
             region_bytes: region.bytes,
+            count,
             place,
             random_percent,
             position: 0,
@@ -134,11 +131,12 @@ impl DirectionStream {
         }
     }
 
-    /// Draws the next request. `None` at the end of a region that ends the job.
+    /// Draws the next request, by the random map if there is one. `None` at the end of a region
+    /// that ends the job, and where the map has no block for it.
     #[inline(always)]
     pub(super) fn next(
         &mut self,
-        maps: &mut Maps,
+        map: Option<&mut RandomMap>,
         turn: AddressTurn,
         rng: &mut Rng,
     ) -> Option<DrawTarget> {
@@ -152,12 +150,15 @@ impl DirectionStream {
             let length = self.length(self.region_bytes - offset, rng);
             return Some(self.at(offset, length));
         }
-        let block = self.place.draw(maps, rng);
+        let Some(map) = map else {
+            let offset = self.place.draw(rng) * self.align_bytes;
+            let length = self.length(self.region_bytes - offset, rng);
+            return Some(self.at(offset, length));
+        };
+        let block = map.draw(self.count, rng)?;
         let offset = block * self.align_bytes;
-        let mut length = self.length(self.region_bytes - offset, rng);
-        if let BlockSource::Map(index) = self.place {
-            length = maps.visit(index, block, length);
-        }
+        let room = self.region_bytes.checked_sub(offset).filter(|&it| it >= self.block_bytes)?;
+        let length = map.visit(block, self.length(room, rng), self.block_bytes);
         Some(self.at(offset, length))
     }
 
@@ -223,10 +224,4 @@ impl DirectionStream {
         let (_, bytes) = self.sizes[self.sizes.partition_point(|(end, _)| *end <= draw)];
         if bytes <= room { bytes } else { self.block_bytes }
     }
-}
-
-/// Whether a direction of a job with blocks of this size has larger ones.
-fn has_several_sizes(job: &Section, block_bytes: u64) -> bool {
-    let mut directions = job.mix.directions().iter();
-    directions.any(|&it| job.block_bytes(it) == block_bytes && job.sizes[it].len() > 1)
 }

@@ -3,7 +3,7 @@
 use super::DIRECTIONS;
 use super::block_source::BlockSource;
 use super::direction_stream::{AddressTurn, DirectionStream, DrawTarget};
-use super::map::Maps;
+use super::map::RandomMap;
 use crate::job::{Access, AddressModifier, Direction, FileOrder, Region, Section, StridedZones};
 use mirrorball_core::rng::Rng;
 
@@ -33,7 +33,7 @@ pub(super) struct FileSet {
 struct FileStream {
     region: Region,
     streams: [DirectionStream; 3],
-    maps: Maps,
+    map: Option<RandomMap>,
     zones: Option<ZoneState>,
     /// Bytes of a pass that are left; counted if its end ends the file.
     left: u64,
@@ -151,7 +151,7 @@ impl FileSet {
             return;
         }
         self.current = match (&mut self.draw, &self.order) {
-            (Some(draw), _) => draw.draw(&mut Maps::default(), rng) as usize % count,
+            (Some(draw), _) => draw.draw(rng) as usize % count,
             (None, FileOrder::Sequential) => 0,
             (None, _) => (self.current + 1) % count,
         };
@@ -174,12 +174,11 @@ impl FileStream {
     fn new(job: &Section, region: Region, rng: &mut Rng) -> FileStream {
         let zones = job.zones.map(|zones| ZoneState { zones, start: 0, bytes: 0 });
         let bytes = job.zones.map_or(region.bytes, |zones| zones.range_bytes.min(region.bytes));
-        let mut maps = Maps::default();
         let part = Region { bytes, ..region };
-        let streams =
-            DIRECTIONS.map(|direction| DirectionStream::new(job, direction, part, &mut maps, rng));
-        let is_mapped = job.access == Access::Sequential || !maps.is_empty();
-        FileStream { region, streams, maps, zones, left: region.bytes, is_mapped }
+        let map = RandomMap::of(job, bytes, rng);
+        let streams = DIRECTIONS.map(|direction| DirectionStream::new(job, direction, part, rng));
+        let is_mapped = job.access == Access::Sequential || map.is_some();
+        FileStream { region, streams, map, zones, left: region.bytes, is_mapped }
     }
 
     #[inline(always)]
@@ -195,7 +194,7 @@ impl FileStream {
             start += self.zones.as_ref().map_or(0, |zone| zone.start);
         }
         let stream = &mut self.streams[direction as usize];
-        let DrawTarget { offset, length } = stream.next(&mut self.maps, turn, rng)?;
+        let DrawTarget { offset, length } = stream.next(self.map.as_mut(), turn, rng)?;
         self.left = self.left.saturating_sub(length);
         if let Some(zone) = &mut self.zones {
             zone.bytes += length;
@@ -231,7 +230,9 @@ impl FileStream {
 
     fn restart_streams(&mut self, rng: &mut Rng) {
         self.streams.iter_mut().for_each(DirectionStream::restart);
-        self.maps.restart(rng);
+        if let Some(map) = &mut self.map {
+            map.restart(rng);
+        }
     }
 
     /// Whether a request of a direction fits in what is left of the file.

@@ -1,73 +1,67 @@
-//! The random maps of a file: one for each size of blocks that its directions have.
+//! The random map of a file: which of its blocks were visited in this pass.
 
 use super::block_map::BlockMap;
 use super::permutation::Coverage;
+use crate::job::{Access, Distribution, Section};
 use mirrorball_core::rng::Rng;
-
-/// Random maps, each with the size of its blocks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Maps(Vec<(u64, RandomMap)>);
 
 /// Blocks that are visited once in each pass.
 #[derive(Clone, Debug)]
 pub(super) enum RandomMap {
     /// By requests of one block.
     Single(Coverage),
+    /// By requests of several sizes. As in fio, all directions share the map, whose blocks have the
+    /// smallest size of any, but each counts in its own smallest size.
     Several(BlockMap),
 }
 
-impl Maps {
-    /// Index of the map with blocks of `block_bytes`; makes one if there is none.
-    pub(super) fn of(
-        &mut self,
-        block_bytes: u64,
-        count: u64,
-        has_several_sizes: bool,
-        rng: &mut Rng,
-    ) -> usize {
-        let known = self.0.iter().position(|(bytes, _)| *bytes == block_bytes);
-        known.unwrap_or_else(|| {
-            let map = match has_several_sizes {
-                true => RandomMap::Several(BlockMap::new(count)),
-                false => RandomMap::Single(Coverage::new(count, rng)),
-            };
-            self.0.push((block_bytes, map));
-            self.0.len() - 1
+impl RandomMap {
+    /// The map of a file of `bytes`, if the job keeps one.
+    pub(super) fn of(job: &Section, bytes: u64, rng: &mut Rng) -> Option<RandomMap> {
+        let is_random = job.access == Access::Random && job.distribution == Distribution::Uniform;
+        if !is_random || !job.random_map {
+            return None;
+        }
+        let smallest = super::DIRECTIONS.map(|it| job.block_bytes(it)).into_iter().min()?;
+        let mut used = job.mix.directions().iter();
+        let is_single =
+            used.all(|&it| matches!(job.sizes[it][..], [size] if size.bytes == smallest));
+        Some(match is_single {
+            true => RandomMap::Single(Coverage::new(
+                job.place_count(job.mix.directions()[0], bytes),
+                rng,
+            )),
+            false => RandomMap::Several(BlockMap::new((bytes / smallest).max(1))),
         })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Draws a block of a map that was not visited in this pass.
+    /// Draws a block of `count` that was not visited in this pass. As in fio, it may be one behind
+    /// them if other directions count in smaller blocks. `None` if all are visited.
     #[inline]
-    pub(super) fn draw(&mut self, index: usize, rng: &mut Rng) -> u64 {
-        match &mut self.0[index].1 {
-            RandomMap::Single(coverage) => coverage.next(rng),
-            RandomMap::Several(map) => map.draw(rng),
+    pub(super) fn draw(&mut self, count: u64, rng: &mut Rng) -> Option<u64> {
+        match self {
+            RandomMap::Single(coverage) => Some(coverage.next(rng)),
+            RandomMap::Several(map) => map.next_free(rng.below(count)),
         }
     }
 
     /// Visits the blocks of a request of `length` bytes. Returns its length without those that
     /// were visited before.
     #[inline]
-    pub(super) fn visit(&mut self, index: usize, block: u64, length: u64) -> u64 {
-        match &mut self.0[index] {
-            (_, RandomMap::Single(_)) => length,
-            (bytes, RandomMap::Several(map)) => {
-                (map.visit(block, length.div_ceil(*bytes)) * *bytes).min(length)
+    pub(super) fn visit(&mut self, block: u64, length: u64, block_bytes: u64) -> u64 {
+        match self {
+            RandomMap::Single(_) => length,
+            RandomMap::Several(map) => {
+                (map.visit(block, length.div_ceil(block_bytes)) * block_bytes).min(length)
             }
         }
     }
 
     /// Begins another pass.
     pub(super) fn restart(&mut self, rng: &mut Rng) {
-        for (_, map) in &mut self.0 {
-            match map {
-                RandomMap::Single(coverage) => coverage.restart(rng),
-                RandomMap::Several(map) => map.restart(),
-            }
+        match self {
+            RandomMap::Single(coverage) => coverage.restart(rng),
+            RandomMap::Several(map) => map.restart(),
         }
     }
 }

@@ -19,7 +19,11 @@ pub(super) fn clone_of(job: &Section, clone: u32, seed: u64) -> Workload {
 
 /// The first requests of a job on a device that answers at once.
 fn requests(options: &str, most: usize) -> Vec<Issue> {
-    let mut workload = clone_of(&job(options), 0, 1);
+    requests_of(&job(options), 1, most)
+}
+
+fn requests_of(job: &Section, seed: u64, most: usize) -> Vec<Issue> {
+    let mut workload = clone_of(job, 0, seed);
     let (mut now, mut issues) = (Nanos::ZERO, Vec::new());
     while issues.len() < most {
         match workload.next(now) {
@@ -114,6 +118,27 @@ fn requests_of_several_sizes_cover_a_region_once() {
         assert_eq!(Some(bytes), end, "{options}: no block twice, none left out");
         let ratio = issues.len() as f64 / of_fio;
         assert!((0.98..1.02).contains(&ratio), "{options}: {} requests", issues.len());
+    }
+}
+
+/// The random map has blocks of the smallest size of any direction, but each counts in its own: a
+/// free block behind the end of the region ends the job. Means of fio 3.33 over 16 seeds, whose
+/// deviation is 30 %, and its number without an early end.
+#[test]
+fn blocks_of_directions_that_differ_in_size_end_a_job_early() {
+    for (options, of_fio, whole) in [
+        ("rw=randrw\nbs=4k,16k", 1182.0, 1640),
+        ("rw=randwrite\nbs=4k,16k", 727.0, 1024),
+        ("rw=randread\nbs=16k,4k", 713.0, 1024),
+        ("rw=randread\nbs=8k,,4k", 1345.0, 2048),
+        ("rw=randrw\nbssplit=4k/50:16k/50,8k/50:64k/50", 722.0, 900),
+        ("rw=randread\nbs=16k,4k\nloops=2", 1306.0, 2048),
+    ] {
+        let job = job(&format!("{options}\nsize=16m"));
+        let counts: Vec<usize> = (0..64).map(|seed| requests_of(&job, seed, 5000).len()).collect();
+        let mean = counts.iter().sum::<usize>() as f64 / 64.0;
+        assert!((0.75..1.25).contains(&(mean / of_fio)), "{options}: {mean}");
+        assert!(counts.iter().any(|&count| count < whole / 2), "{options}: {counts:?}");
     }
 }
 
