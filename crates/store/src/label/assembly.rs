@@ -191,9 +191,9 @@ fn compare_labels<'a>(
     // What reached no member in sync does not count against others either.
     let reached = |index: &usize| !reached_no_member_in_sync(*index, found, &counting);
     let reached: Vec<usize> = counting.iter().copied().filter(reached).collect();
-    let is_refuted = |index: usize| reached.iter().any(|&it| is_refuted(&found[index], &found[it]));
-    let mut standing_labels: Vec<usize> =
-        reached.iter().copied().filter(|&index| !is_refuted(index)).collect();
+    let is_unrefuted =
+        |index: &usize| !reached.iter().any(|&it| is_refuted(&found[*index], &found[it]));
+    let mut standing_labels: Vec<usize> = reached.iter().copied().filter(is_unrefuted).collect();
     if standing_labels.is_empty() {
         // None was committed. A member that is not in sync by its own has nothing that others lack.
         let in_sync = |&index: &usize| found[index].calls_in_sync(found[index].member);
@@ -233,8 +233,9 @@ fn compare_labels<'a>(
     let standings: Vec<MemberStanding> = (0..found.len())
         .map(|index| {
             if counts(&index) {
-                let is_refuted = !standing_labels.contains(&index);
-                return standing(index, found, &counting, holder, is_refuted);
+                let counts_not =
+                    !standing_labels.contains(&index) && counts_not(index, found, &reached, newest);
+                return standing(index, found, &counting, holder, counts_not);
             }
             let is_other = |&other: &usize| found[other].member == found[index].member;
             let is_replaced = counting.iter().any(is_other);
@@ -243,6 +244,15 @@ fn compare_labels<'a>(
         })
         .collect();
     (newest, standings)
+}
+
+/// Returns true if a label reached no member in sync, or if one refutes it that is related to the
+/// newest: one that only diverged devices refute was in use with those.
+fn counts_not(index: usize, found: &[MemberLabel], reached: &[usize], newest: &Label) -> bool {
+    let refutes = |&it: &usize| {
+        is_refuted(&found[index], &found[it]) && are_related(&found[it].label, newest)
+    };
+    !reached.contains(&index) || reached.iter().any(refutes)
 }
 
 /// Number of members whose device the newest label says was removed, and others call in sync. Where

@@ -43,12 +43,12 @@ pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
     old.generation <= oldest.until
 }
 
-/// Returns true if the member of `old` may have been used without those that `newest` calls in
-/// sync: its label calls no other member in sync, or one not that is in sync now or whose device
-/// was removed or replaced.
+/// Returns true if the member of `old` may have been used without those of `newest`: its label
+/// calls no other member in sync, or one not that is in use now or whose device was removed or
+/// replaced.
 pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
     let is_out = |row: &LabelledMember| match newest.row(row.uuid) {
-        Some(at) if row.has_device() => newest.members[at].state == MemberState::InSync,
+        Some(at) if row.has_device() => newest.members[at].state != MemberState::Failed,
         _ => true,
     };
     let others = old.label.members.iter().filter(|row| row.uuid != old.member);

@@ -244,3 +244,28 @@ fn a_member_whose_announcement_was_replaced_keeps_what_was_rebuilt_of_it() {
     labels[0].label.generation += 1;
     assert_eq!(judge_in_any_order(&labels).0, [current, stale, stale]);
 }
+
+#[test]
+fn a_device_that_only_a_diverged_one_refutes_is_diverged_with_it() {
+    let (current, diverged) = (MemberStanding::InSync, MemberStanding::Diverged);
+    // Member 2 was used with another device in the place of member 1, and left it; then members 1
+    // and 3 without it.
+    let mut partner = found(4, 6, &[20, 1], &[InSync, InSync, Failed]);
+    partner.label.members[0].uuid = Uuid([4; 16]);
+    let mut alone = found(2, 7, &[30, 20, 1], &[Failed, InSync, Failed]);
+    alone.label.members[0].uuid = Uuid([4; 16]);
+    let two = [InSync, Failed, InSync];
+    let labels = [found(1, 8, &[40, 1], &two), alone, found(3, 8, &[40, 1], &two), partner];
+    let standings = vec![current, diverged, current, diverged];
+    assert_eq!(judge_in_any_order(&labels), (standings, ArrayVerdict::Start));
+}
+
+#[test]
+fn a_side_long_ago_is_not_rebuilt_though_the_member_that_it_left_is_being_rebuilt() {
+    let partly = MemberState::Rebuilding { recovered_bytes: 0 };
+    let later = much_later(2, &[Failed, InSync, partly]);
+    let mut old = found(1, 6, &[20, 1], &[InSync, InSync, Failed]);
+    old.label.members[1].uuid = Uuid([4; 16]);
+    let expected = (vec![MemberStanding::Diverged, MemberStanding::InSync], ArrayVerdict::Doubtful);
+    assert_eq!(judge_in_any_order(&[old, later]), expected);
+}
