@@ -15,7 +15,7 @@ pub(super) use matrix::{legend as matrix_legend, tables as of_matrix};
 
 use super::grid::{Grid, clipped};
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::{JobStudy, Row, Study};
+use crate::experiment::study::{Figure, JobStudy, Row, Study, Term};
 use mirrorball_core::units::{Nanos, counted};
 use std::borrow::Cow;
 
@@ -82,7 +82,11 @@ pub(super) fn warnings(job: &JobStudy) -> Vec<String> {
 
 /// The legend of marks and columns: lines of remarks that may be printed on one line.
 pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
-    let merged = "latencies: from the merged histograms of all repeats";
+    let is_rate = |term: &Term| matches!(term.figure, Figure::Iops | Figure::Mib);
+    let merged = match study.jobs.iter().flat_map(|job| &job.terms).all(is_rate) {
+        true => "latencies: from the merged histograms of all repeats",
+        false => "latencies: of all repeats merged; the one that ranks: their harmonic mean",
+    };
     let ties = match study.plan.looks {
         1 => "= ties with it: the 95 % interval of the difference is within 5 % of 0",
         _ => "= ties with it: the 99 % interval of the difference is within 5 % of 0",

@@ -104,7 +104,7 @@ impl Scoring {
         self.factors.iter().map(term).collect()
     }
 
-    /// The figure of each of [`Scoring::terms`] over all repeats together.
+    /// The figure of each of [`Scoring::terms`]: the one by which policies are ranked.
     pub(super) fn figures(&self, group: &Group<'_>) -> Vec<f64> {
         self.factors.iter().map(|factor| factor.figure_of(group.cells)).collect()
     }
@@ -139,18 +139,15 @@ impl Factor {
         }
     }
 
-    /// The figure over all repeats together: a rate, or a latency in microseconds. Zero if no
-    /// request succeeded.
+    /// What the mean score of the repeats amounts to: a rate, or a latency in microseconds. Zero if
+    /// no request succeeded.
     fn figure_of(&self, cells: &[CellSummary]) -> f64 {
         let sections = cells.iter().filter_map(|cell| cell.section(&self.section));
+        let mean = sections.map(|section| self.score(section)).sum::<f64>() / cells.len() as f64;
         match self.figure {
-            Figure::Iops | Figure::Mib => {
-                sections.map(|section| self.score(section)).sum::<f64>() / cells.len() as f64
-            }
-            _ => {
-                let score = self.score(&merged(sections));
-                if score > 0.0 { 1e6 / score } else { 0.0 }
-            }
+            Figure::Iops | Figure::Mib => mean,
+            _ if mean > 0.0 => 1e6 / mean,
+            _ => 0.0,
         }
     }
 }
@@ -164,24 +161,6 @@ fn inverse_mean_with_flushes(section: &SectionRecord) -> f64 {
     });
     let total_ns: f64 = total_ns.sum();
     if total_ns > 0.0 { 1e9 * completed(section) as f64 / total_ns } else { 0.0 }
-}
-
-/// The bins of several repeats of a section together.
-fn merged<'a>(sections: impl Iterator<Item = &'a SectionRecord>) -> SectionRecord {
-    let mut all = SectionRecord::default();
-    for section in sections {
-        let pairs = [
-            (&mut all.read, &section.read),
-            (&mut all.write, &section.write),
-            (&mut all.trim, &section.trim),
-            (&mut all.flush, &section.flush),
-        ];
-        for (sum, figures) in pairs {
-            sum.ios += figures.ios;
-            sum.latency.merge(&figures.latency);
-        }
-    }
-    all
 }
 
 /// Requests that succeeded, of the kinds that count.

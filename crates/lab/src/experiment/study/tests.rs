@@ -164,6 +164,24 @@ fn a_goal_replaces_the_score_and_is_named() {
     assert!(sentence.ends_with("; ranked by mib."), "{sentence}");
 }
 
+/// One policy has medians of 100 and 1000 us by seed, the other 300 us: all requests of the
+/// first together have 1000 us, but the mean of the inverses, which ranks, is one over 182 us.
+#[test]
+fn the_figure_that_is_shown_is_the_one_that_ranks() {
+    let goal = Goal::parse("p50").unwrap();
+    let study =
+        study_of(&plan(&["j"], &["a/x", "b/y"], 2), Criteria { goal, ..criteria() }, |it| {
+            let latency_us = match it.policy {
+                "a/x" => [100, 1000][it.seed as usize - 1],
+                _ => 300,
+            };
+            measurement(Achieved { latency_us, ..Achieved::reads(500) })
+        });
+    let [shown, other] = ["a/x", "b/y"].map(|policy| row(&study.jobs[0], policy).terms[0]);
+    assert_eq!(study.jobs[0].best.as_deref(), Some("a/x"));
+    assert!((180.0..184.0).contains(&shown) && (298.0..302.0).contains(&other), "{shown} {other}");
+}
+
 /// 60 of 100 requests are few for chance to explain, and 93 of 100 are not.
 #[test]
 fn a_rate_is_missed_by_more_than_chance_explains() {
