@@ -76,6 +76,39 @@ impl DetectedDisk {
     }
 }
 
+impl DetectedDisk {
+    /// What the model name says differently from the other facts, given the kind of disk that it
+    /// names.
+    pub(super) fn contradictions(&self, named_rotational: Option<bool>) -> Vec<String> {
+        let Some(model) = &self.model else { return Vec::new() };
+        let mut found = Vec::new();
+        let gb = |bytes: u64| bytes as f64 / 1e9;
+        if let (Some(named), Some(bytes)) = (size_in_model(model), self.size_bytes)
+            && !(0.8..1.25).contains(&(gb(bytes) / gb(named)))
+        {
+            found.push(format!(
+                "the model name {model} says {:.0} GB, but the size is {:.0} GB: the size is taken",
+                gb(named),
+                gb(bytes)
+            ));
+        }
+        let kind = |rotates: bool| if rotates { "a disk that rotates" } else { "an SSD" };
+        // A bridge often says that an SSD rotates.
+        let is_bridged = self.bus == DiskBus::Usb;
+        if let (Some(named), Some(said)) = (named_rotational, self.rotational)
+            && named != said
+            && !is_bridged
+        {
+            found.push(format!(
+                "the model name {model} is that of {}, but ROTA says {}: the name is taken",
+                kind(named),
+                kind(said)
+            ));
+        }
+        found
+    }
+}
+
 /// The capacity in a model name: `870 EVO 4TB`, `ST4000VN008`, `WD40EFRX`, `CT1000MX500SSD1`.
 fn size_in_model(model: &str) -> Option<u64> {
     model.split([' ', '-', '_']).find_map(gigabytes_in_word).map(|size| size * 1_000_000_000)

@@ -12,6 +12,7 @@ use super::sysroot::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, Profile};
 use mirrorball_disk::array_file::ModelConfidence;
+use mirrorball_disk::profile::ModelProfile;
 
 /// How the message about something without copies begins.
 pub(super) const NO_MIRROR: &str = "no mirror: ";
@@ -75,14 +76,24 @@ pub(super) fn complete(members: &mut [DetectedMember]) {
     }
 }
 
+/// What the disk's own facts say differently.
+fn contradictions(member: &DetectedMember) -> Vec<String> {
+    let is_by_name = member.model.confidence == ModelConfidence::KnownModel;
+    let profile = is_by_name.then(|| ModelProfile::builtin(&member.model.profile));
+    let rotational = profile.and_then(Result::ok).map(|profile| profile.rotational);
+    member.disk.as_ref().map_or_else(Vec::new, |disk| disk.contradictions(rotational))
+}
+
 /// Notes about the layers below members, each with the members that it is about, and about members
 /// that share a disk: their I/O gets in each other's way, and they fail together.
 pub(super) fn notes_on(members: &[DetectedMember]) -> Vec<String> {
     let mut notes: Vec<(String, Vec<u64>)> = Vec::new();
-    for (member, remark) in members.iter().flat_map(|it| it.remarks.iter().map(move |r| (it, r))) {
-        match notes.iter_mut().find(|(other, _)| other == remark) {
-            Some((_, devids)) => devids.push(member.devid),
-            None => notes.push((remark.clone(), vec![member.devid])),
+    for member in members {
+        for remark in member.remarks.iter().cloned().chain(contradictions(member)) {
+            match notes.iter_mut().find(|(other, _)| *other == remark) {
+                Some((_, devids)) => devids.push(member.devid),
+                None => notes.push((remark, vec![member.devid])),
+            }
         }
     }
     let about = |(remark, devids): (String, Vec<u64>)| {

@@ -92,6 +92,7 @@ fn read(lines: &[String]) -> Sysroot {
             values.iter().for_each(|value| json(&mut tree, value));
         }
     }
+    md::check_listed(&mut tree);
     md_files::write(&mut tree);
     printed::add(&mut tree, &lines);
     Sysroot::in_memory(tree.into_files())

@@ -203,6 +203,9 @@ fn add_listed(tree: &mut Tree, all: &[Listed]) {
             tree.say(&device.name, Fact::Size, &bytes.to_string());
         }
         let is_whole = super::text::disk_of(&device.name) == device.name;
+        if is_disk && is_whole && get("TYPE").is_none_or(|it| it == "disk") {
+            tree.listed.insert(device.name.clone());
+        }
         let facts = [("ROTA", Fact::Rotational), ("MODEL", Fact::Model), ("SERIAL", Fact::Serial)];
         for (heading, fact) in facts {
             if let Some(value) = get(heading).filter(|_| is_disk && is_whole) {

@@ -2,9 +2,9 @@
 
 use super::super::sysroot::base_name;
 use super::md_array::{MdArray, MdDevice};
-use super::text::{command, number_in, size_of};
+use super::text::{command, disk_of, is_disk_name, number_in, size_of};
 use super::tree::Tree;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Works of md, as its outputs call them and as sysfs does.
 const ACTIONS: [(&str, &str); 6] = [
@@ -46,6 +46,14 @@ pub(super) fn read_mdstat(tree: &mut Tree, lines: &[&str]) {
         let words: Vec<&str> =
             [*line].into_iter().chain(below.copied()).flat_map(str::split_whitespace).collect();
         if let Some(array) = of_mdstat(&words[2..]) {
+            let in_use = array.devices.values().filter(|it| it.state.starts_with("in_sync"));
+            let (in_use, up) = (in_use.count() as u64, array.up.unwrap_or(0));
+            if in_use > 0 && in_use < up.min(array.devices.len() as u64) {
+                tree.note(format!(
+                    "the text contradicts itself: {up} members of {name} are up by its counts, and \
+                     {in_use} by their flags; the flags are taken"
+                ));
+            }
             add(tree, &name, array);
         }
     }
@@ -375,6 +383,30 @@ pub(super) fn add_plain(
     add(tree, name, array);
 }
 
+/// Notes the members whose disks are not among those that `lsblk` lists.
+pub(super) fn check_listed(tree: &mut Tree) {
+    if tree.listed.is_empty() {
+        return;
+    }
+    let mut notes = Vec::new();
+    for (name, array) in &tree.md {
+        let in_use = array.devices.iter().filter(|(_, it)| it.state.starts_with("in_sync"));
+        let disks = in_use.map(|(device, _)| disk_of(device)).filter(|disk| is_disk_name(disk));
+        let disks: BTreeSet<&str> = disks.filter(|disk| !disk.starts_with("dm-")).collect();
+        let missing = disks.iter().filter(|disk| !tree.listed.contains(**disk));
+        let missing: Vec<&str> = missing.copied().collect();
+        // A shorter listing is of some disks.
+        if !missing.is_empty() && tree.listed.len() >= disks.len() {
+            let missing = missing.join(", ");
+            notes.push(format!(
+                "the text contradicts itself: lsblk does not list {missing}, of {name}; is it of \
+                 another machine?"
+            ));
+        }
+    }
+    notes.into_iter().for_each(|note| tree.note(note));
+}
+
 /// Adds an array, or what a second part of the text says of it.
 fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
     let devices = std::mem::take(&mut array.devices).into_iter();
@@ -408,6 +440,20 @@ fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
     let within = |a: &[String], b: &[String]| a.iter().all(|name| b.contains(name));
     if !within(&own, &other) && !within(&other, &own) {
         differ("list of members", own.join(", "), other.join(", "));
+    }
+    // Other parts do not say the states of members.
+    if before.up.is_some() && array.up.is_some() {
+        for (device, own) in &before.devices {
+            let Some(other) = array.devices.get(device) else { continue };
+            for flag in ["write_mostly", "faulty"] {
+                let not = format!("not {flag}");
+                let shown = |it: &MdDevice| match it.state.contains(flag) {
+                    true => flag.to_owned(),
+                    false => not.clone(),
+                };
+                differ(&format!("state of {device}"), shown(own), shown(other));
+            }
+        }
     }
     before.member_kib = before.member_kib.or(array.member_kib);
     before.size_kib = before.size_kib.or(array.size_kib);

@@ -23,6 +23,8 @@ pub(super) struct Tree {
     /// Names of the kernel of mappings, such as `dm-0`, by those that stand for them until these
     /// are known, such as `dm-vg0-data`.
     mappings: BTreeMap<String, String>,
+    /// Disks that `lsblk` lists.
+    pub(super) listed: BTreeSet<String>,
     /// Disks behind a bridge of USB.
     usb: BTreeSet<String>,
     /// Parts that contradict each other, and what is guessed.
