@@ -47,6 +47,8 @@ const SLOWER: f64 = 0.9;
 
 /// What the factors of settings for paths suppose.
 const PATHS_ARE_THE_LIMIT: &str = "only if the paths, not the device, are the limit";
+/// What they suppose where the models of some disks stand for disks of unknown kind.
+const DISKS_ARE_AS_GUESSED: &str = "only if the disks are as guessed";
 
 /// What to do with an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -366,7 +368,10 @@ impl Chooser<'_> {
         let is_serve_worth = through_export.is_none_or(|it| it >= WORTH_A_NEW_VOLUME);
         AdvisedPolicy {
             factor: if served { through_export } else { factor },
-            only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
+            only_if: match system.is_multipath {
+                true => Some(PATHS_ARE_THE_LIMIT),
+                false => confidence::is_guess(array).then_some(DISKS_ARE_AS_GUESSED),
+            },
             jobs: study.jobs.len(),
             slower: slower(study, (&spec, served), in_force.spec),
             served,

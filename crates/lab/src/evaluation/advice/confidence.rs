@@ -27,6 +27,12 @@ pub(super) fn whole_statement(array: &ArraySpec, system: &System, is_assumed: bo
     stated
 }
 
+/// True if the model of a member in service stands for a disk of unknown kind.
+pub(super) fn is_guess(array: &ArraySpec) -> bool {
+    let is_guessed = |member: &MemberSpec| member.confidence == Some(ModelConfidence::Guessed);
+    array.members.iter().any(|member| member.is_in_service() && is_guessed(member))
+}
+
 /// The least certain of the members' models, in words: `class default: the models of devids 1 and 2
 /// stand for their kind of disk`.
 pub(super) fn statement(array: &ArraySpec) -> String {

@@ -7,7 +7,7 @@ use crate::fixtures::{Achieved, plan, study};
 use crate::report::Style;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_disk::array_file::{ArrayFile, ModelConfidence};
 use mirrorball_sim::first_stream;
 
 fn array(system: &str, policy: &str) -> ArraySpec {
@@ -22,9 +22,13 @@ fn array(system: &str, policy: &str) -> ArraySpec {
 
 /// Advice where each policy of the list completes that many reads, and every other 1000.
 fn advice(system: &str, policy: &str, rates: &[(&str, u64)]) -> Advice {
-    let (system, array) = (find(system).unwrap(), array(system, policy));
-    let settings = system.settings(&array, None);
-    let now = policy_in_force(&array, system, &settings);
+    advice_for(&array(system, policy), system, rates)
+}
+
+fn advice_for(array: &ArraySpec, system: &str, rates: &[(&str, u64)]) -> Advice {
+    let system = find(system).unwrap();
+    let settings = system.settings(array, None);
+    let now = policy_in_force(array, system, &settings);
     let mut specs: Vec<&str> = settings.iter().map(|setting| setting.spec.as_str()).collect();
     for (spec, _) in rates {
         if !specs.contains(spec) {
@@ -36,7 +40,15 @@ fn advice(system: &str, policy: &str, rates: &[(&str, u64)]) -> Advice {
         let found = rates.iter().find(|(spec, _)| *spec == cell.policy);
         Achieved::reads(found.map_or(1000, |(_, reads)| *reads))
     });
-    Advice::new(&study, system, &settings, &now, &array, &[])
+    Advice::new(&study, system, &settings, &now, array, &[])
+}
+
+#[test]
+fn a_gain_on_guessed_disks_says_so_next_to_the_factor() {
+    let mut guessed = array("md", "raid1");
+    guessed.members[1].confidence = Some(ModelConfidence::Guessed);
+    let text = text::render(&advice_for(&guessed, "md", &[("md/raid1+write-mostly:1", 4000)]), 120);
+    assert!(text.contains("4.00 times as fast, only if the disks are as guessed"), "{text}");
 }
 
 #[test]

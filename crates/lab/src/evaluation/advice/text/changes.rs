@@ -64,7 +64,8 @@ pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
 pub(super) fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let after = &what_if.array;
-    let mut text = format!("With the change: {}\n", what_if.changes.join(", "));
+    let change = format!("With the change: {}", what_if.changes.join(", "));
+    let mut text = wrapped(&change, width) + "\n";
     text += &what_if.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
     text += &members(after, &before.members, width);
     text += &entry("It would have", &after.advice.now, width);
