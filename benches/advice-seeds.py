@@ -6,7 +6,7 @@ ZFS or gmirror), asks `advise` about each with several seeds, and prints a row f
 setting that most seeds name, how many seeds name it, and how many name one whose gain is within
 2 % of it, which is a tie.
 
-    benches/advice-seeds.py [--arrays 50] [--seeds 10] [--budget 15s] [--whole] PROGRAM
+    benches/advice-seeds.py [--arrays 50] [--first 1] [--seeds 10] [--budget 15s] [--whole] PROGRAM
 
 Without --whole only the settings of the array's own system are compared, which decide what is
 offered; with it also the policies of others, which decide what is best known.
@@ -72,6 +72,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("program", type=pathlib.Path)
     arguments.add_argument("--arrays", type=int, default=50)
+    arguments.add_argument("--first", type=int, default=1)
     arguments.add_argument("--seeds", type=int, default=10)
     arguments.add_argument("--budget", default="15s")
     arguments.add_argument("--whole", action="store_true")
@@ -79,7 +80,7 @@ def main():
     same = tied = known_same = total = 0
     print("| array | disks | most seeds name | same | same or tied | best known |")
     print("|---|---|---|--:|--:|---|")
-    for number in range(1, args.arrays + 1):
+    for number in range(args.first, args.arrays + 1):
         text, system, models = draw(number)
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, f"array-{number}.toml").write_text(text)
